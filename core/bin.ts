@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// The published command: says which Node it needs where that is an older one, which cannot load the rest.
+// The published command. An old version of Node could not load the rest of the program, so it is only told which
+// version is needed.
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 if (major > 24 || (major === 24 && minor >= 16)) await import('./main.ts')
 else {

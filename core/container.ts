@@ -1,4 +1,4 @@
-// Puts the program together: which service is made of which, in what order they start, and how they stop.
+// Assembles the program: how each service is made, and in which order they start and stop.
 import './program/heap.ts'
 import './program/globals.ts'
 import './program/reflect.ts'
@@ -39,49 +39,52 @@ import type { Transport } from './transport/transport.ts'
 import { Transports } from './transport/transports.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
 
-/** How a gateway is started. */
+/** The options of a gateway. */
 export interface GatewayOptions {
   /** Path of gateway.yaml. */
   config: string
-  /** For `${VAR}`; default the process's own. */
+  /** The variables for `${VAR}`; by default those of the process. */
   env?: NodeJS.ProcessEnv
-  /** What `chain:` may name; default the shipped plugins. */
+  /** The plugins that `chain:` may name without declaring them; by default the shipped ones. */
   plugins?: ReadonlyMap<string, Plugin>
-  /** What the data listener serves; default the shipped operations. */
+  /** The operations of the data listener; by default the shipped ones. */
   operations?: readonly ServedOperation[]
-  /** Default: JSON lines on standard error. */
+  /** By default, JSON lines on standard error. */
   log?: Logger
 }
 
 /** A running gateway. */
 export interface Gateway {
-  /** `http://127.0.0.1:8080`; clients are given this with `/v1`. */
+  /** The address of the data listener, such as `http://127.0.0.1:8080`. Clients add `/v1` to it. */
   readonly url: string
   /** Undefined when the file turns the admin listener off. */
   readonly adminUrl: string | undefined
   /** The configuration in use. */
   readonly config: Config
   /**
-   * What the file was read from last, itself among them: SHA-256 by path, empty for what could not be read. When one
-   * changes, it is time for a reload.
+   * The files that the latest reading used, including gateway.yaml: SHA-256 by path, empty for a file that could not be
+   * read. A reload is due when one of them changes.
    */
   readonly files: ReadonlyMap<string, string>
-  /** Reads the file again; resolves also when it is refused, with the reasons. */
+  /** Reads the file again. Resolves also when the file is refused, with the problems. */
   reload(reason: string): Promise<ReloadResult>
   /**
-   * Stops: with `drain` running exchanges may end within `limits.drain_timeout`, otherwise they are ended now. Each is
-   * settled. Without `drain` while it drains: waits no longer.
+   * Stops the gateway. With `drain`, running exchanges may end within `limits.drain_timeout`; otherwise they are ended
+   * at once. All are settled. Calling it without `drain` while it drains ends the waiting.
    */
   close(options?: { drain?: boolean }): Promise<{ cut: number }>
 }
 
-/** Milliseconds after a start in which the store lets nothing go for its age, as the clock may be wrong still. */
+/**
+ * Milliseconds after a start in which the store deletes nothing because of its age: the machine's clock may still be
+ * wrong.
+ */
 const clockPatience = 600_000
 
-/** Entries in a sealed volume of the journal: some 4 MB. */
+/** The entries of a sealed volume of the journal, which is about 4 MB. */
 const volumeRows = 65_536
 
-/** A symbol that carries the type of what it stands for. */
+/** A symbol with the type of the service that it identifies. */
 type Token<T> = symbol & { readonly type?: T }
 
 function token<T>(name: string): Token<T> {
@@ -101,7 +104,7 @@ const tokens = {
   server: token<Server>('server')
 }
 
-/** Says how each service is made of others; nothing is made before it is asked for, and then once. */
+/** Registers how each service is made. A service is made when it is first asked for, and only once. */
 function wire(
   log: Logger,
   settings: Settings,
@@ -172,7 +175,7 @@ function wire(
   return { give, get }
 }
 
-/** Everything a file describes, checked and set up, ready to go live. */
+/** Checks and sets up everything that a file describes, and returns it ready for use. */
 async function prepare(
   config: Config,
   plugins: ReadonlyMap<string, Plugin>,
@@ -203,7 +206,7 @@ async function prepare(
   }
 }
 
-/** What was started, closed in the reverse of its order. */
+/** The functions that stop what was started. They run in reverse order. */
 class Stops {
   readonly #log: Logger
   readonly #closes: (() => Promise<unknown>)[] = []
@@ -216,7 +219,7 @@ class Stops {
     this.#closes.push(close)
   }
 
-  /** Never rejects: what fails is logged, and the rest is closed. */
+  /** Never rejects: an error is logged, and the remaining services are stopped. */
   async run(): Promise<void> {
     for (const close of this.#closes.splice(0).reverse()) {
       await close().catch((error: unknown) =>
@@ -226,7 +229,7 @@ class Stops {
   }
 }
 
-/** What a running gateway is looked at and stopped by. */
+/** The services that a running gateway uses after its start. */
 interface RunningParts {
   reader: ConfigReader
   generations: Generations
@@ -273,7 +276,7 @@ class RunningGateway implements Gateway {
   async #close(drain: boolean): Promise<{ cut: number }> {
     const { engine, server, stops } = this.#parts
     const patience = drain ? this.config.settings.limits.drainTimeout : 0
-    // What goes on without a client has as long as those that have one.
+    // Exchanges that go on without a client have as much time as the others.
     const late = setTimeout(() => engine.stop(), patience)
     const result = await server.drain(patience)
     if (!drain) engine.stop()
@@ -285,8 +288,8 @@ class RunningGateway implements Gateway {
 }
 
 /**
- * Starts a gateway: configuration, store with its recovery, chain, and last the listeners.
- * @throws ConfigError when the file cannot be used; Error when the store or an address cannot be had
+ * Starts a gateway: configuration, store with its recovery, chain, and the listeners last.
+ * @throws ConfigError when the file cannot be used; Error when the store cannot be opened or an address cannot be bound
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const {

@@ -1,15 +1,19 @@
-// The one table of everything the gateway may answer that is not a success.
+// The table of all errors that the gateway may answer with.
 
-/** Whose fault an error is: decides who may fix it and whether a channel's health is touched. */
+/**
+ * The side that caused an error. It decides who can fix the error, and whether it counts against a channel's health.
+ */
 export type ErrorSource = 'client' | 'gateway' | 'upstream'
 
 interface Row {
   status: number
   type: string
   source: ErrorSource
-  /** Another channel may succeed where this one failed. */
+  /** Another channel may succeed where this one failed, so another attempt may be made. */
   retryable?: true
-  /** The same request may succeed later: `x-should-retry` is left to the SDK. Absent: `x-should-retry: false`. */
+  /**
+   * The same request may succeed later, so the SDK decides whether to retry. Absent: `x-should-retry: false` is sent.
+   */
   later?: true
 }
 
@@ -22,7 +26,10 @@ const limited: Row = { status: 429, type: 'rate_limit_error', source: 'client', 
 const upstream = (status: number): Row => ({ status, type: 'upstream_error', source: 'upstream', retryable: true })
 const unavailable: Row = { status: 503, type: 'upstream_error', source: 'gateway', later: true }
 
-/** Every code a client can meet, with its status and type. Codes are stable: clients and dashboards match on them. */
+/**
+ * Every error code that a client can see, with its status and type. The codes are stable, because clients and
+ * dashboards match on them.
+ */
 const errorTable = {
   invalid_json: invalid(400),
   missing_field: invalid(400),
@@ -82,39 +89,41 @@ const errorTable = {
   price_missing: { status: 503, type: 'api_error', source: 'gateway' }
 } as const satisfies Record<string, Row>
 
-/** A stable machine code of {@link errorTable}. */
+/** A code of {@link errorTable}. */
 export type ErrorCode = keyof typeof errorTable
 
-/** What a thrower may add to a code; all of it reaches the client except `cause`. */
+/** What a code may be thrown with. All of it may reach the client, except `cause`. */
 export interface ErrorDetails {
   /** The request field at fault, for `error.param`. */
   param?: string | undefined
-  /** Overrides the table's status, for an upstream's own 4xx that is passed on. */
+  /** Overrides the status of the table, for an upstream's 4xx that is passed on. */
   status?: number | undefined
-  /** Overrides the table's type, likewise. */
+  /** Overrides the type of the table, for the same errors. */
   type?: string | undefined
-  /** The code shown to the client when it differs from ours (an upstream's `context_length_exceeded`). */
+  /** The code for the client when it differs from the table's, such as an upstream's `context_length_exceeded`. */
   shownCode?: string | undefined
-  /** When to try again, in milliseconds from now; becomes `Retry-After` and `retry-after-ms`. */
+  /** When to try again, in milliseconds from now. It becomes `Retry-After` and `retry-after-ms`. */
   retryAfterMs?: number | undefined
-  /** Of `upstream_auth_failed`: the upstream spoke of the account, so that no other request would fare better. */
+  /** With `upstream_auth_failed`: the upstream complained about the account, so every other request would fail too. */
   account?: true | undefined
-  /** Nothing has come of the request at its upstream, as that says itself or as is known: it may be sent to another. */
+  /** The upstream certainly did not act on the request, which may therefore be sent to another. */
   untaken?: true | undefined
-  /** It may have been made at the upstream, and charged: a library must not ask for it once more on its own. */
+  /**
+   * The upstream may have acted on the request and charged it, so the client's library must not repeat it by itself.
+   */
   costly?: true | undefined
-  /** The channel cannot carry what the request asks for, and was not asked: another one may. */
+  /** The channel cannot carry the request and was not asked; another channel may be able to. */
   elsewhere?: true | undefined
-  /** Extra reply headers, for example `Allow`. */
+  /** Additional reply headers, for example `Allow`. */
   headers?: readonly (readonly [string, string])[] | undefined
-  /** For the log only. */
+  /** Logged only, and never shown to clients. */
   cause?: unknown
 }
 
-/** By it an error of ours is known, also one that was made with another copy of this file. */
+/** Marks these errors, so that `instanceof` also recognizes one that was made with another copy of this file. */
 const brand = Symbol.for('sluice.GatewayError')
 
-/** The only error that may reach a client. Anything else that is thrown becomes `internal_error` and is logged. */
+/** The only error that may reach a client. Any other error becomes `internal_error` and is logged. */
 export class GatewayError extends Error {
   static override [Symbol.hasInstance](value: unknown): boolean {
     return typeof value === 'object' && value !== null && brand in value
@@ -128,9 +137,9 @@ export class GatewayError extends Error {
   readonly status: number
   readonly type: string
   readonly source: ErrorSource
-  /** Another attempt, on another channel, makes sense. Never set once output has been released. */
+  /** Whether an attempt at another channel makes sense. Only asked while the client was shown nothing. */
   readonly retryable: boolean
-  /** Waiting helps: without it replies carry `x-should-retry: false`. */
+  /** Whether waiting helps. If not, replies carry `x-should-retry: false`. */
   readonly later: boolean
   readonly details: ErrorDetails
 
@@ -148,12 +157,12 @@ export class GatewayError extends Error {
   }
 }
 
-/** What requests are told that come while the gateway stops. */
+/** The error for requests that arrive while the gateway stops. */
 export function restarting(): GatewayError {
   return new GatewayError('draining', 'The gateway is being restarted. Try again.', { retryAfterMs: 1000 })
 }
 
-/** One text for models that do not exist and models that the caller may not know of. */
+/** The error for an unknown model. Models that the caller may not use have the same text, so that they stay hidden. */
 export function unknownModel(name: string): GatewayError {
   const shown = name.length > 128 ? `${name.slice(0, 127)}…` : name
   return new GatewayError('model_not_found', `The model \`${shown}\` does not exist or this key may not use it.`, {
@@ -162,11 +171,11 @@ export function unknownModel(name: string): GatewayError {
 }
 
 /**
- * Anything thrown as the error a client may see. What is no GatewayError is a bug: it is kept as the cause, for the
- * log, with the plugin it came from.
+ * Turns anything thrown into an error that a client may see. Anything but a GatewayError is a bug: it becomes the
+ * cause, which is logged, with the name of its plugin.
  */
 export function asGatewayError(error: unknown, plugin?: string): GatewayError {
-  // A copy of another version may have codes that are not in this table.
+  // A copy of another version may have codes that this table lacks.
   if (error instanceof GatewayError && Object.hasOwn(errorTable, error.code)) return error
   const cause = plugin === undefined ? error : new Error(`in the plugin ${plugin}`, { cause: error })
   return new GatewayError('internal_error', 'The gateway failed to handle this request. The error has been logged.', {
@@ -174,7 +183,7 @@ export function asGatewayError(error: unknown, plugin?: string): GatewayError {
   })
 }
 
-/** A chain of causes in one line, with the place of the innermost. */
+/** The messages of an error and its causes in one line, ending with the stack of the innermost. */
 export function reasons(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return error.cause === undefined ? (error.stack ?? String(error)) : `${error.message}: ${reasons(error.cause)}`

@@ -1,10 +1,10 @@
-// The command `sluice`.
+// Runs the command `sluice`.
 import { fall, leave } from './commands/farewell.ts'
 import { run } from './commands/index.ts'
 
 process.on('uncaughtException', fall)
-// Who reads the output may leave before its end, as `head` does.
+// The reader of the output may leave before its end, as `head` does.
 process.stdout.on('error', () => {})
 const code = await run(process.argv.slice(2))
-// Whoever reads slowly gets everything all the same.
+// The program ends only after a slow reader has got all output.
 process.stdout.write('', () => leave(code))

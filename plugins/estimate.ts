@@ -1,4 +1,4 @@
-// How many tokens a request may take, told from its body's size and its limits without parsing or counting it.
+// Estimates the usage of a request from the size of its body and its limits, without counting tokens.
 import { elementsOf, GatewayError, numberOrDigits } from '../core/contract/contract.ts'
 import type { Exchange } from '../core/contract/contract.ts'
 import type { RequestBody } from '../core/bodies/body.ts'
@@ -9,26 +9,26 @@ import { mediaTokens, promptOf } from './prompt.ts'
 import type { Prompt } from './prompt.ts'
 import { unseenIn } from './unseen.ts'
 
-/** Largest limit taken seriously, and the most answers to one request. */
+/** The largest limit that is accepted, and the most answers to one request. */
 const largestLimit = 2 ** 31 - 1
 const mostAnswers = 128
-/** The longest that anybody makes. */
+/** The most seconds that a request may ask for. */
 const mostSeconds = 3600
-/** Tokens of a picture, however large, of the model that counts most for one (gpt-4o-mini in high detail: 48,169). */
+/** The tokens of the largest picture with the model that counts most for one (gpt-4o-mini in high detail: 48,169). */
 const largestPicture = 50_000
-/** A body that is too small for pictures is not looked into before it is sent. */
+/** Bodies up to this size are not searched for pictures before they are sent. */
 const smallBytes = 16 * 1024
 
-/** Input tokens that are held for a request: no estimate of what it took is larger. Filled by `quota`. */
+/** The input tokens in the hold of a request. No later estimate of its input may be larger. Filled by `quota`. */
 export const heldInput = slot('quota/held-input').of<number>()
 
-/** Hosted tools that a request offers, where it offers some. Filled by `quota`. */
+/** The hosted tools that a request offers, if any. Filled by `quota`. */
 export const offeredTools = slot('quota/offered-tools').of<OfferedTools>()
 
 /**
- * A bound of the tokens that go in, of a body and of what it goes on with, which no tokenizer exceeds: one token a
- * byte, and a fixed number for a picture. What brings more than anybody sees in it may take all that the model reads,
- * `context`.
+ * The most input tokens that the body and the recalled input of a request can have. It assumes one token per byte,
+ * which no tokenizer exceeds, and a fixed number per picture. A request with content of unknown length may use all that
+ * the model reads, `context`.
  */
 export function mostInput(exchange: Exchange, metering: Metering, context: number): number {
   const { body } = exchange
@@ -42,8 +42,8 @@ export function mostInput(exchange: Exchange, metering: Metering, context: numbe
 }
 
 /**
- * A guess at them: three bytes of text a token, where English text has four and JSON, code and Chinese have two to
- * three, and a fixed count for anything that is no text.
+ * An estimate of the input tokens: three bytes of text per token (English text has four; JSON, code and Chinese have
+ * two to three), and a fixed number for anything that is not text.
  */
 export function typicalInput(exchange: Exchange): number {
   const { body } = exchange
@@ -55,8 +55,8 @@ export function typicalInput(exchange: Exchange): number {
 }
 
 /**
- * What a prompt may have taken that nobody has counted: what it says, whatever else stands in the body. Never more than
- * `most`.
+ * An estimate of the input tokens of a prompt that nobody counted. It counts what the prompt says and ignores the rest
+ * of the body, and is never more than `most`.
  */
 export function estimatedInput(exchange: Exchange, bytesPerToken: number, most: number): number {
   return Math.min(
@@ -69,25 +69,28 @@ function tokensOf({ text, media }: Prompt, bytesPerToken: number, most: number):
   return Math.max(1, Math.min(Math.ceil(text / bytesPerToken) + media * mediaTokens, most))
 }
 
-/** Documents of a search unit, and bytes that are surely not two of them (500 tokens with what is searched for). */
+/**
+ * The documents of a search unit, and a number of bytes that cannot be two of them (a document has 500 tokens,
+ * including the query).
+ */
 const documentsOfSearch = 100
 const bytesOfDocument = 250
 
-/** Bytes of a second of sound in a format that nobody knows: 128 kbit. */
+/** Bytes per second of sound in an unknown format: 128 kbit/s. */
 const soundBytes = 16_000
 
-/** How long sound is, in seconds begun. */
+/** The length of sound, in seconds rounded up. */
 export interface SoundLength {
   second: number
-  /** By its frames, not by its size. */
+  /** True when it was measured by frames, and not guessed from the size. */
   measured: boolean
 }
 
-/** The sound that a request brings; undefined when it brings none. */
+/** The length of the sound in a request; undefined when there is none. */
 export function soundOf({ form }: RequestBody, { sound }: Metering): SoundLength | undefined {
   if (!sound || !form || form.files.length === 0) return undefined
   const seconds = form.files.reduce((sum, file) => sum + (file.seconds ?? file.size / soundBytes), 0)
-  // What is less than a millisecond above a second is rounding.
+  // Less than a millisecond above a full second is a rounding error.
   return {
     second: Math.ceil(Math.round(seconds * 1000) / 1000),
     measured: form.files.every((file) => file.seconds !== undefined)
@@ -95,10 +98,10 @@ export function soundOf({ form }: RequestBody, { sound }: Metering): SoundLength
 }
 
 /**
- * The client's own limit of the output tokens of one answer: the largest when it gives several, as upstreams differ in
- * which they heed; undefined when it gives none. Where nobody can limit it, the operation's own; 0 where there is no
- * output in tokens.
- * @throws GatewayError `invalid_field` for what is no limit
+ * The client's limit of the output tokens of one answer. It is the largest when there are several, because upstreams
+ * differ in which one they obey; undefined without one. For an operation whose output cannot be limited, it is the
+ * operation's own limit, which is 0 when there is no output in tokens.
+ * @throws GatewayError `invalid_field` for an invalid limit
  */
 export function outputLimit(body: RequestBody, metering: Metering): number | undefined {
   const { outputLimits, mostOutput = 0, leastOutput } = metering
@@ -106,8 +109,8 @@ export function outputLimit(body: RequestBody, metering: Metering): number | und
 }
 
 /**
- * How many answers are asked for, to each of its prompts where it may bring several.
- * @throws GatewayError `invalid_field` for what is no such number
+ * How many answers are asked for, over all prompts of the request.
+ * @throws GatewayError `invalid_field` for an invalid number
  */
 export function answers(body: RequestBody, metering: Metering): number {
   const { counts } = metering
@@ -115,13 +118,13 @@ export function answers(body: RequestBody, metering: Metering): number {
   return each * promptsOf(body, metering)
 }
 
-/** How many prompts it brings: a list of numbers is one, of tokens. */
+/** The number of prompts in a request. A list of numbers is one prompt, of tokens. */
 export function promptsOf({ lens }: RequestBody, { prompts }: Metering): number {
   const several = prompts === undefined ? undefined : elementsOf(lens, prompts)
   return several?.first === 'other' ? Math.max(1, several.count) : 1
 }
 
-/** What searching documents comes to: units, and bytes that are read again with every document. */
+/** The cost of searching documents: the search units, and the bytes that are read again with each document. */
 export function searchOf(
   { lens, bytes }: RequestBody,
   { searched }: Metering
@@ -133,8 +136,8 @@ export function searchOf(
 }
 
 /**
- * Seconds that are asked for, in a number or its digits.
- * @throws GatewayError `invalid_field` when they are no such number, or two members differ
+ * The seconds that a request asks for, as a number or as digits in a string.
+ * @throws GatewayError `invalid_field` for an invalid number, or when two members differ
  */
 export function secondsAsked({ fields }: RequestBody, { seconds }: Metering): number {
   let asked: number | undefined
@@ -188,9 +191,9 @@ function wholeNumber({ fields, lens }: RequestBody, field: string, most: number,
 }
 
 /**
- * What is inside of a member, `generationConfig`, in which upstreams read the digits of a number, too
- * (https://protobuf.dev/programming-guides/json/): nothing of it is parsed, however large its schemas are.
- * @throws GatewayError `invalid_field` for a member that two could read differently
+ * Looks into a member such as `generationConfig` without parsing it, however large its schemas are. Upstreams accept
+ * the digits of a number in a string there too (https://protobuf.dev/programming-guides/json/).
+ * @throws GatewayError `invalid_field` for a member that two readers could understand differently
  */
 function lensInside(lens: RequestBody['lens'], outer: string): RequestBody['lens'] | undefined {
   try {

@@ -1,4 +1,4 @@
-// The one list of plugins: what `chain:` in gateway.yaml can name.
+// The list of shipped plugins, which `chain:` in gateway.yaml can name.
 import type { Plugin } from '../core/contract/contract.ts'
 import auth from './auth/index.ts'
 import idempotency from './idempotency/index.ts'
@@ -11,5 +11,5 @@ import usageMeter from './usage-meter/index.ts'
 
 const list: readonly Plugin[] = [auth, idempotency, quota, ratelimit, route, protocolTranslate, usageMeter, log]
 
-/** Every plugin by its name, in the order of the default chain. */
+/** All shipped plugins by name, in the order of the default chain. */
 export const plugins: ReadonlyMap<string, Plugin> = new Map(list.map((plugin) => [plugin.name, plugin]))

@@ -1,11 +1,11 @@
-// What a request says to the model, for estimates: how much text, and how many pictures, sounds and files, found
-// without parsing.
+// Measures what a request says to the model, for estimates: how much text, and how many pictures, sounds and files. It
+// does not parse the body.
 import type { RequestBody } from '../core/bodies/body.ts'
 
-/** Tokens counted for a picture, a sound or a file, however large: what a picture in low detail takes. */
+/** The tokens counted for a picture, sound or file of any size, which is what a picture in low detail takes. */
 export const mediaTokens = 85
 
-/** Members that a model reads, of all protocols. The others are settings: whatever they are, they cost nothing. */
+/** The members that a model reads, in all protocols. Other members are settings, which cost nothing. */
 const members = [
   'messages',
   'tools',
@@ -24,8 +24,8 @@ const members = [
   'query'
 ] as const
 /**
- * Keys of strings that are, or lead to, a picture, a sound or a file, unless they are seen to be text: tools have
- * members of these names, too.
+ * Keys of strings that contain or point to a picture, sound or file, unless the string is recognizably text: tools have
+ * members with these names too.
  */
 const mediaKeys: ReadonlySet<string> = new Set([
   'url',
@@ -39,8 +39,8 @@ const mediaKeys: ReadonlySet<string> = new Set([
   'b64_json'
 ])
 /**
- * The key of pictures that a model has made, and of what any tool may answer: of so many bytes without a sign of text
- * it is a picture.
+ * A key of pictures that a model has made, but also of tool results. A string of so many bytes that shows no sign of
+ * text counts as a picture.
  */
 const resultKey = 'result'
 const resultBytes = 1024
@@ -55,27 +55,30 @@ const silentKeys: ReadonlySet<string> = new Set([
   'mimeType'
 ])
 
-/** Bytes looked at one by one, strings as so many each; what lies behind is taken to be like what came before. */
+/**
+ * The most bytes that are examined one by one, with each string counted as so many of them. The rest of a body is taken
+ * to be like its beginning.
+ */
 const mostWork = 256 * 1024
 const workOfString = 64
-/** Bytes of a string that are looked at before the runtime searches for its end, and spaces before a colon. */
+/** Bytes of a string that are examined before indexOf searches for its end, and the most spaces before a colon. */
 const nearBytes = 256
 const mostSpaces = 64
-/** Bytes of a string that are looked through for escapes. */
+/** The bytes of a string that are examined for escapes. */
 const sampleBytes = 4096
-/** What a number is counted as: lists of numbers are lists of tokens. */
+/** The bytes that a number counts as. Lists of numbers are lists of tokens. */
 const numberBytes = 4
 const quote = 0x22
 const backslash = 0x5c
 
-/** UTF-8 bytes of text, and pieces of anything else. */
+/** UTF-8 bytes of text, and the number of pictures, sounds and files. */
 export interface Prompt {
   text: number
   media: number
 }
 
 /**
- * What the body of a request says. `exactly`: strings count as what they say, not as they are spelled; it takes a
+ * Measures the body of a request. `exactly`: escapes in strings count as the characters they stand for, which takes a
  * little longer.
  */
 export function promptOf({ bytes, lens }: RequestBody, exactly: boolean): Prompt {
@@ -90,7 +93,7 @@ export function promptOf({ bytes, lens }: RequestBody, exactly: boolean): Prompt
   return found ? prompt : { text: bytes.length, media: 0 }
 }
 
-/** `value` is JSON. */
+/** Adds up what a JSON value says. */
 function read(value: Buffer, prompt: Prompt, exactly: boolean): void {
   const { length } = value
   const before = prompt.text
@@ -131,8 +134,8 @@ function isMedia(key: string, value: Buffer, from: number, end: number): boolean
 }
 
 /**
- * Whether it has something that neither base64 nor an address has near its beginning: a space, a quote, a letter beyond
- * ASCII.
+ * Whether a string has something near its beginning that neither base64 nor an address has: a space, a quote, or a
+ * letter beyond ASCII.
  */
 function isText(bytes: Buffer, from: number, end: number): boolean {
   for (let at = from, near = Math.min(end, from + nearBytes); at < near; at++) {
@@ -149,7 +152,7 @@ function isNumeric(byte: number): boolean {
   )
 }
 
-/** Of the closing quote; the end of the bytes when so much work does not find it. */
+/** The position of the closing quote, or the end of the bytes when it is not found with that much work. */
 function stringEnd(bytes: Buffer, from: number, work: number): number {
   let at = from
   for (const near = Math.min(bytes.length, from + nearBytes); at < near; at++) {
@@ -166,7 +169,7 @@ function stringEnd(bytes: Buffer, from: number, work: number): number {
   return bytes.length
 }
 
-/** Bytes of a string without its escapes, told from its beginning. */
+/** The bytes of a string without its escapes, estimated from its beginning. */
 function said(bytes: Buffer, from: number, end: number): number {
   const length = end - from
   const sampled = Math.min(length, sampleBytes)

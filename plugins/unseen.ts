@@ -1,8 +1,9 @@
-// What a request brings that its bytes do not tell the length of: pictures, documents, and what stands elsewhere.
+// Finds the parts of a request whose length cannot be told from its bytes: pictures, documents, and content stored
+// elsewhere.
 import { stringEnd } from '../core/contract/contract.ts'
 import type { RequestBody } from '../core/bodies/body.ts'
 
-/** Members in which a conversation stands, of all protocols. */
+/** The members that contain a conversation, in all protocols. */
 const conversations = [
   'messages',
   'input',
@@ -12,7 +13,7 @@ const conversations = [
   'system_instruction',
   'images'
 ] as const
-/** Members that lead to something that is kept elsewhere and read with the request. */
+/** The members that refer to content stored elsewhere, which the model reads with the request. */
 const elsewhere = [
   'previous_response_id',
   'conversation',
@@ -22,29 +23,35 @@ const elsewhere = [
   'container'
 ] as const
 
-/** Bytes looked at one by one, strings as so many each. In what is longer there may be anything. */
+/**
+ * The most bytes that are examined one by one, with each string counted as so many of them. A longer body may contain
+ * anything.
+ */
 const mostWork = 256 * 1024
 const workOfString = 64
-/** A key or a word that is longer is none of these. */
+/** The longest key or word that is looked for. */
 const longestWord = 32
-/** As deep as a body may be. */
+/** The deepest nesting of a body. */
 const mostDepth = 512
 const quote = 0x22
 
 /** What was found. */
 export interface Unseen {
-  /** Pictures, which have a bound each. */
+  /** The number of pictures. Each has a known largest size. */
   pictures: number
-  /** Something that may be as long as the model can read. */
+  /** True when something may be as long as all that the model can read. */
   endless: boolean
 }
 
-/** Looks through a body, without parsing it. `recalled`: it is known how long is what the request goes on with. */
+/**
+ * Examines a body without parsing it. `recalled`: true when the length of the stored conversation that the request
+ * continues is known.
+ */
 export function unseenIn({ lens }: RequestBody, recalled: boolean): Unseen {
   const seen = new Walk(recalled)
   for (const name of elsewhere) {
     const type = recalled && name !== 'prompt' ? undefined : lens.type(name)
-    // A prompt that is a text is said here; an object leads to one that is kept.
+    // A prompt that is a string is in the body itself; an object refers to a stored prompt.
     if (type === 'object' || (type === 'string' && name !== 'prompt')) seen.found.endless = true
   }
   for (const name of conversations) {
@@ -54,10 +61,10 @@ export function unseenIn({ lens }: RequestBody, recalled: boolean): Unseen {
   return seen.found
 }
 
-/** Goes through JSON, and knows of each text under which keys it stands. */
+/** Goes through JSON, and knows the keys above each string. */
 class Walk {
   readonly found: Unseen = { pictures: 0, endless: false }
-  /** By depth: the key of the present member, and what its object says that it is. */
+  /** By depth: the key of the current member, and the `type` of its object. */
   readonly #keys: string[] = []
   readonly #types: string[] = []
   readonly #recalled: boolean
@@ -76,7 +83,7 @@ class Walk {
       // { and [, then } and ].
       if (byte === 0x7b || byte === 0x5b) {
         depth = Math.min(depth + 1, mostDepth)
-        // What stands in a list stands under the key of the list.
+        // An element of a list belongs to the key of the list.
         this.#keys[depth] = byte === 0x5b ? this.#keys[depth - 1]! : ''
         this.#types[depth] = byte === 0x5b ? this.#types[depth - 1]! : ''
       } else if (byte === 0x7d || byte === 0x5d) depth = Math.max(depth - 1, 0)
@@ -120,7 +127,7 @@ class Walk {
     }
   }
 
-  /** An address, or an id, under a key that says what it is of. */
+  /** Handles an address or id whose outer key tells its kind. */
   #inside(depth: number, key: 'url' | 'id'): void {
     const outer = this.#keys[depth - 1]
     const picture = outer === 'image_url' || (outer === 'source' && this.#types[depth - 1] === 'image')
@@ -128,14 +135,14 @@ class Walk {
     else if (key === 'url' ? outer === 'source' : outer === 'audio') this.found.endless = true
   }
 
-  /** Sound has more bytes than tokens. */
+  /** Sound needs no count, because it has more bytes than tokens. */
   #medium(kind: string): void {
     if (kind.startsWith('image/')) this.found.pictures++
     else if (kind.startsWith('application/')) this.found.endless = true
   }
 }
 
-/** A short text as it is meant, however it is spelled; nothing for a longer one. */
+/** A short string with its escapes resolved; the empty string for a longer one. */
 function word(bytes: Buffer, from: number, end: number): string {
   const text = end - from > longestWord * 6 ? '' : bytes.toString('latin1', from, end)
   if (!text.includes('\\')) return text.length > longestWord ? '' : text

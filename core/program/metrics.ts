@@ -1,4 +1,4 @@
-// What the program says of itself to Prometheus: connections, exchanges, the store.
+// Metrics of the program itself: connections, exchanges, tasks and the store.
 import type { BackgroundWork } from '../exchange/background/background.ts'
 import type { Engine } from '../exchange/engine.ts'
 import type { Metrics } from '../telling/metrics.ts'
@@ -6,7 +6,7 @@ import type { Server } from '../clients/server.ts'
 import type { Store } from '../store/store.ts'
 import type { Transport } from '../transport/transport.ts'
 
-/** Registers figures that are read when somebody scrapes; once per gateway. */
+/** Registers metrics whose values are read at each scrape. Called once per gateway. */
 export function observeProgram(parts: {
   metrics: Metrics
   server: Server

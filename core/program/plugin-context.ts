@@ -1,4 +1,4 @@
-// What the plugins of a generation are given.
+// Makes the contexts that the plugins of a generation are given.
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import { caller } from '../contract/slots.ts'
 import type { Exchange, Plugin, PluginCache, PluginContext } from '../contract/contract.ts'
@@ -8,7 +8,7 @@ import type { Logger } from '../telling/log.ts'
 import type { PluginMetrics } from '../telling/metrics.ts'
 import type { SharedUser } from './generation.ts'
 
-/** What contexts are made of; the last two are the generation's. */
+/** The parts of a context. The catalogue and the shared values belong to the generation, the others to the gateway. */
 export interface ContextParts {
   services: Services
   metrics: PluginMetrics
@@ -30,7 +30,7 @@ export function contextOf(plugin: Plugin, { services, metrics, log, catalogue, s
   }
 }
 
-/** Entries are scoped by whom the exchange's key belongs to: no plugin can name another tenant. */
+/** Entries belong to the tenant of the exchange's key, so no plugin can reach those of another tenant. */
 function cacheOf(plugin: string, cache: Cache): PluginCache {
   const scope = (exchange: Exchange<typeof caller>): CacheScope => ({ plugin, tenant: exchange.get(caller).tenant })
   return {

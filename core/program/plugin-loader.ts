@@ -1,4 +1,4 @@
-// Loads plugins from packages and files, and says why one cannot be used.
+// Loads plugins from packages and files, or says why one cannot be used.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
@@ -7,23 +7,23 @@ import { pathToFileURL } from 'node:url'
 import { contractOf, contractVersion } from '../contract/contract.ts'
 import type { Plugin } from '../contract/contract.ts'
 
-/** A plugin to be loaded; `from` is a package, or the absolute path of a file. */
+/** A plugin to load. `from`: a package name, or the absolute path of a file. */
 export interface PluginSource {
   name: string
   from: string
   isFile: boolean
 }
 
-/** What there is to put into a chain, and what is wrong with the rest. */
+/** The plugins that a chain may name, and the faults of those that cannot be used. */
 export interface LoadedPlugins {
   plugins: ReadonlyMap<string, Plugin>
-  /** By name, why it cannot be used, as a sentence without its subject. */
+  /** By name, why the plugin cannot be used: a sentence without its subject. */
   unusable: ReadonlyMap<string, string>
 }
 
 /**
- * The shipped plugins with those of a configuration in `folder`. Runs their modules, each once in a process: a file
- * that was changed is another module, a package is not. Never rejects.
+ * The shipped plugins with those of a configuration in `folder`. Runs their modules, each once per process; a changed
+ * file is loaded again, a changed package is not. Never rejects.
  */
 export async function loadPlugins(
   sources: readonly PluginSource[],
@@ -67,7 +67,7 @@ async function load({ name, from, isFile }: PluginSource, folder: string): Promi
   return { ...(made as Plugin), name }
 }
 
-/** A file's address by its content, so that a reload runs it anew when it was changed. */
+/** A URL with a hash of the file's content, so that a reload loads a changed file again. */
 function addressOf(file: string): string {
   const url = pathToFileURL(file)
   url.search = createHash('sha256').update(readFileSync(file)).digest('hex').slice(0, 16)
@@ -85,13 +85,13 @@ function reasonOf(error: unknown): string {
     : text
 }
 
-/** What Node says of a module with `import` or `export` that a package.json calls a script. */
+/** Node's messages about a module with `import` or `export` that package.json declares to be a script. */
 const moduleWords = /outside a module|Unexpected token 'export'|Cannot use 'import\.meta'/
 
-/** Stands before the name of a package that is looked for where the configuration is, and not here. */
+/** Prefix of a package name that is resolved from the folder of the configuration, and not from this file. */
 const scheme = 'sluice-package:'
 
-/** What plugins import, for those that have no package of ours beside them: this copy. */
+/** The modules that plugins import from this package. A plugin that does not find the package gets the running copy. */
 const own = new Map(
   [
     ['sluice/plugin', '../contract/contract'],

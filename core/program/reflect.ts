@@ -1,5 +1,5 @@
-// The three Reflect functions that tsyringe looks for; imported before it. Decorators are not used, so nothing else is
-// needed.
+// Defines the three Reflect functions that tsyringe uses; imported before it. Nothing else is needed, because the
+// program has no decorators.
 
 const metadata = new WeakMap<object, Map<unknown, unknown>>()
 

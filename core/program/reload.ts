@@ -1,4 +1,4 @@
-// Takes a changed gateway.yaml over, one reload at a time, or says why it was not.
+// Applies a changed gateway.yaml, one reload at a time, or says why it was refused.
 import { isDeepStrictEqual } from 'node:util'
 import { ConfigError } from './configuration.ts'
 import type { Logger } from '../telling/log.ts'
@@ -6,36 +6,39 @@ import type { PluginMetrics } from '../telling/metrics.ts'
 import { isMap } from '../options/schema-check.ts'
 import type { Config, Limits, Problem, Settings } from '../catalogue/settings.ts'
 
-/** What came of a reload. */
+/** The result of a reload. */
 export interface ReloadResult {
   ok: boolean
-  /** What asked for it: `SIGHUP`, `file changed`, `admin API`. */
+  /** The cause: `SIGHUP`, `file changed` or `admin API`. */
   reason: string
-  /** Unix milliseconds of its end. */
+  /** The end of the reload in Unix milliseconds. */
   time: number
   durationMs: number
-  /** Of the configuration in use afterwards. */
+  /** The hash of the configuration that is in use after the reload. */
   hash: string
-  /** Why the file was refused; empty when it was not. */
+  /** The faults of the file; empty when the reload succeeded. */
   problems: readonly Problem[]
 }
 
-/** What a reloader works with. */
+/** What a reloader needs. */
 export interface ReloaderParts {
   /** The configuration in use. */
   current(): Config
-  /** @throws ConfigError with what is wrong with the file */
+  /**
+   * Reads the file.
+   * @throws ConfigError with the faults of the file
+   */
   read(): Promise<Config>
   /**
-   * Builds what the configuration says beside what runs, and swaps. @throws anything, before the swap: then nothing
-   * changed
+   * Builds the new generation beside the current one, and then replaces it.
+   * @throws anything, before the replacement, so that nothing has changed
    */
   apply(next: Config): Promise<void>
   log: Logger
   metrics: PluginMetrics
 }
 
-/** Reloads the configuration. */
+/** Reloads the configuration when asked to. */
 export class Reloader {
   readonly #parts: ReloaderParts
   readonly #successful
@@ -45,7 +48,7 @@ export class Reloader {
   #queued: Promise<ReloadResult> | undefined
   #last: ReloadResult | undefined
 
-  /** Made when the first configuration is in use: that counts as a success in the metrics. */
+  /** Made when the first configuration is in use, which the metrics count as a success. */
   constructor(parts: ReloaderParts) {
     this.#parts = parts
     const { metrics } = parts
@@ -72,8 +75,9 @@ export class Reloader {
   }
 
   /**
-   * Reads the file and takes it over. Never rejects. One that is asked for while another runs begins after it, and
-   * serves everyone who asks until then: the newest file wins and none is read twice for nothing.
+   * Reads the file and applies it. Never rejects. A reload that is asked for during another one begins after it, and is
+   * shared by everyone who asks before it begins. So the newest file is applied, and is not read more often than
+   * needed.
    */
   reload(reason: string): Promise<ReloadResult> {
     if (this.#queued) return this.#queued
@@ -121,7 +125,7 @@ export class Reloader {
   }
 }
 
-/** Limits that exchanges look up as they go; the other ones are built into the server and its memory when it starts. */
+/** The limits that exchanges read anew each time. The others are fixed in the server and its memory at the start. */
 const live: readonly (keyof Limits)[] = [
   'jsonBody',
   'multipartBody',
@@ -132,7 +136,7 @@ const live: readonly (keyof Limits)[] = [
   'realtime'
 ]
 
-/** The settings that differ and cannot follow a reload, by their names in the file. Another certificate can. */
+/** The names in the file of changed settings that a reload cannot apply. A new certificate can be applied. */
 function fixedChanges(before: Settings, after: Settings): string[] {
   const limits = { ...after.limits, ...Object.fromEntries(live.map((name) => [name, before.limits[name]])) }
   const listen = { ...after.listen, tls: after.listen.tls && (before.listen.tls ?? after.listen.tls) }

@@ -1,8 +1,8 @@
-// Says in the log how upstreams are reached where that is not as usual.
+// Logs which upstreams are reached in an unusual way: through a proxy, or without checking their certificates.
 import type { Config } from '../catalogue/settings.ts'
 import type { Logger } from '../telling/log.ts'
 
-/** To be called for each configuration before it goes live. No address of a proxy is shown: where it stands is. */
+/** Called for each configuration before it is used. It logs where a proxy is configured, and not its address. */
 export function tellWays({ channels }: Config, log: Logger): void {
   const proxied = new Map<string, string[]>()
   const unverified: string[] = []

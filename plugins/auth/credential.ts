@@ -1,18 +1,20 @@
-// Finds the key a client presents, in any of the places that clients of three protocols put it.
+// Finds the API key of a request, in all the places where clients of the three protocols put it.
 import { GatewayError } from '../../core/contract/contract.ts'
 import type { ClientRequest } from '../../core/contract/contract.ts'
 
-/** Where clients put a key when not in `Authorization`; searched in this order. */
+/** The headers that may hold a key, in addition to `Authorization`, in the order in which they are read. */
 const headerNames = ['x-api-key', 'x-goog-api-key'] as const
 
-/** How a browser, whose WebSockets have no headers of their own, puts it among the subprotocols that it offers. */
+/** Browsers cannot set headers for WebSockets, so they offer the key as a subprotocol with this prefix. */
 const subprotocol = 'openai-insecure-api-key.'
 
-/** Paths of the one protocol whose clients put the key in the query; those below `/v1` it shares with others. */
+/**
+ * The paths of Gemini, whose clients may put the key in the query. Paths below `/v1` are shared with other protocols.
+ */
 const queryPaths = /^\/v1beta\/|^\/v1\/models(?:\/|$)/
 
 /**
- * The one key of a request. Empty carriers do not count, and the same key may come several times.
+ * The API key of a request. Empty values do not count, and the same key may come several times.
  * @throws GatewayError `missing_api_key`, or `conflicting_credentials` when two different keys are given
  */
 export function presentedKey(request: ClientRequest): string {
@@ -43,8 +45,7 @@ export function presentedKey(request: ClientRequest): string {
 const none: readonly string[] = []
 
 /**
- * A repeated header reaches us as an array. A comma is a part of the value: what another reader takes for two keys is
- * not a valid one.
+ * A repeated header comes as an array. A comma is part of a value, so two keys joined by a comma are one invalid key.
  */
 function listed(header: string | string[] | undefined): readonly string[] {
   if (header === undefined) return none
@@ -52,14 +53,17 @@ function listed(header: string | string[] | undefined): readonly string[] {
 }
 
 /**
- * The token of RFC 6750 §2.1; empty for other schemes, which are not ours to judge. The scheme's case does not matter.
+ * The token of a Bearer credential (RFC 6750 §2.1), whatever the case of the scheme. Empty for other schemes, which
+ * this gateway does not use.
  */
 function bearer(value: string): string {
   const text = unpadded(value)
   return /^bearer[ \t]/i.test(text) ? unpadded(text.slice(7)) : ''
 }
 
-/** Without the white space that HTTP allows around a value (RFC 9110 §5.6.3). Any other belongs to it. */
+/**
+ * Removes the white space that HTTP allows around a value (RFC 9110 §5.6.3). Other white space belongs to the value.
+ */
 function unpadded(value: string): string {
   return isBlank(value.charCodeAt(0)) || isBlank(value.charCodeAt(value.length - 1))
     ? value.replace(/^[ \t]+|[ \t]+$/g, '')

@@ -1,4 +1,4 @@
-// Who is asking, and may they: the caller of a key, its endpoints, its models.
+// Authenticates a request: finds the caller of its key, and checks the key's endpoints and models.
 import { definePlugin, GatewayError, retirementHeaders, unknownModel } from '../../core/contract/contract.ts'
 import type { Exchange } from '../../core/contract/contract.ts'
 import { caller } from '../../core/contract/slots.ts'
@@ -15,13 +15,15 @@ export default definePlugin({
   setup(_config, { catalogue }) {
     const retirements = new Map([...catalogue.models.values()].map((model) => [model.name, retirementHeaders(model)]))
 
-    /** Unknown and invisible models are told apart nowhere: their names are nobody's business. */
+    /**
+     * Models that are unknown and models that the key may not use get the same answer, so that their names stay hidden.
+     */
     const checkModel = (exchange: Exchange, found: Caller): void => {
       const { model, requestedModel } = exchange
       if (model === '') return
       const own = retirements.get(model)
       if (!own || !found.mayUse(model)) throw unknownModel(model)
-      // Whoever asks for a model that goes is to know it, also where a plugin has put another in its place.
+      // A client that asks for a retiring model must be told, even when a plugin replaced the model by another one.
       const asked =
         model !== requestedModel && found.mayUse(requestedModel) ? retirements.get(requestedModel) : undefined
       for (const [header, value] of asked?.length ? asked : own) exchange.setHeader(header, value)
@@ -50,13 +52,14 @@ export default definePlugin({
         const found = findCaller(exchange)
         exchange.set(caller, found)
         checkKey(found, exchange, exchange.receivedAt)
-        // Only now is the body worth reading: nobody without a key makes the gateway hold one.
+        // The body is read only now, so that a client without a key cannot make the gateway hold one.
         const body = exchange.read()
         return body instanceof Promise ? body.then(() => checkModel(exchange, found)) : checkModel(exchange, found)
       },
 
       whileOpen(exchange) {
-        // A client secret opens sessions for some minutes; what is open goes by the key that made it.
+        // A client secret is valid for some minutes only. A session that is open depends on the key that made the
+        // secret.
         const secret = exchange.find(caller)?.secret
         const found = secret ? catalogue.findKey(secret.issuer) : findCaller(exchange)
         if (!found) throw unknownKey()

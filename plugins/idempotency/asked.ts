@@ -1,14 +1,17 @@
-// What was asked, and under which name: digests of a request and of its Idempotency-Key.
+// Digests of a request and of its Idempotency-Key.
 import { createHash, hash } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import { GatewayError } from '../../core/contract/contract.ts'
 import type { Exchange } from '../../core/contract/contract.ts'
 import type { Caller } from '../../core/catalogue/caller.ts'
 
-/** Bytes that are digested before others have their turn: less than a few milliseconds. */
+/** The bytes that are digested in one turn of the event loop, which takes a few milliseconds at most. */
 const sliceBytes = 1024 * 1024
 
-/** The one key of a request, as it was sent. @throws GatewayError `invalid_field` for what is none */
+/**
+ * The Idempotency-Key of a request, as it was sent.
+ * @throws GatewayError `invalid_field` for an invalid key
+ */
 export function keyOf(header: string | string[]): string {
   if (typeof header === 'string' && /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/.test(header)) return header
   throw new GatewayError(
@@ -18,12 +21,18 @@ export function keyOf(header: string | string[]): string {
   )
 }
 
-/** Unique over all API keys: what one was answered no other is told. Names of tenants and keys have no zero byte. */
+/**
+ * The id of a name of one API key. It is unique over all API keys, so no key gets the answer of another. The names of
+ * tenants and keys contain no zero byte.
+ */
 export function idOf({ tenant, key }: Caller, name: string): Buffer {
   return hash('sha256', `${tenant}\0${key}\0${name}`, 'buffer')
 }
 
-/** Method, address and body. The boundary of a form is left out, as clients take another for each try. */
+/**
+ * A digest of method, address and body. It leaves out the boundary of a form, because clients choose another one for
+ * each try.
+ */
 export async function askedBy({ request, body }: Exchange): Promise<Buffer> {
   const digest = createHash('sha256')
   const query = new URLSearchParams(request.query)

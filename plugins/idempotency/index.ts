@@ -1,4 +1,4 @@
-// Runs and charges a request once, however often its client sends it: by its Idempotency-Key.
+// Runs and charges a request only once, however often its client repeats it with the same Idempotency-Key.
 import { definePlugin, GatewayError, sharedKey, slot } from '../../core/contract/contract.ts'
 import type { Exchange, Reply } from '../../core/contract/contract.ts'
 import { answered, caller } from '../../core/contract/slots.ts'
@@ -6,10 +6,10 @@ import type { KeptAnswer } from '../../core/store/answers.ts'
 import { askedBy, idOf, keyOf } from './asked.ts'
 import { AnswerRecording, RecordingRoom } from './recording.ts'
 
-/** Requests under way, by id. */
+/** A request under way. They are kept by id. */
 interface UnderWay {
   asked: Buffer
-  /** The answer that was kept; undefined when the request is run. */
+  /** The stored answer; undefined when the request is run. */
   found: Promise<KeptAnswer | undefined>
 }
 
@@ -17,7 +17,7 @@ const shared = sharedKey<Map<string, UnderWay>>('under way')
 const rooms = sharedKey<RecordingRoom>('room')
 const recording = slot('idempotency/recording').of<AnswerRecording>()
 
-/** Of a request that runs, before it is worth asking again. */
+/** The Retry-After, in milliseconds, for a repetition of a request that is still running. */
 const busyMs = 1000
 
 export default definePlugin({
@@ -48,7 +48,7 @@ export default definePlugin({
       throw error
     }
 
-    /** The answer that was kept, or nothing when the request is to be run. */
+    /** The stored answer; nothing when the request must be run. */
     const ask = async (exchange: Exchange<typeof caller>, key: string): Promise<Reply | void> => {
       const asked = await askedBy(exchange)
       const whose = exchange.get(caller)
@@ -91,8 +91,8 @@ export default definePlugin({
         return keeping
       }
       exchange.defer(keep)
-      // An exchange that goes on without its client has answered it long before its end. An answer that goes out in
-      // pieces has only begun when its first byte is due: it is kept at the end of the exchange.
+      // An exchange that goes on without its client has answered that client long before its end. An answer that is sent
+      // in pieces has only begun when its first byte is due, so it is stored at the end of the exchange.
       if (!exchange.streaming) exchange.showAfter(async () => (record.complete ? keep() : undefined))
     }
 
@@ -100,8 +100,7 @@ export default definePlugin({
       onRequest(exchange) {
         const { headers, operation } = exchange.request
         const key = headers['idempotency-key']
-        // What costs nothing may be asked as often as one likes.
-        // A session cannot be given once more.
+        // Free operations need no protection against repetition. A session cannot be answered a second time.
         return key === undefined || !operation.metering || operation.metering.turns
           ? undefined
           : ask(exchange, keyOf(key))
@@ -112,7 +111,10 @@ export default definePlugin({
   }
 })
 
-/** @throws GatewayError when there is nothing left to give */
+/**
+ * Gives the stored answer again.
+ * @throws GatewayError when the answer was too large to be stored
+ */
 function replay({ status, type, headers: more, streamed, body }: KeptAnswer): Reply {
   if (!body) {
     throw new GatewayError(

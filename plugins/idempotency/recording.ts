@@ -1,14 +1,17 @@
-// Takes an answer down while it goes to its client, to be given again.
+// Records an answer while it goes to its client, so that it can be given again.
 import type { Message, Observer } from '../../core/contract/contract.ts'
 import type { KeptAnswer } from '../../core/store/answers.ts'
 
-/** Bytes that all recordings may take at one time; above it answers count as too large. */
+/** The most bytes of all recordings at one time. Above it, answers count as too large. */
 const mostBytes = 128 * 1024 * 1024
 
-/** The room of all recordings of a process: one tenant alone has half of it, and there is always some for the next. */
+/**
+ * The memory of all recordings of a process. A tenant may take at most as much as is left, so one tenant alone gets
+ * half.
+ */
 export class RecordingRoom {
   readonly #most: number
-  /** By tenant. */
+  /** The bytes that are taken, by tenant. */
   readonly #taken = new Map<string, number>()
   #total = 0
 
@@ -16,7 +19,7 @@ export class RecordingRoom {
     this.#most = most
   }
 
-  /** Takes some, if there is so much left for the tenant. */
+  /** Takes memory if the tenant may have that much more. */
   take(tenant: string, bytes: number): boolean {
     const taken = (this.#taken.get(tenant) ?? 0) + bytes
     if (taken > this.#most - this.#total) return false
@@ -33,7 +36,7 @@ export class RecordingRoom {
   }
 }
 
-/** Headers that say something of the answer, and not of the request that got it. */
+/** The headers that belong to the answer itself, and not to the request that got it. */
 const lasting = ['location', 'retry-after', 'x-sluice-dropped', 'x-sluice-estimate'] as const
 
 /** The parts of an answer's head that a recording needs. */
@@ -43,7 +46,7 @@ interface Head {
   readonly streaming: boolean
 }
 
-/** Of one exchange: the answer of its last attempt. */
+/** Records the answer of the last attempt of one exchange. */
 export class AnswerRecording {
   readonly #room: RecordingRoom
   readonly #tenant: string
@@ -53,7 +56,7 @@ export class AnswerRecording {
   #bytes = 0
   #complete = false
 
-  /** `largest`: bytes. */
+  /** `largest`: the most bytes of an answer that are kept. */
   constructor(room: RecordingRoom, tenant: string, largest: number) {
     this.#room = room
     this.#tenant = tenant
@@ -65,7 +68,7 @@ export class AnswerRecording {
     return this.#complete
   }
 
-  /** An answer begins: what was taken down of another attempt is not part of it. */
+  /** Begins with an answer, and drops what was recorded of an earlier attempt. */
   begin(head: Head): Observer {
     this.close()
     this.#chunks = []
@@ -76,7 +79,7 @@ export class AnswerRecording {
     }
   }
 
-  /** What is to be kept; undefined when the answer did not come to its end. */
+  /** The answer to store; undefined when the answer was not complete. */
   answer(asked: Buffer, replyHeader: (name: string) => string | undefined): KeptAnswer | undefined {
     if (!this.#complete || !this.#head) {
       this.close()
@@ -99,7 +102,7 @@ export class AnswerRecording {
     }
   }
 
-  /** Nothing of it is in memory any more. */
+  /** Frees the memory of the recording. */
   close(): void {
     this.#room.give(this.#tenant, this.#bytes)
     this.#bytes = 0

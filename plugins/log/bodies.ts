@@ -1,11 +1,13 @@
-// Keeps the beginning of what was asked and answered, when an operator has turned that on, with credentials taken out.
+// Keeps the beginnings of requests and answers for the log when an operator has turned that on, without credentials.
 import { Secrets } from '../../core/contract/contract.ts'
 import type { Channel, Message } from '../../core/contract/contract.ts'
 
-/** Taken beyond the limit, so that a credential across it is seen whole before the cut. */
+/**
+ * Bytes that are kept beyond the limit, so that a credential that crosses the limit is found before the text is cut.
+ */
 const margin = 512
 
-/** Bytes of one answer, up to a limit. */
+/** The first bytes of one answer. */
 export class Excerpt {
   readonly takes = 'frames'
   readonly #limit: number
@@ -18,7 +20,7 @@ export class Excerpt {
 
   observe(message: Message): void {
     if (this.#size >= this.#limit) return
-    // A copy: a view would keep the whole chunk of the network alive as long as the exchange.
+    // A copy, because a view would keep the whole chunk of network data in memory as long as the exchange.
     const piece = Buffer.from(message.bytes.subarray(0, this.#limit - this.#size))
     this.#pieces.push(piece)
     this.#size += piece.length
@@ -30,8 +32,8 @@ export class Excerpt {
 }
 
 /**
- * Makes bytes into text of at most `limit` characters without the keys of the channels, and without anything that looks
- * like a key or says whose account it is.
+ * Makes a function that turns bytes into text of at most `limit` characters, without the keys of the channels and
+ * without anything that looks like a key or identifies an account.
  */
 export function redactor(limit: number, channels: Iterable<Channel>): (bytes: Buffer) => string {
   const secrets = new Secrets(channels, 'keys')

@@ -1,4 +1,4 @@
-// Writes down every exchange when it is over: a record to the store, a line to the sink, numbers to the metrics.
+// Records every exchange when it is over: a record in the request log, a line to the sink, and metrics.
 import { definePlugin, recordOf, sharedKey } from '../../core/contract/contract.ts'
 import type { Exchange } from '../../core/contract/contract.ts'
 import { charge, goingOn, slot } from '../../core/contract/slots.ts'
@@ -48,7 +48,7 @@ export default definePlugin({
       name: 'log_dropped_total',
       help: 'Lines lost because the sink of the log was too slow or failed.'
     })
-    // Shared, so that two generations never write into each other's lines.
+    // Shared between generations, so that they never write into each other's lines.
     const lines =
       sink === 'none'
         ? undefined
@@ -73,7 +73,7 @@ export default definePlugin({
 
       onSettled(exchange, outcome) {
         const record = recordOf(exchange, outcome)
-        // What it costs is known when the work has ended that it has begun.
+        // The exchange has begun work, and its cost is known only when that work has ended.
         const later = exchange.find(goingOn)
         if (later) return later.keep(record)
         const json = textOf(record)

@@ -1,13 +1,16 @@
-// The exchange's numbers, as Prometheus sees them.
+// The metrics of exchanges.
 import { pricedClasses } from '../../core/contract/contract.ts'
 import type { Catalogue } from '../../core/catalogue/catalogue.ts'
 import type { PluginMetrics } from '../../core/telling/metrics.ts'
 import type { RequestRecord } from '../../core/store/requests.ts'
 
-/** From a refusal at once to an agent's long answer, in seconds. */
+/** In seconds, from an immediate refusal to an agent's long answer. */
 const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
 
-/** Counts one record. Label values come from closed lists: a model that is not in the catalogue is `other`. */
+/**
+ * Makes a function that counts one record. Label values come from closed lists: a model that is not in the catalogue is
+ * counted as `other`.
+ */
 export function meter(metrics: PluginMetrics, catalogue: Catalogue): (record: RequestRecord, nano: bigint) => void {
   const requests = metrics.counter({
     name: 'requests_total',

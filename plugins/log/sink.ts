@@ -1,21 +1,24 @@
 // Writes lines in batches to a destination that may be slow or stuck, without ever waiting for it.
 import { appendFile, appendFileSync } from 'node:fs'
 
-/** Writes bytes and calls back, once, when the destination took them or failed. */
+/** Writes bytes, and calls `done` once, when the destination took them or failed. */
 export type Write = (bytes: Buffer, done: (error?: Error | null) => void) => void
 
-/** Lines younger than this wait for company: a file is opened, written and closed once for them all. */
+/** Lines wait this long for others, so that a file is opened, written and closed once for all of them. */
 const lingerMs = 100
-/** Of one write, unless a line is longer. */
+/** The most bytes of one write, unless a single line is longer. */
 const batchBytes = 512 * 1024
-/** How long the last lines may hold up an end. */
+/** The longest time that a flush waits, in milliseconds. */
 const flushMs = 1000
 
-/** A destination by its name in the configuration. Throws when a file cannot be written. */
+/**
+ * A destination by its name in the configuration.
+ * @throws Error when a file cannot be written
+ */
 export function writeTo(sink: string): Write {
   if (sink === 'stdout' || sink === 'stderr') {
     const stream = process[sink]
-    // A reader that went away is not worth a crash: its lines are dropped and counted.
+    // When the reader of the stream goes away, lines are dropped and counted, and the program goes on.
     if (stream.listenerCount('error') === 0) stream.on('error', () => {})
     return (bytes, done) => void stream.write(bytes, done)
   }
@@ -26,13 +29,13 @@ export function writeTo(sink: string): Write {
       `log: the sink ${sink} cannot be written (${(error as Error).message}); name a file in a folder that exists, or stdout, stderr, none`
     )
   }
-  // Opened for each batch, so that a file which was rotated away is followed at once.
+  // The file is opened for each batch, so that after a log rotation the next batch goes to the new file.
   return (bytes, done) => appendFile(sink, bytes, done)
 }
 
 /**
- * Lines on their way, put down as bytes as they come: as texts they would live until the write, and collections would
- * move them about. Saves half a microsecond a request in a loop, and more in a gateway.
+ * Lines that wait, stored as bytes at once. As strings they would live until the write, and garbage collections would
+ * move them. This saves half a microsecond per request in a benchmark loop, and more in a gateway.
  */
 class Batch {
   readonly bytes: Buffer
@@ -43,10 +46,10 @@ class Batch {
     this.bytes = Buffer.allocUnsafeSlow(size)
   }
 
-  /** The bytes that a line takes with its line break, or undefined when there is no room for them. */
+  /** Adds a line. Returns the bytes that it takes with its line break; undefined when there is no room. */
   add(text: string): number | undefined {
     const room = this.bytes.length - this.length - 1
-    // No character takes more than three.
+    // No character of a string takes more than three bytes.
     if (room < text.length * 3 && room < Buffer.byteLength(text)) return undefined
     const from = this.length
     this.length += this.bytes.write(text, from)
@@ -56,13 +59,13 @@ class Batch {
   }
 }
 
-/** A queue of lines in front of a destination, bounded in bytes: above it lines are dropped and counted. */
+/** A queue of lines to a destination, limited in bytes. Lines above the limit are dropped and counted. */
 export class Sink {
   readonly #write: Write
   readonly #dropped: (lines: number) => void
-  /** Oldest first; the last one takes what comes. */
+  /** Oldest first; new lines go into the last batch. */
   #batches: Batch[] = []
-  /** Bytes of lines that wait or are being written. */
+  /** The bytes of lines that wait or are being written. */
   #queued = 0
   #writing = false
   #timer: NodeJS.Timeout | undefined
@@ -74,8 +77,8 @@ export class Sink {
   }
 
   /**
-   * Queues one line, given without its line break; drops it when more than `limit` bytes would wait. Each generation
-   * has a limit of its own.
+   * Queues one line, given without its line break. Drops it when more than `limit` bytes would wait; the limit may
+   * differ between generations.
    */
   line(text: string, limit: number): void {
     if (this.#queued + text.length >= limit) return this.#dropped(1)
@@ -85,7 +88,7 @@ export class Sink {
     else this.#timer ??= setTimeout(() => this.#next(), lingerMs)
   }
 
-  /** Resolves when everything queued so far is written or lost, or after a second. */
+  /** Resolves when everything queued so far was written or lost, or after a second. */
   async flush(): Promise<void> {
     if (!this.#writing) this.#next()
     if (!this.#writing) return
@@ -97,7 +100,7 @@ export class Sink {
     clearTimeout(timer)
   }
 
-  /** A batch with room for a line, at the end of the queue. */
+  /** Adds a batch with room for this line to the queue. */
   #begin(text: string): Batch {
     const batch = new Batch(Math.max(text.length * 3 + 1, batchBytes))
     this.#batches.push(batch)

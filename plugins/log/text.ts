@@ -1,37 +1,40 @@
-// A record as a line of JSON: the text that JSON.stringify makes of it. Remembering what most records share saves two
-// microseconds a request.
+// Writes a record as a line of JSON, exactly as JSON.stringify would. It remembers the parts that most records share,
+// which saves two microseconds per request.
 import { renderUsage } from '../../core/contract/contract.ts'
 import type { AttemptRecord, RequestRecord } from '../../core/store/requests.ts'
 
-/** Texts remembered of each kind. */
+/** The most parts of each kind that are remembered. */
 const mostTexts = 1000
 const spellsItself = /^[ !#-[\]-~]*$/
 
 /**
- * What most records share with one before. Every piece that is put into a text costs as much as a short one costs to
- * remember.
+ * A part that many records share, as text. Parts are large, because appending a piece costs as much as remembering a
+ * short one saves.
  */
 interface Known {
   record: RequestRecord
   text: string
 }
 
-/** Of the way that a request went, beside the first run of members, what stands between its numbers. */
+/**
+ * The members about how a request was handled. `text` is the first run of them; the other fields are the texts between
+ * the numbers after it.
+ */
 interface Way extends Known {
   /**
-   * Until the cost, from the cost to what was held, and from there to the numbers of the only attempt, if that is what
-   * the way tells of it.
+   * The text up to the cost, the text from the cost to the hold, and the text from there to the times of the only
+   * attempt; the last is undefined when no attempt was made.
    */
   source: string
   price: string
   attempt: string | undefined
 }
 
-/** By the name of the key, and by the model. */
+/** Parts about the caller by key name, and about the handling by model. */
 const callers = new Map<string | null, Known>()
 const ways = new Map<string | null, Way>()
 
-/** Numbers must be finite; ids, times and amounts are taken to need no escapes. */
+/** The record as JSON. Numbers must be finite; ids, times and amounts must not need escapes. */
 export function textOf(record: RequestRecord): string {
   const { usage, reserved_nano: reserved, attempts } = record
   const way = wayOf(record)
@@ -54,7 +57,7 @@ function callerOf(record: RequestRecord): Known {
   return keep(callers, key, { record, text: `",${membersOf({ tenant, project, member, key })},` })
 }
 
-/** The way that a request went, how it ended, and what its price was. */
+/** The part about how a request was handled, how it ended, and which price applied. */
 function wayOf(record: RequestRecord): Way {
   const {
     model,
@@ -102,13 +105,13 @@ function membersOf(members: object): string {
 }
 
 function keep<K extends Known>(texts: Map<string | null, K>, name: string | null, known: K): K {
-  // Names of models that do not exist are made up by clients.
+  // Clients may send any number of names of models that do not exist.
   if (texts.size >= mostTexts) texts.clear()
   texts.set(name, known)
   return known
 }
 
-/** Its attempts are one that went the way of the record. */
+/** Whether the record has one attempt, and all that is known of it is in the members of the record. */
 function toldBy({ attempts, channel, status }: RequestRecord): boolean {
   if (attempts.length !== 1) return false
   const [attempt] = attempts as [AttemptRecord]
@@ -124,7 +127,10 @@ function timesOf({ first_byte_ms, duration_ms }: AttemptRecord): string {
   return `${milliseconds(first_byte_ms!)},"duration_ms":${milliseconds(duration_ms)}}`
 }
 
-/** Texts of numbers of tenths, where they were asked for. A record has four, and remembering them saves 0.6 µs. */
+/**
+ * The texts of numbers in steps of 0.1, made on first use. A record has four such numbers; remembering them saves 0.6
+ * µs.
+ */
 const tenths: (string | undefined)[] = Array(10_000).fill(undefined)
 
 function milliseconds(value: number): string {

@@ -1,15 +1,15 @@
-// Counting tokens for channels that cannot: an estimate, which says that it is one.
+// Counts tokens for models whose channels cannot: an estimate, marked as such.
 import type { Catalogue } from '../../core/catalogue/catalogue.ts'
 import { formFor } from '../../core/contract/contract.ts'
 import type { Exchange, Reply } from '../../core/contract/contract.ts'
 import { estimatedInput } from '../estimate.ts'
 
-/** Bytes of a token: English text has four and code three, and too few tokens are worse than too many. */
+/** Bytes per token: English text has four and code three. Too few tokens would be worse than too many. */
 const bytesPerToken = 3
 
 /**
- * The answer to a request to count that no channel of its model understands, as those count that speak its protocol
- * alone; undefined for all other requests.
+ * The answer to a request to count tokens when no channel of the model can count, because only channels of the client's
+ * own protocol can; undefined for all other requests.
  */
 export function countedFor(exchange: Exchange, { models }: Catalogue): Reply | undefined {
   const { operation } = exchange.request

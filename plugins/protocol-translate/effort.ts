@@ -1,19 +1,19 @@
-// How much memory it takes to translate a body, told by its structure before anything is made of it.
+// Estimates from the structure of a body how much memory its translation takes, before anything is parsed.
 import { stringEnd } from '../../core/contract/contract.ts'
 
-/** What a body takes for its bytes: as text, as values that have the text, and as it is written. */
+/** Bytes of memory per byte of a body: as text, as values that contain the text, and as the result. */
 const ofByte = 3
 /**
- * What its values take, in bytes, from the client's form to the upstream's: an object and each member of one, a list
- * and whatever follows a comma. Measured for the worst that there is, conversations of many short messages and lists
- * of empty lists, between all protocols.
+ * Bytes of memory for the values of a body, per object, per member of one, per list, and per value after a comma, from
+ * the client's form to the upstream's. Measured for the worst cases between all protocols: conversations of many short
+ * messages, and lists of empty lists.
  */
 const ofMember = 320
 const ofElement = 40
 
 const quote = 0x22
 
-/** Bytes of memory that translating a JSON body takes, about and at most; more than `most` is not told exactly. */
+/** About the most bytes of memory that the translation of a JSON body takes. The count stops above `most`. */
 export function effortOf(bytes: Buffer, most: number): number {
   let effort = bytes.length * ofByte
   for (let at = 0; at < bytes.length && effort <= most; at++) {
@@ -35,15 +35,15 @@ export function effortOf(bytes: Buffer, most: number): number {
   return effort
 }
 
-/** Bytes up to which an event is translated without a look at what it is made of. */
+/** Events up to this many bytes are translated without examining their structure. */
 const smallEvent = 64 * 1024
-/** Values in one event: of more the event loop would be held for long. */
+/** The most values in one event. More would block the event loop for too long. */
 const mostValues = 50_000
 
-/** Bytes of an event that are translated at once: a picture of 6 MB, which is all that is that large. */
+/** The most bytes of an event that is translated: a picture of 6 MB, which is the only thing that large. */
 const largestEvent = 8 * 1024 * 1024
 
-/** Whether an event is larger, or has more values, than what is translated at once. */
+/** Whether an event is too large, or has too many values, to be translated at once. */
 export function isInvolved(bytes: Buffer): boolean {
   if (bytes.length <= smallEvent) return false
   if (bytes.length > largestEvent) return true

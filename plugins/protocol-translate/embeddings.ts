@@ -1,15 +1,15 @@
-// Embeddings on their way to a channel of another protocol and back; they have nothing in common with conversations.
+// Translates embeddings for channels of another protocol, which has nothing in common with translating conversations.
 import { Message, slot, translateEmbeddings } from '../../core/contract/contract.ts'
 import type { Attempt, Exchange, Mapper, TranslatedEmbeddings } from '../../core/contract/contract.ts'
 
-/** What the attempt before this was sent, with the client's protocol. */
+/** The translated request of each attempt, with the client's protocol. */
 const sent = slot('protocol-translate/embeddings').of<
   Map<Attempt, { translated: TranslatedEmbeddings; speaks: Attempt['protocol'] }>
 >()
 
 /**
- * Puts the request in the words of the attempt's channel; returns the members that it leaves out. @throws
- * Untranslatable
+ * Translates the request for the attempt's channel. Returns the members that it leaves out.
+ * @throws Untranslatable
  */
 export function sendEmbeddings(exchange: Exchange, attempt: Attempt): readonly string[] {
   const speaks = attempt.bodyProtocol
@@ -26,8 +26,8 @@ export function sendEmbeddings(exchange: Exchange, attempt: Attempt): readonly s
 }
 
 /**
- * The stage that brings its answer back; undefined for an attempt that was not translated so. `shown`: what is thrown
- * in place of what is.
+ * The stage that translates the answer back; undefined when the attempt's request was not translated here. `shown`:
+ * turns a thrown error into the one to throw.
  */
 export function embeddingsBack(
   exchange: Exchange,

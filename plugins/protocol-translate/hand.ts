@@ -1,43 +1,43 @@
-// One thread that translates, for one asker after the other: what takes too long or too much memory ends it, and the
-// next one has another.
+// One thread that translates, one task at a time. A task that takes too long or too much memory ends the thread, and
+// the next task gets another.
 import { Worker } from 'node:worker_threads'
 import type { Answer, Question } from './thread.ts'
 
 /**
- * Most of the heap. What may take more than a part of it is refused before it is begun (`effort`): a thread that runs
- * out of memory within one step of V8's takes the process with it.
+ * The most heap of a thread. A task that may need too much of it is refused beforehand (see effort.ts), because a
+ * thread that runs out of memory within one step of V8 takes the process with it.
  */
 const resourceLimits = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 16 }
 
-/** One of the hands of a process. The thread begins with the first question. */
+/** One thread of a process. It is started with the first question. */
 export class Hand {
-  /** Somebody has it. */
+  /** True while a task uses it. */
   busy = false
   readonly #patience: number
   #thread: Worker | undefined
   #timer: NodeJS.Timeout | undefined
-  /** Of whoever waits for the thread. */
+  /** Gives the answer to the caller that waits for it. */
   #tell: ((answer: Answer | undefined) => void) | undefined
 
-  /** `patience`: milliseconds for one answer. */
+  /** `patience`: the most milliseconds for one answer. */
   constructor(patience: number) {
     this.#patience = patience
   }
 
   /**
-   * What the thread says; undefined when it is lost over the question. Not before the last one is answered. Rejects
-   * when it cannot be asked. The bytes are gone then.
+   * Asks the thread; undefined when the thread ends over the question. Called only when the last question has been
+   * answered. Rejects when the question cannot be sent. The bytes are transferred to the thread, and lost here.
    */
   async ask(question: Question): Promise<Answer | undefined> {
     const thread = (this.#thread ??= this.#begin())
     thread.postMessage(question, [question.bytes.buffer as ArrayBuffer])
     thread.ref()
-    // What has been said by then is heard first: it may be the loop that was late, and not the thread.
+    // Answers that have already arrived are taken first: the event loop may be late, and not the thread.
     this.#timer = setTimeout(() => setImmediate(() => this.#giveUp(thread)), this.#patience)
     return new Promise((tell) => (this.#tell = tell))
   }
 
-  /** Nobody waits for it any more. */
+  /** Ends the thread, when its answers are not needed any more. */
   close(): void {
     clearTimeout(this.#timer)
     const thread = this.#thread
@@ -46,12 +46,12 @@ export class Hand {
   }
 
   #begin(): Worker {
-    // Source and compiled files stand in the same places, with other endings.
+    // Source and compiled files are in the same places, with other endings.
     const file = new URL(`./thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
     const thread = new Worker(file, { name: 'translation', resourceLimits })
-    // What one says that was given up belongs to nobody who asks now.
+    // An answer of a thread that was given up does not belong to the present question.
     thread.on('message', (answer: Answer) => void (thread === this.#thread && this.#answered(thread, answer)))
-    // It ran out of memory: the next question has another thread.
+    // The thread ran out of memory. The next question gets another thread.
     thread.on('error', () => {})
     thread.on('exit', () => this.#lost(thread))
     return thread
@@ -61,7 +61,7 @@ export class Hand {
     const tell = this.#tell
     this.#tell = undefined
     clearTimeout(this.#timer)
-    // An idle thread keeps no process alive.
+    // An idle thread must not keep the process alive.
     thread.unref()
     tell?.(answer)
   }

@@ -1,5 +1,5 @@
-// Carries a request to a channel of another protocol and its answer back; the same protocol on both sides costs
-// nothing.
+// Translates a request for a channel of another protocol, and its answer back. With the same protocol on both sides it
+// costs nothing.
 import {
   codecNameOf,
   definePlugin,
@@ -36,10 +36,10 @@ import { Keepsakes } from './keepsakes.ts'
 import { tooInvolved, Translator } from './translator.ts'
 import type { Asker } from './translator.ts'
 
-/** As `dropped`, to be filled. */
+/** The slot `dropped`, with the type needed to fill it. */
 const unsaid = dropped as Slot<Map<object, readonly string[]>>
 
-/** What each attempt was sent, with what its answer is understood by, and what the client speaks. */
+/** For each attempt whose request was translated: what is needed to translate its answer. */
 const sent = slot('protocol-translate/sent').of<Map<Attempt, Sent>>()
 
 interface Sent {
@@ -47,7 +47,7 @@ interface Sent {
   speaks: Attempt['protocol']
   /** The name of the channel. */
   channel: string
-  /** What the answer repeats of the request, with what plugins above have changed in it. */
+  /** The members of the request that the answer repeats, as plugins above have changed them. */
   repeated: Readonly<Record<string, unknown>>
 }
 
@@ -81,7 +81,10 @@ export default definePlugin({
       labels: ['channel']
     })
 
-    /** @throws GatewayError where nothing may be left out */
+    /**
+     * Notes the members that are left out.
+     * @throws GatewayError when `strict` is set and there are any
+     */
     const lose = (exchange: Exchange, attempt: Attempt, members: readonly string[]): void => {
       if (members.length === 0) return
       if (!exchange.find(unsaid)) exchange.set(unsaid, new Map())
@@ -128,7 +131,7 @@ export default definePlugin({
         if (!exchange.find(sent)) exchange.set(sent, new Map())
         exchange.find(sent)!.set(attempt, { task: answer, speaks, repeated, channel: attempt.channel.name })
       }
-      // As far as it has been changed by now: a text that was masked stays masked.
+      // The request as plugins have changed it so far, so that a masked text stays masked.
       const translated = translator.translate(attempt.body.render() as readonly Buffer[], task, find, askerOf(exchange))
       return translated instanceof Promise ? translated.then(put) : put(translated)
     }
@@ -168,20 +171,23 @@ export default definePlugin({
   }
 })
 
-/** Whose turn a translation is. */
+/** The tenant and the signal that decide when a translation is done. */
 function askerOf(exchange: Exchange): Asker {
   return { tenant: exchange.find(caller)?.tenant ?? '', left: exchange.signal }
 }
 
-/** Whether the upstream's protocol asks for the usage of a stream, and the upstream lets itself be asked. */
+/**
+ * Whether the usage of a stream may be asked for: the upstream's protocol needs no member for that, or this channel
+ * takes it.
+ */
 function mayAsk({ streaming, body }: Exchange, attempt: Attempt): boolean {
   const ask = streaming ? attempt.protocol.askForUsage(body.lens) : undefined
   return !ask || attempt.mayAdd(ask.key)
 }
 
 /**
- * Signatures that the gateway wrapped for a client of this protocol are not for an upstream that gets the request as it
- * came.
+ * For a request that is not translated: removes signatures that the gateway wrapped for a client of this protocol,
+ * which the upstream would not understand.
  */
 function unsealed(translator: Translator, exchange: Exchange, { protocol, body }: Attempt): Awaitable<void> {
   const name = codecNameOf(protocol)
@@ -252,7 +258,10 @@ function streamed(exchange: Exchange, sent: Sent, head: AnswerHead, keep: Keep):
   }
 }
 
-/** @throws GatewayError when there is no translation between the two */
+/**
+ * The two formats to translate between.
+ * @throws GatewayError when there is no such translation
+ */
 function pairOf({ request }: Exchange, attempt: Attempt): Pick<RequestTask, 'client' | 'upstream'> {
   const [client, upstream] = [codecNameOf(attempt.bodyProtocol), codecNameOf(attempt.protocol)]
   if (client && upstream) return { client, upstream }
@@ -274,7 +283,7 @@ function headOf(exchange: Exchange, request: Readonly<Record<string, unknown>>):
   }
 }
 
-/** Why a channel cannot be asked, likewise: one of another protocol may be, or of the client's own. */
+/** Marks an error so that a channel of another protocol, or of the client's own, may be tried. */
 function unable(error: unknown): unknown {
   const told = shown(error)
   return told instanceof GatewayError
@@ -282,7 +291,7 @@ function unable(error: unknown): unknown {
     : told
 }
 
-/** What translation throws is an answer for the client; anything else is a mistake of ours. */
+/** Errors of translation are answers for the client. Any other error is a bug of the gateway. */
 function shown(error: unknown): unknown {
   return error instanceof Untranslatable ? new GatewayError(error.code, error.message, { param: error.param }) : error
 }

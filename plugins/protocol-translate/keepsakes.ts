@@ -1,9 +1,9 @@
-// What upstreams want back and clients cannot keep, by tenant: bounded, and forgotten after a while.
+// What upstreams need again and clients cannot keep, by tenant. It is limited in size and time.
 import type { Keepsake } from '../../core/contract/contract.ts'
 
-/** Characters of all keepsakes together. */
+/** The most characters of all keepsakes together. */
 const mostKept = 32 * 1024 * 1024
-/** A tool may take long, and so may whoever is asked whether it may run. */
+/** How long a keepsake is kept, in milliseconds: a tool may take long, and so may the person who must allow it. */
 const keptMs = 6 * 3_600_000
 
 interface Entry {
@@ -12,7 +12,10 @@ interface Entry {
   until: number
 }
 
-/** Oldest first; what is used stays longer. In memory, as an upstream goes on without, if less well. */
+/**
+ * Keepsakes, those used longest ago first, which are dropped first. They are in memory only, because upstreams accept a
+ * request without them, although they answer it less well.
+ */
 export class Keepsakes {
   readonly #entries = new Map<string, Entry>()
   #size = 0
@@ -46,7 +49,7 @@ export class Keepsakes {
   }
 }
 
-/** Ids of calls are the upstream's, and nobody may find those of another tenant. */
+/** The upstream makes the ids of calls, so the tenant is part of the key: no tenant may find another's keepsake. */
 function keyOf(tenant: string, call: string): string {
   return `${tenant}\0${call}`
 }

@@ -1,33 +1,36 @@
-// Who is next of those that wait for a thread: all tenants get as much as each other, and small ones come before large.
+// The queue of tasks for the threads: all tenants get equal shares, and small tasks come before large ones.
 
-/** What waits. */
+/** A task that waits. */
 export interface Waiter {
   readonly tenant: string
-  /** Bytes, at least one. */
+  /** In bytes, at least one. */
   readonly size: number
 }
 
 interface Queue<T> {
-  /** Bytes of the tenant's that have had their turn, or as much as others have had while it had nothing to ask. */
+  /** The bytes of this tenant's tasks that were served; raised to the share of others after a time without tasks. */
   served: number
   bytes: number
-  /** With the count of bytes at which it is its turn, however many smaller ones came later. */
+  /**
+   * `due`: the tenant's `served` at the arrival of the task, plus the size of the task. The smallest goes first, so
+   * smaller tasks that come later cannot delay a large one for ever.
+   */
   readonly waiting: { readonly one: T; readonly due: number }[]
 }
 
 /**
- * Fair queuing by bytes: of all tenants the one is next that will have had least with what it asks for, and of its own
- * the one that would have ended first if all had begun when they came. So a small one goes before large ones, but
- * whoever waits is passed by no more than as many bytes as it has itself, for each tenant.
+ * Fair queuing by bytes. The next tenant is the one that will have been served least after its next task. Within a
+ * tenant, the next task is the one that would have ended first if each had begun on arrival. So a small task goes
+ * before large ones, but a waiting task is overtaken by no more bytes per tenant than it has itself.
  */
 export class Line<T extends Waiter> {
-  /** Of all that wait. */
+  /** The bytes of all waiting tasks. */
   bytes = 0
   readonly #queues = new Map<string, Queue<T>>()
-  /** As much as whoever had the last turn had been served before. */
+  /** What the tenant that had the last turn had been served before that turn. */
   #clock = 0
 
-  /** Bytes of a tenant's that wait. */
+  /** The bytes of a tenant's waiting tasks. */
   bytesOf(tenant: string): number {
     return this.#queues.get(tenant)?.bytes ?? 0
   }
@@ -36,14 +39,14 @@ export class Line<T extends Waiter> {
     const { tenant, size } = one
     let queue = this.#queues.get(tenant)
     if (!queue) this.#queues.set(tenant, (queue = { served: this.#clock, bytes: 0, waiting: [] }))
-    // Whoever had nothing to ask has saved nothing for later.
+    // A tenant saves no share for later while it has no tasks.
     if (queue.waiting.length === 0) queue.served = Math.max(queue.served, this.#clock)
     queue.waiting.push({ one, due: queue.served + size })
     queue.bytes += size
     this.bytes += size
   }
 
-  /** It waits no more. False: it did not. */
+  /** Removes a task. False when it did not wait. */
   remove(one: T): boolean {
     const queue = this.#queues.get(one.tenant)
     const at = queue?.waiting.findIndex((other) => other.one === one) ?? -1
@@ -52,7 +55,7 @@ export class Line<T extends Waiter> {
     return true
   }
 
-  /** Takes the next one out of the line, of those that have at most so many bytes. */
+  /** Takes the next task out of the queue, among those of at most `most` bytes. */
   next(most = Infinity): T | undefined {
     let best: { queue: Queue<T>; at: number; end: number } | undefined
     for (const [tenant, queue] of this.#queues) {
@@ -74,7 +77,7 @@ export class Line<T extends Waiter> {
     queue.waiting.splice(at, 1)
     queue.bytes -= one.size
     this.bytes -= one.size
-    // While nobody waits, nobody takes anything from anybody: what was had until then is forgotten.
+    // When nothing waits, the shares so far do not matter any more.
     if (this.bytes === 0) {
       this.#queues.clear()
       this.#clock = 0
@@ -83,7 +86,7 @@ export class Line<T extends Waiter> {
   }
 }
 
-/** The place of the one that is due first, of those that are not larger; -1 when there is none. */
+/** The index of the task that is due first, among those of at most `most` bytes; -1 when there is none. */
 function firstDue<T extends Waiter>({ waiting }: Queue<T>, most: number): number {
   let best = -1
   for (let at = 0; at < waiting.length; at++) {

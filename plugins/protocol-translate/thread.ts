@@ -1,4 +1,4 @@
-// The thread that translates large requests and answers, one after the other: what takes long there holds up no stream.
+// The thread that translates large requests and answers, one after another, so that they do not hold up streams.
 import { parentPort } from 'node:worker_threads'
 import { translateRequest, translateWhole, unsealRequest, Untranslatable } from '../../core/contract/contract.ts'
 import type {
@@ -13,17 +13,17 @@ import type {
 } from '../../core/contract/contract.ts'
 import { effortOf } from './effort.ts'
 
-/** Bytes of memory that one of them may take: eight times as much as the largest body that is usual. */
+/** The most bytes of memory for one translation: eight times as many as the largest usual body has. */
 const mostEffort = 248 * 1024 * 1024
 
-/** What the thread is asked. The bytes are its own. */
+/** A question to the thread, which gets the memory of the bytes. */
 export type Question = { bytes: Uint8Array } & (
   | { kind: 'translate'; task: RequestTask; kept: ReadonlyMap<string, Keepsake> | undefined }
   | { kind: 'unseal'; protocol: CodecName }
   | { kind: 'answer'; task: AnswerTask; head: AnswerHead }
 )
 
-/** What it answers: the result, or why there is none. */
+/** The answer: the result, or why there is none. */
 export type Answer =
   | { tooInvolved: true }
   | { result: TranslatedRequest | TranslatedAnswer | readonly string[] | { key: string; json: string } | undefined }
@@ -38,7 +38,7 @@ parentPort!.on('message', (question: Question) => {
 
 function answerTo(question: Question): Answer {
   const bytes = Buffer.from(question.bytes.buffer, question.bytes.byteOffset, question.bytes.byteLength)
-  // What is not translated is made into one form less.
+  // To remove signatures, a body is not translated, which takes one copy less.
   const most = question.kind === 'unseal' ? 2 * mostEffort : mostEffort
   if (effortOf(bytes, most) > most) return { tooInvolved: true }
   try {
@@ -53,7 +53,7 @@ function answerTo(question: Question): Answer {
   }
 }
 
-/** With bytes in memory of their own, which can be handed over. */
+/** Gives the bytes of a result memory of their own, which can be transferred. */
 function owned<T extends TranslatedRequest | TranslatedAnswer | readonly string[]>(result: T): T {
   if (!('body' in result) || result.body.byteLength === result.body.buffer.byteLength) return result
   return { ...result, body: new Uint8Array(result.body) }

@@ -1,5 +1,5 @@
-// Translates requests and whole answers: small ones at once, large ones in threads beside the loop, where every tenant
-// has its turn.
+// Translates requests and whole answers: small ones at once, large ones in threads, in which all tenants get their
+// share.
 import { availableParallelism } from 'node:os'
 import { setImmediate as turn } from 'node:timers/promises'
 import { GatewayError, translateRequest, unsealRequest, Untranslatable } from '../../core/contract/contract.ts'
@@ -18,28 +18,33 @@ import { Line } from './line.ts'
 import type { Waiter } from './line.ts'
 import type { Answer, Question } from './thread.ts'
 
-/** Bytes up to which it is translated at once: some milliseconds, whatever it is made of. */
+/** Bodies up to this many bytes are translated at once, which takes some milliseconds at most. */
 const smallBytes = 128 * 1024
-/** Bytes from which it is large: all threads but one may be busy with such, so that others need not wait for them. */
+/**
+ * Bodies above this many bytes are large. One thread is kept free of them, so that smaller ones need not wait for them.
+ */
 const largeBytes = 1024 * 1024
-/** Milliseconds that a thread may take for one of them: a body of the largest size takes a few seconds. */
+/** The most milliseconds for one task in a thread. A body of the largest size takes a few seconds. */
 const longest = 30_000
-/** Threads for each core, but no fewer and no more than these: a large body and a small one, and memory for so many. */
+/**
+ * There is one thread per core, but at least two, for a large and a small body, and at most four, because of the
+ * memory.
+ */
 const fewestThreads = 2
 const mostThreads = 4
-/** Bytes that are copied in one turn of the loop. */
+/** The bytes that are copied in one turn of the event loop. */
 const copiedBytes = 4 * 1024 * 1024
-/** Bytes that may wait for a thread. One tenant alone may fill half of that. */
+/** The most bytes that may wait for a thread. One tenant alone may have half of them. */
 const mostWaiting = 256 * 1024 * 1024
-/** Who finds no room may try again then, in milliseconds. */
+/** When there is no room, the client may try again after this many milliseconds. */
 const retryAfterMs = 2000
 
-/** What was kept under ids of calls. */
+/** Finds the keepsakes of calls by the ids of the calls. */
 type Find = (calls: readonly string[]) => ReadonlyMap<string, Keepsake>
-/** The pieces of a body. They are copied when it is the body's turn, and must stay until then. */
+/** The pieces of a body. They are copied when the task begins, and must not change until then. */
 type Pieces = readonly Uint8Array[]
 
-/** Who asks: whose turn it is, and until when. What waits is given up when this is aborted. */
+/** The tenant whose share is used. The task is removed from the queue when `left` is aborted. */
 export interface Asker {
   readonly tenant: string
   readonly left: AbortSignal
@@ -48,37 +53,41 @@ export interface Asker {
 interface Waiting extends Waiter {
   readonly pieces: Pieces
   ask(bytes: Uint8Array): Question
-  /** Why there is no answer, when it takes too much. */
+  /** Makes the error for a task that takes too much time or memory. */
   tooInvolved(): GatewayError
   resolve(result: unknown): void
   reject(error: Error): void
 }
 
-/** One for all generations; its threads begin when there is something large for them. */
+/** Translates for all generations. Its threads are started when there is a large task. */
 export class Translator {
   readonly #line = new Line<Waiting>()
   readonly #hands: readonly Hand[]
-  /** Hands that are busy with something large. */
+  /** The number of threads that have a large task. */
   #heavy = 0
 
-  /** `patience`: milliseconds for one of them. */
+  /** `patience`: the most milliseconds for one task. */
   constructor({ patience = longest, threads = usualThreads() } = {}) {
     this.#hands = Array.from({ length: threads }, () => new Hand(patience))
   }
 
   /**
+   * Translates a request.
    * @throws Untranslatable, or rejects with it; GatewayError `invalid_request` for a request that takes too much time
-   * or memory, `overloaded` when too much waits, `client_closed` when nobody wants it any more
+   * or memory, `overloaded` when too much waits, `client_closed` when the client has left
    */
   translate(pieces: Pieces, task: RequestTask, find: Find, asker: Asker): Awaitable<TranslatedRequest> {
     const bytes = small(pieces)
-    // Whoever finds what was kept leaves nothing missing.
+    // The result is complete, because the keepsakes are found during the translation.
     return bytes
       ? (translateRequest(bytes, task, find) as TranslatedRequest)
       : this.#translateBeside(pieces, task, find, asker)
   }
 
-  /** Likewise: the member of a request that has signatures of the gateway's own, as JSON without them. */
+  /**
+   * Finds the member of a request that has signatures of the gateway, and gives it as JSON without them. Throws as
+   * {@link translate} does.
+   */
   unseal(pieces: Pieces, protocol: CodecName, asker: Asker): Awaitable<{ key: string; json: string } | undefined> {
     const bytes = small(pieces)
     return bytes
@@ -87,8 +96,9 @@ export class Translator {
   }
 
   /**
-   * A whole answer, when it is large: undefined for one that can be translated at once. Rejects with Untranslatable;
-   * GatewayError `upstream_bad_response` for an answer that takes too much time or memory, and as requests do.
+   * Translates a large answer; undefined for one that can be translated at once. Rejects with Untranslatable, with
+   * GatewayError `upstream_bad_response` for an answer that takes too much time or memory, and with `overloaded` and
+   * `client_closed` as {@link translate} does.
    */
   answerBeside(bytes: Buffer, task: AnswerTask, head: AnswerHead, asker: Asker): Promise<TranslatedAnswer> | undefined {
     if (bytes.length <= smallBytes) return undefined
@@ -141,7 +151,7 @@ export class Translator {
     }
   }
 
-  /** Never rejects. */
+  /** Runs a task in a thread. Never rejects. */
   async #serve(hand: Hand, one: Waiting): Promise<void> {
     const heavy = one.size > largeBytes ? 1 : 0
     hand.busy = true
@@ -162,7 +172,10 @@ function usualThreads(): number {
   return Math.min(Math.max(availableParallelism(), fewestThreads), mostThreads)
 }
 
-/** @throws Untranslatable; GatewayError when there is none, as it takes too much; Error by a mistake of the thread's */
+/**
+ * The result of a task.
+ * @throws Untranslatable; GatewayError when the task took too much; Error for a bug in the thread
+ */
 function resultOf(answer: Answer | undefined, { tooInvolved }: Waiting): unknown {
   if (!answer || 'tooInvolved' in answer) throw tooInvolved()
   if ('result' in answer) return answer.result
@@ -181,7 +194,7 @@ function answerTooInvolved(): GatewayError {
   return tooInvolved('The answer of the upstream')
 }
 
-/** What is answered when something that an upstream sent takes too much. */
+/** The error when something that an upstream sent takes too much to translate. */
 export function tooInvolved(what: string): GatewayError {
   return new GatewayError(
     'upstream_bad_response',
@@ -189,7 +202,7 @@ export function tooInvolved(what: string): GatewayError {
   )
 }
 
-/** One copy of all pieces, made in several turns of the loop: new memory is slow to write to. */
+/** One copy of all pieces, made over several turns of the event loop, because new memory is slow to write to. */
 async function copied(pieces: Pieces): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = new Uint8Array(sizeOf(pieces))
   let at = 0
@@ -208,7 +221,7 @@ function sizeOf(pieces: Pieces): number {
   return pieces.reduce((sum, { length }) => sum + length, 0)
 }
 
-/** The bytes of a request that is translated at once. */
+/** The bytes of a request that is small enough to be translated at once. */
 function small(pieces: Pieces): Buffer | undefined {
   return sizeOf(pieces) > smallBytes ? undefined : Buffer.concat(pieces)
 }

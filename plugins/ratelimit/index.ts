@@ -1,4 +1,4 @@
-// Rates, token rates and slots of a key: all decided in one step, and shown on every reply.
+// Limits the requests, tokens and concurrency of a key. All limits are checked in one step, and shown on every reply.
 import { definePlugin, GatewayError, limitedTokens } from '../../core/contract/contract.ts'
 import type { Exchange, Outcome } from '../../core/contract/contract.ts'
 import { caller, usage } from '../../core/contract/slots.ts'
@@ -54,11 +54,11 @@ export default definePlugin({
 
     return {
       onRequest(exchange) {
-        // By the key's name: however a client spells its credential, it has one set of limits.
+        // Limits belong to the key's name, whichever way the client sends the key.
         const { key, limits } = exchange.get(caller)
         if (!isLimited(limits)) return
         const { metering } = exchange.request.operation
-        // A session has the slot; tokens are its turns'.
+        // A session takes a place in the concurrency limit; its tokens are counted per turn.
         const tokens =
           limits.tpm === undefined || !metering || metering.turns ? 0 : expectedTokens(exchange, expected_output)
         const decision = services.limits.decide(key, limits, tokens)
@@ -87,8 +87,8 @@ function isLimited({ rps, rpm, tpm, concurrency }: Caller['limits']): boolean {
 }
 
 /**
- * An expectation, not a bound: what it misses is corrected at the end of the answer. Never 0, which would mean no
- * tokens at all.
+ * The tokens that a request is expected to take; the count is corrected at the end of the answer. It is never 0, which
+ * would mean that the request takes no tokens.
  */
 function expectedTokens(exchange: Exchange, expectedOutput: number): number {
   const { body, request } = exchange
@@ -98,7 +98,7 @@ function expectedTokens(exchange: Exchange, expectedOutput: number): number {
   )
 }
 
-/** The limit with the smallest share left; undefined when none applies to this request. */
+/** The limit with the smallest share left; undefined when the request has no limits. */
 function tightest(states: readonly LimitState[]): LimitState | undefined {
   let tight = states[0]
   for (const state of states) {
@@ -108,11 +108,11 @@ function tightest(states: readonly LimitState[]): LimitState | undefined {
 }
 
 /**
- * Cached input does not count, as at most upstreams. When an upstream was at work and nothing is known of it, the
- * expectation stays.
+ * Gives the lease back with the real count. Cached input does not count, as with most upstreams. When an upstream was
+ * asked and its usage is unknown, the expected count stays.
  */
 function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
-  // From the attempt: the slot is filled by a release too, and maybe by a later one.
+  // The usage of the attempt, because the slot `usage` is filled by a release too, which may run later.
   const metered = exchange.attempts.at(-1)?.usage?.usage
   if (exchange.request.operation.metering?.turns) lease.release(0)
   else if (metered) lease.release(limitedTokens(metered))

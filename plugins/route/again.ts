@@ -1,9 +1,9 @@
-// Which channel is asked once more when there is no other left, and after how long.
+// Chooses a channel to be asked again when no other is left, and the pause before that.
 import type { AttemptFailure, Channel } from '../../core/contract/contract.ts'
 
 /**
- * Failures that may be over in a moment: the upstream was there and did not do what it does. One that was silent would
- * be silent again, for as long.
+ * Failures that may be over in a moment: the upstream was reached but did not answer properly. An upstream that was
+ * silent would probably be silent again, for as long.
  */
 const passing: ReadonlySet<string> = new Set([
   'upstream_rate_limited',
@@ -12,15 +12,15 @@ const passing: ReadonlySet<string> = new Set([
   'upstream_stream_interrupted'
 ])
 /**
- * Where the upstream does not say how long to wait: so many milliseconds, and up to as many again, so that not all come
- * back at once.
+ * The pause in milliseconds when the upstream does not say how long to wait. Up to as much again is added at random, so
+ * that not all requests come back at once.
  */
 const pauseMs = 200
-/** A client is not kept waiting for longer: it is told when to come back instead. */
+/** The longest pause that a client is kept waiting for. With a longer one, the client is told when to come back. */
 const longestWaitMs = 5_500
 
 /**
- * The channel that is the first to be back, with the milliseconds until then; undefined when none may be asked again.
+ * The channel that can be asked again first, with the milliseconds until then; undefined when none may be asked again.
  */
 export function soonest(
   failures: readonly AttemptFailure[],

@@ -5,12 +5,12 @@ import { ChannelState } from './health.ts'
 /** The health of the channels of one generation. */
 export type States = ReadonlyMap<Channel, ChannelState>
 
-/** One per process, shared under `health`. */
+/** The health boards of all generations. One per process, shared under `health`. */
 export class HealthBoard {
-  /** Oldest first: old ones last as long as their exchanges, a new one may be given up before it went live. */
+  /** Oldest first. Old generations last as long as their exchanges; a new one may be discarded before it is used. */
   readonly #generations: States[] = []
 
-  /** The states of a new generation's channels: those of before where the upstream is the same. */
+  /** The states of a new generation's channels: the existing ones where the upstream has not changed. */
   enter(channels: Iterable<Channel>): States {
     const states = new Map<Channel, ChannelState>()
     for (const channel of channels) states.set(channel, this.#known(channel) ?? new ChannelState())
@@ -18,12 +18,12 @@ export class HealthBoard {
     return states
   }
 
-  /** The generation is over. */
+  /** Removes a generation that is over. */
   leave(states: States): void {
     this.#generations.splice(this.#generations.indexOf(states), 1)
   }
 
-  /** With another address or credential a channel's past says nothing about it. */
+  /** With another address or credential, the past of a channel means nothing. */
   #known({ name, baseUrl, credential }: Channel): ChannelState | undefined {
     for (const [channel, state] of this.#generations.at(-1) ?? []) {
       if (channel.name === name)
@@ -33,7 +33,7 @@ export class HealthBoard {
   }
 }
 
-/** By channel name. */
+/** The health of channels by name. */
 export function reportOf(states: States): Record<string, ChannelHealth> {
   const now = performance.now()
   return Object.fromEntries(Array.from(states, ([{ name }, state]) => [name, state.report(now)]))

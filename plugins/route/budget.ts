@@ -1,22 +1,25 @@
-// Keeps retries from multiplying the load on upstreams that are failing already.
+// Limits retries, so that they do not multiply the load on upstreams that are already failing.
 import { Window } from './window.ts'
 
-/** What share of a model's requests may be retried, and how many a second in any case. */
+/**
+ * `ratio`: the share of a model's requests that may be retried. `perSecond`: retries per second that are always
+ * allowed.
+ */
 export interface RetryAllowance {
   ratio: number
   perSecond: number
 }
 
-/** The retries of one model over the last ten seconds; both counts are forgotten as they age. */
+/** The retries of one model over the last ten seconds. */
 export class RetryBudget {
-  /** Marked: retries. All: requests and retries. */
+  /** All events are requests and retries; the marked ones are retries. */
   readonly #calls = new Window()
 
   request(now: number): void {
     this.#calls.add(now, false)
   }
 
-  /** Takes one retry, when there is one. */
+  /** Takes one retry, if any is left. */
   take(now: number, { ratio, perSecond }: RetryAllowance): boolean {
     const retries = this.#calls.marked(now)
     const requests = this.#calls.all(now) - retries

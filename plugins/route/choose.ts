@@ -1,11 +1,11 @@
-// Chooses among channels: by rank, then by weight, leaving out those that are out.
+// Chooses among channels by rank, then by weight, and leaves out those that are unavailable.
 import type { Candidates, Channel } from '../../core/contract/contract.ts'
 import type { States } from './board.ts'
 
 /**
- * One of the channels, which come by rank; undefined when all have failed already. `random` gives a number from
- * 0 to below 1. When every channel is out, they all count as in, the one that is back first before the others: a
- * request that may fail is better than one that is refused.
+ * Chooses one of the channels, which are sorted by rank; undefined when all have failed. `random`: gives a number from
+ * 0 to below 1. When every channel is unavailable, all are considered, the one that is available first before the
+ * others: a request that may fail is better than one that is refused.
  */
 export function choose(
   candidates: Candidates,
@@ -15,7 +15,7 @@ export function choose(
   random: () => number
 ): Channel | undefined {
   const { channels } = candidates
-  // However it is, there is no other.
+  // With a single channel, its health does not matter, because there is no other.
   if (channels.length === 1) return failed.has(channels[0]!) ? undefined : channels[0]
   const usable = channels.filter((channel) => states.get(channel)!.available(now))
   const left = (usable.length > 0 ? usable : channels).filter((channel) => !failed.has(channel))

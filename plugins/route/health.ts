@@ -1,42 +1,44 @@
-// What is known of a channel from the exchanges that used it: healthy, resting, or out until a probe succeeds.
+// The health of a channel, judged by the exchanges that used it: healthy, cooling, or ejected until a probe succeeds.
 import type { ChannelHealth } from '../../core/contract/contract.ts'
 import { Window } from './window.ts'
 
-/** Too many failures among this many attempts of the last ten seconds also take a channel out. */
+/** When more than half of at least this many attempts in the last ten seconds failed, the channel is ejected. */
 const enoughAttempts = 20
 /**
- * Together with the time for a probe, and with some seconds between two requests, less than twenty seconds: an upstream
- * that is well again is used again by then.
+ * Durations of ejections. With the time for a probe and a few seconds between two requests, an upstream that has
+ * recovered is used again within twenty seconds.
  */
 const firstEjectionMs = 5_000
 const longestEjectionMs = 10_000
-/** A probe that has not come back by then is given up, and another may be sent. */
+/** A probe without a result after this time is given up, and another may be sent. */
 const probeMs = 5_000
-/** After so long in health an ejection is short again. */
+/** After this time in health, the next ejection is a short one again. */
 const forgottenMs = 300_000
-/** It is the account when so many keys are refused without a reason, and nobody is answered in between. */
+/** When so many keys are refused without a reason, and no request succeeds in between, the account is at fault. */
 const enoughKeys = 3
-/** Longest pause that is kept, whatever was asked for. */
+/** The longest pause that is observed, whatever the upstream asked for. */
 const longestRestMs = 300_000
-/** Of a 429 that does not say how long to wait. */
+/** The pause after a 429 that does not say how long to wait. */
 const defaultRestMs = 1_000
 
-/** One channel. Times are `performance.now()`; `startedAt` is that of the attempt reported. */
+/**
+ * The health of one channel. Times are values of `performance.now()`; `startedAt` is the start of the reported attempt.
+ */
 export class ChannelState {
   #state: ChannelHealth['state'] = 'healthy'
   #until = 0
   #ejectedAt = -Infinity
   #healthySince = 0
-  /** Ejections in a row: each lasts twice as long as the one before. */
+  /** The number of ejections in a row. Each lasts twice as long as the one before, up to a limit. */
   #ejections = 0
   #consecutive = 0
   #successes = 0
   #failures = 0
   readonly #recent = new Window()
-  /** Of those that were refused since the last answer, and were not told whose fault it is. */
+  /** The keys that were refused without a reason since the last success. */
   readonly #refusedKeys = new Set<string>()
 
-  /** May be chosen now; a channel that was out is then chosen as a probe. */
+  /** Whether the channel may be chosen now. An ejected channel is then chosen for a probe. */
   available(now: number): boolean {
     return this.#state === 'healthy' || now >= this.#until
   }
@@ -45,12 +47,17 @@ export class ChannelState {
     return this.#state === 'healthy'
   }
 
-  /** When it is available again: the smallest is the least bad of channels that are all out. */
+  /**
+   * When the channel is available again, 0 when it is healthy. If all channels are unavailable, the smallest value is
+   * best.
+   */
   get until(): number {
     return this.#state === 'healthy' ? 0 : this.#until
   }
 
-  /** An attempt is about to be made. After an ejection it is the one probe; others wait for what comes of it. */
+  /**
+   * Called before an attempt. After an ejection this attempt is the only probe, and other requests wait for its result.
+   */
   chosen(now: number): void {
     if (this.#state === 'healthy' || now < this.#until) return
     if (this.#state === 'cooling') this.#recover(now)
@@ -60,12 +67,12 @@ export class ChannelState {
     }
   }
 
-  /** The upstream accepted an attempt. A probe has done its work then, however long its answer takes. */
+  /** The upstream accepted an attempt, which completes a probe, however long the answer takes. */
   answered(now: number, startedAt: number): void {
     if (this.#isOut() && startedAt >= this.#ejectedAt) this.#recover(now)
   }
 
-  /** An attempt went well: the whole answer, or a refusal of what the client asked for. */
+  /** An attempt succeeded: with a whole answer, or with a refusal of what the client asked for. */
   succeeded(now: number, startedAt: number): void {
     this.#successes++
     this.#recent.add(now, false)
@@ -74,7 +81,7 @@ export class ChannelState {
     if (!this.#isOut()) this.#consecutive = 0
   }
 
-  /** An attempt failed by the upstream's fault. True when the channel is out because of it. */
+  /** An attempt failed because of the upstream. True when the channel is ejected because of it. */
   failed(now: number, startedAt: number, ejectAfter: number): boolean {
     this.#failures++
     if (this.#isOld(startedAt)) return false
@@ -87,7 +94,8 @@ export class ChannelState {
   }
 
   /**
-   * The upstream refused our credential: nothing will work until someone changes it. True when the channel is out now.
+   * The upstream refused the credential, so nothing will work until someone changes it. True when the channel is
+   * ejected.
    */
   refused(now: number, startedAt: number): boolean {
     this.#failures++
@@ -98,8 +106,8 @@ export class ChannelState {
   }
 
   /**
-   * The upstream refused a request of this key, and did not say whose fault it is: what one key sends says nothing of
-   * the channel, what several meet does. True when the channel is out because of it.
+   * The upstream refused a request without saying why. One key's refusals mean nothing for the channel, but those of
+   * several keys do. True when the channel is ejected because of it.
    */
   doubted(now: number, startedAt: number, key: string): boolean {
     if (!this.#isOld(startedAt)) this.#refusedKeys.add(key)
@@ -108,14 +116,14 @@ export class ChannelState {
     return false
   }
 
-  /** The upstream asked for a pause. */
+  /** The upstream asked for a pause of `ms` milliseconds. */
   cool(now: number, ms = defaultRestMs): void {
     if (this.#isOut()) return
     this.#state = 'cooling'
     this.#until = Math.max(this.#until, now + Math.min(ms, longestRestMs))
   }
 
-  /** An attempt ended without telling anything, as when the client left: a probe may be sent anew. */
+  /** An attempt ended without a result, for example because the client left. Another probe may be sent. */
   undecided(now: number, startedAt: number): void {
     if (this.#state !== 'probing' || startedAt < this.#ejectedAt) return
     this.#state = 'ejected'
@@ -133,7 +141,7 @@ export class ChannelState {
     }
   }
 
-  /** Attempts that were under way when the channel was taken out, or put back, say nothing new. */
+  /** Attempts that began before the last ejection or recovery do not count. */
   #isOld(startedAt: number): boolean {
     return startedAt < this.#ejectedAt || startedAt < this.#healthySince
   }

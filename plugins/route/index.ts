@@ -1,4 +1,4 @@
-// Which channel serves a request, and which one next when that fails.
+// Chooses the channel of a request, and the next one when that fails.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { definePlugin, sharedKey } from '../../core/contract/contract.ts'
 import type { AttemptFailure, Channel, Exchange } from '../../core/contract/contract.ts'
@@ -11,7 +11,7 @@ import { Judge } from './judge.ts'
 const health = sharedKey<HealthBoard>('health')
 const retryBudgets = sharedKey<Map<string, RetryBudget>>('retry budgets')
 
-/** Two silences of whole answers are as long as anybody waits. */
+/** Whether an attempt got no answer in time. After two such waits for a whole answer, no client waits any longer. */
 const wasSilent = ({ error }: AttemptFailure): boolean => error.code === 'upstream_timeout_first_byte'
 
 const noneFailed: ReadonlySet<Channel> = new Set()
@@ -72,10 +72,7 @@ export default definePlugin({
       return budget
     }
 
-    /**
-     * The one channel that is left, once it may be asked again; undefined when none may, or nobody waits for it any
-     * more.
-     */
+    /** Waits until a channel that failed may be asked again; undefined when none may, or the client has left. */
     const again = async (
       exchange: Exchange,
       failures: readonly AttemptFailure[],
@@ -97,7 +94,7 @@ export default definePlugin({
         const last = failures.at(-1)
         if (last) {
           judge.failed(exchange, failures)
-          // A channel that could not carry the request was not asked, and is no try.
+          // A channel that could not carry the request was not asked, so it does not count as an attempt.
           const asked = failures.filter(({ attempt }) => attempt.dispatched).length
           if (!last.error.retryable || asked >= attempts || exchange.signal.aborted) return undefined
           if (!exchange.streaming && failures.filter(wasSilent).length > 1) return undefined

@@ -1,10 +1,10 @@
-// Tells the health of channels what became of the attempts at them: of each once, as soon as it is known to be over.
+// Reports the result of every attempt to the health of its channel, once and as soon as the attempt is over.
 import type { Attempt, AttemptFailure, Exchange, GatewayError, PluginContext } from '../../core/contract/contract.ts'
 import { caller, slot } from '../../core/contract/slots.ts'
 import type { States } from './board.ts'
 import type { ChannelState } from './health.ts'
 
-/** How many attempts of the exchange the health of their channels has heard of. */
+/** How many attempts of the exchange were already reported. */
 const judged = slot('route/judged').of<{ count: number }>()
 
 /** One per generation. */
@@ -14,10 +14,10 @@ export class Judge {
   readonly #log: PluginContext['log']
   readonly #tries
   readonly #ejections
-  /** Channels with the models that they were found not to have. As many as the file names at most. */
+  /** The channels and models that were found to be missing, at most as many as the file has. */
   readonly #missing = new Set<string>()
 
-  /** `ejectAfter`: failures in a row after which a channel is left out. */
+  /** `ejectAfter`: the number of failures in a row after which a channel is ejected. */
   constructor(states: States, ejectAfter: number, { log, metrics }: Pick<PluginContext, 'log' | 'metrics'>) {
     this.#states = states
     this.#ejectAfter = ejectAfter
@@ -34,14 +34,14 @@ export class Judge {
     })
   }
 
-  /** Before another channel is chosen. */
+  /** Called before another channel is chosen. */
   failed(exchange: Exchange, failures: readonly AttemptFailure[]): void {
     let done = exchange.find(judged)
     if (!done) exchange.set(judged, (done = { count: 0 }))
     while (done.count < failures.length) this.#judge(failures[done.count++]!.attempt, keyOf(exchange))
   }
 
-  /** When the exchange is over. */
+  /** Called when the exchange is over. */
   settled(exchange: Exchange): void {
     const { attempts } = exchange
     for (let i = exchange.find(judged)?.count ?? 0; i < attempts.length; i++) this.#judge(attempts[i]!, keyOf(exchange))
@@ -50,7 +50,7 @@ export class Judge {
   #judge(attempt: Attempt, key: string): void {
     const { channel, error, endedAt } = attempt
     const state = this.#states.get(channel)!
-    // What failed takes a channel out from now on, and what is under way is told from what comes then.
+    // A failure ejects the channel from now on. An answer still under way is judged now, by what has come so far.
     const now = error || endedAt === undefined ? performance.now() : endedAt
     this.#tries.add({ channel: channel.name, code: error?.code ?? 'ok' })
     if (!this.#tell(state, attempt, now, key)) return
@@ -62,12 +62,12 @@ export class Judge {
     })
   }
 
-  /** True when the channel is out because of it. */
+  /** True when the channel is ejected because of this attempt. */
   #tell(state: ChannelState, attempt: Attempt, now: number, key: string): boolean {
     const { error, startedAt, status } = attempt
     if (error?.code === 'upstream_auth_failed') return this.#refused(state, attempt, now, key)
     if (error?.code === 'upstream_rate_limited') state.cool(now, error.details.retryAfterMs)
-    // What the client sent was wrong, and a working channel said so.
+    // The client's request was wrong, and a working channel said so.
     else if (error?.code === 'upstream_rejected' || (!error && status !== undefined)) state.succeeded(now, startedAt)
     else if (error?.code === 'upstream_model_missing') {
       this.#tellOfModel(attempt)
@@ -78,7 +78,7 @@ export class Judge {
     return false
   }
 
-  /** What is wrong with the account meets everybody; of any other refusal nobody knows whose fault it is. */
+  /** A fault of the account concerns all requests. For any other refusal, it is unknown whose fault it is. */
   #refused(state: ChannelState, { channel, error, startedAt, status }: Attempt, now: number, key: string): boolean {
     const said = saidIn(error)
     if (!error?.details.account) {
@@ -98,7 +98,7 @@ export class Judge {
     return state.refused(now, startedAt)
   }
 
-  /** Once for each model of a channel: every request for it would say the same. */
+  /** Logged once per model of a channel, because every request for the model would say the same. */
   #tellOfModel({ channel, upstreamModel, error, status }: Attempt): void {
     const model = `${channel.name} ${upstreamModel}`
     if (this.#missing.has(model)) return
@@ -113,12 +113,12 @@ export class Judge {
   }
 }
 
-/** Whose request it is: a key's name. Without `auth` in the chain all are one. */
+/** The name of the key; without `auth` in the chain, all requests count as one key's. */
 function keyOf(exchange: Exchange): string {
   return exchange.find(caller)?.key ?? ''
 }
 
-/** What an upstream said that clients are not told, without secrets. */
+/** What an upstream said in its error, without secrets, for the log. Clients are not told. */
 function saidIn(error: GatewayError | undefined): string | undefined {
   const cause = error?.details.cause
   return cause instanceof Error ? cause.message : undefined

@@ -2,13 +2,16 @@
 
 const slots = 10
 
-/** A sliding count; `now` is in milliseconds of a monotonic clock. A second that is over counts as the present one. */
+/**
+ * A sliding count. `now`: milliseconds of a monotonic clock. A time before the current second counts as the current
+ * second.
+ */
 export class Window {
   readonly #all = Array.from({ length: slots }, () => 0)
   readonly #marked = Array.from({ length: slots }, () => 0)
   #second = 0
 
-  /** Counts one event; marked ones are counted among all, too. */
+  /** Counts one event. Marked events are also part of all events. */
   add(now: number, marked: boolean): void {
     this.#turn(now)
     const slot = this.#second % slots
