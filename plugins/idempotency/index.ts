@@ -91,8 +91,8 @@ export default definePlugin({
         return keeping
       }
       exchange.defer(keep)
-      // An exchange that goes on without its client has answered that client long before its end. An answer that is sent
-      // in pieces has only begun when its first byte is due, so it is stored at the end of the exchange.
+      // An exchange that goes on without its client has answered that client long before its end. An answer that is
+      // sent in pieces has only begun when its first byte is due, so it is stored at the end of the exchange.
       if (!exchange.streaming) exchange.showAfter(async () => (record.complete ? keep() : undefined))
     }
 
