@@ -42,6 +42,8 @@ export class Turns {
   readonly #asked: LiveTurn[] = []
   readonly #begun = new Map<string, LiveTurn>()
   readonly #over = new Set<string>()
+  /** Turns of which nothing is heard but what they took, while that waits for a disk or a plugin. */
+  readonly #heard = new Map<LiveTurn, ReportedUsage>()
   #count = 0
   #latest: LiveTurn | undefined
   #cancelling = false
@@ -150,11 +152,12 @@ export class Turns {
   end(left: boolean): Promise<unknown> | undefined {
     this.#closed = true
     if (this.#latest) this.#latest.output += this.#watch.output
-    const dues = [...this.#asked.splice(0), ...this.#begun.values()].flatMap((turn) => {
+    const open = [...this.#asked.splice(0), ...this.#begun.values()].flatMap((turn) => {
       turn.abandoned = left
       return turn.release() ?? []
     })
     this.#begun.clear()
+    const dues = [...open, ...[...this.#heard.keys()].flatMap((turn) => this.#finishHeard(turn) ?? [])]
     return dues.length === 0 ? undefined : Promise.all(dues)
   }
 
@@ -294,10 +297,17 @@ export class Turns {
       (turn) => {
         turn.begun = true
         heard = turn
+        this.#heard.set(turn, usage)
       },
       () => {}
     )
-    return held ? held.then(() => finish(heard!, usage)) : finish(heard!, usage)
+    return held ? held.then(() => this.#finishHeard(heard!)) : this.#finishHeard(heard!)
+  }
+
+  /** Once: when what it waited for has come, or with the session that it does not outlast. */
+  #finishHeard(turn: LiveTurn): Promise<void> | undefined {
+    const usage = this.#heard.get(turn)
+    return this.#heard.delete(turn) ? finish(turn, usage) : undefined
   }
 
   /** One that was asked for does not come. Where it is not said which, the oldest that has no name. */

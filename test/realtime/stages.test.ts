@@ -260,6 +260,43 @@ t.test('a turn may be refused by any plugin, has its releases run once, and is s
   t.equal(data[0].cost_nano, '9000', 'charged once')
 })
 
+t.test('what an upstream is only heard of is given back, whatever becomes of the disk or the session', async (t) => {
+  const transcribed = (item: string): string =>
+    JSON.stringify({
+      type: 'conversation.item.input_audio_transcription.completed',
+      item_id: item,
+      content_index: 0,
+      usage: { type: 'duration', seconds: 2 }
+    })
+  const ways: Record<string, (disk: PromiseWithResolvers<void>, leave: () => void) => void> = {
+    'the disk fails': (disk) => disk.reject(new GatewayError('billing_unavailable', 'no disk')),
+    'the client leaves before': (_disk, leave) => leave()
+  }
+  for (const [way, happen] of Object.entries(ways)) {
+    const upstream = await socketUpstream(t)
+    const disk = Promise.withResolvers<void>()
+    const told: unknown[] = []
+    let asked = 0
+    const holder = plugin('holder', {
+      onTurn(_exchange, turn) {
+        asked++
+        turn.defer(({ ended, reported }) => void told.push([ended, reported !== undefined]))
+        turn.showAfter(disk.promise)
+      },
+      onSettled: () => void told.push('settled')
+    })
+    const running = await withPlugins(t, upstream, holder)
+    const client = await openRealtime(t, running)
+    const { socket } = await upstream.peer()
+    socket!.send(transcribed('one'))
+    await eventually(() => asked === 1)
+    happen(disk, () => client.socket.terminate())
+    await client.closed
+    await settled(t, running)
+    t.same(told, [[true, true], 'settled'], way)
+  }
+})
+
 t.test(
   'a client that leaves in the middle has its response cancelled, and pays for what the upstream then reports',
   async (t) => {
