@@ -220,8 +220,10 @@ export class Engine {
     const { onDisconnect, disconnectDrain } = limits
     exchange.gone = true
     exchange.abort()
-    // What begins work is heard to its end: nobody else knows that it has begun.
     if (!relay || relay.over) return
+    // Nobody has it yet: it need not be made.
+    if (relay.unsent) return relay.leave()
+    // What begins work is heard to its end: nobody else knows that it has begun.
     if (exchange.beginsWork)
       return exchange.streaming ? relay.drain(disconnectDrain.time, disconnectDrain.bytes) : undefined
     if (hearOut(exchange)) return

@@ -94,6 +94,11 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     return this.outlet.whole
   }
 
+  /** Not all of the request has gone out yet: no upstream can act on it. */
+  get unsent(): boolean {
+    return this.#call?.unsent === true
+  }
+
   /** The call this relay is the sink of; set right after it was sent. */
   set call(call: UpstreamCall) {
     this.#call = call
@@ -189,7 +194,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
 
   /** The client left, and nothing is read on: an answer of which nothing is missing is over, others are given up. */
   leave(): void {
-    const untaken = this.#call?.unsent ? true : undefined
+    const untaken = this.unsent ? true : undefined
     if (this.#intake?.trail === undefined) this.fail(new GatewayError('client_closed', 'The client left.', { untaken }))
     else this.#takeEnd()
   }

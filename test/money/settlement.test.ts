@@ -6,7 +6,8 @@ import { createServer as createTcpServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
-import { gateway } from '../kit/gateway.ts'
+import { connect } from '../kit/client.ts'
+import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { eventually, settled } from '../kit/probe.ts'
 import { openRealtime } from '../kit/realtime.ts'
@@ -791,7 +792,7 @@ t.test('realtime: a count that cannot be true is charged by the prompt, with the
 
 t.test('whoever leaves before anything could be sent owes nothing', async (t) => {
   const sockets: Socket[] = []
-  const silent = createTcpServer((socket) => void sockets.push(socket.on('error', () => {}))).listen(0, '127.0.0.1')
+  const silent = createTcpServer((socket) => void sockets.push(socket.on('error', () => {}).resume())).listen(0, '127.0.0.1')
   await once(silent, 'listening')
   t.teardown(() => {
     for (const socket of sockets) socket.destroy()
@@ -799,14 +800,35 @@ t.test('whoever leaves before anything could be sent owes nothing', async (t) =>
   })
   // One that says nothing when a secret is to be agreed upon: there is a socket, and no connection.
   const url = new URL(`https://127.0.0.1:${(silent.address() as AddressInfo).port}/v1`)
-  for (const [number, more] of [{}, { http: 2 }].entries()) {
-    const channel = { protocol: 'openai', base_url: url.href, private: true, models: { demo: 'demo' }, ...more }
-    const local = await gateway(t, { channels: { demo: channel } })
-    const client = await local.openChat()
-    await eventually(() => sockets.length > number)
-    client.reset()
-    await settled(t, local)
-    const { data } = await local.admin('/admin/v1/requests')
-    t.match(data, [{ cost_nano: /^0$/, outcome: 'aborted' }], JSON.stringify(more))
+  const asked: Record<string, object> = {
+    '/v1/chat/completions': { messages: [{ role: 'user', content: 'Hi' }] },
+    '/v1/images/generations': { prompt: 'A boat' },
+    '/v1/videos': { prompt: 'A boat', seconds: '4' }
+  }
+  for (const more of [{}, { http: 2 }]) {
+    for (const [path, body] of Object.entries(asked)) {
+      const endpoints = ['chat', 'images', 'videos']
+      const channel = {
+        protocol: 'openai',
+        base_url: url.href,
+        private: true,
+        models: { demo: 'demo' },
+        endpoints,
+        ...more
+      }
+      const price = { input: 1, output: 2, image: 0.04, second: 0.1 }
+      const local = await gateway(t, { channels: { demo: channel }, models: { demo: { price } } })
+      const client = await connect(t, local.url)
+      const before = sockets.length
+      const headers = { authorization: `Bearer ${testKey}` }
+      client.send({ method: 'POST', path, headers, body: { model: 'demo', ...body } })
+      await eventually(() => sockets.length > before)
+      client.reset()
+      // A session of HTTP/2 is there for others as well.
+      if (!('http' in more)) await eventually(() => sockets.at(-1)!.destroyed)
+      await settled(t, local)
+      const { data } = await local.admin('/admin/v1/requests')
+      t.match(data, [{ cost_nano: /^0$/, outcome: 'aborted' }], `${path} ${JSON.stringify(more)}`)
+    }
   }
 })
