@@ -792,7 +792,10 @@ t.test('realtime: a count that cannot be true is charged by the prompt, with the
 
 t.test('whoever leaves before anything could be sent owes nothing', async (t) => {
   const sockets: Socket[] = []
-  const silent = createTcpServer((socket) => void sockets.push(socket.on('error', () => {}).resume())).listen(0, '127.0.0.1')
+  const silent = createTcpServer((socket) => void sockets.push(socket.on('error', () => {}).resume())).listen(
+    0,
+    '127.0.0.1'
+  )
   await once(silent, 'listening')
   t.teardown(() => {
     for (const socket of sockets) socket.destroy()
