@@ -74,6 +74,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   /** When nothing of the answer that matters was missing any more. */
   #wholeAt: number | undefined
   #pausedAt: number | undefined
+  /** Milliseconds for which the client has kept the answer from being read, without the present pause. */
+  #pausedMs = 0
   #drainUntil = Infinity
 
   constructor(attempt: Attempt, options: RelayOptions) {
@@ -255,7 +257,13 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     const { clientStall, patience } = this.#options
     const age = now - attempt.startedAt
     if (now > this.#drainUntil) return new GatewayError('client_closed', 'The client left.')
-    if (age > total) return new GatewayError('upstream_timeout_total', `The answer took longer than ${total} ms.`)
+    if (age > total) {
+      // The upstream cannot be quicker than its client reads, and must not be left out for that.
+      const paused = this.#pausedMs + (this.#pausedAt === undefined ? 0 : now - this.#pausedAt)
+      return age - paused > total
+        ? new GatewayError('upstream_timeout_total', `The answer took longer than ${total} ms.`)
+        : new GatewayError('client_stalled', `The client has not read the whole answer within ${total} ms.`)
+    }
     if (isOpen && this.#pausedAt !== undefined) {
       return now - this.#pausedAt > clientStall
         ? new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`)
@@ -341,8 +349,9 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
 
   #resume(): void {
     if (this.over || this.#pausedAt === undefined) return
-    this.#pausedAt = undefined
     this.#heardAt = performance.now()
+    this.#pausedMs += this.#heardAt - this.#pausedAt
+    this.#pausedAt = undefined
     this.#wholeAt = undefined
     this.#decoder?.resume()
     this.#call?.resume()

@@ -106,3 +106,40 @@ t.test('a slow reader gets every byte', async (t) => {
   t.ok(reply.body.length > answer)
   t.equal(reply.body.subarray(-14).toString(), 'data: [DONE]\n\n')
 })
+
+t.test('clients that read too slowly for the whole time of an answer take no channel out', async (t) => {
+  const upstream = await Upstream.start(t)
+  const running = await gateway(
+    t,
+    {
+      channels: { up: { timeouts: { total: '1500ms' } } },
+      chain: [
+        { auth: {} },
+        { quota: {} },
+        { route: { eject_after: 2 } },
+        { 'usage-meter': {} },
+        { log: { sink: 'none' } }
+      ]
+    },
+    { upstreams: { up: upstream } }
+  )
+  for (let n = 0; n < 3; n++) {
+    upstream.script(head(200, { 'content-type': 'text/event-stream' }), flood)
+    const client = await connect(t, running.url)
+    client.send({
+      path: '/v1/chat/completions',
+      headers: { authorization: `Bearer ${testKey}` },
+      body: { model: testModel, messages: [], stream: true }
+    })
+    await client.head()
+    client.stopReading()
+  }
+  await eventually(async () => (await running.admin('/admin/v1/requests?limit=100')).data.length === 3, 10_000)
+  const { data } = await running.admin('/admin/v1/requests?limit=100')
+  t.same(
+    data.map((record: { error_code: string; outcome: string }) => [record.error_code, record.outcome]),
+    Array.from({ length: 3 }, () => ['client_stalled', 'aborted'])
+  )
+  const channels = await running.admin('/admin/v1/channels')
+  t.match(channels.data[0].health, { state: 'healthy', failures: 0 })
+})
