@@ -52,7 +52,7 @@ class Bucket {
   /** Microseconds until `units` fit; 0 when they fit now. */
   wait(units: number): number {
     const excess = this.content + units * this.#window - this.#capacity()
-    return excess <= 0 ? 0 : Math.ceil(excess / this.#limit)
+    return Math.max(0, Math.ceil(excess / this.#limit))
   }
 
   take(units: number): void {

@@ -37,7 +37,7 @@ export default definePlugin({
   awaits: [usage],
   setup({ reset, expected_output }, { services }) {
     const show = (exchange: Exchange, { limit, remaining }: LimitState, resetMs: number): void => {
-      exchange.setHeader('X-RateLimit-Limit', Math.max(1, Math.floor(limit)))
+      exchange.setHeader('X-RateLimit-Limit', limit)
       exchange.setHeader('X-RateLimit-Remaining', remaining)
       exchange.setHeader('X-RateLimit-Reset', Math.ceil((reset === 'epoch' ? Date.now() + resetMs : resetMs) / 1000))
     }

@@ -197,6 +197,31 @@ t.test('digests are those of the keys, remembered or not, however many keys ther
   t.end()
 })
 
+t.test('a key that is known and comes again puts no other out of memory', (t) => {
+  const digests = new Digests()
+  const remember = (name: string): void => digests.remember(name, digests.of(name))
+  const known = (name: string): boolean => digests.of(name) === digests.of(name)
+  for (let n = 0; n < 4096; n++) remember(`sk-${n}`)
+  remember('sk-4095')
+  t.ok(known('sk-0') && known('sk-4095'))
+  remember('sk-4096')
+  t.ok(known('sk-4096') && !known('sk-0'), 'a new one makes room for those to come')
+  t.end()
+})
+
+t.test('what is offered as a subprotocol is a key for sessions alone', async (t) => {
+  const bench = await open(t)
+  const offered = { 'sec-websocket-protocol': 'realtime, openai-insecure-api-key.sk-other-key' }
+  const beside = await bench.send({ headers: offered })
+  t.equal(beside.status, 200)
+  t.equal(beside.exchange.get(caller).key, 'test-key')
+  const alone = await bench.send({ headers: { authorization: '', ...offered } })
+  t.match([alone.status, code(alone)], [401, 'missing_api_key'])
+  const socket = { path: '/v1/realtime', query: '', operation: { ...chat, body: 'socket' } }
+  const protocols = 'realtime, openai-organization.org-0123456789, openai-insecure-api-key.sk-a'
+  t.equal(presentedKey({ ...socket, headers: { 'sec-websocket-protocol': protocols } } as never), 'sk-a')
+})
+
 t.test('an expired key says so, one that expires later works', async (t) => {
   const bench = await open(t)
   const late = await bench.send({ headers: { authorization: 'Bearer sk-late-key' } })

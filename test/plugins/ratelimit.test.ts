@@ -3,8 +3,13 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { MemoryLimits } from '../../core/store/memory-limits.ts'
 import type { Limits } from '../../core/store/limits.ts'
+import { definePlugin } from '../../core/contract/contract.ts'
+import { usage } from '../../core/contract/slots.ts'
 import ratelimit from '../../plugins/ratelimit/index.ts'
 import { pluginContract } from '../kit/contract.ts'
+import { gateway, testKey } from '../kit/gateway.ts'
+import { settled } from '../kit/probe.ts'
+import { openRealtime } from '../kit/realtime.ts'
 import { endOfBody, events, head, reset, stall, until, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, chatEvents, key, Workbench } from '../kit/workbench.ts'
 import type { Answer, Sections } from '../kit/workbench.ts'
@@ -84,17 +89,131 @@ t.test('streams and failures carry the headers too, and those of the upstream ne
 })
 
 t.test('the tightest limit is shown, and reset can be told as a point in time', async (t) => {
-  const { bench, upstream } = await open(
+  const { bench, upstream, clock } = await open(
     t,
-    { rpm: 100, rps: 50, concurrency: 2 },
+    { rpm: 4, rps: 4, concurrency: 50 },
     { chain: ['auth', { ratelimit: { reset: 'epoch' } }, 'route', 'usage-meter'] }
   )
+  const within = (reset: string | undefined, from: number, to: number): void =>
+    void t.ok(Number(reset) >= Math.floor(from / 1000) && Number(reset) <= to / 1000 + 1, `${reset} from ${from}`)
   upstream.json(chatAnswer())
   const began = Date.now()
   const answer = await bench.send()
-  t.same(rates(answer).slice(0, 2), ['2', '1'], 'one slot of two is the smallest share')
-  const reset = Number(answer.headers['x-ratelimit-reset']) * 1000
-  t.ok(reset > began - 1000 && reset < Date.now() + 3000, `${reset} after ${began}`)
+  const [limit, remaining, reset] = rates(answer)
+  t.same([limit, remaining], ['4', '3'], 'three of four are a smaller share than 49 slots of 50')
+  within(reset, began + 250, Date.now() + 250)
+  clock.now += 1_000_000
+  upstream.json(chatAnswer())
+  const next = rates(await bench.send())
+  t.same(next.slice(0, 2), ['4', '2'], 'the minute is tighter than the second, though it comes behind it')
+  within(next[2], began + 29_000, Date.now() + 29_000)
+})
+
+t.test('a refusal shows the limit that refused, also when another has less left', async (t) => {
+  const { bench, upstream } = await open(t, { tpm: 1000, rps: 1, concurrency: 5 })
+  upstream.json(chatAnswer(400, 400))
+  t.same(rates(await bench.send()).slice(0, 2), ['1', '0'])
+  const refused = await bench.send()
+  t.match(error(refused), { code: 'rate_limit_tpm', message: /1000 tokens per minute/ })
+  t.same(rates(refused), ['1000', '200', '48'])
+})
+
+t.test(
+  'tokens are expected by input, limit of the output and answers, and by the option where no limit is',
+  async (t) => {
+    const { bench, upstream } = await open(
+      t,
+      { tpm: 100_000 },
+      { chain: ['auth', { ratelimit: { expected_output: 500 } }, 'route', 'usage-meter'] }
+    )
+    const zero = { ...chatAnswer(), usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 } }
+    for (const [body, output] of [
+      [{}, 500],
+      [{ max_tokens: 100 }, 100],
+      [{ max_tokens: 100, n: 3 }, 300],
+      [{ n: 2 }, 1000],
+      [{ max_tokens: 9000 }, 500]
+    ] as const) {
+      upstream.json(zero)
+      const { headers, exchange } = await bench.send({ body })
+      const input = Math.ceil(exchange.body.bytes.length / 3)
+      t.equal(100_000 - Number(headers['x-ratelimit-remaining']) - input, output, JSON.stringify(body))
+    }
+  }
+)
+
+t.test(
+  'an answer that nobody counted keeps what was expected of it, one without an upstream gives it back',
+  async (t) => {
+    const echo = definePlugin({
+      name: 'echo',
+      summary: 'Answers some requests itself, and counts none.',
+      options: {},
+      provides: [usage],
+      setup: () => ({
+        onRequest: ({ request }) =>
+          'x-echo' in request.headers ? { status: 200, body: { object: 'echo' } } : undefined
+      })
+    })
+    const upstream = (await Upstream.start(t)).json(chatAnswer()).json(chatAnswer())
+    const bench = await Workbench.open(
+      t,
+      {
+        channels: { a: channelTo(upstream) },
+        keys: [key({ limits: { tpm: 100_000 } })],
+        chain: ['auth', 'ratelimit', 'echo', 'route']
+      },
+      { limits: new MemoryLimits(() => 0), more: [echo] }
+    )
+    let input = 0
+    const used = async (headers: Record<string, string> = {}): Promise<number> => {
+      const answer = await bench.send({ headers })
+      t.equal(answer.status, 200)
+      input = Math.ceil(answer.exchange.body.bytes.length / 3)
+      return 100_000 - Number(answer.headers['x-ratelimit-remaining'])
+    }
+    const expected = await used({ 'x-echo': 'yes' })
+    t.equal(expected, input + 1024, 'what is expected of output where nothing says')
+    t.equal(await used(), expected, 'the first gave back what it had')
+    t.equal(await used(), 2 * expected, 'the second kept it')
+  }
+)
+
+t.test('every response of a session counts against the rates of its key, and with its tokens', async (t) => {
+  const session = async (limits: object) => {
+    const running = await gateway(t, {
+      channels: { demo: { protocol: 'simulator', models: { demo: 'demo' } } },
+      models: { demo: { price: 'free', max_output_tokens: 100 } },
+      keys: [{ name: 'test', key: testKey, tenant: 'acme', limits }]
+    })
+    const client = await openRealtime(t, running)
+    await client.event('session.created')
+    return { running, client }
+  }
+  const end = async ({ running, client }: Awaited<ReturnType<typeof session>>): Promise<void> => {
+    client.socket.close(1000)
+    await settled(t, running)
+  }
+  const rated = await session({ rpm: 2, concurrency: 1 })
+  rated.client.ask('One')
+  await rated.client.event('response.done')
+  rated.client.ask('Two')
+  t.match(await rated.client.event('error'), {
+    error: { code: 'rate_limit_rpm', message: /2 requests per minute/ }
+  })
+  await end(rated)
+  const counted = await session({ tpm: 2000 })
+  counted.client.ask('One [[simulator {"usage": {"input_tokens": 1800, "output_tokens": 190, "total_tokens": 1990}}]]')
+  await counted.client.event('response.done')
+  counted.client.ask('Two')
+  t.match(await counted.client.event('error'), { error: { code: 'rate_limit_tpm' } })
+  await end(counted)
+  const slotted = await session({ concurrency: 1 })
+  for (let n = 1; n <= 2; n++) {
+    slotted.client.ask('Hi')
+    await slotted.client.event('response.done', n)
+  }
+  await end(slotted)
 })
 
 t.test('a key without limits has no headers, and nobody without a key has', async (t) => {
@@ -169,13 +288,13 @@ t.test(
   'cached input does not count against tokens per minute, and a failed request gives its tokens back',
   async (t) => {
     const { bench, upstream } = await open(t, { tpm: 10_000 }, { chain: ['auth', 'ratelimit', 'route', 'usage-meter'] })
-    const usage = {
+    const cached = {
       prompt_tokens: 5000,
       completion_tokens: 10,
       total_tokens: 5010,
       prompt_tokens_details: { cached_tokens: 4900 }
     }
-    upstream.json({ ...chatAnswer(), usage })
+    upstream.json({ ...chatAnswer(), usage: cached })
     await bench.send()
     upstream.json({ error: { message: 'no' } }, { status: 400 })
     await bench.send()

@@ -164,6 +164,8 @@ t.test('a secret is good for nothing that its key has lost since, nor is what it
   const value = await secret(running)
   const client = await openRealtime(t, running, withKey(value))
   await client.event('session.created')
+  const itself = await openRealtime(t, running)
+  await itself.event('session.created')
   const [key] = settings.keys
   const lost = async (change: object): Promise<void> => {
     running.configure({ ...settings, keys: [{ ...key!, ...change }] })
@@ -171,8 +173,10 @@ t.test('a secret is good for nothing that its key has lost since, nor is what it
   }
   await lost({ models: ['other'] })
   t.equal((await refusedRealtime(t, running, withKey(value))).status, 404)
-  t.equal((await client.closed).code, 1008)
-  t.match(client.events.at(-1), { type: 'error', error: { code: 'model_not_found' } })
+  for (const open of [client, itself]) {
+    t.equal((await open.closed).code, 1008)
+    t.match(open.events.at(-1), { type: 'error', error: { code: 'model_not_found' } })
+  }
   await lost({})
   const again = await openRealtime(t, running, withKey(value))
   await again.event('session.created')

@@ -210,6 +210,39 @@ t.test('a name in the file and in the store is refused with its place, revoked o
   ])
 })
 
+t.test('one name in both is enough', async (t) => {
+  const store = new MemoryKeys()
+  await store.create(stored('blue'))
+  const { catalogue, problems } = openKeyring(configure(), store, new MemorySecrets())
+  t.equal(catalogue, undefined)
+  t.match(problems, [{ message: /a key named blue is in the store too/ }])
+})
+
+t.test('a store that finds the wrong key opens nothing', async (t) => {
+  class Wrong extends MemoryKeys {
+    override find(): StoredKey | undefined {
+      return this.all()[0]
+    }
+  }
+  const store = new Wrong()
+  await store.create(stored('made'))
+  const { findKey } = open(store)
+  t.equal(findKey(digest('sk-made'))?.key, 'made')
+  t.equal(findKey(digest('sk-other')), undefined)
+  t.equal(findKey(digest('sk-made').subarray(0, 31)), undefined)
+})
+
+t.test('thousands of keys with the same lists share them', async (t) => {
+  const store = new MemoryKeys()
+  await store.create(stored('one', { endpoints: ['chat', 'm*'] }))
+  await store.create(stored('two', { endpoints: ['chat', 'm*'] }))
+  await store.create(stored('three', { endpoints: ['chat'] }))
+  const { findKey } = open(store)
+  const [one, two, three] = ['one', 'two', 'three'].map((name) => findKey(digest(`sk-${name}`))!.mayCall)
+  t.equal(one, two)
+  t.not(one, three)
+})
+
 t.test('globs match like their meaning says, in time linear in the name', (t) => {
   const rows: [string[], string, boolean][] = [
     [[], 'a', false],

@@ -212,6 +212,19 @@ t.test('debt is at most one window, however much was used', (t) => {
   t.end()
 })
 
+t.test('tokens count from when they are told, however long the answer took', (t) => {
+  const { limits, clock } = limiter()
+  const long = admitted(limits.decide('k', { tpm: 1000 }, 10))
+  clock.now += minute
+  long.release(500)
+  t.equal(state(limits.decide('k', { tpm: 1000 }, 1), 'tpm').remaining, 509, 'all but the ten that leaked meanwhile')
+  const longer = admitted(limits.decide('other', { tpm: 1000 }, 10))
+  clock.now += 2 * minute
+  longer.release(5_000_000)
+  t.match(limits.decide('other', { tpm: 1000 }, 1), { admitted: false, retryAfterMs: 60_060 })
+  t.end()
+})
+
 t.test('what has leaked of a reservation is not given back: no more tokens pass than the rate allows', (t) => {
   const { limits, clock } = limiter()
   const tpm = { tpm: 1000 }
@@ -307,6 +320,15 @@ t.test('memory is bounded by the keys in use: idle ones are forgotten, busy ones
   t.notOk(limits.decide('busy', { concurrency: 1 }, 0).admitted)
   busy.release(undefined)
   t.ok(limits.decide('busy', { concurrency: 1 }, 0).admitted)
+  t.end()
+})
+
+t.test('idle keys go as fast as new ones come, in whatever moment that is', (t) => {
+  const { limits, clock } = limiter()
+  for (let i = 0; i < 1000; i++) admitted(limits.decide(`old-${i}`, { rps: 1 }, 1)).release(1)
+  clock.now += minute
+  for (let i = 0; i < 1000; i++) admitted(limits.decide(`new-${i}`, { rps: 1 }, 1)).release(1)
+  t.ok(limits.size <= 1010, `${limits.size} keys are remembered`)
   t.end()
 })
 
