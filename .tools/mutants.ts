@@ -25,9 +25,12 @@ const areas: Readonly<Record<string, { files: string; tests: string }>> = {
     tests: 'test/{core/money/price,money/exact,plugins/quota,protocols/usage,config/prices}.test.ts'
   },
   limits: {
-    files: '{core/store/{memory-limits,window,purse,hold,due}.ts,plugins/ratelimit/*.ts,plugins/quota/*.ts}',
-    tests:
-      'test/{core/money/price,core/store/{memory-limits,ledger},plugins/{ratelimit,quota},realtime/secrets}.test.ts'
+    files: '{core/store/{memory-limits,window,cell,purse}.ts,plugins/ratelimit/*.ts}',
+    tests: 'test/{core/store/{memory-limits,ledger},plugins/{ratelimit,quota}}.test.ts'
+  },
+  holds: {
+    files: '{core/store/{book,hold,due}.ts,plugins/quota/*.ts}',
+    tests: 'test/{core/money/price,core/store/{ledger,detached},plugins/quota}.test.ts'
   },
   auth: {
     files: '{plugins/auth/*.ts,core/program/keyring.ts,core/store/memory-secrets.ts,core/catalogue/caller.ts}',

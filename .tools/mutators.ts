@@ -10,36 +10,40 @@ export interface Change {
 }
 
 /** Operators, and what stands in their place. */
-const operators: Readonly<Record<string, string>> = {
-  '<': '<=',
-  '<=': '<',
-  '>': '>=',
-  '>=': '>',
-  '===': '!==',
-  '!==': '===',
-  '+': '-',
-  '-': '+',
-  '*': '/',
-  '/': '*',
-  '%': '*',
-  '&&': '||',
-  '||': '&&',
-  '??': '&&',
-  '+=': '-=',
-  '-=': '+=',
-  '&': '|',
-  '|': '&'
-}
+const operators = new Map(
+  Object.entries({
+    '<': '<=',
+    '<=': '<',
+    '>': '>=',
+    '>=': '>',
+    '===': '!==',
+    '!==': '===',
+    '+': '-',
+    '-': '+',
+    '*': '/',
+    '/': '*',
+    '%': '*',
+    '&&': '||',
+    '||': '&&',
+    '??': '&&',
+    '+=': '-=',
+    '-=': '+=',
+    '&': '|',
+    '|': '&'
+  })
+)
 
 /** Methods that have an opposite. */
-const methods: Readonly<Record<string, string>> = {
-  min: 'max',
-  max: 'min',
-  ceil: 'floor',
-  floor: 'ceil',
-  some: 'every',
-  every: 'some'
-}
+const methods = new Map(
+  Object.entries({
+    min: 'max',
+    max: 'min',
+    ceil: 'floor',
+    floor: 'ceil',
+    some: 'every',
+    every: 'some'
+  })
+)
 
 /** Types, imports and what else is gone when the program runs; what is said to people is no behaviour either. */
 const skipped: ReadonlySet<SyntaxKind> = new Set([
@@ -78,7 +82,7 @@ export function changesOf(file: SourceFile): Change[] {
   const change = (node: AnyNode): void => {
     switch (node.kind) {
       case SyntaxKind.BinaryExpression: {
-        const other = operators[sourceOf(node.operatorToken!)]
+        const other = operators.get(sourceOf(node.operatorToken!))
         if (other !== undefined) replace(node.operatorToken!, other)
         return
       }
@@ -101,7 +105,7 @@ export function changesOf(file: SourceFile): Change[] {
       case SyntaxKind.FalseKeyword:
         return replace(node, 'true')
       case SyntaxKind.PropertyAccessExpression: {
-        const other = methods[sourceOf(node.name!)]
+        const other = methods.get(sourceOf(node.name!))
         if (other !== undefined) replace(node.name!, other)
       }
     }
