@@ -21,8 +21,10 @@ const readme = join(root, 'test/README.md')
 /** Where faults are planted, and which tests are to notice them: the quickest first. */
 const areas: Readonly<Record<string, { files: string; tests: string }>> = {
   money: {
-    files: 'core/money/*.ts',
-    tests: 'test/{core/money/price,money/exact,plugins/quota,protocols/usage,config/prices}.test.ts'
+    files: '{core/money,plugins/quota,plugins/usage-meter}/*.ts',
+    tests:
+      'test/{core/money/price,money/{exact,bounds,tools,pieces},plugins/{quota,usage-asking},' +
+      'protocols/{usage,openai-usage},config/prices}.test.ts'
   },
   limits: {
     files: '{core/store/{memory-limits,window,cell,purse}.ts,plugins/ratelimit/*.ts}',
@@ -37,8 +39,8 @@ const areas: Readonly<Record<string, { files: string; tests: string }>> = {
     tests: 'test/{plugins/auth,core/program/keyring,realtime/secrets}.test.ts'
   },
   translation: {
-    files: 'core/protocols/{canonical,anthropic,gemini,openai-chat,openai-responses}/*.ts',
-    tests: 'test/protocols/*.test.ts'
+    files: '{core/protocols/{canonical,anthropic,gemini,openai-chat,openai-responses},plugins/protocol-translate}/*.ts',
+    tests: 'test/{protocols/*,plugins/translate-{channel,errors}}.test.ts'
   }
 }
 

@@ -4,8 +4,13 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
 import { charge, usage } from '../../core/contract/slots.ts'
+import type { Model } from '../../core/contract/contract.ts'
+import type { Price } from '../../core/money/price.ts'
 import { openStore } from '../../core/store/store.ts'
+import { turnBound, within } from '../../plugins/quota/bound.ts'
 import quota from '../../plugins/quota/index.ts'
+import { amountOf, termsOf } from '../../plugins/quota/terms.ts'
+import type { Terms, Units } from '../../plugins/quota/terms.ts'
 import { pluginContract } from '../kit/contract.ts'
 import { eventually } from '../kit/probe.ts'
 import { chunk, endOfBody, events, head, reset, stall, until, Upstream } from '../kit/upstream.ts'
@@ -439,4 +444,144 @@ t.test('a long stream tells the ledger how far it is', async (t) => {
   upstream.sse(chatEvents(200))
   await bench.send({ body: { stream: true } })
   t.equal(bench.ledger.rows[0]!.delivered, 192)
+})
+
+/** Terms of a model at these rates of a million units. */
+const termsAt = (perMillion: Price['perMillion'], more: Partial<Model> = {}): Terms =>
+  termsOf({ prices: [{ from: -Infinity, price: { version: 'v', perMillion } }], ...more } as Model)[0]!
+
+t.test('as much is held as a budget has left, to the last token that it pays for', (t) => {
+  const terms = termsAt({ input: 1_000_000n, output: 2_500_000n, image: 7_000_000n })
+  const amounts = { output: fc.nat(60), count: fc.integer({ min: 1, max: 4 }), others: fc.nat(20), prompt: fc.nat(30) }
+  fc.assert(
+    fc.property(fc.record(amounts), fc.nat(800), fc.integer({ min: 1, max: 5 }), (asked, budget, least) => {
+      const { output, count, others, prompt } = asked
+      const at = (each: number): Units => ({
+        characters: 0,
+        pictures: 1,
+        call: 1,
+        searches: 0,
+        seconds: 0,
+        tools: 0,
+        prompt,
+        answer: each * count + others
+      })
+      const units = at(output)
+      const whole = { output, count, limitedBy: 'request' as const, units, amount: amountOf(terms, units) }
+      const left = BigInt(budget)
+      const bound = within(left, whole, terms, least)
+      if (left >= whole.amount) return bound === whole
+      let most = 0
+      while (amountOf(terms, at(most + 1)) <= left) most++
+      if (most < least) return bound === whole
+      t.same(bound, { ...whole, output: most, units: at(most), amount: left })
+      return true
+    }),
+    { numRuns: 500 }
+  )
+  t.end()
+})
+
+t.test('a response of a session holds what it may read and say, and nothing else', (t) => {
+  const rates = { input: 1_000_000n, output: 2_000_000n }
+  const pieces = { character: 1n, image: 1n, search: 1n, second: 1n, tool_call: 1n, request: 5n }
+  const million = Object.fromEntries(Object.entries(pieces).map(([name, rate]) => [name, rate * 1_000_000_000n]))
+  const amount = (read: number, most?: number, more: Partial<Model> = {}): bigint =>
+    turnBound(termsAt({ ...rates, ...million }, more), read, most, 40).amount - 5000n
+  t.equal(amount(10, 20), 50n, 'with one call, and no unit of any other class')
+  t.equal(amount(10), 90n, 'by default')
+  t.equal(amount(10, undefined, { maxOutputTokens: 30 }), 70n, 'all that the model says')
+  t.equal(amount(10, 50, { maxOutputTokens: 30 }), 70n)
+  t.equal(amount(10, 20, { contextWindow: 5 }), 45n, 'no more than the model reads')
+  t.match(turnBound(termsAt(rates), 10, 20, 40), { output: 20, count: 1, limitedBy: 'request' })
+  t.end()
+})
+
+t.test('an estimate is never above what was held', async (t) => {
+  const picture = { type: 'image_url', image_url: { url: 'https://a.example/b.png' } }
+  const body = { messages: [{ role: 'user', content: [picture, picture, picture] }], max_tokens: 5 }
+  const silent = { ...chatAnswer(), usage: undefined }
+  const { bench, upstream } = await open(t, { chain: chain({ estimate: 'typical' }) })
+  upstream.json(silent)
+  const answer = await bench.send({ body })
+  const held = Math.ceil(answer.exchange.body.bytes.length / 3)
+  t.ok(held < 3 * 85, 'less than the pictures may have taken')
+  t.match(bench.ledger.rows[0], { request: { estimate: { input: held, maxOutput: 5 } } })
+  t.match(bench.ledger.rows[0]!.settled, { source: 'estimated', usage: { input: held } })
+  upstream.json(failing, { status: 200 })
+  await bench.send({ body })
+  t.match(bench.ledger.rows[1]!.costs, [{ usage: { input: held, output: 0 } }], 'nor is that of an attempt')
+
+  const small = await open(t, { models: { demo: { price: { input: 1, output: 2 }, context_window: 20 } } })
+  small.upstream.json(chatAnswer())
+  await small.bench.send({ body: { ...body, n: 3 } })
+  t.same(small.bench.ledger.rows[0]!.request.estimate, { input: 20, maxOutput: 15 }, 'nor above what the model reads')
+})
+
+t.test('what an attempt may have cost depends on whether the upstream took it', async (t) => {
+  const { bench, upstream } = await open(t)
+  const cost = async (): Promise<bigint> => {
+    await bench.send({ body: { messages: [{ role: 'user', content: 'Hello there' }] } })
+    const [row] = bench.ledger.rows.at(-1)!.costs
+    t.equal(row!.channel, 'a')
+    return row!.amount
+  }
+  upstream.script(reset())
+  t.ok((await cost()) > 0n, 'it had the request and said nothing')
+  upstream.json(failing, { status: 300 })
+  t.equal(await cost(), 0n, 'what is no success is none')
+  upstream.json(failing, { status: 299 })
+  t.ok((await cost()) > 0n)
+  await upstream.close()
+  t.equal(await cost(), 0n, 'nobody was there')
+})
+
+t.test('a client that leaves before the answer owes the prompt, or nothing where the operator says so', async (t) => {
+  for (const abandoned of ['prompt', 'nothing']) {
+    const { bench, upstream } = await open(t, { chain: chain({ abandoned }) })
+    upstream.script(stall())
+    const { client, answer } = bench.start({ body: { messages: [{ role: 'user', content: 'Hello there' }] } })
+    await upstream.request()
+    client.leave()
+    t.equal((await answer).outcome.kind, 'aborted')
+    const [row] = bench.ledger.rows
+    if (abandoned === 'nothing') t.match(row, { voided: true, costs: [{ attempt: 1 }] })
+    else {
+      t.match(row!.settled, { source: /estimated|partial/, usage: { input: 4, output: 0 }, channel: 'a' })
+      t.same(row!.costs, [])
+    }
+  }
+})
+
+t.test('near the end of a budget a request that may be lowered is, to one token and no fewer', async (t) => {
+  const body = { max_tokens: 100 }
+  const size = Buffer.byteLength(JSON.stringify({ model: 'demo', messages: [], ...body }))
+  for (const [left, lowered] of [
+    [1, 1],
+    [3, 3],
+    [0, undefined]
+  ] as const) {
+    const usd = ((size * 1000 + left * 2000 + 1999) / 1e9).toFixed(9)
+    const sections = { keys: [key({ budget: { usd, per: 'total' } })] }
+    const { bench, upstream } = await open(t, { ...sections, chain: chain({ clamp_output: true }) })
+    upstream.json(chatAnswer(1, 1))
+    const answer = await bench.send({ body })
+    t.equal(answer.headers['x-sluice-max-output'], lowered === undefined ? undefined : String(lowered))
+    t.equal(code(answer), lowered === undefined ? 'quota_key_exceeded' : undefined)
+    if (lowered !== undefined) t.match(upstream.requests[0]!.json(), { max_tokens: lowered })
+    const { bench: other } = await open(t, { ...sections, chain: chain({}) })
+    t.equal(code(await other.send({ body })), 'quota_key_exceeded', 'not without leave')
+  }
+})
+
+t.test('a service tier that is not offered is refused, the usual one too', async (t) => {
+  const price = { input: 1, output: 2, service_tiers: { priority: { input: 2, output: 4 } } }
+  const { bench, upstream } = await open(t, { models: { demo: { price, tiers: ['priority'] } } })
+  for (const more of [{}, { service_tier: 'default' }]) {
+    const answer = await bench.send({ body: more })
+    t.match(JSON.parse(answer.body), { error: { code: 'unsupported_parameter', param: 'service_tier' } })
+  }
+  upstream.json(chatAnswer(10, 5))
+  t.equal((await bench.send({ body: { service_tier: 'priority' } })).status, 200)
+  t.equal(bench.ledger.rows[0]!.settled?.amount, 10n * 2000n + 5n * 4000n)
 })

@@ -2,12 +2,28 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { formatDollars, parseDollars } from '../../../core/money/money.ts'
-import { costOf, isPriced, parsePrice, renderPrice } from '../../../core/money/price.ts'
+import {
+  costLines,
+  costOf,
+  inForce,
+  isFree,
+  isPriced,
+  parsePrice,
+  renderPrice,
+  withCall
+} from '../../../core/money/price.ts'
 import { chargeFor } from '../../../core/money/settlement.ts'
 import type { Price } from '../../../core/money/price.ts'
 import { dueFor, readPrice } from '../../../core/store/due.ts'
-import { priceClasses, pricedClasses } from '../../../core/money/classes.ts'
-import { limitedTokens, noUsage, sumOf } from '../../../core/money/usage.ts'
+import { isByQuantity, priceClasses, pricedClasses } from '../../../core/money/classes.ts'
+import {
+  completionTokens,
+  limitedTokens,
+  noUsage,
+  promptTokens,
+  renderUsage,
+  sumOf
+} from '../../../core/money/usage.ts'
 import type { PricedClass } from '../../../core/money/classes.ts'
 import type { Usage } from '../../../core/money/usage.ts'
 
@@ -49,7 +65,7 @@ t.test('a cost is the exact fraction, rounded once and half up', (t) => {
         exact = exact.plus(new Rational(BigInt(usage[name] ?? 0) * (perMillion[name] ?? 0n), 1_000_000n))
       return costOf(usage, { version: 'x', perMillion }) === exact.rounded()
     }),
-    { numRuns: 100_000 }
+    { numRuns: 20_000 }
   )
   t.end()
 })
@@ -196,6 +212,75 @@ t.test('sums, roundings and what is counted hold at their borders', (t) => {
   )
   t.equal(isPriced({ version: 'two', perMillion: { request: 1n } }, [countedBy]), false)
   t.equal(isPriced({ version: 'none', perMillion: {} }, [countedBy]), true, 'what is free needs no price')
+  t.end()
+})
+
+t.test('a price is free with nothing in it, and in force from its first millisecond', (t) => {
+  t.equal(isFree({ perMillion: {} }), true)
+  t.equal(isFree({ perMillion: { input: 1n } }), false, 'one class is enough')
+  t.equal(isFree({ perMillion: { request: 0n } }), false, 'a price of zero is one')
+  const periods = [{ from: -Infinity }, { from: 1000 }, { from: 2000 }]
+  t.same(
+    [999, 1000, 1999, 2000].map((time) => inForce(periods, time)?.from),
+    [-Infinity, 1000, 1000, 2000]
+  )
+  t.equal(inForce(periods.slice(1), 999), undefined)
+  t.same(
+    pricedClasses.filter((name) => isByQuantity(name)),
+    pricedClasses.filter((name) => /input|output|cache|character/.test(name)),
+    'tokens and characters are sold by the million, all else by the piece'
+  )
+  t.end()
+})
+
+t.test('lines of a cost are what has units and a price, at the rates of its tier', (t) => {
+  const price: Price = {
+    version: 'v',
+    perMillion: { input: 1_000_000n, output: 0n, request: 3_000_000n },
+    tiers: [
+      { above: 10, perMillion: { input: 2_000_000n } },
+      { above: 20, perMillion: { input: 4_000_000n, output: 5_000_000n } }
+    ]
+  }
+  const lines = (more: Partial<Usage>): unknown => costLines({ ...noUsage, ...more }, price)
+  t.same(lines({ input: 10, output: 1, image: 1 }), [{ class: 'input', units: 10, perMillion: 1_000_000n }])
+  t.same(lines({ input: 20 }), [{ class: 'input', units: 20, perMillion: 2_000_000n }])
+  t.same(lines({ input: 11, image_input: 10, output: 1 }), [
+    { class: 'input', units: 11, perMillion: 4_000_000n },
+    { class: 'output', units: 1, perMillion: 5_000_000n }
+  ])
+  const used: Usage = { ...noUsage, input: 1 }
+  t.same(withCall(used, price), { ...used, request: 1 })
+  const without = withCall(used, { version: 'v', perMillion: { input: 1n } })
+  t.same(without, used)
+  t.not(without, used, 'a usage of its own')
+  t.same(parsePrice('v', renderPrice(price)), price, 'tiers are stored like the rest')
+  t.equal(renderPrice({ version: 'v', perMillion: { input: 1n } }), '{"input":"1"}')
+  t.end()
+})
+
+t.test('prompt and answer are counted by their classes, and a usage is written as JSON', (t) => {
+  const usage: Usage = { ...noUsage, input: 1, cached_input: 2, cache_write: 4, output: 8, reasoning: 5 }
+  const media: Usage = { ...usage, audio_input: 16, image_input: 32, audio_output: 64, image_output: 128, second: 9 }
+  t.same([promptTokens(usage), completionTokens(usage)], [7, 8])
+  t.same([promptTokens(media), completionTokens(media)], [55, 200])
+  for (const one of [usage, media]) t.equal(renderUsage(one), JSON.stringify(one))
+  t.end()
+})
+
+t.test('a charge is believed up to a million dollars above its hold, and not a nano-dollar more', (t) => {
+  const price: Price = { version: 'v', perMillion: { input: 1_000_000n } }
+  const source = (input: number, amount: bigint): string =>
+    chargeFor(
+      { usage: { ...noUsage, input }, source: 'upstream' },
+      { amount, price },
+      () => noUsage,
+      () => {}
+    ).source
+  t.same(
+    [source(10 ** 15, 0n), source(10 ** 15 + 1, 0n), source(10 ** 15 + 1, 1n)],
+    ['upstream', 'estimated', 'upstream']
+  )
   t.end()
 })
 
