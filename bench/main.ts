@@ -112,6 +112,7 @@ async function main(): Promise<number> {
     else if (write) writeReadme(report, where)
   }
   process.stdout.write(`${where}\n`)
+  await Promise.all([upstream.child.stop(), load.child.stop()])
   return code
 }
 
