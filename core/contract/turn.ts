@@ -30,7 +30,7 @@ export interface Turn {
   /** True when the turn was sent and, before it ended, the client left or the session ended because of the client. */
   readonly abandoned: boolean
   /**
-   * What the turn consumed. `usage-meter` fills it in its release, which runs before those of plugins above; undefined
+   * What the turn consumed. `usage-meter` fills it by {@link Turn.measure}, so that every release sees it; undefined
    * when the turn never began.
    */
   usage: MeteredUsage | undefined
@@ -41,6 +41,8 @@ export interface Turn {
   showAfter(durable: Promise<void>): void
   /** Calls `told` from time to time during the turn, with the output tokens so far. */
   follow(told: (output: number) => void): void
+  /** Runs when the turn is over, before all releases of all plugins: for the plugin that fills {@link Turn.usage}. */
+  measure(count: (turn: Turn) => void): void
   /** As {@link Exchange.defer}, for this turn. The client sees the last frame when all releases have resolved. */
   defer(release: (turn: Turn) => Promise<void> | void): void
 }

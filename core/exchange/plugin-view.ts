@@ -17,6 +17,8 @@ export interface Shared extends Exchange<AnySlot> {
 export interface SharedTurn extends Turn {
   /** As {@link Turn.defer}, likewise. */
   deferFor(plugin: string, call: Parameters<Turn['defer']>[0]): void
+  /** As {@link Turn.measure}, likewise. */
+  measureFor(plugin: string, count: Parameters<Turn['measure']>[0]): void
 }
 
 /**
@@ -170,6 +172,10 @@ export class TurnView implements Turn {
 
   follow(told: (output: number) => void): void {
     this.#live.follow(told)
+  }
+
+  measure(count: Parameters<Turn['measure']>[0]): void {
+    this.#live.measureFor(this.#plugin, count)
   }
 
   defer(call: Parameters<Turn['defer']>[0]): void {

@@ -23,6 +23,7 @@ export class LiveTurn implements SharedTurn {
   readonly #exchange: LiveExchange
   readonly #awaited: Promise<void>[] = []
   readonly #followers: ((output: number) => void)[] = []
+  readonly #measures: { plugin: string; count: Parameters<Turn['measure']>[0] }[] = []
   readonly #releases: { plugin: string; call: Parameters<Turn['defer']>[0] }[] = []
   #released = false
 
@@ -55,6 +56,15 @@ export class LiveTurn implements SharedTurn {
     for (const told of this.#followers) told(output)
   }
 
+  measure(count: Parameters<Turn['measure']>[0]): void {
+    this.measureFor('', count)
+  }
+
+  measureFor(plugin: string, count: Parameters<Turn['measure']>[0]): void {
+    this.#measures.push({ plugin, count })
+    if (this.#released) void this.release()
+  }
+
   defer(call: Parameters<Turn['defer']>[0]): void {
     this.deferFor('', call)
   }
@@ -71,13 +81,20 @@ export class LiveTurn implements SharedTurn {
   }
 
   /**
-   * Gives everything back, newest first. The promise is of what its end waits for, if there is anything; it rejects
-   * with what a release threw on purpose. Mistakes are logged. Once.
+   * Measures the turn, and then runs all releases, the newest first. The promise is of what the end of the turn waits
+   * for, if there is anything; it rejects with what a release threw on purpose. Mistakes are logged. Once.
    */
   release(): Promise<void> | undefined {
     const exchange = this.#exchange
     const dues: Promise<void>[] = []
     this.#released = true
+    for (const { plugin, count } of this.#measures.splice(0)) {
+      try {
+        count(this)
+      } catch (error) {
+        exchange.complain('a turn could not be measured', { plugin, error: String(error) })
+      }
+    }
     for (const { plugin, call } of this.#releases.splice(0).reverse()) {
       const told = (error: unknown): void => {
         if (error instanceof GatewayError) throw error

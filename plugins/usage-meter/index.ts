@@ -66,7 +66,7 @@ export default definePlugin({
         })
       },
       onTurn(exchange, turn) {
-        turn.defer(() => {
+        turn.measure(() => {
           const attempt = exchange.attempts.at(-1)!
           const { name: channel } = attempt.channel
           if (turn.reported === 'insane') rejected.add({ channel })

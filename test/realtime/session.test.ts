@@ -45,6 +45,31 @@ t.test('a conversation in text', async (t) => {
   await settled(t, running)
 })
 
+t.test('a turn costs the same, whatever the order of the chain', async (t) => {
+  const running = await gateway(t, {
+    ...demo,
+    chain: [
+      { auth: {} },
+      { 'usage-meter': {} },
+      { log: { sink: 'stdout' } },
+      { ratelimit: {} },
+      { quota: {} },
+      { route: {} },
+      { 'protocol-translate': {} }
+    ]
+  })
+  const client = await openRealtime(t, running)
+  client.ask('Hello there. [[simulator {"text": "Good day to you"}]]')
+  const { usage } = (await client.event('response.done'))['response']
+  client.socket.close(1000, 'bye')
+  await client.closed
+  t.match(await running.record({ headers: client.headers as Record<string, string> }), {
+    usage_source: 'upstream',
+    cost_nano: String(1000 * usage.input_tokens + 2000 * usage.output_tokens)
+  })
+  await settled(t, running)
+})
+
 t.test('who may not open a session is told so before it is open', async (t) => {
   const running = await gateway(
     t,
