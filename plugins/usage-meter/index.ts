@@ -3,7 +3,16 @@ import { definePlugin, inForce } from '../../core/contract/contract.ts'
 import type { Channel, Exchange, Model } from '../../core/contract/contract.ts'
 import { goingOn, usage } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
-import { answers, estimatedInput, heldInput, offeredTools, outputLimit, searchOf, soundOf } from '../estimate.ts'
+import {
+  answers,
+  estimatedInput,
+  heldInput,
+  offeredTools,
+  outputLimit,
+  promptsOf,
+  searchOf,
+  soundOf
+} from '../estimate.ts'
 import { chargeableAt } from './conversion.ts'
 import { Meter } from './meter.ts'
 import type { Bounds } from './meter.ts'
@@ -110,7 +119,7 @@ export default definePlugin({
   }
 })
 
-/** The prompt as the body has it, within the model's context and what was held; the answer within its limits. */
+/** The prompt as the body has it, within what the model reads and what was held; the answer within its limits. */
 function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Bounds> {
   const {
     body,
@@ -118,7 +127,7 @@ function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Boun
       operation: { metering }
     }
   } = exchange
-  const most = Math.min(model?.contextWindow ?? Infinity, exchange.find(heldInput) ?? Infinity)
+  const most = Math.min(readAtMost(exchange, model), exchange.find(heldInput) ?? Infinity)
   const limit = metering && metering.outputLimits.length > 0 ? (outputLimit(body, metering) ?? Infinity) : Infinity
   const output = Math.min(limit, model?.maxOutputTokens ?? Infinity) * (metering ? answers(body, metering) : 1)
   const sound =
@@ -126,6 +135,13 @@ function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Boun
       ? soundOf(body, metering)
       : undefined
   return { input: (bytesPerToken) => estimatedInput(exchange, bytesPerToken, most), output, sound }
+}
+
+/** Tokens: each prompt of a list is read by itself, and so is each document that is searched. */
+function readAtMost({ body, request }: Exchange, model: Model | undefined): number {
+  const { metering } = request.operation
+  if (model?.contextWindow === undefined || metering?.searched) return Infinity
+  return model.contextWindow * (metering ? promptsOf(body, metering) : 1)
 }
 
 /** What was counted, in units that the model has a price for. */

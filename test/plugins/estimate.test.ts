@@ -76,6 +76,22 @@ t.test('an estimate is never above the context window', async (t) => {
   t.match(bench.ledger.rows[0]!.settled, { source: 'estimated', usage: { input: 100 } })
 })
 
+t.test('each text of a list may be as long as the context window, and so may be each document', async (t) => {
+  const upstream = await Upstream.start(t)
+  const bench = await Workbench.open(t, {
+    channels: { a: channelTo(upstream, { endpoints: ['embeddings', 'rerank'] }) },
+    models: { demo: { price: { input: 1, output: 2 }, context_window: 100 } }
+  })
+  const texts = Array.from({ length: 10 }, () => 'x'.repeat(200))
+  upstream.json({ object: 'list', model: 'demo', data: [{ object: 'embedding', index: 0, embedding: [0.5] }] })
+  await bench.send({ target: '/v1/embeddings', body: { input: texts } })
+  t.match(bench.ledger.rows[0]!.settled, { source: 'estimated', usage: { input: 500 } })
+  upstream.json({ id: 'r', results: [{ index: 0, relevance_score: 0.9 }] })
+  await bench.send({ target: '/v1/rerank', body: { query: 'y', documents: texts } })
+  t.match(bench.ledger.rows[1]!.settled, { source: 'estimated' })
+  t.ok(bench.ledger.rows[1]!.settled!.usage.input >= 500)
+})
+
 t.test('pictures and sound in an answer are no text, and it is never longer than its limit', async (t) => {
   const upstream = await Upstream.start(t)
   const bench = await Workbench.open(t, { channels: { a: channelTo(upstream) } })
