@@ -118,6 +118,17 @@ export function answers(body: RequestBody, metering: Metering): number {
   return each * promptsOf(body, metering)
 }
 
+/**
+ * The hosted tools that a request offers, with the client's own limit of their calls; undefined when it offers none.
+ * @throws GatewayError `invalid_field` for what is no limit
+ */
+export function toolsOf(body: RequestBody, { tools }: Metering): OfferedTools | undefined {
+  const offered = tools?.offered(body.lens)
+  if (!offered || tools?.adds === undefined) return offered
+  const calls = wholeNumber(body, tools.adds, largestLimit, 0)
+  return calls === undefined ? offered : { ...offered, calls, open: 0 }
+}
+
 /** The number of prompts in a request. A list of numbers is one prompt, of tokens. */
 export function promptsOf({ lens }: RequestBody, { prompts }: Metering): number {
   const several = prompts === undefined ? undefined : elementsOf(lens, prompts)

@@ -12,7 +12,7 @@ import type { Members, Payload, Tally } from './protocol.ts'
 export interface OfferedTools {
   /** The usage classes that count their calls. Tools without a fee have none. */
   readonly fees: readonly PricedClass[]
-  /** The most calls that the request's limits allow, and how many tools have no limit. */
+  /** The most calls that the limits of the tools allow, and how many limits are missing. */
   readonly calls: number
   readonly open: number
 }
@@ -23,7 +23,10 @@ export interface HostedTools {
   offered(request: Lens): OfferedTools | undefined
   /** Sets the limits that are missing. Absent when the protocol has no limits. */
   limit?(body: Members, request: Lens, calls: number): void
-  /** The top-level member that `limit` adds, which not every upstream knows; absent when it adds none. */
+  /**
+   * The top-level member that limits all calls together. A client's own limit stands there, and `limit` adds it. Not
+   * every upstream knows it. Absent when there is none.
+   */
   readonly adds?: string
   /** Counts the calls in an answer that its usage does not report. */
   counting(): Tally
@@ -70,8 +73,7 @@ const geminiKinds: readonly (readonly [RegExp, Kind])[] = [
 export const responsesTools: HostedTools = {
   offered(request) {
     const found = offered(request, responsesKinds, true)
-    const most = request.number('max_tool_calls')
-    return found && (most === undefined ? { ...found, open: 1 } : { ...found, calls: most, open: 0 })
+    return found && { ...found, open: 1 }
   },
   limit: (body, _request, calls) => body.set('max_tool_calls', calls),
   adds: 'max_tool_calls',

@@ -11,7 +11,7 @@ import {
   spent,
   usage
 } from '../../core/contract/slots.ts'
-import { heldInput, offeredTools, typicalInput } from '../estimate.ts'
+import { heldInput, offeredTools, toolsOf, typicalInput } from '../estimate.ts'
 import { boundOf, within } from './bound.ts'
 import type { Bound, BoundSetting } from './bound.ts'
 import { failedCosts, promptUsage, settle } from './settle.ts'
@@ -121,7 +121,7 @@ export default definePlugin({
           throw unpriced(exchange, 'no price for what this endpoint counts')
         if (metering.turns) return openBill(exchange, now, services.ledger, default_output)
         const term = termsFor(exchange.body, metering, now, exchange.model)
-        const tools = metering.tools?.offered(exchange.body.lens)
+        const tools = toolsOf(exchange.body, metering)
         if (tools) {
           const fee = tools.fees.find((name) => !isFree(term.price) && term.price.perMillion[name] === undefined)
           if (fee) throw unpriced(exchange, `no price for ${fee}, which the request offers`)

@@ -93,6 +93,17 @@ t.test('a tool whose calls have no price is refused, unless all is free', async 
   t.equal((await free.bench.send({ target: responses, body: offered })).status, 200)
 })
 
+t.test('a limit of calls that is none is refused', async (t) => {
+  for (const budget of [{}, { usd: 10 }]) {
+    const { bench } = await open(t, { endpoints: ['responses'] }, budget)
+    for (const max_tool_calls of [1.5, -1, 1e300, '5', true]) {
+      const { status, body } = await bench.send({ target: responses, body: { ...offered, max_tool_calls } })
+      t.equal(status, 400, `${max_tool_calls}: ${body}`)
+      t.match(JSON.parse(body), { error: { code: 'invalid_field', param: 'max_tool_calls' } })
+    }
+  }
+})
+
 t.test('under a budget an upstream is told how many calls are held, where it can be told', async (t) => {
   const { bench, upstream } = await open(t, { endpoints: ['responses'] }, { usd: 10 })
   const sent = async (body: object): Promise<any> => {
