@@ -23,6 +23,9 @@ const elsewhere = [
   'container'
 ] as const
 
+/** The members whose `url` may lead to something of any length. */
+const addressed: ReadonlySet<string> = new Set(['source', 'video_url', 'audio_url', 'document_url'])
+
 /**
  * The most bytes that are examined one by one, with each string counted as so many of them. A longer body may contain
  * anything.
@@ -112,6 +115,11 @@ class Walk {
       case 'url':
       case 'id':
         return this.#inside(depth, key)
+      case 'video_url':
+      case 'audio_url':
+      case 'document_url':
+        this.found.endless = true
+        return
       case 'file_data':
       case 'file_id':
       case 'file_url':
@@ -132,13 +140,14 @@ class Walk {
     const outer = this.#keys[depth - 1]
     const picture = outer === 'image_url' || (outer === 'source' && this.#types[depth - 1] === 'image')
     if (key === 'url' && picture) this.found.pictures++
-    else if (key === 'url' ? outer === 'source' : outer === 'audio') this.found.endless = true
+    else if (key === 'url' ? addressed.has(outer!) : outer === 'audio') this.found.endless = true
   }
 
-  /** Sound needs no count, because it has more bytes than tokens. */
-  #medium(kind: string): void {
+  /** Sound needs no count, because it has more bytes than tokens. A film in which little happens has fewer. */
+  #medium(type: string): void {
+    const kind = type.toLowerCase()
     if (kind.startsWith('image/')) this.found.pictures++
-    else if (kind.startsWith('application/')) this.found.endless = true
+    else if (kind.startsWith('application/') || kind.startsWith('video/')) this.found.endless = true
   }
 }
 

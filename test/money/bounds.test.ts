@@ -146,6 +146,16 @@ t.test('pictures and documents hold what they can come to, not what their addres
     100_000n,
     'a document is packed'
   )
+  for (const kind of ['video_url', 'audio_url', 'document_url']) {
+    t.equal(await input([{ type: kind, [kind]: { url: 'https://a.example/b' } }]), 100_000n, kind)
+    t.equal(await input([{ type: kind, [kind]: 'https://a.example/b' }]), 100_000n, `${kind}, as a text`)
+  }
+  for (const [mime, held] of [
+    ['IMAGE/PNG', 50_000n],
+    ['video/mp4', 100_000n],
+    ['Application/PDF', 100_000n]
+  ] as const)
+    t.ok((await input([{ inlineData: { mimeType: mime, data: 'AAAA' } }])) >= held, mime)
 })
 
 t.test('a service tier has a price of its own, or is refused', async (t) => {
