@@ -389,6 +389,29 @@ t.test('pictures that are called off while they are made cost what is made', asy
   await settled(t, local)
 })
 
+t.test('what a response in the background read is estimated as of any other, pictures and all', async (t) => {
+  const upstream = await changing(t)
+  const local = await tasksAt(t, upstream.url, { input: 1, output: 2 })
+  const state = (status: string, output: object[]): [number, object] => [
+    200,
+    { id: 'resp_1', object: 'response', background: true, model: 'demo', output, status, usage: null }
+  ]
+  upstream.says['POST'] = upstream.says['GET'] = state('queued', [])
+  const image_url = `data:image/png;base64,${'iVBORw0KGgo'.repeat(20_000)}`
+  const input = [{ role: 'user', content: [{ type: 'input_image', image_url }] }]
+  const begun = await local.ask({ path: '/v1/responses', body: { model: 'demo', input, background: true } })
+  const content = [{ type: 'output_text', text: 'It is a boat on a lake.' }]
+  upstream.says['GET'] = state('completed', [{ type: 'message', role: 'assistant', content }])
+  await eventually(
+    async () => ((await local.ask({ path: '/v1/responses/resp_1' })).json() as any).status === 'completed',
+    10_000
+  )
+  const record = (await local.record(begun)) as any
+  t.match(record, { usage_source: 'estimated', usage: { output: 6 } })
+  t.ok(record.usage.input >= 85 && record.usage.input < 100, `${record.usage.input} tokens`)
+  await settled(t, local)
+})
+
 t.test('a report that cannot be true is charged by the prompt in the background too, with the same line', async (t) => {
   const upstream = await changing(t)
   const local = await tasksAt(t, upstream.url, { input: 1, output: 2 })

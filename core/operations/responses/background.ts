@@ -71,7 +71,7 @@ function pathOf({ upstreamId }: Work): string {
   return `/responses/${encodeURIComponent(upstreamId ?? '')}`
 }
 
-function progressOf(body: unknown, { details }: Work): Progress | undefined {
+function progressOf(body: unknown, { prompt, details }: Work): Progress | undefined {
   const fields = asObject(body)
   if (!fields) return undefined
   const reported = readResponsesUsage(fields['usage'])
@@ -89,7 +89,12 @@ function progressOf(body: unknown, { details }: Work): Progress | undefined {
         ? { status: 'succeeded', usage, source: 'upstream' }
         : {
             status: 'succeeded',
-            usage: { ...estimated(fields, Number(details['input'])), ...calls },
+            // Work of an earlier version has its estimate among its details.
+            usage: {
+              ...(prompt?.usage ?? { ...noUsage, input: Number(details['input'] ?? 0) }),
+              output: outputOf(fields),
+              ...calls
+            },
             source: 'estimated'
           }
     case 'failed':
@@ -106,13 +111,7 @@ function progressOf(body: unknown, { details }: Work): Progress | undefined {
   }
 }
 
-function estimated(fields: JsonObject, input: number): NonNullable<Progress['usage']> {
-  return { ...noUsage, input, output: Math.ceil(textBytes(fields['output']) / bytesPerToken) }
-}
-
-/**
- * The details to keep with a background response: its input in tokens, estimated, for upstreams that report no usage.
- */
-export function detailsOf(exchange: Exchange): Record<string, unknown> {
-  return { input: Math.ceil(exchange.body.bytes.length / bytesPerToken) }
+/** The output in tokens, estimated by its text. */
+function outputOf(fields: JsonObject): number {
+  return Math.ceil(textBytes(fields['output']) / bytesPerToken)
 }

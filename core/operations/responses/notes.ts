@@ -8,7 +8,7 @@ import type { JsonObject } from '../../protocols/object.ts'
 import { readResponsesUsage } from '../../protocols/usage/openai-tokens.ts'
 import type { Route } from '../../store/routes.ts'
 import { isOpen } from '../../store/works.ts'
-import { detailsOf, isUnderWay, openings, response, responseOf } from './background.ts'
+import { isUnderWay, openings, response, responseOf } from './background.ts'
 import { idIn, routeOf, routesOf } from './holder.ts'
 import { isRecalled } from './recall.ts'
 import { flagOf, mayBeStored } from './references.ts'
@@ -69,7 +69,7 @@ export function noteResponse(
     known = true
     if (inBackground && !ended) {
       const status = made['status'] === 'queued' ? 'queued' : 'in_progress'
-      const begun: NewWork = { kind: 'response', id, upstreamId: id, status, channel, details: detailsOf(exchange) }
+      const begun: NewWork = { kind: 'response', id, upstreamId: id, status, channel, details: {} }
       if (exchange.streaming) attend(begun)
       else background.begin(exchange, begun)
     }
