@@ -1,4 +1,4 @@
-// Certificates and private keys that gateway.yaml names: PEM files, read and checked while the file is.
+// Reads and checks the PEM files with certificates and private keys that gateway.yaml names.
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
 import { resolve } from 'node:path'
@@ -10,30 +10,30 @@ import type { Path, Report } from './report.ts'
 const block = /-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g
 
 /**
- * One per reading of a configuration. What is wrong with a file is reported where it is named; a message never shows
- * what is in a key.
+ * The certificates of one reading of a configuration. Faults of a file are reported at the place that names it; no
+ * message shows any part of a key.
  */
 export class Certificates {
   readonly #folder: string
   readonly #files: Files
   readonly #report: Report
 
-  /** `folder`: what relative paths are relative to. */
+  /** Relative paths are relative to `folder`. */
   constructor(folder: string, files: Files, report: Report) {
     this.#folder = folder
     this.#files = files
     this.#report = report
   }
 
-  /** The text of a file with certificates; undefined when there is a fault. */
+  /** Returns the text of a file with certificates; undefined when there is a fault. */
   authorities(path: Path, file: string): string | undefined {
     const text = this.#text(path, file)
     return text !== undefined && this.#parsed(path, file, text) ? text : undefined
   }
 
   /**
-   * A certificate chain with its key, from the files that `cert` and `key` below the path name; undefined when there is
-   * a fault.
+   * Returns a certificate chain with its key, from two files; undefined when there is a fault. `path` is the place of
+   * the section with `cert` and `key`.
    */
   identity(path: Path, { cert: certFile, key: keyFile }: Identity): Identity | undefined {
     const cert = this.#text([...path, 'cert'], certFile)

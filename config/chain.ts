@@ -1,4 +1,4 @@
-// The chain of gateway.yaml: which plugins stand in it, and their options checked by their own schemas.
+// Reads the chain of gateway.yaml: which plugins it names, and their options, checked by the plugins' own schemas.
 import { resolve } from 'node:path'
 import { below, checkerOf, isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
@@ -11,16 +11,16 @@ import type { Source } from './source.ts'
 /** Plugins by name. */
 export type Plugins = ReadonlyMap<string, Plugin>
 
-/** What a chain is read with. */
+/** What reading a chain needs to know. */
 export interface ChainSurroundings {
   plugins: Plugins
-  /** Those that could not be loaded, which has been reported. */
+  /** The plugins that could not be loaded, by name, with the reason. This has been reported already. */
   unusable: ReadonlyMap<string, string>
-  /** What relative paths in options are relative to. */
+  /** The folder to which relative paths in options are relative. */
   folder: string
 }
 
-/** Resolves the chain; faulty entries are left out. An entry is `- name: {options}`, or `- name` alone. */
+/** Reads the chain; leaves faulty entries out. An entry is `- name: {options}`, or `- name` alone. */
 export function readChain(
   entries: readonly unknown[],
   { plugins, unusable, folder }: ChainSurroundings,
@@ -59,7 +59,7 @@ export function readChain(
   return chain
 }
 
-/** The options with paths made absolute. */
+/** Returns the options with absolute paths. */
 function withPaths(values: object, options: OptionSchemas, folder: string): object {
   return Object.fromEntries(
     Object.entries(values).map(([name, value]: [string, unknown]) => {
@@ -80,7 +80,7 @@ function nameOf(entry: unknown): string | undefined {
   return names.length === 1 ? names[0] : undefined
 }
 
-/** The chain as a schema, by which secrets in options are found. */
+/** Makes a schema of the chain, which tells where its options have secrets. */
 export function chainSchema(chain: readonly ChainEntry[], plugins: Plugins): OptionSchema {
   const used = chain.flatMap(({ plugin: name }) => {
     const plugin = plugins.get(name)

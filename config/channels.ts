@@ -1,4 +1,4 @@
-// Channels of gateway.yaml: their shape, and what they mean to the core.
+// The section `channels` of gateway.yaml: its shape, and how it becomes the channels of the core.
 import { isIP } from 'node:net'
 import { channelEndpoints } from '../core/catalogue/endpoints.ts'
 import { credentialHeader } from '../core/protocols/credentials.ts'
@@ -19,7 +19,7 @@ const timeout = {
   atMost: '24d'
 } as const satisfies Partial<OptionSchema>
 
-/** What is absent is as the newest models have it. */
+/** The traits of a channel's models. The default is what the newest models have. */
 const traitsShape = {
   output_limit: {
     type: 'string',
@@ -219,7 +219,7 @@ export const channelsShape = {
 
 type ChannelEntry = OptionValue<typeof channelsShape.additionalProperties>
 
-/** Headers that the connection or the credential decides. */
+/** Headers that only the gateway sets, for the connection or the body. */
 const ownHeaders = new Set([
   'host',
   'content-length',
@@ -237,13 +237,13 @@ const ownHeaders = new Set([
   'proxy-connection'
 ])
 
-/** What channels are resolved with. */
+/** What reading channels needs. */
 export interface ChannelSources extends ConnectingSources {
-  /** Where channels with `protocol: simulator` lead. */
+  /** The address of the simulator, for channels with `protocol: simulator`. */
   simulatorUrl: URL
 }
 
-/** Resolves the channels; a faulty one stands as undefined, so that its name is still known. */
+/** Reads the channels. A faulty one becomes undefined, so that its name is still known. */
 export function readChannels(
   entries: Readonly<Record<string, ChannelEntry>>,
   sources: ChannelSources,
@@ -253,7 +253,7 @@ export function readChannels(
 }
 
 function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources, report: Report): Channel | undefined {
-  // A fault in one field is no reason to be silent about the others.
+  // A fault in one field must not hide those of other fields.
   const sound = (...fields: readonly string[]): boolean =>
     fields.every((field) => report.sound('channels', name, field))
   if (!isMap(entry)) return undefined
@@ -321,7 +321,7 @@ function traitsOf({ traits }: ChannelEntry): ChannelTraits {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
 }
 
-/** What is spoken to the channel. */
+/** The protocol that is spoken to the channel; for a simulator, the one that it simulates. */
 function familyOf({ protocol, simulates = 'openai' }: ChannelEntry): Channel['protocol'] {
   return protocol === 'simulator' ? simulates : protocol
 }
@@ -352,18 +352,24 @@ function readBaseUrl(name: string, entry: ChannelEntry, simulatorUrl: URL, repor
 
 const notAnAddress = 'must be an address like https://api.openai.com/v1'
 
-/** The beginning of a bad address for its message, unless it may be a secret: a misplaced key, or a password. */
+/**
+ * Returns the beginning of a faulty address for its message; nothing when it may be a secret, such as a misplaced key
+ * or a password.
+ */
 function shownAddress(written: string): string {
   const [start = ''] = /^(?:[a-z][a-z\d+.-]*:\/\/)?[\w.:[\]-]*(?=\/|$)/i.exec(written) ?? []
   if (start.startsWith('sk-') || !/[./:]/.test(start)) return ''
   return `, not "${start}${start === written ? '' : '/…'}"`
 }
 
-/** What calls add to a base address, as addresses are copied from documentation. */
+/** The paths that calls add to a base address. People may have copied one together with the address. */
 const endpointPath =
   /\/(?:chat\/completions|completions|responses|embeddings|messages|moderations|rerank|images\/(?:generations|edits|variations)|audio\/(?:speech|transcriptions|translations)|videos|realtime|models(?:\/[^/]+:\w+)?)\/*$/
 
-/** What speaks against a base address. Only its path and host are shown: the rest may hold a password. */
+/**
+ * Says what is wrong with a base address, if anything. It shows only the path and the host, because the rest may have a
+ * password.
+ */
 function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return notAnAddress
   if (url.username !== '' || url.password !== '') return 'must not hold a user or password: put the key in "credential"'

@@ -1,4 +1,5 @@
-// How a channel connects to its upstream: the keys of gateway.yaml for it, and what they mean to the core.
+// The keys of a channel in gateway.yaml that decide how it connects to its upstream: their shape, and what the core
+// gets from them.
 import { isIP } from 'node:net'
 import { environmentProxy, parseProxy } from './proxy.ts'
 import type { Certificates } from './certificates.ts'
@@ -55,16 +56,16 @@ export const connectingShape = {
 
 type Entry = OptionValues<typeof connectingShape>
 
-/** What the core is told of a channel's way to its upstream. */
+/** What the core gets from these keys. */
 type Connecting = Pick<Channel, 'tls' | 'proxy' | 'http' | 'transport'>
 
-/** What they are resolved with. */
+/** What reading these keys needs. */
 export interface ConnectingSources {
   certificates: Certificates
   env: Environment
 }
 
-/** Resolves one channel's keys for it. */
+/** Reads these keys of one channel. */
 export class ConnectingReader {
   readonly #name: string
   readonly #entry: Entry
@@ -73,7 +74,7 @@ export class ConnectingReader {
   readonly #sources: ConnectingSources
   readonly #report: Report
 
-  /** `baseUrl` is undefined when it is faulty; `simulated`: it is the simulator's. */
+  /** `baseUrl` is undefined when it is faulty. `simulated`: the channel is a simulator. */
   constructor(
     name: string,
     entry: Entry,
@@ -90,7 +91,7 @@ export class ConnectingReader {
     this.#report = report
   }
 
-  /** Undefined when one of the keys is faulty, which has been reported then. */
+  /** Reads the keys; undefined when one of them is faulty, which is reported. */
   read(): Connecting | undefined {
     const tls = this.#sound('tls') ? this.#tls() : undefined
     const proxy = this.#sound('proxy') ? this.#proxy() : undefined

@@ -1,5 +1,5 @@
-// Writes what is generated from the schemas: gateway.schema.json and the tables of two READMEs. `--check` only
-// compares.
+// The command `npm run docs`: writes the generated files, which are gateway.schema.json and the tables of three
+// READMEs. `--check` only compares.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -12,13 +12,13 @@ import type { Plugins } from './chain.ts'
 
 const root = join(import.meta.dirname, '..')
 
-/** A generated file: where it is, and its content made from the one that is there now. */
+/** A generated file: its path, and its new content, which may be made from the present one. */
 interface Generated {
   path: string
   write(before: string): string
 }
 
-/** Everything generated, for these plugins. */
+/** All generated files, for these plugins. */
 function generated(plugins: Plugins): readonly Generated[] {
   const reference = optionsTable([{ options: fileShape, required: fileRequired, prefix: '' }])
   const sections = [...plugins.values()].map(({ name, options, required }) => ({
@@ -38,7 +38,10 @@ function generated(plugins: Plugins): readonly Generated[] {
   ]
 }
 
-/** Replaces what stands between `<!-- name -->` and `<!-- /name -->`. Throws when there are no such lines. */
+/**
+ * Replaces the text between `<!-- name -->` and `<!-- /name -->`.
+ * @throws Error when there are no such lines
+ */
 export function between(text: string, name: string, content: string): string {
   const [open, close] = [`<!-- ${name} -->`, `<!-- /${name} -->`]
   const start = text.indexOf(open)
@@ -47,7 +50,7 @@ export function between(text: string, name: string, content: string): string {
   return `${text.slice(0, start + open.length)}\n${content}${text.slice(end)}`
 }
 
-/** Brings every generated file up to date, or with `check` only says which are not. Returns the exit code. */
+/** Brings every generated file up to date; with `check`, only prints which are not. Returns the exit code. */
 function main(plugins: Plugins, check: boolean): number {
   let code = 0
   for (const { path, write } of generated(plugins)) {
@@ -80,8 +83,8 @@ function readOr(file: string, otherwise: string): string {
 }
 
 if (import.meta.main) {
-  // The configuration knows plugins only by their contract; this command is the exception, and so it is not imported
-  // above.
+  // The configuration knows plugins only by their contract. This command is the exception, so it imports them here and
+  // not at the top.
   const { plugins }: { plugins: Plugins } = await import(pathToFileURL(join(root, 'plugins/index.ts')).href)
   process.exitCode = main(plugins, process.argv.includes('--check'))
 }

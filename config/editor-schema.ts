@@ -1,4 +1,4 @@
-// The JSON Schema of gateway.yaml for editors: the shape of the file with every plugin's options.
+// Makes the JSON Schema of gateway.yaml for editors: the shape of the file, with the options of every plugin.
 import { objectSchema } from '../core/options/json-schema.ts'
 import { fileRequired, fileShape } from './shape.ts'
 import type { Plugin } from '../core/contract/contract.ts'
@@ -9,7 +9,7 @@ type Keywords = { readonly [keyword: string]: unknown }
 
 const variable = '\\$\\{[A-Za-z_]'
 
-/** Draft-07, which is what YAML language servers read. */
+/** Makes the schema in draft-07, which YAML language servers read. */
 export function editorSchema(plugins: Plugins): Keywords {
   const file = objectSchema(fileShape, fileRequired) as { properties: Record<string, Keywords> }
   const chain = { ...file.properties['chain'], items: entrySchema([...plugins.values()]) }
@@ -41,7 +41,7 @@ function entrySchema(plugins: readonly Plugin[]): Keywords {
   }
 }
 
-/** Lets `${VAR}` stand wherever a scalar may: the editor cannot know what it will be. */
+/** Allows `${VAR}` wherever a scalar is allowed, because the editor cannot know its value. */
 function withVariables(schema: JsonSchema): JsonSchema {
   if (typeof schema === 'boolean') return schema
   const { type, enum: choices, pattern, minimum, maximum, minLength, ...rest } = schema

@@ -1,18 +1,18 @@
-// Files that a configuration is read from, and what was found in them, so that a change is known as one.
+// Reads the files of a configuration, and remembers the hash of each, so that a later change is noticed.
 import { createHash } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
-/** What a file holds, or why that is not known: `there is no such file`. */
+/** The content of a file, or the reason why it cannot be read: `there is no such file`. */
 export type Content = { bytes: Buffer; fault?: undefined } | { bytes?: undefined; fault: string }
 
 const largest = 1024 * 1024
 
-/** One per reading of a configuration. */
+/** The files of one reading of a configuration. */
 export class Files {
-  /** SHA-256 of the content by path, hexadecimal; empty for what could not be read. */
+  /** The SHA-256 of the content by path, in hexadecimal; empty for a file that could not be read. */
   readonly hashes = new Map<string, string>()
 
-  /** Reads a file of at most 1 MiB, and remembers what was in it. */
+  /** Reads a file of at most 1 MiB, and remembers its hash. */
   read(path: string): Content {
     const content = read(path)
     this.hashes.set(path, content.bytes ? createHash('sha256').update(content.bytes).digest('hex') : '')
@@ -23,7 +23,7 @@ export class Files {
 function read(path: string): Content {
   let descriptor: number | undefined
   try {
-    // Opening a pipe would wait for its writer.
+    // Without O_NONBLOCK, opening a pipe would wait for its writer.
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
     if (!fstatSync(descriptor).isFile()) return { fault: 'is not a file' }
     const bytes = readUpTo(descriptor, largest + 1)

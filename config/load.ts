@@ -1,4 +1,5 @@
-// Loads gateway.yaml: text, variables, shape, references and plugin options; every problem at once, with its place.
+// Loads gateway.yaml: its text, variables, shape, references and plugin options. Reports every problem at once, with
+// its place.
 import { dirname } from 'node:path'
 import { checkerOf, isMap } from '../core/options/schema-check.ts'
 import { Certificates } from './certificates.ts'
@@ -22,24 +23,24 @@ import type { Plugins } from './chain.ts'
 import type { Finding } from './report.ts'
 import type { Environment } from './variables.ts'
 
-/** What a file is read with. */
+/** What loading a file needs. */
 export interface Surroundings {
-  /** Variables for `${NAME}`: `process.env`. */
+  /** The variables for `${NAME}`: `process.env`. */
   env: Environment
-  /** Where channels with `protocol: simulator` lead, with the version: `http://127.0.0.1:41234/v1`. */
+  /** The address of the simulator, with the version: `http://127.0.0.1:41234/v1`. */
   simulatorUrl: URL
   plugins: Plugins
-  /** Of the section `plugins:`, those that could not be loaded, with why. */
+  /** The plugins of the section `plugins:` that could not be loaded, with the reasons. */
   unusable?: ReadonlyMap<string, string>
 }
 
-/** What a file says, or everything that is wrong with it. */
+/** The configuration of a file, or everything that is wrong with it. */
 export type Loaded = { config: Config; problems?: undefined } | { config?: undefined; problems: readonly Problem[] }
 
 /**
- * Reads and checks a file. Has no effect and never throws, whatever is in the file. What needs more than the file is
- * checked elsewhere: the order of the chain, and names against the key store. `files` gets to know what was read, also
- * of a file with problems: when any of it changes, the outcome may be another.
+ * Reads and checks a file. It changes nothing and never throws, whatever is in the file. The order of the chain, and
+ * names that must differ from those in the key store, are checked elsewhere. `files` collects what was read, even for a
+ * file with problems: a change of any of them may change the result.
  */
 export function loadConfig(file: string, surroundings: Surroundings, files = new Files()): Loaded {
   const findings: Finding[] = []
@@ -70,7 +71,8 @@ function readConfig(
   const { value, faults } = checkerOf(fileShape, fileRequired)(sections, source.origin())
   for (const fault of faults) report.fault(fault)
 
-  // With faults a section may be of any type: what is no section is skipped, and what refers to it goes unchecked.
+  // After a fault a section may have any type. A section of the wrong type is skipped, and references to it are not
+  // checked.
   const certificates = new Certificates(dirname(file), files, report)
   const channels = isMap(value.channels)
     ? readChannels(value.channels, { simulatorUrl, certificates, env }, report)

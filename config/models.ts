@@ -1,4 +1,4 @@
-// Public models of gateway.yaml: their shape, prices, and the channels that serve them.
+// The section `models` of gateway.yaml: its shape, and how it becomes the models of the core, with prices and channels.
 import { isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
 import { modelNames } from './names.ts'
@@ -57,12 +57,12 @@ export const modelsShape = {
 } as const satisfies OptionSchema
 
 type ModelEntry = OptionValue<typeof modelsShape.additionalProperties>
-/** By name; a faulty one is undefined. Undefined as a whole when the section could not be read. */
+/** The channels by name; a faulty one is undefined. All of it is undefined when the section could not be read. */
 type Channels = ReadonlyMap<string, Channel | undefined> | undefined
 
 /**
- * Resolves the models with their channels, best first. Undefined channels may serve any, so then none counts as
- * unserved.
+ * Reads the models, each with its channels, best first. A channel that is undefined might serve any model, so no model
+ * is reported as unserved then.
  */
 export function readModels(
   entries: Readonly<Record<string, ModelEntry>>,
@@ -95,7 +95,7 @@ export function readModels(
   return models
 }
 
-/** A channel may list only models that there are: any other would have no price. */
+/** Checks that channels list only models of this file, because any other model would have no price. */
 function checkReferences(entries: Readonly<Record<string, ModelEntry>>, channels: Channels, report: Report): void {
   for (const channel of channels?.values() ?? []) {
     for (const name of channel?.models.keys() ?? []) {

@@ -1,4 +1,4 @@
-// The section `plugins:` of gateway.yaml: plugins from packages and from files beside the configuration.
+// The section `plugins` of gateway.yaml: plugins from packages, and from files beside the configuration.
 import { dirname, resolve } from 'node:path'
 import { isMap } from '../core/options/schema-check.ts'
 import { decode } from './text.ts'
@@ -24,16 +24,14 @@ export const pluginsShape = {
   }
 } as const satisfies OptionSchema
 
-/** One entry: where the plugin is loaded from. A path is absolute. */
+/** One entry: the plugin's name, and where it is loaded from. A path is absolute. */
 export interface PluginSource {
   name: string
   from: string
   isFile: boolean
 }
 
-/**
- * What the section of a file names, before anything is checked: faults are found with those of the rest. Has no effect.
- */
+/** Reads the section of a file before the file is checked. It reports no faults: loading the file finds them later. */
 export function declaredPlugins(file: string, env: Environment): PluginSource[] {
   const { bytes } = new Files().read(file)
   const text = bytes && decode(bytes, () => {})
@@ -50,7 +48,7 @@ function sourceOf(file: string, name: string, from: string): PluginSource {
   return { name, from: isFile ? resolve(dirname(file), from) : from, isFile }
 }
 
-/** Says which plugins could not be loaded, and lets `files` know those that are files. */
+/** Reports the plugins that could not be loaded, and adds those that are files to `files`. */
 export function checkPlugins(
   file: string,
   section: Readonly<Record<string, string>>,

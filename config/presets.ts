@@ -1,15 +1,15 @@
-// What is known of well-known upstreams (presets.json), for channels that say `preset`.
+// The presets: settings of well-known upstreams (presets.json), for channels that say `preset`.
 import { isMap } from '../core/options/schema-check.ts'
 import presets from './presets.json' with { type: 'json' }
 
 const known: Readonly<Record<string, object>> = presets
 
-/** What a channel may name. */
+/** The names of all presets. */
 export const presetNames: readonly string[] = Object.keys(known)
 
 /**
- * The section `channels` with what the presets of its entries say and the entries themselves do not, also inside of
- * traits, queries and the like. Entries of any other form stay as they are.
+ * Adds to the entries of the section `channels` what their presets say and they do not, also inside of maps such as
+ * traits and query. Entries that are not maps stay as they are.
  */
 export function withPresets(channels: unknown): unknown {
   if (!isMap(channels)) return channels

@@ -1,11 +1,11 @@
-// The list of public prices (price-list.json), for models that say `price: list`.
+// The price list: public prices (price-list.json), for models that say `price: list`.
 import { nearest } from '../core/options/suggest.ts'
 import list from './price-list.json' with { type: 'json' }
 
-/** What a model is called: by clients, and by the upstreams that serve it. */
+/** The names of a model: the one that clients use, and those that its upstreams use. */
 export interface Names {
   name: string
-  /** Undefined when not all of them could be read. */
+  /** Undefined when some of them could not be read. */
   upstream: readonly string[] | undefined
 }
 
@@ -13,9 +13,9 @@ const prices = indexed(list.prices)
 const leftOut = indexed(list.left_out)
 
 /**
- * The list's price for a model, as `price:` of the file would say it: that of its public name, else that of its names
- * upstream. Otherwise what is wrong, as a text; undefined when that cannot be told, as a name upstream could not be
- * read.
+ * Finds the price of a model in the list, in the form of `price:` in the file: by its public name, or else by its
+ * upstream names. Otherwise returns a text that says what is wrong; or undefined when that is unknown, because an
+ * upstream name could not be read.
  */
 export function findListed({ name, upstream }: Names): object | string | undefined {
   const own = lookUp(prices, name)
@@ -31,7 +31,7 @@ function indexed<T extends { models: readonly string[] }>(entries: readonly T[])
   return new Map(entries.flatMap((entry) => entry.models.map((name) => [name, entry])))
 }
 
-/** A snapshot goes by its date where the list has the name with a date left open. */
+/** Looks up a name. The list may have a name with a placeholder for the date of a snapshot. */
 function lookUp<T>(entries: ReadonlyMap<string, T>, name: string): T | undefined {
   return (
     entries.get(name) ?? entries.get(name.replace(/-\d{8}$/, '-YYYYMMDD').replace(/-\d{4}-\d\d-\d\d$/, '-YYYY-MM-DD'))

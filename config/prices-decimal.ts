@@ -1,12 +1,12 @@
-// Decimal numbers of prices, from text to integers and back.
+// Converts the decimal numbers of prices to integers and back.
 
-/** A thousand dollars a unit, which is as much as gateway.yaml takes. */
+/** A thousand dollars per unit, the most that gateway.yaml takes. */
 const highest = 10n ** 18n
 
 /**
- * Nano-dollars per million units, of dollars a unit as they are written (`1.25e-06`); `exact` is false when there were
- * more digits, which were rounded half up. Undefined for what is no such number, is negative or is above a thousand
- * dollars.
+ * Converts dollars per unit, as written (`1.25e-06`), to nano-dollars per million units. `exact` is false when further
+ * digits were rounded, halves up. Undefined for anything that is not such a number, is negative, or is more than a
+ * thousand dollars.
  */
 export function exactly(value: unknown): { value: bigint; exact: boolean } | undefined {
   const [, whole, fraction = '', exponent = '0'] =
@@ -20,7 +20,10 @@ export function exactly(value: unknown): { value: bigint; exact: boolean } | und
   return rate > highest ? undefined : { value: rate, exact: scaled % divisor === 0n }
 }
 
-/** An amount with that many decimals, for YAML: in quotes when a number could not hold its digits. */
+/**
+ * Writes an amount with `decimals` decimal places for YAML. It is in quotes when a number could not have all its
+ * digits.
+ */
 export function written(rate: bigint, decimals: number): string {
   const digits = rate.toString().padStart(decimals + 1, '0')
   const text = `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`.replace(/\.?0+$/, '')

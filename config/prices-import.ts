@@ -1,5 +1,5 @@
-// Prices in the JSON format of model_prices_and_context_window.json, as models of gateway.yaml: digit by digit, never
-// through a float.
+// Converts prices from the JSON format of LiteLLM's model_prices_and_context_window.json to models of gateway.yaml.
+// Digits are copied exactly, never through a floating-point number.
 import { isMap } from '../core/options/schema-check.ts'
 import { isByQuantity, pricedClasses } from '../core/money/classes.ts'
 import { convertUnit } from '../core/options/units.ts'
@@ -7,21 +7,21 @@ import { modelNames } from './names.ts'
 import { exactly, written } from './prices-decimal.ts'
 import type { PricedClass } from '../core/money/classes.ts'
 
-/** What became of a field: its value is in the file, something like it is, or nothing is. */
+/** What happened to a field: its value was taken over, something similar was, or nothing was. */
 export type Fate = 'mapped' | 'approximated' | 'dropped'
 
-/** One field in the models where the same became of it. */
+/** A field, and the models in which the same happened to it. */
 export interface FieldReport {
   field: string
   fate: Fate
-  /** Where it went, or why it went nowhere. */
+  /** Which key it became, or why it was dropped. */
   note: string
   models: string[]
 }
 
-/** What came of a file. */
+/** The result of an import. */
 export interface Imported {
-  /** The section `models:` of gateway.yaml. */
+  /** The section `models` of gateway.yaml. */
   yaml: string
   models: number
   fields: FieldReport[]
@@ -29,7 +29,7 @@ export interface Imported {
 }
 
 /**
- * Makes a section of the models that are wanted.
+ * Imports the models for which `wanted` is true.
  * @throws Error when the text is not in the format
  */
 export function importPrices(text: string, wanted: (name: string) => boolean): Imported {
@@ -57,12 +57,12 @@ export function importPrices(text: string, wanted: (name: string) => boolean): I
 }
 
 const properName = new RegExp(modelNames.pattern, 'u')
-/** Keys beside the models. */
+/** Keys of the file that are not models. */
 const notModels: ReadonlySet<string> = new Set(['sample_spec', 'fallback_generalizations'])
 
 type Tell = (field: string, fate: Fate, note: string) => void
 
-/** The entries, with numbers as the text that stands there. */
+/** Parses the entries, keeping each number as its text. */
 function readEntries(text: string): [string, unknown][] {
   if (/^\s*(?:#.*\s+)*[\w-]+:(?:\s|$)/.test(text.slice(0, 100_000)))
     throw new Error(
@@ -90,7 +90,7 @@ const tokenFields: ReadonlyMap<string, PricedClass> = new Map(
     input_cost_per_character: 'character'
   } as const)
 )
-/** Fields for one unit; where several make one class the dearest holds. */
+/** The fields with a price for one unit. When several are for the same class, the highest price is taken. */
 const unitFields: ReadonlyMap<string, readonly [PricedClass, Fate, string]> = new Map(
   Object.entries({
     output_cost_per_image: ['image', 'mapped', ''],
@@ -101,12 +101,12 @@ const unitFields: ReadonlyMap<string, readonly [PricedClass, Fate, string]> = ne
     output_cost_per_second: ['second', 'mapped', '']
   } as const)
 )
-/** What is counted in tokens where those have a price. */
+/** Classes that are counted in tokens instead when the class of tokens has a price. */
 const inTokens: ReadonlyMap<PricedClass, PricedClass> = new Map([
   ['image', 'image_output'],
   ['second', 'audio_input']
 ])
-/** Prices of what is counted in another class. */
+/** Fields with a price for something that is counted within another class. */
 const within: ReadonlyMap<string, PricedClass> = new Map(
   Object.entries({
     output_cost_per_reasoning_token: 'output',
@@ -114,7 +114,7 @@ const within: ReadonlyMap<string, PricedClass> = new Map(
     cache_creation_input_audio_token_cost: 'cache_write'
   } as const)
 )
-/** Why other fields go nowhere; the first that fits. */
+/** Why other fields are dropped. The first pattern that matches applies. */
 const reasons: readonly (readonly [RegExp, string])[] = [
   [/_(batches|flex|priority)$/, 'is for another service level'],
   [/^(supports_|supported_|max_|mode$|source$|metadata$|comment$|provider_specific)/, 'says nothing of prices'],
@@ -127,16 +127,16 @@ const reasons: readonly (readonly [RegExp, string])[] = [
   [/cost/, 'is for units that are not counted']
 ]
 
-/** What ends the name of a price for long prompts. */
+/** The ending of a field with a price for long prompts. */
 const longer = /_above_(\d{1,6})k_tokens$/
 
-/** Exact prices by class, in 10⁻¹⁵ dollars a unit, which is nano-dollars per million. */
+/** Exact prices by class, in 10⁻¹⁵ dollars per unit, which is nano-dollars per million units. */
 type Rates = Map<PricedClass, bigint>
 
-/** What is in a model of gateway.yaml, in this order. */
+/** The keys of an imported model, in this order. */
 const order = ['owned_by', 'price', 'context_window', 'max_output_tokens', 'deprecated'] as const
 
-/** One entry on its way to a model. */
+/** Converts one entry. */
 class Reader {
   readonly #entry: Record<string, unknown>
   readonly #tell: Tell
@@ -149,7 +149,7 @@ class Reader {
     this.#tell = tell
   }
 
-  /** The lines of the model, or why there are none. */
+  /** Returns the lines of the model, or the reason why there is none. */
   read(): string[] | string {
     const fields = Object.entries(this.#entry)
     const ofTokens = ([field]: [string, unknown]): boolean => tokenFields.has(field.replace(longer, ''))
@@ -217,7 +217,10 @@ class Reader {
     )
   }
 
-  /** `[{ range: [from, to], input_cost_per_token, … }]`: the first is the price itself. */
+  /**
+   * Reads `[{ range: [from, to], input_cost_per_token, … }]`. The range from 0 has the base price, the others become
+   * tiers.
+   */
   #tiered(list: readonly unknown[]): void {
     const sound = list
       .filter(isMap)
@@ -246,7 +249,7 @@ class Reader {
     return rates
   }
 
-  /** Of two prices for one class the dearer holds. */
+  /** Sets the price of a class. Of two prices the higher one is taken. */
   #rate(rates: Rates, name: PricedClass, field: string, value: unknown, [fate, note]: readonly [Fate, string]): void {
     const rate = exactly(value)
     if (!rate) return this.#tell(field, 'dropped', 'is no price from 0 to 1000 dollars')
@@ -262,7 +265,7 @@ class Reader {
     if (other === undefined || rate.value > other) rates.set(name, rate.value)
   }
 
-  /** gateway.yaml wants input and output together. */
+  /** gateway.yaml requires both input and output, so a missing one becomes 0. */
   #complete(name: 'input' | 'output', other: 'input' | 'output'): void {
     if (this.#base.has(name) || !this.#base.has(other)) return
     this.#base.set(name, 0n)
@@ -287,7 +290,7 @@ function tiersOf(tiers: ReadonlyMap<number, Rates>): string[] {
   return [`tiers: [${sorted.map(([above, rates]) => `{ above: ${above}, ${ratesOf(rates).join(', ')} }`).join(', ')}]`]
 }
 
-/** A text as YAML: in quotes unless it can be nothing but a word. */
+/** Writes a text as YAML, in quotes unless it is a plain word. */
 function scalar(text: string): string {
   return /^[A-Za-z][\w./-]*$/.test(text) && !/^(true|false|null|yes|no|on|off|y|n)$/i.test(text)
     ? text

@@ -1,4 +1,4 @@
-// Prices of gateway.yaml: their shape, and what they are in exact integers.
+// The prices of gateway.yaml: their shape, and how they become exact integers.
 import { createHash } from 'node:crypto'
 import { parseDollars } from '../core/money/money.ts'
 import { freePrice, renderPrice } from '../core/money/price.ts'
@@ -13,7 +13,7 @@ import type { Path, Report } from './report.ts'
 
 const rate = { type: 'string', format: 'decimal' } as const satisfies Partial<OptionSchema>
 
-/** The members that price classes, as the table of them says. */
+/** The shapes of the members that give prices of classes. */
 function ratesFor<K extends PricedClass>(
   names: readonly K[]
 ): { readonly [N in K]: typeof rate & { description: string } } {
@@ -27,7 +27,7 @@ function descriptionOf(name: PricedClass): string {
   return `${about}${per}${inherits === undefined ? '' : `; default: as ${inherits}`}.`
 }
 
-/** What a prompt's length may change. */
+/** The prices that may depend on the length of the prompt. */
 const tokenRates = ratesFor(tokenClasses)
 
 const longerShape = {
@@ -113,7 +113,7 @@ export const priceShape = {
   }
 } as const satisfies OptionSchema
 
-/** A price as written, checked by its shape. */
+/** A price as written in the file, which has passed the check of its shape. */
 export type PriceEntry = OptionValue<typeof priceShape>
 type Written = Exclude<PriceEntry, string | readonly unknown[]>
 type Picture = NonNullable<Written['pictures']>[number]
@@ -122,8 +122,8 @@ type WrittenRates = { readonly [K in PricedClass]?: string | undefined }
 const listed = { price: priceShape } as const
 
 /**
- * The prices of a model by date; `path` is where its price stands. Undefined when there is none: it is missing, or the
- * list has none, which is reported unless it cannot be told.
+ * Reads the prices of a model, by date; `path` is the place of its price. Undefined when there is none: then it is
+ * missing, or not in the price list. The latter is reported, unless an unreadable name leaves it open.
  */
 export function readPrices(
   path: Path,
@@ -134,7 +134,7 @@ export function readPrices(
   if (entry === 'free') return [{ from: -Infinity, price: freePrice }]
   if (entry !== 'list') return entry && readPeriods(path, entry, report)
   const found = findListed(names)
-  // What the list says is read as if it stood in the file.
+  // A price from the list is read like one in the file.
   if (typeof found === 'object')
     return readPeriods(path, checkerOf(listed)({ price: found }).value.price as Written | readonly Written[], report)
   if (found !== undefined) report.value(path, found)
@@ -193,7 +193,7 @@ function readPrice(path: Path, written: Omit<Written, 'from'>, report: Report): 
   return { ...price, ...(shown && { pictures: shown }), ...(served.length > 0 && { services: new Map(served) }) }
 }
 
-/** The whole price for such a picture, with a version of its own. */
+/** Reads the complete price for one kind of picture. It has a version of its own. */
 function readPicture(
   path: Path,
   { size, quality, image }: Picture,
@@ -220,9 +220,12 @@ function versioned(price: Omit<Price, 'version'>): Price {
   }
 }
 
-/** Decimals of a dollar at which a price is nano-dollars per million units. */
+/** How many decimal places of a dollar make nano-dollars per million units, by the unit that a price is for. */
 const scales = { '1M': 9, '1K': 12, '1': 15 } as const
-/** A thousand dollars a unit, per million: above any price, and a request's cost stays inside 64 bits. */
+/**
+ * A thousand dollars per unit, in nano-dollars per million units. It is above any real price, and keeps the cost of a
+ * request within 64 bits.
+ */
 const highest = 10n ** 18n
 
 function readRates(

@@ -1,12 +1,12 @@
-// Which proxy the way to an upstream leads through: the channel's own, or the one that the environment names.
+// Decides which proxy a channel uses: its own, or the one that the environment names.
 import { BlockList, isIP } from 'node:net'
 import type { ChannelProxy } from '../core/catalogue/catalogue.ts'
 import type { Environment } from './variables.ts'
 
-/** A proxy, none, or why it cannot be said. No fault shows an address: there may be a password in it. */
+/** A proxy, no proxy, or what is wrong. No fault shows an address, because it may have a password. */
 export type Resolved = { proxy: ChannelProxy | undefined; fault?: undefined } | { proxy?: undefined; fault: string }
 
-/** The proxy that a text names; `from` is where it stands. */
+/** Reads the address of a proxy; `from` is where it was given. */
 export function parseProxy(text: string, from: string): Resolved {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.protocol.startsWith('socks'))
@@ -32,8 +32,8 @@ export function parseProxy(text: string, from: string): Resolved {
 }
 
 /**
- * The proxy that the environment names for an upstream: in `HTTPS_PROXY` for https and `HTTP_PROXY` for http, in small
- * letters first, unless `NO_PROXY` lists its host. Nothing on this machine is reached through a proxy.
+ * Finds the proxy that the environment names for an upstream: `HTTPS_PROXY` for https, `HTTP_PROXY` for http, each
+ * first in lower case, unless `NO_PROXY` lists the host. This machine itself is never reached through a proxy.
  */
 export function environmentProxy({ protocol, hostname, port }: URL, env: Environment): Resolved {
   const name = protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY'
@@ -54,14 +54,14 @@ const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8, 'ipv4')
 loopback.addAddress('::1', 'ipv6')
 
-/** Whether a host, by name or address, is this very machine. */
+/** Whether a host, by name or address, is this machine. */
 export function isLocal(host: string): boolean {
   return /(^|\.)localhost$/.test(host) || (isIP(host) !== 0 && loopback.check(host, isIP(host) === 4 ? 'ipv4' : 'ipv6'))
 }
 
 /**
- * `*`, `example.com` with all below it, the same with a dot or `*.` before it, addresses, subnets, each with a port if
- * there is one.
+ * Whether `NO_PROXY` lists a host. Its entries are `*`, `example.com` with all names below it, the same with a dot or
+ * `*.` in front, addresses, and subnets, each optionally with a port.
  */
 function isListed(host: string, port: string, list: string): boolean {
   return list

@@ -1,10 +1,10 @@
-// Warns of names and globs of models that mean none: whoever wrote them wanted to allow something.
+// Warns about names and globs of models that match no model, which are most likely mistakes.
 import { compileGlobs } from '../core/catalogue/globs.ts'
 import { isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
 import type { Path, Report } from './report.ts'
 
-/** Looks through the `models` of tenants, members and keys, whatever else is wrong with them. */
+/** Checks the lists `models` of tenants, members and keys, even when other parts of them are faulty. */
 export function checkReach(
   { tenants, keys }: { tenants: unknown; keys: unknown },
   models: readonly string[],

@@ -1,28 +1,31 @@
-// Everything found wrong with one file, in the order of the file.
+// Collects everything that is wrong with a file, and sorts it by its place in the file.
 import { below } from '../core/options/schema-check.ts'
 import type { Fault } from '../core/options/schema-check.ts'
 import type { Position, Problem } from '../core/catalogue/settings.ts'
 import type { Source } from './source.ts'
 
-/** Something wrong at a place of the text, or (without a place) with the file as a whole. */
+/** A problem at a place in the text, or without a place, with the whole file. */
 export interface Finding {
   at?: Position
   message: string
 }
 
-/** The way to a value: `['channels', 'openai', 'base_url']`. */
+/** The path of a value: `['channels', 'openai', 'base_url']`. */
 export type Path = readonly (string | number)[]
 
-/** Finds places for what is wrong with values, and tells sections which values are sound before they look closer. */
+/**
+ * The report on one file: finds the places of problems, and tells which values have none so far, so that later checks
+ * can rely on those.
+ */
 export class Report {
   readonly #source: Source
   readonly #findings: Finding[]
   readonly #unreadable: ReadonlySet<string>
   readonly #unsound = new Set<string>()
-  /** What was warned of, in no order. */
+  /** The warnings, in no particular order. */
   readonly warnings: Finding[] = []
 
-  /** Adds to the findings there are; values that could not be read are unsound. */
+  /** Adds to `findings`. Values that could not be read count as unsound. */
   constructor(source: Source, findings: Finding[]) {
     this.#source = source
     this.#findings = findings
@@ -31,8 +34,8 @@ export class Report {
   }
 
   /**
-   * A fault that a schema found; `base` is where the checked value stands. Nothing more is said of a value that could
-   * not be read. A wrong name leaves what it names sound, and what is around it.
+   * Reports a fault that a schema found; `base` is the pointer of the checked value. A value that could not be read has
+   * been reported already. A faulty name leaves the value under it and those around it sound.
    */
   fault({ pointer, on, message }: Fault, base = ''): void {
     const whole = base + pointer
@@ -41,19 +44,19 @@ export class Report {
     this.#add(whole, on === 'value' ? 'value' : 'key', message)
   }
 
-  /** A problem with a value that its schema could not see. */
+  /** Reports a problem with a value. */
   value(path: Path, message: string): void {
     this.#mark(pointerOf(path))
     this.#add(pointerOf(path), 'value', message)
   }
 
-  /** A problem with a key, or with the whole of what it names. */
+  /** Reports a problem with a key, or with the whole entry under it. */
   key(path: Path, message: string): void {
     this.#mark(pointerOf(path))
     this.#add(pointerOf(path), 'key', message)
   }
 
-  /** Something that is most likely a mistake, and keeps nobody from using the file. */
+  /** Reports a likely mistake, which does not keep the file from being used. */
   warn(path: Path, message: string): void {
     const pointer = pointerOf(path)
     this.warnings.push({
@@ -62,17 +65,17 @@ export class Report {
     })
   }
 
-  /** No problem so far at this value or below it, so it is what its schema says. */
+  /** Whether there is no problem so far at this value or below it, so that it has the type of its schema. */
   sound(...path: Path): boolean {
     return !this.#unsound.has(pointerOf(path))
   }
 
-  /** A value of the file for use in a message. */
+  /** Renders a value of the file for a message. */
   show(path: Path, value: unknown): string {
     return this.#source.origin().show(pointerOf(path), value)
   }
 
-  /** Where a value stands. */
+  /** The position of a value in the text. */
   position(path: Path): Position {
     return this.#source.position(pointerOf(path), 'value')
   }
@@ -93,10 +96,10 @@ export class Report {
   }
 }
 
-/** More than this is noise: the rest is counted. */
+/** How many problems are shown. The rest is only counted. */
 const mostShown = 100
 
-/** Findings by position, equal ones once. */
+/** Sorts findings by position, and leaves out repeated ones. */
 export function problemsOf(file: string, findings: readonly Finding[]): Problem[] {
   const start = { line: 0, column: 0 }
   const order = ({ at: a = start }: Finding, { at: b = start }: Finding): number =>

@@ -1,4 +1,4 @@
-// Listeners, store and limits of gateway.yaml, resolved.
+// Resolves the sections of gateway.yaml with settings: listeners, store, limits, tasks and state.
 import { resolve } from 'node:path'
 import { isMap } from '../core/options/schema-check.ts'
 import type { Limits, Settings } from '../core/catalogue/settings.ts'
@@ -8,15 +8,15 @@ import type { Report } from './report.ts'
 import type { File } from './shape.ts'
 import type { Environment } from './variables.ts'
 
-/** Origins whose pages may open realtime sessions from a browser, with commas between them. */
+/** The variable with the origins whose pages may open realtime sessions from a browser, separated by commas. */
 const originsVariable = 'REALTIME_ALLOWED_ORIGINS'
 
-/** Characters of a secret that nobody guesses. */
+/** The least number of characters of a secret that cannot be guessed. */
 const leastKey = 32
-/** Characters of an admin token that others than this machine can try. */
+/** The least number of characters of an admin token when other machines can try tokens. */
 const leastToken = 16
 
-/** Resolves the settings; paths are relative to the file's folder. Undefined when a section is faulty. */
+/** Resolves the settings. Paths are relative to `folder`, that of the file. Undefined when a section is faulty. */
 export function readSettings(
   file: File,
   folder: string,

@@ -1,4 +1,4 @@
-// The shape of gateway.yaml: every key with its meaning, default and unit, in the language of plugin options.
+// The shape of gateway.yaml: every key with its meaning, default and unit, as schemas like those of plugin options.
 import { channelsShape } from './channels.ts'
 import { modelsShape } from './models.ts'
 import { pluginsShape } from './plugins.ts'
@@ -6,7 +6,7 @@ import { keysShape, tenantsShape } from './tenants.ts'
 import type { OptionSchema, OptionSchemas, OptionValues } from '../core/options/schema.ts'
 
 const port = { type: 'integer', minimum: 0, maximum: 65535 } as const satisfies Partial<OptionSchema>
-/** A timer further away than this would fire at once. */
+/** The range of a duration for timers: a longer timer would fire at once. */
 const timer = {
   type: 'string',
   format: 'duration',
@@ -15,7 +15,7 @@ const timer = {
 } as const satisfies Partial<OptionSchema>
 const size = { type: 'string', format: 'size', atLeast: '1KiB' } as const satisfies Partial<OptionSchema>
 
-/** Of what is kept in the store. */
+/** The shapes of bounds on what the store keeps. */
 const age = { type: 'string', format: 'duration', atLeast: '1h' } as const satisfies Partial<OptionSchema>
 const room = { type: 'string', format: 'size', atLeast: '16MiB' } as const satisfies Partial<OptionSchema>
 
@@ -352,7 +352,7 @@ const stateShape = {
   }
 } as const satisfies OptionSchema
 
-/** The whole file, without the free `x-…` keys. Entries of the chain are checked by their plugins. */
+/** The shape of the whole file, without the free `x-…` keys. Plugins check the entries of the chain. */
 export const fileShape = {
   listen: listenShape,
   admin: adminShape,
@@ -373,8 +373,8 @@ export const fileShape = {
   }
 } as const satisfies OptionSchemas
 
-/** Keys that must be there. */
+/** The keys that are required. */
 export const fileRequired = ['channels', 'models', 'chain'] as const
 
-/** A file that has the right shape. */
+/** A file that has this shape. */
 export type File = OptionValues<typeof fileShape, (typeof fileRequired)[number]>

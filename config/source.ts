@@ -1,4 +1,4 @@
-// The text of a configuration file as plain data, with the place of every value in it.
+// Parses the text of a configuration file into plain data, and knows the place of every value in the text.
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, Scalar } from 'yaml'
 import { below, propertyOf, showPlain } from '../core/options/schema-check.ts'
 import { expand, redact, redactUrl } from './variables.ts'
@@ -11,14 +11,14 @@ import type { Position } from '../core/catalogue/settings.ts'
 /** A value in the file. */
 interface Entry {
   value: unknown
-  /** Offset of the value, and of its key when it stands in a map. */
+  /** The offset of the value, and of its key when it is in a map. */
   at: number
   key?: number
   /** The text before its variables were filled in. */
   written?: string
-  /** All of the text was one variable. */
+  /** Set when the text was a single variable, whose value may be meant as a number. */
   untyped?: true
-  /** There is a problem with it already; its value means nothing. */
+  /** Set when a problem with the value was reported already. The value means nothing then. */
   spoiled?: true
   children?: Map<string, Entry>
 }
@@ -26,11 +26,14 @@ interface Entry {
 /** Reports a problem at an offset of the text. */
 type Complain = (offset: number, message: string) => void
 
-/** Values that aliases may add to a file: enough for thousands of keys that share limits, far too few for a bomb. */
+/**
+ * How many values aliases may add to a file: enough for thousands of keys that share limits, but too few to exhaust the
+ * memory.
+ */
 const mostAliased = 100_000
 const deepest = 64
 
-/** A parsed file: its data, and for every JSON pointer into the data where it stands and how it was written. */
+/** A parsed file: its data, and for every JSON pointer into the data, its place in the text and its original text. */
 export class Source {
   readonly value: unknown
   readonly #root: Entry
@@ -42,13 +45,16 @@ export class Source {
     this.#lines = lines
   }
 
-  /** Where a value or its key stands; of what is not in the file, where the nearest thing around it stands. */
+  /**
+   * The position of a value or its key. For a value that is not in the file, it is the position of the nearest value
+   * around it.
+   */
   position(pointer: string, on: 'key' | 'value'): Position {
     const entry = this.#find(pointer)
     return positionOf(this.#lines, on === 'key' ? (entry.key ?? entry.at) : entry.at)
   }
 
-  /** A pointer as people write it: `channels.openai.base_url`, `keys[0]`. */
+  /** Renders a pointer for people: `channels.openai.base_url`, `keys[0]`. */
   subject(pointer: string): string {
     let entry: Entry | undefined = this.#root
     let subject = ''
@@ -60,7 +66,7 @@ export class Source {
     return subject
   }
 
-  /** What the schema check has to know of the values below a pointer. */
+  /** What the schema check needs to know about the values below a pointer. */
   origin(base = ''): Origin {
     return {
       show: (pointer, value) => showPlain(pointer, this.#find(base + pointer).written ?? value),
@@ -68,7 +74,7 @@ export class Source {
     }
   }
 
-  /** Pointers of values that could not be read; each has been reported. */
+  /** The pointers of values that could not be read. Each has been reported. */
   spoiled(): string[] {
     const found: string[] = []
     const visit = (entry: Entry, pointer: string): void => {
@@ -79,7 +85,10 @@ export class Source {
     return found
   }
 
-  /** The data below a pointer as it may be shown: variables as written, what the schema calls a secret redacted. */
+  /**
+   * The data below a pointer in a form that may be shown: variables as written, and secrets according to the schema
+   * redacted.
+   */
   redacted(pointer: string, schema: OptionSchema): unknown {
     return redactEntry(this.#find(pointer), schema, false)
   }
@@ -95,7 +104,10 @@ export class Source {
   }
 }
 
-/** Parses YAML 1.2 (core schema, merge keys) and fills in variables. Undefined when the text is no YAML at all. */
+/**
+ * Parses YAML 1.2 (core schema, merge keys) and fills in variables. Undefined when the text is not valid YAML or not a
+ * map.
+ */
 export function parseSource(
   text: string,
   env: Environment,
@@ -103,7 +115,7 @@ export function parseSource(
 ): Source | undefined {
   const lines = new LineCounter()
   const report: Complain = (offset, message) => complain(positionOf(lines, offset), message)
-  // Duplicate keys are found below: the parser's own check compares every key of a map with every other.
+  // Duplicate keys are found by the Reader. The parser's own check compares every key of a map with every other key.
   const document = parseDocument(text, {
     version: '1.2',
     schema: 'core',
@@ -138,16 +150,19 @@ function positionOf(lines: LineCounter, offset: number): Position {
   return { line: Math.max(line, 1), column: Math.max(col, 1) }
 }
 
-/** Errors after which the parser knows where it is; what it says after any other is noise. */
+/** The errors after which the parser can continue properly. What it reports after any other error is left out. */
 const contained = new Set(['TAG_RESOLVE_FAILED', 'BAD_COLLECTION_TYPE', 'BAD_DQ_ESCAPE', 'BAD_SCALAR_START'])
 
-/** What the parser's own words leave open. */
+/** What to add to the parser's own messages. */
 const remedies: Partial<Record<YAMLError['code'], string>> = {
   BAD_SCALAR_START: ': put the text in quotes',
   MISSING_CHAR: ': check quotes, commas and colons here and in the line above'
 }
 
-/** The parser's messages may quote the text, which may be a secret that is not in quotes. */
+/**
+ * Says what is wrong with the syntax. The parser's own messages may quote the text, which may be a secret, so they are
+ * replaced or shortened.
+ */
 function syntaxWords({ code, message, pos: [at] }: YAMLError, text: string): string {
   if (text.startsWith('${', at - 1)) return 'put ${…} in quotes: braces end a plain text inside of { } and [ ]'
   switch (code) {
@@ -179,18 +194,20 @@ function syntaxWords({ code, message, pos: [at] }: YAMLError, text: string): str
   }
 }
 
-/** What `0,5` is read as inside of { }: a value and a key, both of nothing but digits. */
+/** Whether a node is only digits. Inside of { }, the text `0,5` is parsed as two such nodes: a value, and a key. */
 function isDigits(node: unknown): boolean {
   return isScalar(node) && node.type === Scalar.PLAIN && /^\d+$/.test(node.source ?? '')
 }
 
-/** Walks the parsed nodes in the order of the file, so that an alias finds the anchor last set above it. */
+/**
+ * Reads the parsed nodes in the order of the file, so that an alias refers to the last anchor of that name above it.
+ */
 class Reader {
   readonly #lines: LineCounter
   readonly #env: Environment
   readonly #complain: Complain
   readonly #anchors = new Map<string, unknown>()
-  /** Anchored nodes being read, innermost last: an alias to one of them would never end. */
+  /** The maps and lists that are being read, innermost last. An alias to one of them would never end. */
   readonly #open = new Set<unknown>()
   #aliased = 0
   #aliasDepth = 0
@@ -249,7 +266,7 @@ class Reader {
         continue
       }
       const plain = isScalar(key) && key.type === Scalar.PLAIN
-      // By its text, not its value: a model called 4.10 is not 4.1.
+      // The name is the text of the key, not its value: a model called 4.10 is not 4.1.
       const name = isScalar(key) ? String(plain ? key.source : key.value) : ''
       const child = this.read(value, depth + 1, keyAt)
       child.key = keyAt
@@ -266,7 +283,10 @@ class Reader {
     return { value: object, at, children }
   }
 
-  /** `<<: *map` or a list of maps: adds what is not there yet, so that the map's own keys and earlier maps win. */
+  /**
+   * Merges `<<: *map` or a list of maps. It adds only missing keys, so the map's own keys win, and earlier maps of the
+   * list win over later ones.
+   */
   #merge(from: Entry, into: Map<string, Entry>): void {
     const maps = Array.isArray(from.value) ? [...from.children!.values()] : [from]
     for (const map of maps) {
@@ -287,7 +307,7 @@ class Reader {
     return entry
   }
 
-  /** A double holds 15 digits exactly; more would change silently on the way to an amount of money. */
+  /** Reads a number. A double has 15 exact digits: more could change an amount of money silently. */
   #number(value: number, text: string, at: number): Entry {
     const digits = text
       .replace(/e.*$/i, '')

@@ -1,14 +1,16 @@
-// Option schemas as a Markdown table.
+// Renders option schemas as a Markdown table.
 import type { OptionSchema, OptionSchemas, Unit } from '../core/options/schema.ts'
 
-/** Options that stand below a prefix: `quota.`. */
+/** Options whose names begin with a prefix: `quota.`. */
 interface Section {
   prefix: string
   options: OptionSchemas
   required: readonly string[]
 }
 
-/** One row an option, nested ones after what holds them; a section without options has no row. */
+/**
+ * Renders one row per option, with nested options after the one that has them. A section without options has no row.
+ */
 export function optionsTable(sections: readonly Section[]): string {
   const rows = sections.flatMap(({ prefix, options, required }) => rowsOf(prefix, options, required))
   return ['| key | value | default | meaning |', '|---|---|---|---|', ...rows, ''].join('\n')
@@ -65,7 +67,7 @@ const unitWords: Readonly<Record<Unit, string>> = {
   decimal: 'price',
   path: 'path'
 }
-/** Bounds from here on are there to keep sums safe and tell a reader nothing. */
+/** Upper bounds from here on only keep sums safe, and are not shown. */
 const guard = 1_000_000
 
 function rangeWords({ minimum, maximum = guard }: { minimum?: number; maximum?: number }): string {

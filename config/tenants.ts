@@ -1,4 +1,5 @@
-// Tenants, projects, members and keys of gateway.yaml: their shape and how they refer to each other.
+// The sections `tenants` and `keys` of gateway.yaml: their shapes, and how they become the tenants and keys of the
+// core.
 import { createHash } from 'node:crypto'
 import { endpointNames } from '../core/catalogue/endpoints.ts'
 import { isMap } from '../core/options/schema-check.ts'
@@ -126,7 +127,7 @@ type TenantEntry = OptionValue<typeof tenantsShape.additionalProperties>
 type KeyEntry = OptionValue<typeof keysShape.items>
 type Tenants = ReadonlyMap<string, ConfigTenant | undefined>
 
-/** Resolves the tenants; a faulty one stands as undefined, so that its name is still known. */
+/** Reads the tenants. A faulty one becomes undefined, so that its name is still known. */
 export function readTenants(
   entries: Readonly<Record<string, TenantEntry>>,
   report: Report
@@ -157,15 +158,15 @@ function readBudget(entry: OptionValue<typeof budgetShape> | undefined): Budget 
 }
 
 /**
- * Resolves the keys; faulty ones are left out. Undefined tenants: they could not be read, so references to them are
- * not checked.
+ * Reads the keys, and leaves faulty ones out. When `tenants` is undefined they could not be read, and references to
+ * them are not checked.
  */
 export function readKeys(entries: readonly KeyEntry[], tenants: Tenants | undefined, report: Report): ConfigKey[] {
   const unique = new Unique(report)
   const keys: ConfigKey[] = []
   for (const [index, entry] of entries.entries()) {
     const path = ['keys', index]
-    // A fault in one field is no reason to be silent about the others.
+    // A fault in one field must not hide those of other fields.
     const sound = (...fields: readonly string[]): boolean => fields.every((field) => report.sound(...path, field))
     if (!isMap(entry)) continue
     if (entry.name !== undefined && sound('name')) unique.name(entry, path)
@@ -184,7 +185,7 @@ function keyOf(entry: KeyEntry, sha256: Buffer, at: Position): ConfigKey {
   return { name, sha256, tenant, project, member, models, endpoints, limits, budget: readBudget(budget), expires, at }
 }
 
-/** Finds keys with the name or the secret of another. */
+/** Finds keys that have the name or the secret of an earlier key. */
 class Unique {
   readonly #report: Report
   readonly #names = new Map<string, string>()

@@ -1,10 +1,10 @@
-// The bytes of a configuration file as text.
+// Decodes the bytes of a configuration file.
 import { isUtf8 } from 'node:buffer'
 import type { Finding } from './report.ts'
 
 const newline = 0x0a
 
-/** Undefined when they are no text in UTF-8; what is wrong is complained of. */
+/** Decodes UTF-8. Returns undefined, and complains of the first fault, when the bytes are not text in UTF-8. */
 export function decode(bytes: Buffer, complain: (finding: Finding) => void): string | undefined {
   const nul = bytes.indexOf(0)
   if (nul >= 0) {

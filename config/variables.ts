@@ -1,23 +1,23 @@
-// Variables in configuration text: `${VAR}`, `${VAR:-default}`, and `$$` for a dollar.
+// Fills in variables in configuration text: `${VAR}`, `${VAR:-default}`, and `$$` for a dollar sign.
 
-/** What a process finds in its environment. */
+/** The environment variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** A text with its variables filled in. */
+/** A text whose variables were filled in. */
 export interface Expansion {
   text: string
-  /** The text was one variable and nothing else, so it may stand for a number: `port: ${PORT}`. */
+  /** Whether the text was a single variable, so that its value may be meant as a number: `port: ${PORT}`. */
   whole: boolean
-  /** What is wrong, naming variables but never a value. */
+  /** What is wrong. Problems name variables, but never show a value. */
   problems: string[]
 }
 
 const token = /\$\$|\$\{([^}]*)\}?/g
-/** How shells write a variable: alone, or behind a word as in `Bearer $TOKEN`. */
+/** A variable in the form of shells: alone, or behind a word as in `Bearer $TOKEN`. */
 const bare = /^(?:\S+ )?\$([A-Za-z_]\w*)$/
 const variable = /^([A-Za-z_][A-Za-z0-9_]*)(?::-([^]*))?$/
 
-/** Fills in the variables of a text; undefined when it has none, which is nearly always. */
+/** Fills in the variables of a text; undefined when it has none, which is the usual case. */
 export function expand(written: string, env: Environment): Expansion | undefined {
   if (!written.includes('$')) return undefined
   const [, unbraced] = bare.exec(written) ?? []
@@ -48,8 +48,8 @@ export function expand(written: string, env: Environment): Expansion | undefined
 }
 
 /**
- * A URL as it may be shown, also as the default of a variable: some upstreams take their key in the query, or before
- * the host. Anything else as it is.
+ * Returns a URL in a form that may be shown, also when it is the default of a variable. The query and the part before
+ * the host are redacted, because some upstreams take their key there. Anything but a URL is returned as it is.
  */
 export function redactUrl(written: unknown): unknown {
   const url =
@@ -58,7 +58,7 @@ export function redactUrl(written: unknown): unknown {
   const [, scheme = '', user, address, query = ''] = url
   const host = `${scheme}${user === undefined ? '' : '[redacted]@'}`
   if (address === undefined) return `${host}${query}`
-  // A brace behind the last value ends the variable that it is the default of.
+  // A brace at the end belongs to the variable whose default the URL is.
   const end = scheme.startsWith('${') && query.endsWith('}') ? '}' : ''
   const shown = query
     .slice(0, query.length - end.length)
@@ -70,7 +70,7 @@ export function redactUrl(written: unknown): unknown {
   return `${host}${address}${shown.join('&')}${end}`
 }
 
-/** A secret as it may be shown: variables by name, everything else gone. */
+/** Returns a secret in a form that may be shown: a variable keeps its name, everything else is redacted. */
 export function redact(written: unknown): string {
   const match = typeof written === 'string' ? /^\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}$/.exec(written) : null
   if (!match) return '[redacted]'

@@ -1,43 +1,41 @@
-// Notices that a file of the configuration has new content, however it got there.
+// Watches the files of a configuration for new content.
 import { createHash } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 
 export interface WatchOptions {
   /**
-   * Asked for at each look: the files, with the SHA-256 (hexadecimal) of the content that was last read of each, by
-   * whoever uses it. What differs is new.
+   * Called at each look. Returns the files, each with the SHA-256 (in hexadecimal) of the content that is in use. A
+   * file with other content is new.
    */
   files(): ReadonlyMap<string, string>
-  /**
-   * Called with the paths of files that have new content, once nothing about any of the files has changed for one
-   * interval.
-   */
+  /** Called with the paths of files with new content, once none of the files has changed for one interval. */
   onChange(files: readonly string[]): void
-  /** Milliseconds between two looks. */
+  /** Milliseconds between two looks. Default: 1000. */
   interval?: number
 }
 
-/** What is known of a file. */
+/** What the last look found of a file. */
 interface Seen {
   identity: string
-  /** Of its content. */
+  /** The SHA-256 of its content. */
   hash: string
-  /** What was reported last, and instead of what. */
+  /** The last reported change: the hash in use, and the new one. */
   reported: string
 }
 
 /**
- * Watches files by looking at them: notifications go silent after the first rename over a file or swap of a symbolic
- * link (an editor's save, a mounted ConfigMap) and do not exist on network mounts. Content is read only when a file's
- * identity, size or times changed, and reported when two looks in a row found the same, so that a half-written file is
- * waited for, and a key for its certificate. A file that is gone is waited for too. Never keeps the process alive.
+ * Watches files by looking at them regularly. Notifications of the system stop after the first rename over a file or
+ * swap of a symbolic link (an editor's save, a mounted ConfigMap), and do not exist on network mounts. Content is read
+ * only when a file's identity, size or times changed. It is reported only when two looks in a row found the same, so
+ * that a half-written file is complete, and a key has its certificate. A file that is gone is waited for as well.
+ * Watching never keeps the process alive.
  */
 export function watchConfig({ files, onChange, interval = 1000 }: WatchOptions): { close(): void } {
   const known = new Map<string, Seen>()
   let timer: NodeJS.Timeout | undefined
   let closed = false
 
-  /** Whether the file has not changed since the look before. */
+  /** Looks at a file. Returns whether it has not changed since the look before. */
   const look = async (file: string, seen: Seen): Promise<boolean> => {
     const stats = await stat(file, { bigint: true })
     const identity = [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(':')
@@ -46,8 +44,8 @@ export function watchConfig({ files, onChange, interval = 1000 }: WatchOptions):
       .update(await readFile(file))
       .digest('hex')
     const same = hash === seen.hash
-    // Not before it is stable: what is written within the resolution of its times looks the same and may be read
-    // halfway.
+    // The identity is kept only when the content is stable. A write within the resolution of the file's times leaves
+    // them equal, and may have been read halfway.
     seen.identity = same ? identity : ''
     seen.hash = hash
     return same
@@ -58,8 +56,8 @@ export function watchConfig({ files, onChange, interval = 1000 }: WatchOptions):
     for (const [file, inUse] of files()) {
       let seen = known.get(file)
       if (!seen) known.set(file, (seen = { identity: '', hash: inUse, reported: '' }))
-      // What cannot be read now (between unlink and rename, say) is looked at again; loading says what is wrong with
-      // it.
+      // A file that cannot be read now, for example between unlink and rename, is looked at again later. Loading the
+      // file reports what is wrong with it.
       still = (await look(file, seen).catch(() => true)) && still
       if (seen.hash === inUse || seen.reported === `${inUse} ${seen.hash}`) continue
       changed.set(file, `${inUse} ${seen.hash}`)
