@@ -321,7 +321,7 @@ function traitsOf({ traits }: ChannelEntry): ChannelTraits {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
 }
 
-/** The protocol that is spoken to the channel; for a simulator, the one that it simulates. */
+/** The protocol that the channel speaks; for a simulator, the one that it simulates. */
 function familyOf({ protocol, simulates = 'openai' }: ChannelEntry): Channel['protocol'] {
   return protocol === 'simulator' ? simulates : protocol
 }
@@ -352,17 +352,14 @@ function readBaseUrl(name: string, entry: ChannelEntry, simulatorUrl: URL, repor
 
 const notAnAddress = 'must be an address like https://api.openai.com/v1'
 
-/**
- * Returns the beginning of a faulty address for its message; nothing when it may be a secret, such as a misplaced key
- * or a password.
- */
+/** The beginning of a faulty address for its message; empty when it may be a secret: a misplaced key, or a password. */
 function shownAddress(written: string): string {
   const [start = ''] = /^(?:[a-z][a-z\d+.-]*:\/\/)?[\w.:[\]-]*(?=\/|$)/i.exec(written) ?? []
   if (start.startsWith('sk-') || !/[./:]/.test(start)) return ''
   return `, not "${start}${start === written ? '' : '/…'}"`
 }
 
-/** The paths that calls add to a base address. People may have copied one together with the address. */
+/** The paths that calls add to a base address, which people may have copied together with it. */
 const endpointPath =
   /\/(?:chat\/completions|completions|responses|embeddings|messages|moderations|rerank|images\/(?:generations|edits|variations)|audio\/(?:speech|transcriptions|translations)|videos|realtime|models(?:\/[^/]+:\w+)?)\/*$/
 
