@@ -1,4 +1,4 @@
-// What an endpoint of the simulator gives back.
+// What an endpoint of the simulator returns.
 import type { Directive } from './directive.ts'
 import type { Ending } from './ending.ts'
 import type { RefusalDetails } from './refusal.ts'
@@ -7,40 +7,39 @@ import type { Counts } from './stats.ts'
 /** An answer before it is delivered. */
 export interface Answer {
   contentType: string
-  /** Written one by one, each in one piece. Pulled only as fast as the client reads. */
+  /** Written one by one, each in one piece, and produced only as fast as the client reads. */
   frames: Iterator<string | Buffer>
-  /** Bytes of all frames together; undefined: not known, the body is sent in chunks. */
+  /** The bytes of all frames together. Undefined when they are not known: the body is then sent in chunks. */
   length: number | undefined
   directive: Directive
-  /** What it is worth when it is delivered whole. */
+  /** What to add to the statistics when the answer is delivered completely. */
   counts: Counts | undefined
-  /** The protocol's own is used when this is not there. */
+  /** The last frame when the stream breaks off; absent: the protocol's own. */
   failure?: Failure
-  /** When the n-th frame may be written, by `performance.now()`; it takes the place of the directive's pauses. */
+  /** When the n-th frame may be written (`performance.now()`). It replaces the pauses of the directive. */
   dueAt?: (n: number) => number
-  /** Called once, when the answer is over in whichever way. */
+  /** Called once, however the answer ends. */
   ended?: (ending: Ending) => void
-  /** What the envelope needs to know when a directive has the request refused. */
+  /** Details for the envelope, if a directive has the request refused. */
   refusal?: RefusalDetails
 }
 
 /**
- * The last frame of a stream that breaks off with `cut: "error"`; `given` is the directive's `error`, undefined when it
- * has none.
+ * Writes the last frame of a stream that breaks off with `cut: "error"`. `given`: the `error` of the directive, if any.
  */
 export type Failure = (given: unknown) => string
 
-/** Whether a directive has a request refused: it must then have no effect. */
+/** Whether a directive has the request refused. The request must then have no effect. */
 export function isRefused({ status = 200 }: Directive): boolean {
   return status >= 300
 }
 
-/** A body that is there. */
+/** An answer with this body. */
 export function bytesAnswer(contentType: string, body: Buffer, directive: Directive = {}, counts?: Counts): Answer {
   return { contentType, frames: [body].values(), length: body.length, directive, counts }
 }
 
-/** A whole JSON body. */
+/** An answer with a whole JSON body. */
 export function jsonAnswer(value: unknown, directive: Directive = {}, counts?: Counts): Answer {
   const body = JSON.stringify(value)
   return {
@@ -52,7 +51,7 @@ export function jsonAnswer(value: unknown, directive: Directive = {}, counts?: C
   }
 }
 
-/** A stream of events, each a frame of {@link import('./events.ts')}. */
+/** A stream of events. Each frame is one event, as events.ts writes it. */
 export function streamAnswer(frames: Iterator<string>, directive: Directive, counts: Counts): Answer {
   return { contentType: 'text/event-stream; charset=utf-8', frames, length: undefined, directive, counts }
 }

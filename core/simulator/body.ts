@@ -1,4 +1,4 @@
-// Reads the bodies of requests: JSON whole, forms while they come, so that an upload may be larger than memory.
+// Reads request bodies: JSON as a whole, forms as they come, so that an upload may be larger than memory.
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -7,9 +7,9 @@ import { isObject } from './fields.ts'
 import type { Fields } from './fields.ts'
 import { Refusal } from './refusal.ts'
 
-/** A file of a form. Its bytes are counted and hashed, and its beginning is kept. */
+/** A file of a form. Its bytes are counted and hashed, and only its beginning is kept. */
 export interface Upload {
-  /** Name of its part, without the brackets of a list. */
+  /** The name of its part, without the brackets of a list. */
   field: string
   filename: string
   type: string
@@ -21,12 +21,12 @@ export interface Upload {
 
 /** A `multipart/form-data` body. */
 export interface Form {
-  /** `a`: a string; `a` twice or `a[]`: an array of strings; `a[b]`: an object of strings. */
+  /** `a` is a string; several `a`, or `a[]`, are an array of strings; `a[b]` is an object of strings. */
   fields: Fields
   files: readonly Upload[]
 }
 
-/** The body of a request; what is no form is bytes. */
+/** The body of a request. Any body but a form is bytes. */
 export interface Body {
   bytes: Buffer
   form?: Form
@@ -37,7 +37,7 @@ const largestForm = 4 * 1024 * 1024 * 1024
 const headBytes = 64 * 1024
 const limits = { parts: 1000, fieldSize: 1024 * 1024, fieldNameSize: 200 }
 
-/** Calls back with the body, or with why it is refused; not at all when the client left. */
+/** Calls back with the body, or with the refusal; never when the client has left. */
 export function readBody(request: IncomingMessage, done: (body: Body | Refusal) => void): void {
   if (/^multipart\/form-data\b/i.test(request.headers['content-type'] ?? '')) return readForm(request, done)
   const chunks: Buffer[] = []
@@ -60,7 +60,7 @@ function readForm(request: IncomingMessage, done: (body: Body | Refusal) => void
   let bytes = 0
   const refuse = (refusal: Refusal): void => {
     request.unpipe()
-    // It is read to its end, as a client that is still sending hears nothing.
+    // The rest is read, because a client that still sends would not read the refusal.
     if (request.readableEnded) done(refusal)
     else request.resume().once('end', () => done(refusal))
   }
@@ -87,7 +87,7 @@ function readForm(request: IncomingMessage, done: (body: Body | Refusal) => void
     files.push(upload)
     readUpload(stream, upload)
   })
-  // It may find more than one thing wrong.
+  // The parser may report several errors.
   let over = false
   parser.on('error', (error) => {
     if (!over) malformed(error)
@@ -118,7 +118,7 @@ function readUpload(stream: Readable, upload: Upload): void {
     upload.sha256 = digest.digest('hex')
     upload.head = Buffer.concat(head)
   })
-  // The form's own error says the same.
+  // The form's own error reports the same.
   stream.once('error', () => {})
 }
 
@@ -132,15 +132,15 @@ function addField(fields: Map<string, unknown>, name: string, value: string): vo
 }
 
 /**
- * The form that an endpoint takes.
- * @throws Refusal when the body is none
+ * The form in a body.
+ * @throws Refusal when the body is not a form
  */
 export function formOf({ form }: { form: Form | undefined }): Form {
   if (form) return form
   throw new Refusal(400, "Invalid Content-Type: expected 'multipart/form-data'.")
 }
 
-/** The members of a form; those named are read from their text, as far as they can be. */
+/** The fields of a form. Those named in `numbers` and `flags` are converted if their text allows it. */
 export function typedFields(
   { fields }: Form,
   { numbers, flags }: { numbers: readonly string[]; flags: readonly string[] }

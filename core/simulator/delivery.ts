@@ -1,30 +1,31 @@
-// Writes one answer to its client: at its pace, no faster than it is read, and broken off where it was told to.
+// Writes one answer to its client: with its pauses, no faster than the client reads, and broken off where a directive
+// says so.
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Answer, Failure } from './answer.ts'
 import type { Ending } from './ending.ts'
 import type { Sleeper, Wheel } from './wheel.ts'
 
-/** Frames written in one go when no pause lies between them; then it is the others' turn. */
+/** How many frames are written without a pause before other work gets its turn. */
 const burst = 64
-/** Milliseconds between the last byte and a reset, so that the bytes are read before the reset wipes them out. */
+/** How many milliseconds a reset waits after the last byte, so that the client can read the bytes before. */
 const resetDelay = 20
 
-/** What a delivery is made of. */
+/** What a delivery needs. */
 export interface DeliveryParts {
   response: ServerResponse
   socket: Socket
   answer: Answer
-  /** Beside those of the answer. */
+  /** Headers besides those of the answer. */
   headers: Readonly<Record<string, string>>
-  /** How the answer breaks off when it is told to end in an error. */
+  /** Writes the last frame when the answer ends in an error. */
   failure: Failure
   wheel: Wheel
-  /** Called once. */
+  /** Called once, however the delivery ends. */
   ended(ending: Ending): void
 }
 
-/** One delivery; calls `ended` once, when the response is over in whichever way. */
+/** One delivery. It calls `ended` once, however the response ends. */
 export class Delivery implements Sleeper {
   readonly #response: ServerResponse
   readonly #socket: Socket
@@ -78,12 +79,12 @@ export class Delivery implements Sleeper {
       this.#socket.resetAndDestroy()
       return
     }
-    // Head and first frame leave in one packet, as do the frames of a burst and the end.
+    // The head and the first frame are sent in one packet, as are the frames of a burst and the end.
     this.#socket.cork()
     try {
       this.#advance()
     } catch {
-      // Frames are made while they are written; one that cannot be made (JSON nested too deep) is a lost connection.
+      // Frames are made while they are written. One that cannot be made (JSON nested too deep) ends the connection.
       this.#socket.destroy()
     }
     this.#socket.uncork()
@@ -125,10 +126,12 @@ export class Delivery implements Sleeper {
     this.#sleep(0)
   }
 
-  /** Writes at most `room` bytes of a frame. One write to the socket; node's own chunk writer needs four. */
+  /**
+   * Writes at most `room` bytes of a frame, in one write to the socket. Node's own chunked encoding would need four.
+   */
   #write(frame: string | Buffer, room: number): boolean {
     const size = Math.min(Buffer.byteLength(frame), room)
-    // An empty chunk would be the end of the body.
+    // An empty chunk would end the body.
     if (size === 0) return true
     this.#bytes += size
     if (size === room || typeof frame !== 'string') {
@@ -141,7 +144,8 @@ export class Delivery implements Sleeper {
   }
 
   #sleep(ms: number): void {
-    // A pace is kept by the clock and not by the delays of the wheel, unless it has fallen a whole step behind.
+    // Pauses are measured from the time when the last frame was due, so that delays of timers do not add up. After a
+    // delay longer than a whole pause they start anew.
     const now = performance.now()
     this.#due = Math.max(this.#due, now - ms) + ms
     this.#wheel.arm(this, this.#due)
@@ -150,7 +154,7 @@ export class Delivery implements Sleeper {
   #finish(): void {
     this.#response.end()
     if (this.#answer.directive.content_length === undefined) return
-    // The length was a lie: what the client still waits for must not be taken from the next answer.
+    // The length was wrong, so the client must not take the next answer for the rest of this one.
     this.#cut = true
     this.#socket.destroySoon()
   }

@@ -1,14 +1,14 @@
-// What a request may tell the simulator to do, written inside its text as `[[simulator {…}]]`.
+// Directives: what a request may tell the simulator to do, written in its text as `[[simulator {…}]]`.
 import { isBoolean, isObject, isString } from './fields.ts'
 import { Refusal } from './refusal.ts'
 
-/** Ways to break off an answer, see README. */
+/** The ways to break off an answer; the README describes them. */
 const cuts = ['reset', 'fin', 'stall', 'end', 'error'] as const
 
-/** Line ends of a stream. */
+/** The line ends of a stream. */
 export const lineEnds = { lf: '\n', crlf: '\r\n', cr: '\r' } as const
 
-/** Every member is optional; the README has the meaning of each. Times are milliseconds. */
+/** All members are optional; the README describes them. Times are in milliseconds. */
 export interface Directive {
   model?: string
   text?: string
@@ -65,7 +65,7 @@ const oneOf = (words: readonly string[]): Check => [
   `one of ${words.join(', ')}`
 ]
 
-/** Framing is told by `content_length` and `cut`: anything else would leave nothing that node can send. */
+/** Headers that a directive may not set: `content_length` and `cut` control framing, and node could not send others. */
 const framing = /^(connection|content-length|transfer-encoding|trailer|upgrade|keep-alive)$/i
 
 function isHeader([name, value]: [string, unknown]): boolean {
@@ -131,20 +131,20 @@ const members: Readonly<Record<keyof Directive, Check>> = {
 
 const opening = '[[simulator '
 const closing = ']]'
-/** Bounds on the search for the end: brackets inside the JSON look like it. */
+/** Bounds on the search for the end, as brackets inside the JSON resemble it. */
 const longest = 1024 * 1024
 const mostClosings = 100
 
-/** The directive of a text, and the text without it. Without one the directive is empty. */
+/** The directive in a text, empty if there is none, and the text without it. */
 export interface Directed {
   directive: Directive
   prompt: string
 }
 
 /**
- * Takes the first directive out of a text. `model` is what the upstream is asked for: a directive that names another
- * one is ignored. `param` is the member of the request that has the text.
- * @throws Refusal naming the member, when it is not understood: a typing error must not look like a plain answer
+ * Takes the first directive out of a text. One that names another model than `model` is ignored. `param`: the member of
+ * the request that has the text.
+ * @throws Refusal when the directive is malformed, so that a typing error is noticed
  */
 export function takeDirective(source: string, model: string, param: string): Directed {
   const start = source.indexOf(opening)
@@ -156,7 +156,7 @@ export function takeDirective(source: string, model: string, param: string): Dir
     try {
       value = JSON.parse(source.slice(start + opening.length, end))
     } catch {
-      // These brackets belonged to the JSON.
+      // These brackets were part of the JSON.
       continue
     }
     const wrong = problemOf(value)
@@ -172,7 +172,7 @@ export function takeDirective(source: string, model: string, param: string): Dir
 }
 
 /**
- * Takes the directive out of the first of several texts that has one.
+ * Takes the directive out of the first of these texts that has one.
  * @throws Refusal as {@link takeDirective}
  */
 export function takeFromAny(

@@ -1,4 +1,4 @@
-// How the delivery of an answer ends.
+// The ways in which the delivery of an answer can end.
 
-/** `cut`: broken off by directive. `aborted`: the client left before the end. */
+/** `cut`: a directive broke it off. `aborted`: the client left before the end. */
 export type Ending = 'completed' | 'cut' | 'aborted'

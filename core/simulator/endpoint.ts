@@ -1,50 +1,52 @@
-// What an endpoint of the simulator is, and what it is given.
+// What an endpoint of the simulator is, and what it gets.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Answer, Failure } from './answer.ts'
 import type { Form } from './body.ts'
 import type { RefusalDetails } from './refusal.ts'
 import type { State } from './state.ts'
 
-/** One request, read whole. */
+/** One request with its whole body. */
 export interface Call {
-  /** Empty when it is a form. */
+  /** Empty when the body is a form. */
   body: Buffer
   form: Form | undefined
-  /** What the braces of the endpoint's path stand for, decoded. */
+  /** The values of the parameters in the endpoint's path, decoded. */
   params: Readonly<Record<string, string>>
   query: URLSearchParams
   headers: IncomingHttpHeaders
-  /** Where the client found the simulator, for addresses in answers: `http://127.0.0.1:9000`. */
+  /**
+   * The origin under which the client reached the simulator, for addresses in answers, such as `http://127.0.0.1:9000`.
+   */
   origin: string
   /** The request's `x-request-id`. */
   requestId: string | undefined
   state: State
-  /** Model names that are served; undefined: any. */
+  /** The names of the models that are served; undefined: any name. */
   models: readonly string[] | undefined
 }
 
-/** An operation of the simulator: one file each, listed in the protocol's own. */
+/** An operation of the simulator. The protocol's own file lists its endpoints. */
 export interface Endpoint {
   method: 'GET' | 'POST' | 'DELETE'
-  /** `{name}` stands for one segment, `{name+}` for one or more, in which a slash is a slash. */
+  /** `{name}` matches one segment, `{name+}` one or more, slashes included. */
   path: string
   /** @throws Refusal */
   answer(call: Call): Answer
 }
 
-/** What is common to the endpoints of one vendor's API. */
+/** What the endpoints of one vendor's API share. */
 export interface Protocol {
   endpoints: readonly Endpoint[]
-  /** Whether a request is of this protocol, whether or not it has such an endpoint. */
+  /** Whether a request is of this protocol, even when it has no such endpoint. */
   claims(path: string, headers: IncomingHttpHeaders, query: URLSearchParams): boolean
   /**
-   * Whether a request carries this key where this protocol's clients put it.
-   * @throws Refusal in the place of the usual 401
+   * Whether a request carries this key, in the place where this protocol's clients put it.
+   * @throws Refusal to replace the usual 401
    */
   admits(key: string, headers: IncomingHttpHeaders, query: URLSearchParams): boolean
   /** Header fields of the simulator's n-th answer. */
   headers(n: number): Record<string, string>
-  /** The body of a refusal, which is the simulator's n-th answer. */
+  /** The body of a refusal. `n`: as for {@link headers}. */
   envelope(status: number, message: string, details: RefusalDetails, n: number): unknown
   failure: Failure
 }

@@ -1,11 +1,11 @@
-// How the events of a stream are written.
+// Writes the events of a stream.
 import { lineEnds } from './directive.ts'
 import type { Directive } from './directive.ts'
 
-/** Makes one event, closed by its blank line. */
+/** Writes one event, with the blank line that ends it. */
 export type EventWriter = (data: string, name?: string) => string
 
-/** Events as a directive wants them: with which line ends, and with comments or without. */
+/** A writer with the line ends and comments that a directive asks for. */
 export function eventWriter({ comments, line_end: lineEnd = 'lf' }: Directive): EventWriter {
   const end = lineEnds[lineEnd]
   const before = comments ? `: simulator${end}${end}` : ''

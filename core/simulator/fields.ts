@@ -1,10 +1,10 @@
-// Reads the members of a JSON request body and refuses what is wrong with them.
+// Reads the members of a JSON request body, and refuses wrong ones.
 import { Refusal } from './refusal.ts'
 
-/** A JSON object as it came. */
+/** A JSON object of a request, unchecked. */
 export type Fields = Readonly<Record<string, unknown>>
 
-/** @throws Refusal when the bytes are no JSON object */
+/** @throws Refusal when the bytes are not a JSON object */
 export function parseObject(bytes: Buffer): Fields {
   let value: unknown
   try {
@@ -20,7 +20,7 @@ export function parseObject(bytes: Buffer): Fields {
 }
 
 /**
- * The member when it passes; undefined when it is absent or null.
+ * The member if it passes the check; undefined when it is absent or null.
  * @throws Refusal when it does not pass
  */
 export function optional<T>(
@@ -35,7 +35,7 @@ export function optional<T>(
   return value
 }
 
-/** The refusal of a member's type or value. */
+/** The refusal of a member with a wrong type or value. */
 export function invalid(param: string, expected: string): Refusal {
   return new Refusal(400, `Invalid value for '${param}'. ${expected}`, { param, code: 'invalid_value' })
 }
@@ -45,32 +45,30 @@ export function missing(param: string): Refusal {
   return new Refusal(400, `Missing required parameter: '${param}'.`, { param, code: 'missing_required_parameter' })
 }
 
-/** An object that is no array. */
+/** Whether it is an object and no array. */
 export function isObject(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A text, empty or not. */
 export function isString(value: unknown): value is string {
   return typeof value === 'string'
 }
 
-/** A literal true or false. */
 export function isBoolean(value: unknown): value is boolean {
   return typeof value === 'boolean'
 }
 
-/** Numbers of a range, both ends included. */
+/** Accepts numbers in a range, both ends included. */
 export function between(low: number, high: number): (value: unknown) => value is number {
   return (value): value is number => typeof value === 'number' && value >= low && value <= high
 }
 
-/** Integers of a range, both ends included. */
+/** Accepts integers in a range, both ends included. */
 export function integer(low: number, high: number): (value: unknown) => value is number {
   return (value): value is number => Number.isInteger(value) && (value as number) >= low && (value as number) <= high
 }
 
-/** One of these words. */
+/** Accepts one of these words. */
 export function oneOf(...words: readonly string[]): (value: unknown) => value is string {
   return (value): value is string => typeof value === 'string' && words.includes(value)
 }

@@ -1,5 +1,4 @@
-// GET /files/{name}: what the addresses in answers lead to. Whoever knows one may read it, as it is with signed
-// addresses.
+// GET /files/{name}: the files behind addresses in answers. No key is needed, as with signed addresses.
 import { bytesAnswer } from './answer.ts'
 import type { Answer } from './answer.ts'
 import type { Call, Protocol } from './endpoint.ts'
@@ -9,7 +8,7 @@ import { pictureFormats } from './media/formats.ts'
 import { openai } from './openai/openai.ts'
 import { Refusal } from './refusal.ts'
 
-/** Serves files to everybody. */
+/** Serves files without a key. */
 export const files: Protocol = {
   ...openai,
   endpoints: [{ method: 'GET', path: '/files/{name}', answer }],

@@ -1,4 +1,4 @@
-// Runs the simulator by itself: node core/simulator/main.ts --port 9000
+// Runs the simulator on its own: node core/simulator/main.ts --port 9000
 import { parseArgs } from 'node:util'
 import { startSimulator } from './simulator.ts'
 

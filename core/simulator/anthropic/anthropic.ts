@@ -1,10 +1,12 @@
-// Anthropic's API: its endpoints, where its clients put the key, and how it refuses.
+// Anthropic's API: its endpoints, how its clients send the key, and its refusals.
 import type { Protocol } from '../endpoint.ts'
 import type { RefusalDetails } from '../refusal.ts'
 import { countMessageTokens, messages } from './messages.ts'
 import { modelDetail, modelList } from './models.ts'
 
-/** Of the paths that several protocols have, it claims lists of models for who names a version of this API. */
+/**
+ * Claims lists of models, which several protocols have on the same path, if the request names a version of this API.
+ */
 export const anthropic: Protocol = {
   endpoints: [messages, countMessageTokens, modelList, modelDetail],
   claims: (path, headers) =>

@@ -1,19 +1,19 @@
-// Reads the blocks that messages are made of.
+// Reads the content blocks of messages.
 import { isBoolean, isObject, isString, oneOf } from '../fields.ts'
 import type { Fields } from '../fields.ts'
 import { countTokens } from '../words/tokens.ts'
 import { allowed, required, requiredText, wrong } from './fields.ts'
 import { isSigned } from '../words/signature.ts'
 
-/** One block of a message, as far as the simulator looks into it. */
+/** One block of a message, as far as the simulator reads it. */
 export interface Block {
   type: string
-  /** What a person or the model said, or a tool gave back. */
+  /** What a person or the model said, or the result of a tool. */
   text: string
   tokens: number
-  /** The id of a call, or of the call that a result answers. */
+  /** The id of a call, or of the call that a result belongs to. */
   callId?: string
-  /** How long what it marks is to stay in a cache. */
+  /** How long the prompt up to here is to stay in the cache. */
   cached?: '5m' | '1h'
 }
 
@@ -39,7 +39,7 @@ const readers: Readonly<
   redacted_thinking: { roles: ['assistant'], read: readRedacted },
   container_upload: { roles: ['user'], read: () => attachment }
 }
-/** Blocks of tools that run at the upstream: whatever is in them, they count as what they are. */
+/** Blocks of tools that run at the upstream. Their contents are not checked, and their JSON is counted. */
 const ofServers = /^(server_tool_use|\w+_tool_result|mcp_tool_use|tool_reference)$/
 
 const attachment = { text: '', tokens: tokensPerAttachment }
@@ -144,7 +144,7 @@ function readToolResult(block: Fields, path: string): Omit<Block, 'type'> {
   return { ...readParts(content, `${path}.content`), callId }
 }
 
-/** Blocks inside a block. */
+/** Reads the blocks inside a block. */
 function readParts(content: readonly unknown[], path: string): Omit<Block, 'type'> {
   const parts = content.map((part, i) => readBlock(part, `${path}.${i}`, 'user'))
   return {

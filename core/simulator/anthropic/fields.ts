@@ -1,15 +1,15 @@
-// Reads members of Anthropic's requests, and refuses them by their path as Anthropic does: `messages.0.content: …`.
+// Reads members of Anthropic's requests. Refusals name the path, as Anthropic's do: `messages.0.content: …`.
 import { isString } from '../fields.ts'
 import type { Fields } from '../fields.ts'
 import { Refusal } from '../refusal.ts'
 
-/** The refusal of what stands at a path. */
+/** The refusal of the value at a path. */
 export function wrong(path: string, what: string): Refusal {
   return new Refusal(400, `${path}: ${what}`)
 }
 
 /**
- * The member when it passes; undefined when it is absent or null.
+ * The member if it passes the check; undefined when it is absent or null.
  * @throws Refusal when it does not pass
  */
 export function allowed<T>(
@@ -26,7 +26,7 @@ export function allowed<T>(
 }
 
 /**
- * The member when it passes.
+ * The member if it passes the check.
  * @throws Refusal when it is absent or does not pass
  */
 export function required<T>(
@@ -41,7 +41,10 @@ export function required<T>(
   return value
 }
 
-/** A text that is there. @throws Refusal */
+/**
+ * A string that must be there.
+ * @throws Refusal
+ */
 export function requiredText(fields: Fields, path: string, name: string): string {
   return required(fields, path, name, isString, 'a valid string')
 }

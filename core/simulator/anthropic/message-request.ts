@@ -1,4 +1,4 @@
-// Reads and checks a request for a message as Anthropic does.
+// Reads and checks a request for a message, as Anthropic does.
 import { hash } from 'node:crypto'
 import type { Call } from '../endpoint.ts'
 import { takeDirective } from '../directive.ts'
@@ -15,12 +15,12 @@ import { readTurns, tokensOf } from './turns.ts'
 import type { Turn } from './turns.ts'
 import { checkMembers } from './version.ts'
 
-/** A request that can be answered. */
+/** A request that passed the checks. */
 export interface MessageRequest extends Conversation {
   stream: boolean
-  /** Reasoning is shown without its text. */
+  /** Whether reasoning is shown without its text. */
   omitted: boolean
-  /** Where the tokens go that are written to a cache. */
+  /** Under which lifetime the usage reports tokens that are written to a cache. */
   cacheFor: '5m' | '1h'
 }
 
@@ -28,7 +28,10 @@ const tokensPerPrompt = 3
 const tokensPerSystem = 4
 const usualReasoning = 'Let me think about what was asked before I answer it.'
 
-/** @throws Refusal; `counting`: only the tokens are asked for, so nobody has to say how many to write */
+/**
+ * `counting`: only tokens are counted, so `max_tokens` is not required.
+ * @throws Refusal
+ */
 export function readMessageRequest(call: Call, counting = false): MessageRequest {
   const body = parseObject(call.body)
   checkMembers(body, call.headers)
@@ -136,7 +139,7 @@ function readThinking(
   return { wanted: type === 'enabled' || type === 'adaptive', omitted: display === 'omitted' }
 }
 
-/** Who answers a call has to say again what the model thought before it. */
+/** A request that answers a call must repeat the thoughts before the call. */
 function checkReplay(turns: readonly Turn[]): void {
   if (!turns.at(-1)!.blocks.some(({ type }) => type === 'tool_result')) return
   const at = turns.findLastIndex(({ role }) => role === 'assistant')
@@ -176,7 +179,7 @@ function readFormat(body: Fields): { schema: unknown } | undefined {
   return { schema }
 }
 
-/** Structured output wants objects to be closed. */
+/** Structured output requires closed objects. */
 function checkSchema(schema: unknown): void {
   if (Array.isArray(schema)) schema.forEach(checkSchema)
   if (!isObject(schema)) return

@@ -1,4 +1,4 @@
-// POST /v1/messages and /v1/messages/count_tokens: a whole message or a stream of events, block after block.
+// POST /v1/messages and /v1/messages/count_tokens: a whole message, or a stream of its blocks.
 import { jsonAnswer, streamAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
 import type { Call, Endpoint } from '../endpoint.ts'
@@ -15,7 +15,7 @@ import { sign } from '../words/signature.ts'
 /** https://platform.claude.com/docs/en/api/messages */
 export const messages: Endpoint = { method: 'POST', path: '/v1/messages', answer }
 
-/** Free: nothing is counted. */
+/** Free, so nothing is added to the statistics. */
 export const countMessageTokens: Endpoint = {
   method: 'POST',
   path: '/v1/messages/count_tokens',
@@ -52,7 +52,7 @@ function messageOf({ digest, model }: MessageRequest, more: object): object {
   }
 }
 
-/** Why it ended; before the end, nothing but null. */
+/** Why the message ended; without a composition it has not, and all members are null. */
 function stopOf(
   { directive }: MessageRequest,
   composition?: Composition
@@ -76,10 +76,7 @@ function stopOf(
   }
 }
 
-/**
- * `usage`, or nothing where a directive wants none: that of a whole message, and at the end of a stream what is known
- * by then.
- */
+/** The member `usage`, or nothing when a directive wants none: of a whole message, or at the end of a stream. */
 function usageOf({ directive, cacheFor }: MessageRequest, counts: Counts, part: 'whole' | 'end'): object {
   if (directive.usage !== undefined) return directive.usage === null ? {} : { usage: directive.usage }
   const { prompt = 0, cached = 0, written = 0, completion = 0, reasoning = 0 } = counts
@@ -99,7 +96,7 @@ function usageOf({ directive, cacheFor }: MessageRequest, counts: Counts, part: 
   return { usage: { ...end, cache_creation: lifetimes, inference_geo: null, service_tier: 'standard', speed: null } }
 }
 
-/** A block as it begins, what comes then in a stream, and what it is in the end. */
+/** A block: how it begins, its deltas in a stream, and what it adds when it is whole. */
 interface BlockPlan {
   start: object
   deltas(): Iterable<object>
@@ -140,11 +137,11 @@ function callPlan({ serial, name, input, value }: MadeCall): BlockPlan {
   return {
     start: { type: 'tool_use', id: `toolu_${serial}`, name, input: {}, caller: { type: 'direct' } },
     *deltas() {
-      // A call without arguments has nothing to say.
+      // A call without arguments has only an empty delta.
       yield { type: 'input_json_delta', partial_json: '' }
       if (!empty) for (const piece of input.pieces()) yield { type: 'input_json_delta', partial_json: piece }
     },
-    // What was cut is no object.
+    // Arguments that were cut are not an object.
     whole: () => ({ input: input.cut ? {} : value })
   }
 }

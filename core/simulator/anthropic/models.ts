@@ -1,4 +1,4 @@
-// GET /v1/models and /v1/models/{id} in Anthropic's shape, a page at a time.
+// GET /v1/models and /v1/models/{id} in Anthropic's form, in pages.
 import { jsonAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
 import type { Call, Endpoint } from '../endpoint.ts'
@@ -40,7 +40,7 @@ function list({ models = anyModel, query, headers }: Call): Answer {
   })
 }
 
-/** One model. */
+/** Describes one model. */
 export const modelDetail: Endpoint = {
   method: 'GET',
   path: '/v1/models/{model+}',

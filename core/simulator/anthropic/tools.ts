@@ -7,12 +7,12 @@ import { wantedCalls } from '../words/tools.ts'
 import type { Tool, WantedCall } from '../words/tools.ts'
 import { allowed, required, requiredText, wrong } from './fields.ts'
 
-/** Which tools there are, and what is asked of them. */
+/** The tools of a request, and what it asks of them. */
 export interface Toolbox {
   tools: readonly Tool[]
-  /** The names that `tool_choice` leaves no way around. */
+  /** The names of tools that `tool_choice` forces. */
   forced: readonly string[]
-  /** No tool may be called. */
+  /** Whether no tool may be called. */
   none: boolean
   tokens: number
 }
@@ -39,7 +39,10 @@ export function readTools(body: Fields): Toolbox {
   }
 }
 
-/** The calls of the answer. @throws Refusal */
+/**
+ * The calls of the answer.
+ * @throws Refusal
+ */
 export function callsOf({ tools, forced, none }: Toolbox, directive: Directive): readonly WantedCall[] {
   const calls = wantedCalls(tools, forced, directive)
   return none ? [] : calls
@@ -51,7 +54,7 @@ function chosen(choice: Fields, names: ReadonlySet<string>): string {
   return name
 }
 
-/** Nothing for a tool of the upstream's own, which is known by a dated type. */
+/** Reads a tool. Tools of the upstream, which have a dated type, are left out. */
 function readTool(given: unknown, path: string): Tool[] {
   if (!isObject(given)) throw wrong(path, 'Input should be a valid dictionary')
   const name = requiredText(given, path, 'name')

@@ -1,4 +1,4 @@
-// Holds the messages of a conversation to the rules that Anthropic has for their order.
+// Checks the order of a conversation's messages by Anthropic's rules.
 import { isObject, oneOf } from '../fields.ts'
 import type { Fields } from '../fields.ts'
 import { readBlocks } from './blocks.ts'
@@ -14,7 +14,7 @@ export interface Turn {
 const mostMessages = 100_000
 const tokensPerMessage = 4
 
-/** Of a message and everything in it. */
+/** The tokens of a message and of everything in it. */
 export function tokensOf({ blocks }: Turn): number {
   return blocks.reduce((sum, { tokens }) => sum + tokens, tokensPerMessage)
 }
@@ -45,10 +45,7 @@ export function readTurns(body: Fields): Turn[] {
   return turns
 }
 
-/**
- * Every call is answered in the very next turn, before anything else is said, and nothing is answered that was not
- * called.
- */
+/** Checks that every call has a result at the beginning of the very next turn, and that every result has a call. */
 function checkCalls(turns: readonly Turn[]): void {
   let open = new Set<string>()
   let openedAt = 0
@@ -64,7 +61,7 @@ function checkCalls(turns: readonly Turn[]): void {
         )
       }
     }
-    // Messages of one role in a row are one turn.
+    // Consecutive messages of one role are one turn.
     const continues = role === 'user' && turns[i + 1]?.role === 'user'
     if (role === 'user' && blocks.findLastIndex(({ type }) => type === 'tool_result') >= results.length) {
       throw wrong(`messages.${i}.content`, '`tool_result` blocks must come before all other content')

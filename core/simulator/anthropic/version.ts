@@ -1,4 +1,4 @@
-// The dated versions of Anthropic's API, and what the newer one does not take any more.
+// The dated versions of Anthropic's API, and the members that the newer one no longer accepts.
 import type { IncomingHttpHeaders } from 'node:http'
 import { isObject } from '../fields.ts'
 import type { Fields } from '../fields.ts'
@@ -9,7 +9,7 @@ const versions = ['2023-06-01', '2026-10-21'] as const
 
 type Version = (typeof versions)[number]
 
-/** @throws Refusal when the request names none, or one that there is not */
+/** @throws Refusal when the request names no version, or an unknown one */
 export function versionOf(headers: IncomingHttpHeaders): Version {
   const named = headers['anthropic-version']
   if (named === undefined) throw new Refusal(400, 'anthropic-version: header is required')
@@ -53,7 +53,7 @@ const betaMembers = [
 const sampling = ['temperature', 'top_p', 'top_k']
 
 /**
- * Refuses members that this version does not know; those of a beta are known to requests that name one.
+ * Refuses members that the version does not have. Those of a beta are allowed to requests that name one.
  * @throws Refusal
  */
 export function checkMembers(body: Fields, headers: IncomingHttpHeaders): void {

@@ -1,4 +1,4 @@
-// Reads the contents of a request and holds them to the rules that Gemini has for their order.
+// Reads the contents of a request, and checks their order by Gemini's rules.
 import { isString } from '../fields.ts'
 import type { Fields } from '../fields.ts'
 import { Refusal } from '../refusal.ts'
@@ -14,7 +14,7 @@ export interface Content {
 
 const tokensPerContent = 4
 
-/** Of contents and everything in them, by what they stand for. */
+/** The tokens of contents and of everything in them, by modality. */
 export function tokensOf(contents: readonly Content[]): Map<Modality, number> {
   const sums = new Map<Modality, number>([['TEXT', contents.length * tokensPerContent]])
   for (const { parts } of contents)
@@ -37,12 +37,14 @@ function isBlank(parts: readonly Part[]): boolean {
   return parts.length === 1 && parts[0]!.kind === 'text' && parts[0]!.text === ''
 }
 
-/** @throws Refusal; `model` decides whether calls need their signatures */
+/**
+ * `model`: decides whether calls need their signatures.
+ * @throws Refusal
+ */
 export function readContents(body: Fields, model: string): Content[] {
   const contents = listOf(body, '', 'contents')
     .map((content, i) => readContent(content, `GenerateContentRequest.contents[${i}]`))
-    // The last event of a stream may have nothing but its reason, and the vendor's own library sends it back as a
-    // content.
+    // The last event of a stream may have no text, and the vendor's own library sends it back as a content.
     .filter(({ role, parts }) => role !== 'model' || !isBlank(parts))
   if (contents.length === 0) throw wrong('GenerateContentRequest.contents', 'contents is not specified')
   for (const [i, content] of contents.entries()) checkCalls(contents, i, content)
@@ -81,7 +83,7 @@ function checkCalls(contents: readonly Content[], i: number, content: Content): 
   }
 }
 
-/** The first call of every step since a person last spoke. */
+/** Checks that the first call of every step has a signature, since the last text of the user. */
 function checkSignatures(contents: readonly Content[]): void {
   const spoken = contents.findLastIndex((content) => content.role === 'user' && some(content, 'response').length === 0)
   for (const content of contents.slice(spoken + 1)) {

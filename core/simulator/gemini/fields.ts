@@ -1,9 +1,9 @@
-// Reads members of Gemini's requests, in camel case or in snake case, and refuses them as Google does.
+// Reads members of Gemini's requests, in camel case or snake case, and refuses wrong ones as Google does.
 import { isObject } from '../fields.ts'
 import type { Fields } from '../fields.ts'
 import { Refusal } from '../refusal.ts'
 
-/** The refusal of what stands at a path. */
+/** The refusal of the value at a path. */
 export function wrong(path: string, what: string): Refusal {
   return new Refusal(400, `* ${path}: ${what}`)
 }
@@ -12,7 +12,7 @@ const camel = (name: string): string => name.replace(/_([a-z])/g, (_, letter: st
 
 /**
  * The members of an object, by their names in camel case.
- * @throws Refusal when it is none, or when it has members that are not known
+ * @throws Refusal when it is not an object, or has an unknown member
  */
 export function membersOf(value: unknown, path: string, known: readonly string[]): Fields {
   if (!isObject(value)) throw new Refusal(400, `Invalid value at '${path}': Expected an object.`)
@@ -30,7 +30,7 @@ export function membersOf(value: unknown, path: string, known: readonly string[]
 }
 
 /**
- * The member when it passes; undefined when it is absent.
+ * The member if it passes the check; undefined when it is absent.
  * @throws Refusal when it does not pass
  */
 export function allowed<T>(
@@ -47,7 +47,10 @@ export function allowed<T>(
   return value
 }
 
-/** A list; empty when it is absent. @throws Refusal */
+/**
+ * A list; empty when it is absent.
+ * @throws Refusal when it is not a list
+ */
 export function listOf(fields: Fields, path: string, name: string): readonly unknown[] {
   return allowed(fields, path, name, Array.isArray, 'a list') ?? []
 }

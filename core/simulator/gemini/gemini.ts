@@ -1,4 +1,4 @@
-// Gemini's API: its endpoints, where its clients put the key, and how it refuses.
+// Gemini's API: its endpoints, how its clients send the key, and its refusals.
 import type { Protocol } from '../endpoint.ts'
 import { Refusal } from '../refusal.ts'
 import type { RefusalDetails } from '../refusal.ts'
@@ -10,7 +10,7 @@ import { errorOf } from './status.ts'
 const verbs =
   /^\/v1(beta)?\/models\/.+:(generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$/
 
-/** Of the paths that several protocols have, it claims those with its verbs, and lists of models for its clients. */
+/** Claims paths with Gemini's methods, and lists of models if the request comes from a client of Gemini. */
 export const gemini: Protocol = {
   endpoints: [
     generateContent,

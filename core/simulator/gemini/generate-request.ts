@@ -1,4 +1,4 @@
-// Reads and checks a request for contents as Gemini does.
+// Reads and checks a request for contents, as Gemini does.
 import { hash } from 'node:crypto'
 import type { Call } from '../endpoint.ts'
 import { takeDirective } from '../directive.ts'
@@ -14,14 +14,14 @@ import type { Modality, Part } from './parts.ts'
 import { jsonSchemaOf } from './schema.ts'
 import { callsOf, readTools } from './tools.ts'
 
-/** A request that can be answered. */
+/** A request that passed the checks. */
 export interface GenerateRequest extends Conversation {
   candidates: number
-  /** Thoughts are shown, and not only counted. */
+  /** Whether thoughts are shown. They are counted in any case. */
   thoughts: boolean
-  /** An image comes with the text. */
+  /** Whether the answer has an image, too. */
   image: boolean
-  /** What the prompt is made of. */
+  /** The tokens of the prompt, by modality. */
   modalities: ReadonlyMap<Modality, number>
 }
 
@@ -70,7 +70,10 @@ export function readGenerateRequest(call: Call): GenerateRequest {
   return readBody(parseObject(call.body), modelOf(call))
 }
 
-/** What only counts tokens may be given the contents alone, or a whole request. @throws Refusal */
+/**
+ * Reads a request to count tokens: it has contents only, or a whole request inside.
+ * @throws Refusal
+ */
 export function readCountRequest(call: Call): GenerateRequest {
   const { generateContentRequest: inner, ...body } = membersOf(parseObject(call.body), '', [
     'generateContentRequest',

@@ -1,5 +1,5 @@
-// generateContent, streamGenerateContent and countTokens: whole, as events, or as an array that is written element by
-// element.
+// generateContent, streamGenerateContent and countTokens: a whole answer, a stream of events, or an array that is
+// written element by element.
 import { jsonAnswer, streamAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
 import type { Call, Endpoint } from '../endpoint.ts'
@@ -25,7 +25,7 @@ export const streamGenerateContent: Endpoint = {
   answer: answerInChunks
 }
 
-/** Free: nothing is counted. */
+/** Free, so nothing is added to the statistics. */
 export const countTokens: Endpoint = {
   method: 'POST',
   path: '/{version}/models/{model+}:countTokens',
@@ -67,7 +67,7 @@ function answer(call: Call): Answer {
   return jsonAnswer(responseOf(request, shown, usageOf(request, counts)), request.directive, counts)
 }
 
-/** As events with `alt=sse`, else as an array. */
+/** Events with `alt=sse`, an array otherwise. */
 function answerInChunks(call: Call): Answer {
   if (call.query.get('alt') === 'sse') {
     const generation = generate(call, true)
@@ -146,7 +146,7 @@ function detailsOf({ modalities }: GenerateRequest): object[] {
   return [...modalities].map(([modality, tokenCount]) => ({ modality, tokenCount }))
 }
 
-/** `usageMetadata`, or nothing where a directive wants none. */
+/** The member `usageMetadata`, or nothing when a directive wants none. */
 function usageOf(
   request: GenerateRequest,
   { prompt = 0, cached = 0, completion = 0, reasoning = 0, images = 0 }: Counts
@@ -176,7 +176,7 @@ function usageOf(
   }
 }
 
-/** The parts of an answer, those of one chunk together: thoughts, text, an image, then every call whole. */
+/** The parts of an answer, grouped by chunk: thoughts, text, an image, and then all calls. */
 function* partsOf(request: GenerateRequest, { reasoning, text, calls }: Composition): Generator<object[]> {
   if (request.thoughts) for (const piece of reasoning.pieces()) yield [{ text: piece, thought: true }]
   if (text) for (const piece of text.pieces()) yield [{ text: piece }]
@@ -189,13 +189,13 @@ function* partsOf(request: GenerateRequest, { reasoning, text, calls }: Composit
         }
       }
     ]
-  // What was cut is no call.
+  // A call that was cut is left out.
   const whole = calls.filter(({ input }) => !input.cut)
   if (whole.length > 0)
     yield whole.map((made, i) => callPart(request, made, i === 0 && (reasoning.tokens > 0 || isThird(request))))
 }
 
-/** Models of the third generation number their calls and sign the first. */
+/** Whether calls get ids, and the first one a signature: models of the third generation do that. */
 const isThird = ({ model }: GenerateRequest): boolean => model.startsWith('gemini-3')
 
 function callPart(request: GenerateRequest, { name, value, serial }: MadeCall, signed: boolean): object {
@@ -205,7 +205,7 @@ function callPart(request: GenerateRequest, { name, value, serial }: MadeCall, s
   }
 }
 
-/** Texts of the same kind in a row are one part. */
+/** Joins consecutive texts of the same kind into one part. */
 function joinTexts(parts: readonly object[]): object[] {
   const joinedParts: { text?: string; thought?: boolean }[] = []
   for (const part of parts as { text?: string; thought?: boolean }[]) {
@@ -216,7 +216,7 @@ function joinTexts(parts: readonly object[]): object[] {
   return joinedParts
 }
 
-/** The usage of a chunk is what has been written up to there. */
+/** The chunks of a stream. The usage in a chunk counts what has been written so far. */
 function* chunks({ request, candidates, counts }: Generation): Generator<object> {
   if (candidates.length === 0) return yield responseOf(request, [], usageOf(request, counts))
   const { prompt = 0, cached = 0, completion = 0, reasoning = 0 } = counts

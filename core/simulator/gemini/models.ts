@@ -1,5 +1,4 @@
-// GET /v1beta/models and /v1beta/models/{id}, and the same below /v1: the names this simulator answers to, in Gemini's
-// shape.
+// GET /v1beta/models and /v1beta/models/{id}, and the same below /v1: the served models in Gemini's form.
 import { jsonAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
 import type { Call, Endpoint } from '../endpoint.ts'
@@ -23,7 +22,7 @@ function item(id: string): object {
 /** https://ai.google.dev/api/models */
 export const modelList: Endpoint = { method: 'GET', path: '/{version}/models', answer: list }
 
-/** A page's token is the number of models before it. */
+/** The token of a page is the number of models before it. */
 function list({ models = anyModel, query }: Call): Answer {
   const size = Number(query.get('pageSize') ?? 50)
   const from = Number(query.get('pageToken') ?? 0)
@@ -36,7 +35,7 @@ function list({ models = anyModel, query }: Call): Answer {
   })
 }
 
-/** One model. */
+/** Describes one model. */
 export const modelDetail: Endpoint = {
   method: 'GET',
   path: '/{version}/models/{model+}',
@@ -44,7 +43,7 @@ export const modelDetail: Endpoint = {
 }
 
 /**
- * The model that a path names.
+ * The model that the path names.
  * @throws Refusal when it is not served
  */
 export function modelOf({ models, params }: Call): string {

@@ -1,4 +1,4 @@
-// Reads the parts that contents are made of.
+// Reads the parts of contents.
 import { isBoolean, isObject, isString } from '../fields.ts'
 import type { Fields } from '../fields.ts'
 import { Refusal } from '../refusal.ts'
@@ -6,17 +6,17 @@ import { isSigned } from '../words/signature.ts'
 import { countTokens } from '../words/tokens.ts'
 import { allowed, membersOf, wrong } from './fields.ts'
 
-/** What a token stands for. */
+/** The medium that a token stands for. */
 export type Modality = 'TEXT' | 'IMAGE' | 'VIDEO' | 'AUDIO' | 'DOCUMENT'
 
-/** One part, as far as the simulator looks into it. */
+/** One part, as far as the simulator reads it. */
 export interface Part {
   kind: 'text' | 'data' | 'call' | 'response'
-  /** What was said, or what a function gave back as JSON. */
+  /** What was said, or the result of a function as JSON. */
   text: string
   tokens: number
   modality: Modality
-  /** Of a call or a response. */
+  /** Only calls and responses have these. */
   name?: string
   id?: string | undefined
   signature?: string | undefined
@@ -43,12 +43,12 @@ const members = [
 ]
 const modifiers = ['thought', 'thoughtSignature', 'videoMetadata', 'mediaResolution', 'partMetadata']
 
-/** What signs a call: a signature is good for its call alone. */
+/** The text that the signature of a call signs, so that the signature is valid for this call only. */
 export function callText(name: string, args: unknown): string {
   return `${name} ${JSON.stringify(args)}`
 }
 
-/** In place of a signature that was lost: https://ai.google.dev/gemini-api/docs/thought-signatures */
+/** Accepted in place of a lost signature: https://ai.google.dev/gemini-api/docs/thought-signatures */
 const anySignature = 'skip_thought_signature_validator'
 
 /** @throws Refusal */

@@ -1,5 +1,4 @@
-// Makes JSON Schemas of the schemas that Gemini has for itself, which are some of OpenAPI's:
-// https://ai.google.dev/api/caching#Schema
+// Converts Gemini's own schemas, a subset of OpenAPI's, to JSON Schema: https://ai.google.dev/api/caching#Schema
 import { isObject, isString } from '../fields.ts'
 import { Refusal } from '../refusal.ts'
 import { membersOf } from './fields.ts'

@@ -1,4 +1,4 @@
-// The names that Google's APIs have for HTTP's statuses: https://cloud.google.com/apis/design/errors
+// Google's names for HTTP statuses: https://cloud.google.com/apis/design/errors
 
 const names: Readonly<Record<number, string>> = {
   400: 'INVALID_ARGUMENT',
@@ -15,7 +15,7 @@ const names: Readonly<Record<number, string>> = {
   504: 'DEADLINE_EXCEEDED'
 }
 
-/** `error` of a body or of the last event of a stream. */
+/** The member `error` of a body, or of the last event of a stream. */
 export function errorOf(status: number, message: string): { code: number; message: string; status: string } {
   return { code: status, message, status: names[status] ?? (status < 500 ? 'INVALID_ARGUMENT' : 'INTERNAL') }
 }

@@ -30,11 +30,11 @@ const declarationMembers = [
   'behavior'
 ]
 
-/** Which functions there are, and what is asked of them. */
+/** The functions of a request, and what it asks of them. */
 export interface Toolbox {
   tools: readonly Tool[]
   mode: string
-  /** The only functions that may be called. */
+  /** The only functions that may be called; empty when all may. */
   names: readonly string[]
   tokens: number
 }
@@ -81,7 +81,10 @@ export function readTools(body: Fields): Toolbox {
   return { tools, mode, names, tokens: given.length === 0 ? 0 : countTokens(JSON.stringify(given)) }
 }
 
-/** The calls of the answer. @throws Refusal */
+/**
+ * The calls of the answer.
+ * @throws Refusal
+ */
 export function callsOf({ tools, mode, names }: Toolbox, directive: Directive): readonly WantedCall[] {
   const calls = wantedCalls(tools, mode === 'ANY' ? [names[0] ?? tools[0]!.name] : [], directive)
   return mode === 'NONE' ? [] : calls

@@ -1,4 +1,4 @@
-// Begins jobs and finds them again.
+// Begins jobs, and finds them by id.
 import type { Call } from '../endpoint.ts'
 import type { Directive } from '../directive.ts'
 import { Refusal } from '../refusal.ts'
@@ -7,7 +7,7 @@ import type { Counts } from '../stats.ts'
 import { Job } from './job.ts'
 import type { ImagePlan, VideoPlan } from './job.ts'
 
-/** Begins a job that is counted when it is completed; nobody has to ask for it. */
+/** Begins a job. It completes by itself after its duration, and is then added to the statistics. */
 export function beginJob(
   { state, requestId }: Call,
   prefix: string,
@@ -26,7 +26,7 @@ export function beginJob(
 }
 
 /**
- * The job that a path names.
+ * The job that the path names.
  * @throws Refusal when there is none of this kind
  */
 export function jobOf(

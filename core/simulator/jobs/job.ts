@@ -1,10 +1,10 @@
-// Work that goes on after its request was answered: queued, under way, and over when its time has come.
+// Jobs: work that goes on after its request was answered. A job is queued, then in progress, and ends after a set time.
 import type { Directive } from '../directive.ts'
 
-/** Where a job is. */
+/** The state of a job. */
 export type JobStatus = 'queued' | 'in_progress' | 'completed' | 'failed' | 'cancelled'
 
-/** What is made. */
+/** What a video job makes. */
 export interface VideoPlan {
   kind: 'video'
   prompt: string
@@ -14,18 +14,18 @@ export interface VideoPlan {
   remixedFrom: string | undefined
 }
 
-/** The pictures of an answer, once they are made. */
+/** What an image job makes. The pictures are shown once it is completed. */
 export interface ImagePlan {
   kind: 'image'
   data: readonly { url?: string }[]
   usage: unknown
 }
 
-/** What a job is made of. */
+/** What a job is made from. */
 export interface JobParts {
   id: string
   model: string
-  /** Of the request that began it. */
+  /** The directive of the request that began it. */
   directive: Directive
   plan: VideoPlan | ImagePlan
 }
@@ -33,20 +33,20 @@ export interface JobParts {
 const defaultQueue = 200
 const defaultWork = 800
 
-/** Unix milliseconds, as time passes: whoever sets the clock makes no job older. */
+/** Unix milliseconds on a steady clock, so that setting the system's clock does not change a job's age. */
 function now(): number {
   return Math.floor(performance.timeOrigin + performance.now())
 }
 
-/** One job. Whoever begins it ends it when {@link duration} has passed. */
+/** One job. Its maker ends it after {@link duration}. */
 export class Job {
   readonly id: string
   readonly model: string
   readonly plan: VideoPlan | ImagePlan
   readonly directive: Directive
-  /** Milliseconds. */
+  /** Unix milliseconds. */
   readonly createdAt = now()
-  /** Milliseconds; when it reached its end, whichever. */
+  /** When it ended, in Unix milliseconds. */
   endedAt: number | undefined
   #end: 'completed' | 'failed' | 'cancelled' | undefined
   #calls = 0
@@ -58,7 +58,7 @@ export class Job {
     this.plan = plan
   }
 
-  /** Milliseconds from its creation to its end. */
+  /** The milliseconds from its creation to its end. */
   get duration(): number {
     return this.#queue + this.#work
   }
@@ -67,20 +67,20 @@ export class Job {
     return this.#end ?? (now() - this.createdAt < this.#queue ? 'queued' : 'in_progress')
   }
 
-  /** From 0 to 100, which only a completed job reaches. */
+  /** In percent. Only a completed job has 100. */
   get progress(): number {
     if (this.#end === 'completed') return 100
     const worked = (this.endedAt ?? now()) - this.createdAt - this.#queue
     return Math.min(Math.max(Math.floor((100 * worked) / Math.max(this.#work, 1)), 0), 99)
   }
 
-  /** Why it failed. */
+  /** Why it failed; null when it did not. */
   get error(): { code: string; message: string } | null {
     if (this.#end !== 'failed') return null
     return { code: 'generation_failed', message: 'The simulator was told to fail.', ...this.directive.fail }
   }
 
-  /** Its time has come. Whether it is completed now. */
+  /** Ends the job as planned. Returns whether this completed it. */
   finish(): boolean {
     return this.#over(this.directive.fail === undefined ? 'completed' : 'failed') && this.#end === 'completed'
   }
@@ -89,7 +89,7 @@ export class Job {
     this.#over('cancelled')
   }
 
-  /** What the next call about it has to obey. */
+  /** The directive for the next call about this job. */
   next(): Directive {
     return this.directive.later?.[this.#calls++] ?? {}
   }

@@ -1,16 +1,16 @@
-// The file of a finished video.
+// Makes the file of a finished video.
 import { hash } from 'node:crypto'
 import { mp4Of, padding } from '../media/mp4.ts'
 import type { Picture } from '../media/picture.ts'
 import type { Job, VideoPlan } from './job.ts'
 
-/** What the video shows. */
+/** The one picture that the video shows. */
 export function stillOf({ id, plan }: Job): Picture {
   const { width, height } = plan as VideoPlan
   return { width, height, digest: hash('sha1', id) }
 }
 
-/** The file and its length, which a directive may have set. */
+/** The file and its length. A directive may ask for a longer file. */
 export function videoFile(job: Job): { frames: Iterator<Buffer>; length: number } {
   const whole = mp4Of(stillOf(job), (job.plan as VideoPlan).seconds)
   const { bytes = whole.length } = job.directive

@@ -1,4 +1,4 @@
-// Reads and checks requests for videos, from a form or from JSON.
+// Reads and checks requests for videos, as a form or JSON.
 import type { Call } from '../endpoint.ts'
 import { typedFields } from '../body.ts'
 import { takeDirective } from '../directive.ts'
@@ -13,7 +13,7 @@ const defaultSeconds = 4
 const mostSeconds = 60
 const mostPixels = 4096
 
-/** A request that can be answered. */
+/** A request that passed the checks. */
 export interface VideoRequest {
   model: string
   directive: Directive
@@ -31,7 +31,7 @@ export function readVideoRequest(call: Call, remixedFrom?: string): VideoRequest
   return { model, directive, plan: { kind: 'video', prompt, seconds: readSeconds(body), width, height, remixedFrom } }
 }
 
-/** Some say it in a number, some in its digits, and some call it duration. */
+/** Reads the length: a number or a string of digits, as `seconds` or `duration`. */
 function readSeconds(body: Fields): number {
   const name = body['seconds'] === undefined ? 'duration' : 'seconds'
   const given = body[name] ?? defaultSeconds

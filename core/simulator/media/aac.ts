@@ -4,7 +4,7 @@ import { framesFor } from './sound.ts'
 import type { SoundFormat } from './sound.ts'
 
 const samplesPerFrame = 1024
-/** One channel without a single coefficient, then the end. */
+/** One channel without any coefficients, and the end mark. */
 const silence = [0x00, 0xc8, 0x00, 0x80, 0x23, 0x80]
 const headBytes = 7
 const frameBytes = headBytes + silence.length
@@ -15,7 +15,7 @@ const head = new HighBits()
   .write(0, 1)
   .write(0, 2)
   .write(1, 1)
-  // Low complexity, 24 kHz, private, one channel, four flags that are not used.
+  // Low complexity, 24 kHz, private, one channel, four unused flags.
   .write(1, 2)
   .write(6, 4)
   .write(0, 1)

@@ -1,6 +1,6 @@
-// Puts bits together to bytes.
+// Writes bits into bytes.
 
-/** The first bit written is the most significant of a byte. */
+/** Writes the most significant bit first. */
 export class HighBits {
   readonly bytes: number[] = []
   #byte = 0
@@ -14,7 +14,7 @@ export class HighBits {
     return this
   }
 
-  /** Fills the last byte. */
+  /** Fills the last byte with this bit. */
   pad(bit: 0 | 1): this {
     while (this.#count > 0) this.write(bit, 1)
     return this
@@ -27,7 +27,7 @@ export class HighBits {
   }
 }
 
-/** The first bit written is the least significant of a byte, and the first of a value its least. */
+/** Writes the least significant bit first. */
 export class LowBits {
   readonly bytes: number[] = []
   #count = 0

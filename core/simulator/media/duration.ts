@@ -1,15 +1,18 @@
-// Measures how long a recording is from what stands at its beginning.
+// Measures how long a recording is from its beginning and its size.
 
-/** A recording: how long it is altogether, and its beginning. */
+/** The size and the beginning of a recording. */
 export interface Recording {
   bytes: number
   head: Buffer
 }
 
-/** What a second takes where nothing says so: 128 kbit. */
+/** The bytes of a second of an unknown format: 128 kbit. */
 const bytesPerSecond = 16_000
 
-/** Seconds, to a millisecond. WAV, FLAC and MP3 of a constant rate are measured, others are guessed from their size. */
+/**
+ * The seconds, rounded to milliseconds. WAV, FLAC and MP3 of constant rate are measured; others are estimated from
+ * their size.
+ */
 export function durationOf(recording: Recording): number {
   const seconds =
     wavSeconds(recording) ?? flacSeconds(recording) ?? mp3Seconds(recording) ?? recording.bytes / bytesPerSecond
@@ -23,7 +26,7 @@ function wavSeconds({ bytes, head }: Recording): number | undefined {
   for (let at = 12; at + 8 <= head.length;) {
     const [id, size] = [head.toString('latin1', at, at + 4), head.readUInt32LE(at + 4)]
     if (id === 'fmt ' && at + 20 <= head.length) byteRate = head.readUInt32LE(at + 16)
-    // A sound that was recorded into a pipe does not know its own size.
+    // A recording that was written into a pipe does not know its own size.
     if (id === 'data') return byteRate > 0 ? Math.min(size, bytes - at - 8) / byteRate : undefined
     at += 8 + size + (size % 2)
   }
@@ -38,7 +41,7 @@ function flacSeconds({ head }: Recording): number | undefined {
   return samplesPerSecond > 0 && samples > 0 ? samples / samplesPerSecond : undefined
 }
 
-/** Kilobits a second of layer III, by what stands in the head of a frame. */
+/** Kilobits per second of layer III, by the index in a frame's head. */
 const mpeg1 = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 0]
 const mpeg2 = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 0]
 
@@ -46,7 +49,7 @@ function mp3Seconds({ bytes, head }: Recording): number | undefined {
   const tag = head.length >= 10 && head.toString('latin1', 0, 3) === 'ID3'
   const start = tag ? 10 + [6, 7, 8, 9].reduce((size, at) => size * 128 + (head[at]! & 0x7f), 0) : 0
   if (start + 4 > head.length) return undefined
-  // Eleven bits that are set, then layer III.
+  // Eleven bits of the sync word, then layer III.
   if (head[start] !== 0xff || (head[start + 1]! & 0xe6) !== 0xe2) return undefined
   const rates = (head[start + 1]! & 0x18) === 0x18 ? mpeg1 : mpeg2
   const kilobits = rates[head[start + 2]! >> 4]!

@@ -16,7 +16,7 @@ export const flac: SoundFormat = {
   }
 }
 
-/** The mark, and the only block of metadata: without a hash of the samples, and not saying how long frames are. */
+/** The signature and the one metadata block, without a hash of the samples and without the sizes of frames. */
 function streamInfo(samples: number): Buffer {
   const bits = new HighBits()
     .write(0x80, 8)
@@ -33,7 +33,7 @@ function streamInfo(samples: number): Buffer {
   return Buffer.concat([Buffer.from('fLaC'), Buffer.from(bits.bytes), Buffer.alloc(16)])
 }
 
-/** 4096 samples of zero: a constant. */
+/** A frame of 4096 samples, all zero. */
 function frame(number: number): Buffer {
   const head = new HighBits()
     .write(0xfff8, 16)
@@ -48,7 +48,7 @@ function frame(number: number): Buffer {
   return Buffer.from([...bytes, check >> 8, check & 0xff])
 }
 
-/** Numbers of frames are written as UTF-8 writes characters, those that are none included. */
+/** The number of a frame, encoded like a UTF-8 character, also beyond the valid ones. */
 function coded(number: number): number[] {
   if (number < 0x80) return [number]
   let length = 2
@@ -60,7 +60,7 @@ function coded(number: number): number[] {
   return [((0xff00 >> length) & 0xff) | Math.floor(number / 2 ** (6 * (length - 1))), ...rest]
 }
 
-/** A cyclic redundancy check of so many bits, the most significant first. */
+/** A cyclic redundancy check of this width, most significant bit first. */
 function checksum(bytes: readonly number[], width: 8 | 16, polynomial: number): number {
   const top = 1 << (width - 1)
   const mask = 2 ** width - 1

@@ -1,4 +1,4 @@
-// The encodings there are, by the names that requests have for them.
+// The formats of pictures and sounds, by the names that requests use.
 import { aac } from './aac.ts'
 import { flac } from './flac.ts'
 import { jpegOf } from './jpeg.ts'
@@ -10,12 +10,12 @@ import { pngOf } from './png.ts'
 import type { SoundFormat } from './sound.ts'
 import { webpOf } from './webp.ts'
 
-/** Of pictures; the name is also the end of the content type. */
+/** Formats of pictures. The name is also the second half of the content type. */
 export const pictureFormats: Readonly<Record<string, (picture: Picture) => Buffer>> = {
   png: pngOf,
   jpeg: jpegOf,
   webp: webpOf
 }
 
-/** Of sounds. */
+/** Formats of sounds. */
 export const soundFormats: Readonly<Record<string, SoundFormat>> = { mp3, opus, aac, flac, wav, pcm }

@@ -1,11 +1,11 @@
-// Baseline JPEG of one grey: ITU-T T.81, https://www.w3.org/Graphics/JPEG/itu-t81.pdf
+// Baseline JPEG of a single grey: ITU-T T.81, https://www.w3.org/Graphics/JPEG/itu-t81.pdf
 import { HighBits } from './bits.ts'
 import { colourOf } from './picture.ts'
 import type { Picture } from './picture.ts'
 
-/** Every coefficient is a multiple of this: that of a block of one grey is eight times the grey. */
+/** The quantum of every coefficient. The one of a block of a single grey is eight times the grey. */
 const quantum = 8
-/** The sizes of differences that are used, all with codes of four bits. */
+/** How many sizes of differences are used. All their codes have four bits. */
 const sizes = 12
 
 export function jpegOf(picture: Picture): Buffer {
@@ -46,7 +46,7 @@ function huffmanTable(id: number, counts: readonly number[], symbols: readonly n
   return Buffer.concat([Buffer.from([id]), lengths, Buffer.from(symbols)])
 }
 
-/** A block says by how much it differs from the one before, then that it has nothing else. */
+/** The picture data: each block has the difference to the one before, and then an end mark. */
 function scan(blocks: number, level: number): Buffer {
   const bits = new HighBits()
   for (let i = 0; i < blocks; i++) {
@@ -55,6 +55,6 @@ function scan(blocks: number, level: number): Buffer {
     bits.write(size, 4).write(difference < 0 ? difference + (1 << size) - 1 : difference, size)
     bits.write(0, 1)
   }
-  // A byte of ones is followed by a zero, so that it is no marker.
+  // A byte of ones is followed by a zero byte, so that it is not a marker.
   return Buffer.from(bits.pad(1).bytes.flatMap((byte) => (byte === 0xff ? [byte, 0] : [byte])))
 }

@@ -1,11 +1,11 @@
-// Silence as MP3: MPEG-2 layer III, 32 kbit a second, 24 kHz, one channel (ISO/IEC 13818-3).
+// Silence as MP3: MPEG-2 layer III, 32 kbit per second, 24 kHz, one channel (ISO/IEC 13818-3).
 import { framesFor } from './sound.ts'
 import type { SoundFormat } from './sound.ts'
 
 const samplesPerFrame = 576
 const frameBytes = 96
 
-/** Four bytes of head; side information and data of nothing but zeros are silence. */
+/** A head of four bytes. Side information and data of zeros are silence. */
 const frame = Buffer.alloc(frameBytes)
 frame.set([0xff, 0xf3, 0x44, 0xc0])
 

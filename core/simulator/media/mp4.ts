@@ -1,10 +1,10 @@
-// MP4 with one picture that is shown for as long as the video lasts: ISO/IEC 14496-12, the picture is Motion JPEG.
+// MP4 that shows one picture for the whole length: ISO/IEC 14496-12; the picture is Motion JPEG.
 import { jpegOf } from './jpeg.ts'
 import type { Picture } from './picture.ts'
 
-/** Units of time in a second. */
+/** Units of time per second. */
 const timescale = 1000
-/** Motion JPEG among the codecs of MPEG-4: https://mp4ra.org/registered-types/object-types */
+/** The number of Motion JPEG among the codecs of MPEG-4: https://mp4ra.org/registered-types/object-types */
 const motionJpeg = 0x6c
 
 export function mp4Of(picture: Picture, seconds: number): Buffer {
@@ -17,7 +17,7 @@ export function mp4Of(picture: Picture, seconds: number): Buffer {
   return Buffer.concat([type, movie(offset), box('mdat', frame)])
 }
 
-/** A box that a player skips, so that a file is longer by exactly so many bytes, eight at least. */
+/** A box that players skip, to make a file longer by exactly this many bytes, at least eight. */
 export function* padding(bytes: number): Generator<Buffer> {
   const head = Buffer.alloc(8)
   head.writeUInt32BE(bytes, 0)
@@ -36,12 +36,12 @@ function box(type: string, ...content: Buffer[]): Buffer {
   return Buffer.concat([head, body])
 }
 
-/** A box that begins with its version, 0, and flags. */
+/** A box that begins with a version, which is 0, and flags. */
 function fullBox(type: string, flags: number, ...content: Buffer[]): Buffer {
   return box(type, words(flags), ...content)
 }
 
-/** Numbers of four bytes. */
+/** Numbers of four bytes each. */
 function words(...values: number[]): Buffer {
   const bytes = Buffer.alloc(values.length * 4)
   for (const [i, value] of values.entries()) bytes.writeUInt32BE(value, i * 4)
@@ -49,7 +49,7 @@ function words(...values: number[]): Buffer {
 }
 
 const fixed = (value: number): number => value * 0x10000
-/** Neither turned nor moved. */
+/** The identity matrix: neither rotated nor moved. */
 const matrix = words(fixed(1), 0, 0, 0, fixed(1), 0, 0, 0, 0x40000000)
 
 function movieHead(duration: number): Buffer {
@@ -70,7 +70,7 @@ function track({ width, height }: Picture, duration: number, bytes: number, offs
     fullBox('tkhd', visible, words(0, 0, 1, 0, duration, 0, 0, 0, 0), matrix, words(fixed(width), fixed(height))),
     box(
       'mdia',
-      // The language is not known: "und" in five bits a letter.
+      // The language is unknown: "und", with five bits for each letter.
       fullBox('mdhd', 0, words(0, 0, timescale, duration, 0x55c40000)),
       fullBox('hdlr', 0, words(0), Buffer.from('vide', 'latin1'), words(0, 0, 0), Buffer.from('simulator\0', 'latin1')),
       box(
@@ -95,13 +95,13 @@ function sampleEntry(width: number, height: number): Buffer {
   entry.writeUInt16BE(1, 6)
   entry.writeUInt16BE(width, 24)
   entry.writeUInt16BE(height, 26)
-  // 72 dots an inch, one frame a sample, 24 bits of colour, no colour table.
+  // 72 dots per inch, one frame per sample, 24 bits of colour, no colour table.
   entry.writeUInt32BE(fixed(72), 28)
   entry.writeUInt32BE(fixed(72), 32)
   entry.writeUInt16BE(1, 40)
   entry.writeUInt16BE(24, 74)
   entry.writeUInt16BE(0xffff, 76)
-  // Descriptors: of the stream, 3, with that of the decoder, 4, and how packets are synchronised, 6.
+  // The descriptor of the stream (3), with those of the decoder (4) and of synchronisation (6).
   const decoder = Buffer.from([4, 13, motionJpeg, 0x11, ...Array<number>(11).fill(0)])
   const stream = Buffer.from([3, 3 + decoder.length + 3, 0, 1, 0, ...decoder, 6, 1, 2])
   return box('mp4v', entry, fullBox('esds', 0, stream))

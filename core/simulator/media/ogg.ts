@@ -2,13 +2,13 @@
 import { sampleRate } from './sound.ts'
 import type { SoundFormat } from './sound.ts'
 
-/** A packet of 20 milliseconds in which nothing is coded. */
+/** A packet of 20 milliseconds without any coded sound. */
 const packet = Buffer.from([0xf8, 0xff, 0xfe])
 const packetsPerPage = 5
-/** Opus counts samples of 48 kHz, whatever is played. */
+/** Opus counts samples at 48 kHz, whatever the real rate. */
 const samplesPerSecond = 48_000
 const samplesPerPacket = 960
-/** Samples that a player leaves out at the beginning. */
+/** Samples at the beginning that players leave out. */
 const preSkip = 312
 
 const continued = { first: 2, middle: 0, last: 4 } as const
@@ -48,9 +48,7 @@ function commentHead(): Buffer {
   return head
 }
 
-/**
- * `granule`: samples when the page is over, of which the last may be left out. Every packet is shorter than 255 bytes.
- */
+/** A page. `granule`: how many samples there are up to its end. Every packet must be shorter than 255 bytes. */
 function page(number: number, kind: number, granule: number, packets: readonly Buffer[]): Buffer {
   const head = Buffer.alloc(27 + packets.length)
   head.write('OggS', 'latin1')
@@ -65,7 +63,7 @@ function page(number: number, kind: number, granule: number, packets: readonly B
   return whole
 }
 
-/** The checksum of Ogg: that of zlib without its mirroring. */
+/** The checksum of Ogg: that of zlib without reversed bits. */
 function checksum(bytes: Buffer): number {
   let value = 0
   for (const byte of bytes) value = ((value << 8) ^ table[(value >>> 24) ^ byte]!) >>> 0

@@ -1,4 +1,4 @@
-// Samples as they are, without a head and with that of WAV: http://soundfile.sapp.org/doc/WaveFormat/
+// Raw samples, without a head or with that of WAV: http://soundfile.sapp.org/doc/WaveFormat/
 import { sampleRate } from './sound.ts'
 import type { SoundFormat } from './sound.ts'
 
@@ -7,7 +7,10 @@ const bytesPerSecond = sampleRate * bytesPerSample
 const samplesPerFrame = sampleRate / 10
 const wavHead = 44
 
-/** A tenth of a second of a tone of 440 hertz, 16 bits a sample. It ends where it begins: 44 whole waves. */
+/**
+ * A tenth of a second of a tone of 440 hertz, with 16 bits per sample. It has 44 whole waves, so copies of it join
+ * smoothly.
+ */
 const tone = Buffer.alloc(samplesPerFrame * bytesPerSample)
 for (let i = 0; i < samplesPerFrame; i++)
   tone.writeInt16LE(Math.round(8000 * Math.sin((2 * Math.PI * 440 * i) / sampleRate)), i * bytesPerSample)

@@ -1,10 +1,10 @@
-// What a picture is to be, whatever it is encoded in.
+// A picture, independent of its format.
 
 /** A picture of one colour. */
 export interface Picture {
   width: number
   height: number
-  /** Decides the colour: hexadecimal digits, six at least. */
+  /** Decides the colour: at least six hexadecimal digits. */
   digest: string
 }
 

@@ -10,9 +10,9 @@ export function pngOf(picture: Picture): Buffer {
   const header = Buffer.alloc(13)
   header.writeUInt32BE(width, 0)
   header.writeUInt32BE(height, 4)
-  // One bit a pixel, with a palette.
+  // One bit per pixel, with a palette.
   header.set([1, 3, 0, 0, 0], 8)
-  // Rows of zeros, each behind the number of its filter: the first colour of the palette everywhere.
+  // Rows of zeros, each after its filter number, which is zero: every pixel has the palette's first colour.
   const rows = Buffer.alloc((1 + Math.ceil(width / 8)) * height)
   return Buffer.concat([
     signature,

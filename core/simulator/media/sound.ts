@@ -1,27 +1,27 @@
-// What a sound is to be, whatever it is encoded in, and how it comes in pieces.
+// Sounds, independent of their format, and how they are split into pieces.
 
-/** Samples a second, of one channel, in every format. */
+/** Samples per second, of one channel, in every format. */
 export const sampleRate = 24_000
 
-/** An encoding of sounds. */
+/** A format of sounds. */
 export interface SoundFormat {
   contentType: string
-  /** Of what stands before the sound. */
+  /** The bytes before the sound. */
   headBytes: number
-  /** At least, behind the head. */
+  /** The least bytes for each second, without the head. */
   bytesPerSecond: number
-  /** The head and the frames of a sound of so many seconds, none of them longer than a fifth of a second. */
+  /** The head and the frames of a sound of this length. Each frame lasts at most a fifth of a second. */
   frames(seconds: number): Iterable<Buffer>
 }
 
 const smallest = 16 * 1024
 
-/** A sound of so many seconds, in pieces of a tenth of a second or a little more, or in at most so many. */
+/** A sound of this length, in pieces of at least a tenth of a second, or in at most `pieces`. */
 export function soundOf(format: SoundFormat, seconds: number, pieces = Math.ceil(seconds * 10)): Iterable<Buffer> {
   return grouped(format.frames(seconds), Math.ceil((format.bytesPerSecond * seconds) / Math.max(pieces, 1)))
 }
 
-/** A sound of exactly so many bytes, the last frame broken off, in pieces of 16 KiB or in at most so many. */
+/** A sound of exactly this many bytes, even if that cuts a frame, in pieces of 16 KiB, or in at most `pieces`. */
 export function* soundOfBytes(
   format: SoundFormat,
   bytes: number,
@@ -36,7 +36,7 @@ export function* soundOfBytes(
   }
 }
 
-/** Puts frames together until there are so many bytes. */
+/** Joins frames into pieces of at least `size` bytes. */
 function* grouped(frames: Iterable<Buffer>, size: number): Generator<Buffer> {
   let held: Buffer[] = []
   let length = 0
@@ -51,7 +51,7 @@ function* grouped(frames: Iterable<Buffer>, size: number): Generator<Buffer> {
   if (length > 0) yield Buffer.concat(held)
 }
 
-/** Frames that each last so many samples, as many as a sound takes. */
+/** How many frames of this many samples a sound has. */
 export function framesFor(seconds: number, samples: number): number {
   return Math.ceil((Math.max(seconds, 0) * sampleRate) / samples)
 }

@@ -14,7 +14,7 @@ export function webpOf(picture: Picture): Buffer {
     .write(0, 3)
   // No transform, no colour cache, one group of codes.
   bits.write(0, 3)
-  // A code with a single symbol takes no bits: the pixels need none at all.
+  // A code with a single symbol has no bits, so the pixels take no bits at all.
   for (const symbol of [green, red, blue, 255]) bits.write(1, 1).write(0, 1).write(1, 1).write(symbol, 8)
   bits.write(1, 1).write(0, 1).write(0, 1).write(0, 1)
   const data = Buffer.from(bits.bytes)
