@@ -1,11 +1,10 @@
-// Makes dist/ for the published command: JavaScript, as Node strips types in a project of its own but not in
-// node_modules.
+// Makes dist/ for the published command. It contains JavaScript, because Node does not strip types in node_modules.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 
 const root = join(import.meta.dirname, '..')
-// What was removed from the source is not to be published any more.
+// Files that were removed from the source must not be published any more.
 rmSync(join(root, 'dist'), { recursive: true, force: true })
 const { status } = spawnSync(
   process.execPath,

@@ -1,5 +1,5 @@
-// Checks everything that is no test, all at once: types, format, lint with its boundaries, floors, circles, paths in
-// READMEs, generated documentation and code, vendor names, money.
+// Runs all checks that are not tests at the same time: types, format, lint with its boundaries, floors, circular
+// imports, paths in READMEs, generated documentation and code, vendor names, and money.
 import { spawn } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { brokenReferences } from './references.ts'
 
 const root = join(import.meta.dirname, '..')
 
-/** What one check found; no output when all is well. */
+/** The result of one check. `output` is empty when all is well. */
 interface Finding {
   ok: boolean
   output: string
@@ -41,7 +41,7 @@ function run(script: string, ...args: string[]): Promise<Finding> {
   })
 }
 
-/** What the formatter would change, and comments that it leaves wider than code may be. */
+/** Finds files that the formatter would change, and comments wider than 120 characters, which it leaves alone. */
 async function findUnformatted(): Promise<Finding> {
   const { ok, output } = await run('node_modules/oxfmt/bin/oxfmt', '--list-different', '.')
   const unformatted = output.split('\n').filter((name) => name !== '')
@@ -65,27 +65,27 @@ function findWideComments(): string[] {
   )
 }
 
-/** Imports that go up, or to a room beside, against the picture in core/README.md. */
+/** Finds imports that go up, or to another room on the same floor, against the picture in core/README.md. */
 function findMisplaced(): Finding {
   const found = misplacedImports(root)
   return { ok: found.length === 0, output: found.join('\n') }
 }
 
-/** Files that import each other, types included: none of them could be read alone. */
+/** Finds files that import each other in a circle, including imports of types. None of them could be read alone. */
 function findCircles(): Finding {
   const found = circles(root)
   return { ok: found.length === 0, output: found.join('\n') }
 }
 
-/** What READMEs name and nobody finds. */
+/** Finds links and paths in READMEs that lead nowhere. */
 function findBrokenReferences(): Finding {
   const found = brokenReferences(root)
   return { ok: found.length === 0, output: found.join('\n') }
 }
 
 /**
- * Vendors are data: they stand in YAML and documentation, and those who own a protocol in core/protocols, as the
- * protocol's name and as what the simulator stands in for. A comment may cite whom it likes.
+ * Finds names of vendors in code. Vendors belong in YAML and documentation; only the owners of a protocol are named, in
+ * core/protocols and in the simulator. Comments may cite any vendor.
  */
 function findVendors(): Finding {
   const vendors =
@@ -99,9 +99,9 @@ function findVendors(): Finding {
 }
 
 /**
- * Money is a bigint of nano-dollars (core/money/money.ts). The types keep it from numbers once it is one; this keeps
- * anything that is called money from being declared a number, made one, or read by way of one. Prometheus alone knows
- * nothing but floats.
+ * Finds money that is a number. Money is a bigint of nano-dollars (core/money/money.ts), and the types keep a bigint
+ * apart from numbers. This check ensures that nothing named like money is declared as a number, converted to one, or
+ * parsed through one. Only the metrics may do so, because Prometheus has nothing but floats.
  */
 function findFloatingMoney(): Finding {
   const money =
@@ -114,7 +114,7 @@ function findFloatingMoney(): Finding {
   )
 }
 
-/** Lines of code, comments left out, in which a pattern is found; files below one of `except` may have it. */
+/** Finds a pattern in lines of code, without comments. Files below a folder in `except` may contain it. */
 function findInCode(pattern: RegExp, says: (found: string) => string, ...except: readonly string[]): Finding {
   const files = globSync('{core,plugins,config}/**/*.ts', { cwd: root }).filter(
     (file) => !except.some((folder) => file.startsWith(folder))

@@ -1,16 +1,16 @@
-// Stands in for the library by which tap learns whose test threw what nobody caught. That one follows every promise of
-// a process by asynchronous hooks, the gateway's too, which takes a sixth of all time. Tests of a file run one after
-// the other: what is thrown is the innermost's that has begun and not ended.
+// Replaces the library that tells tap which test an uncaught error belongs to. The library follows every promise of a
+// process with asynchronous hooks, which takes a sixth of all time. The tests of a file run one after another, so an
+// uncaught error belongs to the innermost test that has begun and not ended.
 import { executionAsyncResource } from 'node:async_hooks'
 
 type OnError = (error: unknown, origin: string) => void
 
-/** Those that have begun, the innermost last. */
+/** The tests that have begun, the innermost last. */
 const running: Domain[] = []
 
 /**
- * A test that is told of errors while it runs. It is made in the scope of its asynchronous resource, and begins when
- * something else runs in that.
+ * A test that receives uncaught errors while it runs. It is created in the scope of the test's asynchronous resource,
+ * and begins when something else runs in that scope.
  */
 export class Domain {
   readonly onerror: OnError
@@ -40,7 +40,7 @@ export class Domain {
 }
 
 process.on('uncaughtExceptionMonitor', (error, origin) => {
-  // What a test has handlers for is not taken from it.
+  // A test that handles uncaught errors itself keeps them.
   if (
     running.length === 0 ||
     process.hasUncaughtExceptionCaptureCallback() ||
@@ -48,6 +48,6 @@ process.on('uncaughtExceptionMonitor', (error, origin) => {
   )
     return
   running.at(-1)!.onerror(error, origin)
-  // Node asks for it next, and goes on.
+  // Node calls this callback next, and then goes on instead of ending the process.
   process.setUncaughtExceptionCaptureCallback(() => process.setUncaughtExceptionCaptureCallback(null))
 })

@@ -1,12 +1,12 @@
-// Checks the house: imports go down the floors that core/README.md draws, and rooms on one floor do not know each
+// Checks the structure of core: imports go down the floors in core/README.md, and rooms on one floor do not import each
 // other.
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 
-/** `from '…'` of imports and exports, and `import('…')`, with a relative path. */
+/** Matches `from '…'` of imports and exports, and `import('…')`, with a relative path. */
 const imported = /(?:\bfrom|\bimport)\s*\(?\s*'(\.{1,2}\/[^']+)'/g
 
-/** The floor of each room by its path, 0 on top, as the picture in core/README.md has it. */
+/** The floor of each room by its path, as in the picture in core/README.md. The top floor is 0. */
 export function floorsOf(readme: string): Map<string, number> {
   const picture = /## The rooms[\s\S]*?```\n([\s\S]*?)```/.exec(readme)?.[1]
   if (picture === undefined) throw new Error('core/README.md has no picture of the rooms')
@@ -16,7 +16,7 @@ export function floorsOf(readme: string): Map<string, number> {
   return floors
 }
 
-/** One line for each import that goes up or aside. */
+/** One line for each import that goes up, or to another room on the same floor. */
 export function misplacedImports(root: string): string[] {
   const floors = floorsOf(readFileSync(join(root, 'core/README.md'), 'utf8'))
   const files = globSync('{core,plugins,config}/**/*.ts', { cwd: root }).filter((file) => !file.includes('/assembly/'))
@@ -34,13 +34,16 @@ export function misplacedImports(root: string): string[] {
   })
 }
 
-/** The folder in core, or the file that lies loose there; plugins and config are rooms as a whole. */
+/**
+ * The room of a file: its folder in core, or the file itself if it is directly in core. plugins and config are one room
+ * each.
+ */
 function roomOf(path: string): string {
   const [top, room] = path.split('/')
   return top === 'core' ? room!.replace(/\.ts$/, '') : top!
 }
 
-/** One line for each circle of files that import each other, types included. */
+/** One line for each circle of files that import each other, including imports of types. */
 export function circles(root: string): string[] {
   const files = globSync('{core,plugins,config,bench}/**/*.ts', { cwd: root }).filter(
     (file) => !file.includes('/assembly/')

@@ -1,9 +1,10 @@
-// Loaded into the processes of a test that is to notice a planted fault: puts the fault into one module as it is read.
+// Loaded into the processes of a test that should notice a planted fault. Puts the fault into one module when that is
+// loaded.
 import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
-/** A place in a module, and what stands there instead. Offsets are in UTF-16 units. */
+/** A place in a module and its replacement. Offsets are in UTF-16 units. */
 export interface Fault {
   url: string
   from: number

@@ -1,6 +1,6 @@
 // `npm run mutants -- [area…] [--minutes N] [--sample N] [--jobs N] [--again]`: plants faults in modules, one at a
-// time, and counts those that the tests notice. Goes on where it stopped, tries those again that nobody noticed with
-// `--again`, and writes the figures into test/README.md.
+// time, and counts those that the tests notice. It continues where it stopped; with `--again` it repeats the faults
+// that no test noticed. It writes the figures into test/README.md.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -14,11 +14,11 @@ import { changesOf } from './mutators.ts'
 import type { Change } from './mutators.ts'
 
 const root = join(import.meta.dirname, '..')
-/** What is known, by area. */
+/** The file with the results of an area. */
 const ledgerOf = (area: string): string => join(root, `.cache/mutants-${area}.json`)
 const readme = join(root, 'test/README.md')
 
-/** Where faults are planted, and which tests are to notice them: the quickest first. */
+/** The modules where faults are planted, and the tests that should notice them. */
 const areas: Readonly<Record<string, { files: string; tests: string }>> = {
   money: {
     files: '{core/money,plugins/quota,plugins/usage-meter}/*.ts',
@@ -44,18 +44,18 @@ const areas: Readonly<Record<string, { files: string; tests: string }>> = {
   }
 }
 
-/** A test that goes on for so long has lost its way: the fault was noticed. */
+/** A test that takes longer than this hangs because of the fault, which counts as noticed. */
 const patienceMs = 120_000
 
 interface Mutant {
   area: string
   file: string
   change: Change
-  /** Of the module as it is and the change: what is known of it holds for as long as neither differs. */
+  /** A digest of module, change and area: a result is valid as long as none of them changes. */
   id: string
 }
 
-/** What became of mutants, by their ids: the test that noticed it, or nothing. */
+/** Results by id of the fault: the test that noticed it, or null. */
 type Known = Record<string, { noticed: string | null; place: string }>
 
 function known(area: string): Known {
@@ -66,7 +66,10 @@ function known(area: string): Known {
   }
 }
 
-/** Tests by area that pass without any fault, the quickest first: which they are is found out at the beginning. */
+/**
+ * The tests of each area that pass without a fault, the quickest first. They are run once at the beginning to find that
+ * out.
+ */
 const tests = new Map<string, readonly string[]>()
 
 async function tryTests(area: string): Promise<void> {
@@ -84,7 +87,7 @@ async function tryTests(area: string): Promise<void> {
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16)
 
-/** All faults of an area, in an order by chance that stays the same. */
+/** All faults of an area, in an arbitrary order that stays the same. */
 function mutantsOf(area: string, api: API): Mutant[] {
   const snapshot = api.updateSnapshot({ openProjects: [join(root, 'tsconfig.json')] })
   const project = snapshot.getProjects()[0]!
@@ -99,7 +102,7 @@ function mutantsOf(area: string, api: API): Mutant[] {
     .toSorted((one, other) => (one.id < other.id ? -1 : 1))
 }
 
-/** Runs one file of tests; true when it fails, or does not end. */
+/** Runs one file of tests; true when it fails or does not end. */
 function fails(file: string, fault?: Fault): Promise<boolean> {
   const options = ['resolve.ts', ...(fault ? ['mutant.ts'] : [])].map(
     (name) => `--import=${join(import.meta.dirname, name)}`
@@ -121,7 +124,7 @@ function fails(file: string, fault?: Fault): Promise<boolean> {
   })
 }
 
-/** The first test that notices it. */
+/** The first test that notices the fault; null when none does. */
 async function noticedBy({ area, file, change }: Mutant): Promise<string | null> {
   const fault = { url: pathToFileURL(join(root, file)).href, ...change }
   for (const test of tests.get(area)!) if (await fails(test, fault)) return test
@@ -134,7 +137,7 @@ function place({ file, change }: Mutant): string {
   return `${file}:${line} ${text.slice(change.from, change.to).replaceAll(/\s+/g, ' ').slice(0, 60)} → ${change.text}`
 }
 
-/** Figures by area, of what has been tried of the modules as they are now. */
+/** The figures by area, for the faults that were tried in the modules as they are now. */
 function tell(all: readonly Mutant[], done: ReadonlyMap<string, Known>): string {
   const lines = Object.keys(areas).flatMap((area) => {
     const own = all.filter((mutant) => mutant.area === area)

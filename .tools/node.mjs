@@ -1,7 +1,8 @@
-// Runs `node <arguments>` with a Node that can run this project and with its dependencies installed; both are fetched when missing.
-// Plain JavaScript for Node 16 and later, as it is what an older Node runs. Called by the scripts of package.json:
-//   node .tools/node.mjs [--bare] [--install FOLDER]… <file or node option> [arguments]
-// `--bare`: what only tests and checks need is not installed.
+// Runs `node <arguments>` with a Node that can run this project, and with its dependencies installed; both are fetched
+// when missing. Written in plain JavaScript for Node 16 and later, because an older Node may run it. Called by the
+// scripts of package.json:
+// node .tools/node.mjs [--bare] [--install FOLDER]… <file or node option> [arguments]
+// `--bare`: packages that only tests and checks need are not installed.
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
@@ -10,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const cache = join(root, '.cache')
-/** What the code needs, and what is fetched where it is missing. */
+/** The oldest version that can run the code, and the version to fetch when the present one is older. */
 const oldest = [24, 16]
 const fetched = '24.21.0'
 
@@ -19,7 +20,7 @@ const bare = args[0] === '--bare' && args.shift() !== undefined
 const folders = [root]
 while (args[0] === '--install') folders.push(join(root, args.splice(0, 2)[1]))
 
-/** What cannot be gone on from; its message is for people. */
+/** An error that ends the program. Its message is for people. */
 class Failure extends Error {}
 
 try {
@@ -38,10 +39,10 @@ function suffices(version) {
   return major > oldest[0] || (major === oldest[0] && minor >= oldest[1])
 }
 
-/** The Node in .cache, put there by npm on first use: npm checks it against the registry's digest. */
+/** The Node in .cache. npm installs it on first use, and checks it against the registry's digest. */
 function fetchedNode() {
   const platform = process.platform === 'win32' ? 'win' : process.platform
-  // Apple silicon has a name of its own in the registry.
+  // In the registry, Node for Apple silicon has a name of its own.
   const name = `node-${platform === 'darwin' && process.arch === 'arm64' ? 'bin-' : ''}${platform}-${process.arch}`
   const prefix = join(cache, 'node')
   const file = join(prefix, 'node_modules', name, 'bin', platform === 'win' ? 'node.exe' : 'node')
@@ -80,7 +81,7 @@ function works(file) {
   return suffices(String(stdout).trim().replace('v', ''))
 }
 
-/** Brings node_modules of a folder to what its lock file says. */
+/** Installs the packages of a folder's lock file, unless they are installed. */
 function installDependencies(folder, env) {
   if (isInstalled(folder)) return
   alone(() => {
@@ -94,7 +95,10 @@ function installDependencies(folder, env) {
   })
 }
 
-/** npm writes both files together when it installs; a lock file that came later is from elsewhere. What was installed without them lacks the tools. */
+/**
+ * npm writes both files at the same time when it installs, so a newer lock file comes from elsewhere. After an
+ * installation without development packages, the tools are missing.
+ */
 function isInstalled(folder) {
   const installed = join(folder, 'node_modules', '.package-lock.json')
   if (
@@ -105,12 +109,15 @@ function isInstalled(folder) {
   return bare || toolsOf(folder).every((name) => existsSync(join(folder, 'node_modules', name)))
 }
 
-/** What a folder needs for tests and checks alone. */
+/** The packages that only tests and checks need. */
 function toolsOf(folder) {
   return Object.keys(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')).devDependencies || {})
 }
 
-/** Runs npm on the Node that `env` finds first; what it prints is no output of ours, so it goes to standard error. */
+/**
+ * Runs npm with the Node that comes first in `env`. Its output goes to standard error, because it is not part of the
+ * program's output.
+ */
 function npm(parameters, cwd, env) {
   const cli = process.env.npm_execpath
   const options = { cwd, env, stdio: ['ignore', 2, 2] }
@@ -121,7 +128,7 @@ function npm(parameters, cwd, env) {
   return status === 0
 }
 
-/** Two commands started together do not install into each other's way. */
+/** Runs work under a lock, so that two commands that start together do not install at the same time. */
 function alone(work) {
   const lock = join(cache, 'install.lock')
   mkdirSync(cache, { recursive: true })
@@ -147,18 +154,18 @@ function take(lock) {
     const owner = Number(readFileSync(lock, 'utf8'))
     if (owner > 0) process.kill(owner, 0)
   } catch (error) {
-    // Its owner is gone, so it holds nothing any more.
+    // The owner of the lock has ended, so the lock is void.
     if (error.code === 'ESRCH') rmSync(lock, { force: true })
   }
   return false
 }
 
-/** Ends as the child ends. */
+/** Runs the command, and ends as it ends. */
 function run(node, parameters, env) {
   const child = spawn(node, parameters, { stdio: 'inherit', env })
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) {
     process.on(signal, () => {
-      // A terminal has sent its Ctrl-C to the child too, for which a second one would mean "at once".
+      // A terminal sends Ctrl-C to the child too, and the child would take a second one to mean "at once".
       if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal)
     })
   }

@@ -1,11 +1,11 @@
-// Finds what READMEs name that is not there: files that they link to, and paths that they give.
+// Finds links and paths in READMEs that lead nowhere.
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** Paths that nobody can find in the repository: examples, what a gateway makes, and what the package is called. */
+/** Paths that are not in the repository: examples, files that a gateway makes, and names in the package. */
 const elsewhere = /^(?:data|sluice)\/|tenant-cap|\*/
 
-/** One line for each link, and each path in backquotes, that leads nowhere. A path may leave out `.ts` and `core/`. */
+/** One line for each link, and each path in backquotes, that leads nowhere. A path may omit `.ts` and `core/`. */
 export function brokenReferences(root: string): string[] {
   const files = globSync('**/*.md', { cwd: root, exclude: ['**/node_modules/**', '.cache/**', 'dist/**', 'data/**'] })
   return files.flatMap((file) => {

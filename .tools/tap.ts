@@ -1,23 +1,23 @@
-// Reads what a test file printed in TAP: how many assertions passed and failed, and what is worth showing of it.
+// Reads the TAP output of a test file: how many assertions passed and failed, and the output that is worth showing.
 
-/** A test point: its depth, verdict and name, without what follows in a comment. */
+/** A test point: its indentation, verdict and name, without the comment after it. */
 const point = /^( *)(not )?ok \d+(?: - (.*?))?(?: # .*)?$/
-/** Lines that say nothing once points are counted. */
+/** Lines that are not needed when the points are counted. */
 const noise = /^ *(1\.\.\d+|# time=|TAP version)/
-/** The library's own count, its last line but one. */
+/** The library's own counts, in the last line but one. */
 const summary = /^# \{ total: (\d+)(?:, pass: (\d+))?(?:, fail: (\d+))?.*\}$/
 
-/** What a file came to. */
+/** The result of a file. */
 export interface Told {
   passed: number
   failed: number
-  /** Everything but what passed. */
+  /** The output, except for what passed. */
   output: string
 }
 
 /**
- * The lines of a whole file. One that broke off before its summary has counted nothing, and shows all that was left of
- * it.
+ * Reads the output of a whole file. If it broke off before its summary, nothing is counted, and everything is shown
+ * that did not pass.
  */
 export function tell(lines: readonly string[]): Told {
   const told: Told = { passed: 0, failed: 0, output: '' }
@@ -34,7 +34,7 @@ export function tell(lines: readonly string[]): Told {
   return told
 }
 
-/** A test or assertion is over: what passed leaves no trace. */
+/** A test or assertion is over. If it passed, its output is removed. */
 function settle(shown: string[], indent: string, name: string, failed: boolean): void {
   const header = shown.lastIndexOf(`${indent}# Subtest: ${name}`)
   if (!failed && header >= 0) shown.length = header

@@ -1,5 +1,5 @@
-// Runs the tests (all, or the files and folders given), some at a time, and ends with one line: how many assertions
-// passed and failed.
+// Runs the tests (all, or the files and folders given), several at a time, and ends with one line that says how many
+// assertions passed and failed.
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -9,24 +9,27 @@ import { createInterface } from 'node:readline'
 import { tell } from './tap.ts'
 
 const root = join(import.meta.dirname, '..')
-/** Tests wait a good deal, for sockets and clocks: more of them than there are processors keep these busy. */
+/** Tests often wait for sockets and timers, so there is one more process than there are processors. */
 const jobs = availableParallelism() + 1
 /**
- * Milliseconds until a file is killed. Tests have time limits of their own, which the library keeps; this is for one
- * that hangs in its loop.
+ * Milliseconds until a file is killed. The library enforces the time limits of tests; this is for a file that hangs in
+ * a loop.
  */
 const patience = process.env['SLUICE_LONG'] === undefined ? 600_000 : 7_200_000
-/** Seconds that a test may take unless it says otherwise: only what hangs takes that long, also on a busy machine. */
+/**
+ * Seconds that a test may take unless it says otherwise. Only a test that hangs takes that long, even on a busy
+ * machine.
+ */
 const limit = '240'
 
-/** For all processes of a file, unless it gives them an environment of their own. */
+/** The environment of all processes of a file, unless the file gives them another one. */
 const env = {
   ...process.env,
   TAP_TIMEOUT: limit,
   NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=${new URL('resolve.ts', import.meta.url).href}`
 }
 
-/** How long each file took when it ran last, in milliseconds: those that take longest begin first. */
+/** The last duration of each file in milliseconds. The files that take longest are started first. */
 const timesFile = join(root, '.cache/test-times.json')
 
 function readTimes(): Record<string, number> {
@@ -37,7 +40,10 @@ function readTimes(): Record<string, number> {
   }
 }
 
-/** @throws Error for a name that leads to no test */
+/**
+ * The test files for the given names.
+ * @throws Error for a name without any test
+ */
 function filesOf(names: readonly string[]): string[] {
   return names.flatMap((name) => {
     const path = relative(root, join(process.cwd(), name))
@@ -48,13 +54,13 @@ function filesOf(names: readonly string[]): string[] {
   })
 }
 
-/** What came of one file. */
+/** The result of one file. */
 interface Result {
   passed: number
   failed: number
 }
 
-/** Runs one file and says what came of it, with everything but what passed when something failed. */
+/** Runs one file and prints its result, with everything that did not pass when something failed. */
 function runFile(file: string, running: Set<ChildProcess>): Promise<Result & { ms: number }> {
   return new Promise((resolve) => {
     const began = performance.now()
@@ -79,13 +85,13 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result & { m
           : ` (${signal ?? `exit code ${code}`}${passed + failed === 0 ? ', no assertion' : ''})`
       console.log(`${clean ? '✓' : '✗'} ${file} ${(ms / 1000).toFixed(1)} s${clean ? '' : end}`)
       if (!clean) console.log(output)
-      // A file may fail where no assertion did; that must not look like success.
+      // A file may fail without a failed assertion, which must not look like success.
       resolve({ passed, failed: clean ? 0 : Math.max(failed, 1), ms })
     })
   })
 }
 
-/** Runs files, some at a time. Exit code 0: something passed and nothing failed. */
+/** Runs files, several at a time. Exit code 0 when something passed and nothing failed. */
 async function runAll(files: readonly string[]): Promise<number> {
   const times = readTimes()
   const queue = files.toSorted(

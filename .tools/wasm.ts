@@ -1,17 +1,17 @@
-// Compiles the scanner of JSON to WebAssembly and writes it as a module of TypeScript. `--check` only compares.
+// Compiles the JSON scanner to WebAssembly and writes it as a TypeScript module. With `--check` it only compares.
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** The compiler's package: large, and needed by nobody who does not change the scanner. */
+/** The compiler's package. It is large, and only needed to change the scanner. */
 const folder = join(import.meta.dirname, 'wasm')
 const compiler = join(folder, 'node_modules/assemblyscript/bin/asc.js')
 const target = join(import.meta.dirname, '../core/bodies/json/scanner-code.ts')
 
 /**
- * The compiled module in base64; its options are in wasm/asconfig.json. Undefined when it does not compile, which the
- * compiler has explained.
+ * The compiled module in base64; the compiler's options are in wasm/asconfig.json. Undefined when it does not compile;
+ * the compiler then prints why.
  */
 function compiled(): string | undefined {
   const output = mkdtempSync(join(tmpdir(), 'sluice-wasm-'))

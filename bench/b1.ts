@@ -1,4 +1,4 @@
-// B1: large answers that are no text: CPU time per request for 10 MB of speech.
+// B1: large answers that are not text: CPU time per request for 10 MB of speech.
 import { contest, cpuReport } from './contest.ts'
 import type { Rig, Workload } from './contest.ts'
 import { start, starters } from './line-up.ts'
@@ -24,7 +24,7 @@ const speech: Workload = {
 
 export const title = 'B1 sound: 10 MB of speech out, 4 connections; every byte is checked'
 
-/** Runs it. Nothing is buffered on the way, as players begin with the first bytes. */
+/** Runs the scenario. nginx passes answers on without buffering, because players begin with the first bytes. */
 export async function run(rig: Rig): Promise<Report> {
   await using gateways = await start(starters(rig, true, { endpoints: ['audio'] }))
   return cpuReport('b1', title, speech, await contest(rig, 'b1', speech, gateways.list))

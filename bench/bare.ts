@@ -1,5 +1,5 @@
-// The least that Node can do: node:http in front, undici's dispatch behind, nothing between. Shows what Sluice itself
-// adds.
+// The least that a relay in Node can do: node:http in front, undici's dispatch behind, and nothing between. The
+// difference to Sluice is what Sluice adds.
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,13 +8,13 @@ import type { Dispatcher } from 'undici'
 import { serve } from './child.ts'
 
 const [upstream] = process.argv.slice(2)
-/** undici looks through all sockets of a pool for a free one, so streams are spread over several. */
+/** undici searches all sockets of a pool for a free one, so streams are spread over several pools. */
 const pools: { pool: Pool; active: number }[] = []
 
-/** Up to this length an answer is put together; a longer one goes out as it comes. */
+/** Answers up to this length are sent in one write; longer ones are sent as they come. */
 const wholeBytes = 64 * 1024
 
-/** One request's way back. Small JSON goes out as one write, everything else as it comes. */
+/** Relays the answer to one request. Small JSON is sent in one write, everything else as it comes. */
 class Relay implements Dispatcher.DispatchHandler {
   readonly #response: ServerResponse
   readonly #onEnd: () => void

@@ -1,9 +1,9 @@
-// Child processes of a run: started pinned to a CPU, asked over a channel, ended by their own id whatever happens.
+// Child processes of a run: started on a chosen CPU, asked questions over a channel, and ended by their own id.
 import { execFileSync, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 
-/** `gateway` processes have one CPU to themselves, the `rest` shares another; `anywhere` is on both. */
+/** `gateway` processes have one CPU to themselves, `rest` processes share another, and `anywhere` means both. */
 export type Place = 'gateway' | 'rest' | 'anywhere'
 
 const cpus: Readonly<Record<Place, string>> = { gateway: '1', rest: '0', anywhere: '0,1' }
@@ -11,10 +11,10 @@ const cpus: Readonly<Record<Place, string>> = { gateway: '1', rest: '0', anywher
 const running = new Set<ChildProcess>()
 const taskset = pinnable()
 
-/** Processes are pinned in this run: two CPUs and `taskset` are there. */
+/** Whether processes are pinned to CPUs in this run, which takes two CPUs and `taskset`. */
 export const pinned = taskset
 
-/** A child process. Those of ours answer questions; others are merely started and stopped. */
+/** A child process. The bench's own programs answer questions; others are only started and stopped. */
 export class Child {
   readonly #process: ChildProcess
   readonly #name: string
@@ -29,7 +29,7 @@ export class Child {
     running.add(this.#process)
     this.#process.once('exit', (code, signal) => {
       running.delete(this.#process)
-      // Whoever is waiting for an answer gets the news as an error.
+      // A caller that waits for an answer gets this as an error.
       if (!this.#stopping && this.#process.listenerCount('message') === 0)
         process.stderr.write(`${this.#ending(code, signal)}\n`)
     })
@@ -39,8 +39,8 @@ export class Child {
   }
 
   /**
-   * Starts one of the bench's own entries, or a file by its whole path, and waits for the first message, what {@link
-   * serve} was given.
+   * Starts one of the bench's own programs, or a file given by its full path, and waits for its first message, which is
+   * the `ready` object that {@link serve} was given.
    */
   static async start<Ready>(
     entry: string,
@@ -58,7 +58,7 @@ export class Child {
     return { child, ready: await child.#next<Ready>() }
   }
 
-  /** Starts a program that is not ours. */
+  /** Starts a program that is not part of the bench. */
   static program(command: readonly string[], place: Place): Child {
     return new Child(command[0]!, command, place, false)
   }
@@ -67,7 +67,7 @@ export class Child {
     return this.#process.pid!
   }
 
-  /** One question, one answer; one at a time. Rejects when the process ends instead. */
+  /** Asks one question and resolves with the answer. One question at a time. Rejects when the process ends instead. */
   ask<Answer>(question: object): Promise<Answer> {
     const answer = this.#next<Answer>()
     this.#process.send(question)
@@ -107,7 +107,10 @@ export class Child {
   }
 }
 
-/** The other end, in the child: says it is ready, then answers each question in turn. Ends when the parent does. */
+/**
+ * The child's side of the channel: sends `ready`, then answers each question in turn. The child ends when its parent
+ * does.
+ */
 export function serve<Question>(ready: object, answer: (question: Question) => object | Promise<object>): void {
   process.on('message', async (question) => {
     process.send!(await answer(question as Question))
@@ -116,12 +119,12 @@ export function serve<Question>(ready: object, answer: (question: Question) => o
   process.send!(ready)
 }
 
-/** Ends every process still running, at once. */
+/** Kills every child process that is still running. */
 export function killAll(): void {
   for (const child of running) child.kill('SIGKILL')
 }
 
-/** Moves this process, and with it every child not placed elsewhere, to the CPU of the rest. */
+/** Moves this process to the CPU of the rest, and with it every child that is not placed elsewhere. */
 export function pinSelf(): void {
   if (taskset) execFileSync('taskset', ['-acp', cpus.rest, String(process.pid)], { stdio: 'ignore' })
 }

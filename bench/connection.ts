@@ -1,20 +1,20 @@
-// A client's raw connection: sends prebuilt requests and checks what comes back.
+// The raw connection of a client: sends prepared requests and checks the answers.
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { ResponseReader } from './response.ts'
 import type { Expected } from './response.ts'
 
-/** Every read of every connection goes here: it is looked at before the next one happens. */
+/** The memory that all connections read into. Each read is processed before the next one happens. */
 const shared = Buffer.allocUnsafe(64 * 1024)
 
-/** Keep-alive, no pipelining. */
+/** One connection that is kept alive. Requests are not pipelined. */
 export class Connection {
   readonly #socket: Socket
   #over = false
 
   /**
-   * `onAnswer` runs after each complete and right answer, `onLost` at most once: a wrong byte, an error or an early
-   * close.
+   * `onAnswer` runs after each complete and correct answer. `onLost` runs at most once, after a wrong byte, an error or
+   * an early close.
    */
   constructor(port: number, expected: Expected, onAnswer: () => void, onLost: (reason: string) => void) {
     const lose = (error?: Error) => {

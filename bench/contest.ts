@@ -1,4 +1,4 @@
-// Gateways in turn under the same load, round after round: what every scenario is made of.
+// Runs several gateways in turn under the same load, for several rounds. Every scenario is built on this.
 import type { Child } from './child.ts'
 import type { Contestant, Target } from './contestant.ts'
 import type { Job, Measured } from './load.ts'
@@ -11,17 +11,17 @@ import type { Behaviour } from './upstream.ts'
 export interface Rig {
   upstream: { child: Child; port: number }
   load: Child
-  /** For files of the run; removed at its end. */
+  /** For files of the run; removed at the end of the run. */
   directory: string
   rounds: number
-  /** Seconds of one measured window, and of load before it. */
+  /** Seconds of each measured window, and seconds of load before it. */
   seconds: number
   warm: number
   /** Other checkouts of Sluice that are measured in the same rounds. */
   against: readonly string[]
-  /** Fewer streams, for a look rather than a figure. */
+  /** True for a quick look with fewer streams. */
   quick: boolean
-  /** Units a second that upstream and load manage without a gateway, measured once a run. */
+  /** The units per second that upstream and load reach without a gateway, measured once per run. */
   ceilings: Map<Workload, number>
   /** Where CPU profiles of the Sluice processes go; undefined when none are taken. */
   profile: string | undefined
@@ -34,32 +34,32 @@ export interface Workload {
   behaviour(rig: Rig): Behaviour
   job(rig: Rig, to: Target): Job
   /**
-   * The same with more offered than can be done: how much the upstream and the load generator manage without a gateway.
-   * Left out where little is offered on purpose.
+   * The same load without pauses and without a gateway, to measure how much the upstream and the load generator can do.
+   * Absent for scenarios that offer little load on purpose.
    */
   ceiling?(rig: Rig): { behaviour: Behaviour; job: Job }
 }
 
-/** What one contestant did in one round. Microseconds per unit. */
+/** The result of one contestant in one round. Times are in microseconds per unit. */
 export interface Sample {
   cpu: number
   user: number
   sys: number
-  /** Of `cpu`, what threads beside the first used. */
+  /** The part of `cpu` that threads other than the main thread used. */
   beside: number
   rate: number
   p50: number
   p99: number
 }
 
-/** Every sample of every contestant, round by round, and what went wrong on the way. */
+/** Every sample of every contestant by round, and the problems on the way. */
 export interface Outcome {
   samples: Map<Contestant, Sample[]>
   problems: string[]
   notes: string[]
 }
 
-/** Warms every contestant up once, unless that was done before, then measures them in turn, A B C A B C. */
+/** Warms every contestant up once, unless `warmUp` is false, then measures them in turns: A B C A B C. */
 export async function contest(
   rig: Rig,
   title: string,
@@ -99,10 +99,7 @@ export async function contest(
   return outcome
 }
 
-/**
- * The table of an {@link Outcome}: CPU per unit, and beside the first contestant of the same round as a ratio or as a
- * difference.
- */
+/** The table of an {@link Outcome}: CPU time per unit, also compared with the first contestant of the same round. */
 export function cpuReport(
   id: string,
   title: string,

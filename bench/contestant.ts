@@ -1,13 +1,13 @@
-// A gateway that is measured, and where it is to be found.
+// A gateway under test and its address.
 
-/** What clients of a gateway speak; the upstream answers chat. */
+/** The protocol that clients of a gateway speak. The upstream always answers chat. */
 export type Spoken = 'chat' | 'messages'
 
-/** Where a load goes, and whose CPU it costs. */
+/** The target of a load, and the process whose CPU time is measured. */
 export interface Target {
   port: number
   pid: number
-  /** Distinct keys that its clients use in turn; all use one when undefined. */
+  /** How many different keys the clients use in turn; undefined when all use one key. */
   keys?: number | undefined
   /** The protocol its clients speak; default chat. */
   speaks?: Spoken | undefined
@@ -17,7 +17,8 @@ export interface Target {
 export interface Contestant extends Target {
   name: string
   /**
-   * Runs one full garbage collection and tells the KiB of JavaScript heap left; undefined where there is no collector.
+   * Runs one full garbage collection and gives the KiB of JavaScript heap in use; undefined without a garbage
+   * collector.
    */
   collect(): Promise<number | undefined>
   stop(): Promise<void>

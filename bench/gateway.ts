@@ -1,4 +1,4 @@
-// Sluice with plugins that do nothing beside its own, in a process that the bench can ask to collect its garbage.
+// Starts Sluice with additional plugins that do nothing, in a process that the bench can ask to collect garbage.
 import { startGateway } from '../core/container.ts'
 import { definePlugin } from '../core/contract/contract.ts'
 import { plugins } from '../plugins/index.ts'

@@ -1,4 +1,4 @@
-// J1: small JSON requests, one after another on every connection: CPU time per request.
+// J1: small JSON requests one after another on every connection: CPU time per request.
 import { contest, cpuReport } from './contest.ts'
 import type { Rig, Workload } from './contest.ts'
 import { start, starters } from './line-up.ts'
@@ -8,7 +8,7 @@ const connections = 32
 const requestSize = 800
 const answerSize = 1200
 
-/** 32 connections that never pause, 0.8 KB in, 1.2 KB out. */
+/** 32 connections without pauses, 0.8 KB in, 1.2 KB out. */
 export const smallJson: Workload = {
   unit: 'request',
   behaviour: () => ({ kind: 'json', size: answerSize }),

@@ -10,12 +10,12 @@ import type { Report } from './report.ts'
 import { show, spread } from './spread.ts'
 
 const answerSize = 1200
-/** While CPU time is measured, and while peak memory is. */
+/** The number of connections while CPU time is measured, and while peak memory is. */
 const connections = 16
 const connectionsAtPeak = 64
 /**
- * Of the windows of other scenarios, as there are many payloads: only the one with a milestone has them whole. And
- * seconds that a window has at least.
+ * `share`: the part of the usual window that each payload gets, because there are many; only the payload of the
+ * milestone has all of it. `shortest`: the least seconds of a window.
  */
 const share = 0.15
 const shortest = 0.3
@@ -31,7 +31,7 @@ const milestone = { payload: '1 MB text', ratio: 2, goal: 1.2 }
 export const title =
   'J4 big prompts: 100 KB and 1 MB of text, a 4 MB inline image; `model` and `stream` first or last; 1.2 KB out'
 
-/** Runs it. The model has another name at the upstream, so that Sluice has to write into every body. */
+/** Runs the scenario. The model has another name at the upstream, so Sluice has to change every body. */
 export async function run(rig: Rig): Promise<Report> {
   const problems: string[] = []
   const peaks = await measurePeaks(rig, problems)
@@ -39,7 +39,8 @@ export async function run(rig: Rig): Promise<Report> {
   const yardstick = gateways.list[0]!
   const rows: string[][] = []
   const notes: string[] = []
-  // Everybody is as quick as he gets after some seconds, which the short windows are not.
+  // Gateways reach full speed only after some seconds, which the short windows do not have, so they are warmed up
+  // first.
   const [{ prompt: first }] = payloads as [(typeof payloads)[number]]
   problems.push(
     ...(
@@ -99,7 +100,7 @@ export async function run(rig: Rig): Promise<Report> {
   }
 }
 
-/** `connections` that never pause, all with the same prompt. */
+/** A load of connections without pauses, all with the same prompt. */
 function workload(prompt: Prompt, connections: number): Workload {
   const behaviour: Workload['behaviour'] = () => ({ kind: 'json', size: answerSize, prompt })
   const job: Workload['job'] = ({ warm, seconds }, { port, pid }) => ({
@@ -119,7 +120,7 @@ function workload(prompt: Prompt, connections: number): Workload {
   return { unit: 'request', behaviour, job, ...(connections > 1 && { ceiling }) }
 }
 
-/** The cells of the gateway at that place: CPU time under load, time to the first byte without. */
+/** The cells of one gateway: CPU time under load, and time to the first byte without other load. */
 function figures(busy: Outcome, alone: Outcome, at: number): string[] {
   const [all, lonely] = [[...busy.samples.values()], [...alone.samples.values()]]
   const of = all[at]!
@@ -129,15 +130,15 @@ function figures(busy: Outcome, alone: Outcome, at: number): string[] {
     spread(of.map(({ sys }) => sys)).median.toFixed(0),
     show(ratios(of, all[0]!), 2),
     Math.round(spread(of.map(({ rate }) => rate)).median).toLocaleString('en'),
-    // The answer is one small write: it is complete when its first byte is there.
+    // The answer is one small write, so it is complete when its first byte arrives.
     spread(lonely[at]!.map(({ p50 }) => p50)).median.toFixed(2),
     spread(lonely[at]!.map(({ p50 }, round) => p50 - lonely[0]![round]!.p50)).median.toFixed(2)
   ]
 }
 
 /**
- * Of every payload, for every gateway: the most memory above what it had before its first request, MiB. Each has new
- * processes.
+ * For every payload and gateway, the peak memory above that before the first request, in MiB. Each measurement has a
+ * new process.
  */
 async function measurePeaks(rig: Rig, problems: string[]): Promise<Map<string, string[]>> {
   const peaks = new Map<string, string[]>()

@@ -1,4 +1,4 @@
-// L1: a hundred thousand keys with limits and budgets: what they add to the CPU time of a request.
+// L1: what a hundred thousand keys with limits and budgets add to the CPU time of a request.
 import { contest, cpuReport } from './contest.ts'
 import type { Rig } from './contest.ts'
 import type { Contestant } from './contestant.ts'
@@ -8,12 +8,12 @@ import type { Report } from './report.ts'
 import { startSluice } from './sluice.ts'
 
 const storedKeys = 100_000
-/** How many of them ask, one after another. */
+/** How many of the keys are used, one after another. */
 const busyKeys = 10_000
 
 export const title = 'L1 limits: the load of J1 without limits, with them, and with 100,000 keys of which 10,000 ask'
 
-/** Runs it. No contestant keeps a request log, so that the difference is limits, ledger and keys. */
+/** Runs the scenario. No contestant has a request log, so the difference comes from limits, ledger and keys. */
 export async function run(rig: Rig): Promise<Report> {
   await using gateways = await start([
     () => startSluice(rig, { name: 'one key, no limits', without: ['quota', 'ratelimit', 'log'] }),

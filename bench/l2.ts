@@ -1,4 +1,4 @@
-// L2: the request log, in the store and as lines in a file: what it adds to the CPU time of a request.
+// L2: what the request log, in the store and as lines in a file, adds to the CPU time of a request.
 import { contest, cpuReport } from './contest.ts'
 import type { Rig } from './contest.ts'
 import { smallJson } from './j1.ts'

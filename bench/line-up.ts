@@ -1,4 +1,4 @@
-// Which gateways take part in a scenario, and how each is started.
+// The gateways of a scenario, and how each is started.
 import { Child } from './child.ts'
 import type { Rig } from './contest.ts'
 import type { Contestant } from './contestant.ts'
@@ -6,14 +6,14 @@ import { nginx, startNginx } from './nginx.ts'
 import { others, startSluice } from './sluice.ts'
 import type { Variant } from './sluice.ts'
 
-/** Gateways that run until the scenario is left. */
+/** Gateways that are stopped when the scenario disposes of this. */
 export interface LineUp extends AsyncDisposable {
   list: Contestant[]
 }
 
 /**
- * One function for each gateway: nginx when there is one, the bare relay, Sluice, and Sluice of other checkouts. The
- * first is the yardstick.
+ * One starting function per gateway: nginx if it is installed, the bare relay, Sluice, and Sluice of other checkouts.
+ * The others are compared with the first.
  */
 export function starters(rig: Rig, streaming: boolean, variant: Partial<Variant> = {}): (() => Promise<Contestant>)[] {
   return [
@@ -24,7 +24,7 @@ export function starters(rig: Rig, streaming: boolean, variant: Partial<Variant>
   ]
 }
 
-/** Starts them beside each other. */
+/** Starts all of them. */
 export async function start(starters: readonly (() => Promise<Contestant>)[]): Promise<LineUp> {
   const list: Contestant[] = []
   for (const starter of starters) list.push(await starter())

@@ -1,4 +1,5 @@
-// The client of every scenario, in its own process: closed loops, paced streams, held streams, every answer checked.
+// The load generator of every scenario, in its own process: closed loops, paced streams, held streams. Every answer is
+// checked.
 import { createHistogram } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { serve } from './child.ts'
@@ -28,11 +29,13 @@ import type { Cpu } from './proc.ts'
 import { ExpectedMessages } from './messages.ts'
 import { ExpectedBody, ExpectedEvents } from './response.ts'
 
-/** What to do. `pid` is whose CPU is read at both ends of the measured window. */
+/** A task for the load generator. `pid`: the process whose CPU time is read at both ends of the measured window. */
 export type Job =
-  /** A closed loop: every connection asks again as soon as its answer is complete. */
+  /** A closed loop: every connection sends the next request as soon as its answer is complete. */
   | ({ kind: 'json'; port: number; pid: number; connections: number; requests: Requests; answerSize: number } & Window)
-  /** One stream a connection, all at the same time. The window lies within their life; all are read to their end. */
+  /**
+   * One stream per connection, all at the same time. They last longer than the window, and all are read to their end.
+   */
   | ({
       kind: 'paced'
       port: number
@@ -42,14 +45,14 @@ export type Job =
       requestSize: number
       speaks: Spoken
     } & Window)
-  /** Opens streams until so many are open, and answers when each has its first event. */
+  /** Opens streams until so many are open; finishes when each has its first event. */
   | { kind: 'hold'; port: number; streams: number; requestSize: number }
   /** Waits until every held stream has ended properly. */
   | { kind: 'release' }
 
 /**
- * What a closed loop asks: small bodies, by one key or by each of many in turn, one large body, a form with a file of
- * so many bytes, or for sound.
+ * The requests of a closed loop: small bodies (with one key, or with many in turn), one large body, a form with a file
+ * of so many bytes, or requests for speech.
  */
 export type Requests =
   | { size: number; keys: number | undefined }
@@ -57,24 +60,26 @@ export type Requests =
   | { upload: number }
   | { speech: true }
 
-/** Seconds before the measured window and in it. */
+/** Seconds before the measured window, and in it. */
 interface Window {
   warm: number
   seconds: number
 }
 
-/** What was seen. */
+/** The result of a job. */
 export interface Measured {
-  /** Used in the window. */
+  /** The CPU time used in the window. */
   cpu: Cpu
-  /** Length of the window. */
+  /** The length of the window. */
   seconds: number
-  /** Whole answers, or events, in the window. */
+  /** The number of whole answers or events in the window. */
   count: number
-  /** Microseconds: of whole answers the time each took, of streams the gap between two events. */
+  /** Microseconds: the time of each whole answer, or the gap between two events of a stream. */
   p50: number
   p99: number
-  /** Answers of the whole job, also outside of the window, that were wrong, cut or missing; and why the first was. */
+  /**
+   * Answers of the whole job, also outside the window, that were wrong, cut or missing, and the reason of the first.
+   */
   failed: number
   reason: string
 }
@@ -83,7 +88,7 @@ let count = 0
 let failed = 0
 let reason = ''
 const histogram = createHistogram()
-/** Streams of `hold` that have not ended. */
+/** The streams of `hold` that have not ended. */
 const held = new Set<Connection>()
 
 function fail(why: string): void {
@@ -91,7 +96,7 @@ function fail(why: string): void {
   reason ||= why
 }
 
-/** `milliseconds` as a histogram takes it: whole microseconds, at least one. */
+/** Records a duration in the histogram, which takes whole microseconds from 1 on. */
 function record(milliseconds: number): void {
   histogram.record(Math.max(1, Math.round(milliseconds * 1000)))
 }
@@ -118,7 +123,7 @@ async function json(job: Job & { kind: 'json' }): Promise<void> {
       (why) => {
         fail(why)
         asking.delete(connection)
-        // Not at once: a gateway that refuses every connection would be asked in a tight loop.
+        // A pause, because a gateway that refuses every connection would otherwise be asked in a tight loop.
         if (!over) setTimeout(start, 50)
       }
     )
@@ -136,7 +141,7 @@ function answerTo(requests: Requests, size: number): Buffer {
   return 'speech' in requests ? soundBody(size) : answerBody(size)
 }
 
-/** Gives the requests one after another, over and over. */
+/** Gives the requests in turn, over and over. */
 function cycle(requests: Requests): () => Buffer {
   if ('prompt' in requests) {
     const request = requestBytes(promptBody(requests.prompt, model))
@@ -194,7 +199,7 @@ async function paced(job: Job & { kind: 'paced' }): Promise<void> {
   await ended(open, 10)
 }
 
-/** Opens few at a time, so that no listen queue overflows and costs a second. */
+/** Opens a few streams at a time: when a listen queue overflows, that costs a second. */
 async function hold(job: Job & { kind: 'hold' }): Promise<void> {
   const request = requestBytes(requestBody(job.requestSize, true))
   const opening = new Set<Promise<void>>()
@@ -223,7 +228,7 @@ async function hold(job: Job & { kind: 'hold' }): Promise<void> {
   if (opening.size > 0) fail(`${opening.size} streams did not begin`)
 }
 
-/** Lets the window pass and keeps what was counted in it. */
+/** Waits for the window to pass, and stores what was counted in it. */
 async function measure({ pid, warm, seconds }: Window & { pid: number }): Promise<void> {
   await delay(warm * 1000)
   const cpu = cpuOf(pid)
@@ -235,7 +240,7 @@ async function measure({ pid, warm, seconds }: Window & { pid: number }): Promis
     cpu: cpuBetween(cpu, cpuOf(pid)),
     seconds: (performance.now() - started) / 1000,
     count: count - before,
-    // An empty histogram has no percentiles but says zero.
+    // Percentiles of an empty histogram are 0.
     p50: histogram.percentile(50),
     p99: histogram.percentile(99)
   }
@@ -244,7 +249,7 @@ async function measure({ pid, warm, seconds }: Window & { pid: number }): Promis
 const nothing = { cpu: { user: 0, sys: 0, beside: 0 }, seconds: 0, count: 0, p50: 0, p99: 0 }
 let seen: Omit<Measured, 'failed' | 'reason'> = nothing
 
-/** Waits for the last answers; those that do not come in time have failed. */
+/** Waits for the last answers. Those that do not come in time have failed. */
 async function ended(open: Set<Connection>, seconds: number): Promise<void> {
   for (const limit = performance.now() + seconds * 1000; open.size > 0 && performance.now() < limit;) await delay(10)
   for (const connection of open) {

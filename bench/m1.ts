@@ -1,4 +1,4 @@
-// M1: large uploads: CPU time per request for a form with a file of 10 MB, whose model stands behind it.
+// M1: large uploads: CPU time per request for a form with a file of 10 MB and the name of the model after it.
 import { contest, cpuReport } from './contest.ts'
 import type { Rig, Workload } from './contest.ts'
 import { start, starters } from './line-up.ts'

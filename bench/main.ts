@@ -1,5 +1,4 @@
-// `npm run bench`: starts upstream and load, runs the scenarios asked for, prints the tables and keeps them in the
-// README.
+// `npm run bench`: starts upstream and load, runs scenarios, prints their tables and writes them into the README.
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -50,7 +49,7 @@ ${Object.values(scenarios)
   --profile       also say where Sluice spent its time; costs some, so the README stays as it is
 `
 
-/** Exit 0: done. 1: an answer was wrong or missing. 2: wrong usage. */
+/** Exit codes: 0 for success, 1 when an answer was wrong or missing, 2 for wrong usage. */
 async function main(): Promise<number> {
   const { values, positionals } = parse()
   if (values.help) {
@@ -150,5 +149,5 @@ try {
   process.stderr.write(error instanceof UsageError ? `${message}\n\n${help}` : `${stack}\n`)
   process.exitCode = error instanceof UsageError ? 2 : 1
 }
-// The process ends when its children have.
+// The process can only end after its children.
 killAll()

@@ -1,8 +1,8 @@
-// Reads the numbered events of a stream that a gateway has brought into Messages, and misses none.
+// Checks the numbered events of a stream that a gateway has translated to Messages.
 import { Script } from './payload.ts'
 import type { Expected } from './response.ts'
 
-/** A translated {@link Script}: every numbered text once and in order, and the end of a message. */
+/** A translated {@link Script}: every numbered text once and in order, and the end of the message. */
 export class ExpectedMessages implements Expected {
   readonly #total: number
   readonly #onEvents: (count: number, first: boolean) => void
@@ -10,7 +10,7 @@ export class ExpectedMessages implements Expected {
   #seen = 0
   #stopped = false
 
-  /** `onEvents` is told of each read how many of `total` events came whole. */
+  /** `onEvents` is called for each read with the number of events that it completed, of `total` in all. */
   constructor(total: number, onEvents: (count: number, first: boolean) => void) {
     this.#total = total
     this.#onEvents = onEvents

@@ -1,4 +1,4 @@
-// nginx as the yardstick: one worker, proxy_pass, connections kept alive on both sides.
+// Starts nginx as the gateway to compare with: one worker, proxy_pass, connections kept alive on both sides.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
@@ -8,18 +8,18 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Child } from './child.ts'
 import type { Contestant } from './contestant.ts'
 
-/** Where nginx is; undefined when this machine has none. */
+/** The path of nginx; undefined when it is not installed. */
 export const nginx = find()
 
-/** `nginx/1.22.1`. Asks the program. */
+/** The version that the program itself reports, such as `nginx/1.22.1`. */
 export function nginxVersion(): string {
-  // It answers on stderr.
+  // nginx writes its version to stderr.
   return /nginx\/\S+/.exec(spawnSync(nginx!, ['-v']).stderr.toString())?.[0] ?? 'nginx'
 }
 
 /**
- * Starts it in front of the upstream at that port. Streams are passed on unbuffered. `directory` is for its files and
- * must exist.
+ * Starts nginx in front of the upstream at that port. Streams are passed on unbuffered. `directory`: an existing folder
+ * for its files.
  */
 export async function startNginx(upstream: number, directory: string, streaming: boolean): Promise<Contestant> {
   const port = await freePort()
@@ -27,7 +27,7 @@ export async function startNginx(upstream: number, directory: string, streaming:
   mkdirSync(prefix)
   const file = join(prefix, 'nginx.conf')
   writeFileSync(file, configuration(upstream, port, streaming))
-  // Without a master the one process is the worker: its CPU is all there is.
+  // Without a master process, the one process is the worker, so its CPU time is all there is.
   const child = Child.program([nginx!, '-p', prefix, '-c', file, '-e', join(prefix, 'error.log')], 'gateway')
   for (let tries = 0; !(await accepts(port)); tries++) {
     if (tries > 100) throw new Error(`nginx does not listen after 5 s; see ${prefix}/error.log`)
@@ -92,7 +92,7 @@ function find(): string | undefined {
   }
 }
 
-/** nginx cannot be told to take any port, so one is looked for. */
+/** nginx cannot choose a free port by itself. */
 async function freePort(): Promise<number> {
   const server = createServer()
   const { promise, resolve } = Promise.withResolvers<void>()

@@ -1,4 +1,4 @@
-// P1: plugins that take part in nothing but one hook: what each costs per request and per event.
+// P1: plugins with a single empty hook: what each costs per request and per event.
 import { contest } from './contest.ts'
 import type { Rig, Workload } from './contest.ts'
 import type { Contestant } from './contestant.ts'

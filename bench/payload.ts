@@ -1,17 +1,16 @@
-// The bytes that travel in every scenario: made by the upstream, known by the load generator, the same through every
-// gateway.
+// The bytes that all scenarios send: made by the upstream, known to the load generator, the same for every gateway.
 
-/** The public model name, and the upstream's too: equal, so that a right gateway changes no byte of an answer. */
+/** The model's public name. The upstream uses the same name, so a correct gateway changes no byte of an answer. */
 export const model = 'bench-model'
-/** The upstream's own name where a gateway has to write it into the request; as long as the public one. */
+/** The upstream's name for the model where a gateway must change the request. It is as long as the public name. */
 export const upstreamModel = 'bench-wired'
-/** The client's key in the gateway's file; gateways without keys ignore it. */
+/** The client's key in the gateway's configuration. Gateways without keys ignore it. */
 export const key = 'sk-bench-0000000000000000000000000000'
 const path = '/v1/chat/completions'
-/** Where clients ask who speak Messages. */
+/** The path that clients of Messages use. */
 export const messagesPath = '/v1/messages'
 
-/** Bytes of one event of a stream, its blank line included. */
+/** The bytes of one event, including its blank line. */
 export const eventSize = 302
 
 const digits = 8
@@ -24,7 +23,7 @@ const chunk = {
   system_fingerprint: 'fp_bench'
 }
 
-/** The body of a small request, `size` bytes. */
+/** The body of a small request of `size` bytes. */
 export function requestBody(size: number, streaming: boolean): Buffer {
   const body = (content: string) =>
     JSON.stringify({
@@ -40,7 +39,7 @@ export function requestBody(size: number, streaming: boolean): Buffer {
   return Buffer.from(body(filler(size - body('').length)))
 }
 
-/** The same as {@link requestBody} with a stream, by a client that speaks Messages. */
+/** The body of {@link requestBody} with a stream, in the Messages protocol. */
 export function messagesBody(size: number): Buffer {
   const body = (content: string) =>
     JSON.stringify({
@@ -56,15 +55,15 @@ export function messagesBody(size: number): Buffer {
 
 /** A large request body. */
 export interface Prompt {
-  /** Bytes of the whole body. */
+  /** The bytes of the whole body. */
   size: number
-  /** What makes it large: turns of a conversation with line breaks and quotation marks, or one inline image. */
+  /** The large part: turns of a conversation with line breaks and quotation marks, or one inline image. */
   content: 'text' | 'image'
-  /** Where `model` and `stream` stand, before what is large or after it. */
+  /** Whether `model` and `stream` come before the large part or after it. */
   keys: 'first' | 'last'
 }
 
-/** A large body that asks for a model by that name. Bodies of the same {@link Prompt} differ in the name only. */
+/** A large body for a model of that name. Bodies of the same {@link Prompt} differ only in the name. */
 export function promptBody({ size, content, keys }: Prompt, name: string): Buffer {
   const decisive = { model: name, stream: false, max_tokens: 256 }
   const body = (messages: object[]) =>
@@ -86,10 +85,7 @@ function imagePrompt(size: number, body: (messages: object[]) => string): string
   return of('iVBORw0KGgo+AB/9'.repeat(Math.ceil(size / 16)).slice(0, size - of('').length))
 }
 
-/**
- * Turns of 4 KB. A line break every 90 bytes and a quotation mark as often, which JSON escapes, as prose and code have
- * them.
- */
+/** Turns of 4 KB with a line break and a quotation mark every 90 bytes, as in prose and code. JSON escapes both. */
 function textPrompt(size: number, body: (messages: object[]) => string): string {
   const lines =
     'The second one asked: "lorem ipsum dolor sit amet?" and went on reading as if he had not.\n' +
@@ -104,17 +100,17 @@ function textPrompt(size: number, body: (messages: object[]) => string): string 
   return body(messages)
 }
 
-/** The number-th of many keys; its gateway has been told of all of them. */
+/** The key with this number, of the many that the gateway knows. */
 export function numberedKey(number: number): string {
   return `sk-bench-${String(number).padStart(28, '0')}`
 }
 
-/** Where sound is sent up, and where it is made of a text. */
+/** The paths for transcriptions of sound and for speech. */
 export const transcriptionsPath = '/v1/audio/transcriptions'
 export const speechPath = '/v1/audio/speech'
 export const uploadType = 'multipart/form-data; boundary=bench-boundary'
 
-/** A form with a file of so many bytes, and the model behind it. */
+/** A form with a file of so many bytes, and the name of the model after it. */
 export function uploadBody(size: number): Buffer {
   return Buffer.concat([
     Buffer.from(
@@ -127,7 +123,7 @@ export function uploadBody(size: number): Buffer {
   ])
 }
 
-/** What an upstream heard, `size` bytes of JSON. */
+/** The transcript of an upload: `size` bytes of JSON. */
 export function transcriptBody(size: number): Buffer {
   const body = (text: string) => JSON.stringify({ text, usage: { type: 'duration', seconds: 60 } })
   return Buffer.from(body(filler(size - body('').length)))
@@ -135,14 +131,14 @@ export function transcriptBody(size: number): Buffer {
 
 export const speechBody = Buffer.from(JSON.stringify({ model, voice: 'alloy', input: 'A long text, read out.' }))
 
-/** Bytes that are no text; no two runs of 64 KB are the same. */
+/** Bytes that are not text. No two runs of 64 KB are the same. */
 export function soundBody(size: number): Buffer {
   const bytes = Buffer.alloc(size)
   for (let at = 0; at < size; at++) bytes[at] = (at * 31 + (at >> 16) * 7) & 0xff
   return bytes
 }
 
-/** A whole request on the wire. The same for every contestant. */
+/** A whole request as it is sent, the same for every contestant. */
 export function requestBytes(body: Buffer, credential = key, target = path, type = 'application/json'): Buffer {
   return Buffer.concat([
     Buffer.from(
@@ -162,7 +158,7 @@ export function requestBytes(body: Buffer, credential = key, target = path, type
   ])
 }
 
-/** The body of a whole JSON answer, `size` bytes. */
+/** The body of a whole JSON answer of `size` bytes. */
 export function answerBody(size: number): Buffer {
   const body = (content: string) =>
     JSON.stringify({
@@ -178,7 +174,7 @@ export function answerBody(size: number): Buffer {
 
 /** The events of a stream: `count` numbered ones, then the finish reason, the usage and `[DONE]`. */
 export class Script {
-  /** The text of an event by its number, as far as it tells it from others. */
+  /** The beginning of the text of an event, which differs for each number. */
   static number(of: number): string {
     return String(of).padStart(digits, '0')
   }
@@ -198,7 +194,7 @@ export class Script {
       .join('')
   )
 
-  /** The event made last by {@link event}; valid until its next call. */
+  /** The event that {@link event} made last; valid until the next call. */
   readonly bytes: Buffer
   readonly #digits: number
 
@@ -210,7 +206,7 @@ export class Script {
     this.#digits = this.bytes.indexOf(number)
   }
 
-  /** Makes {@link bytes} the event of that number. */
+  /** Turns {@link bytes} into the event with that number. */
   event(number: number): Buffer {
     for (let at = this.#digits + digits - 1; at >= this.#digits; at--) {
       this.bytes[at] = 0x30 + (number % 10)
@@ -224,9 +220,9 @@ function filler(length: number): string {
   return 'lorem ipsum dolor sit amet '.repeat(Math.ceil(length / 27)).slice(0, length)
 }
 
-/** Where realtime sessions are opened. */
+/** The path where realtime sessions are opened. */
 export const realtimePath = `/v1/realtime?model=${model}`
-/** A piece of sound from an upstream, and one from a client: 300 bytes each. */
+/** A frame with sound from an upstream, and one from a client: 300 bytes each. */
 export const deltaFrame = sized(
   {
     type: 'response.output_audio.delta',

@@ -1,18 +1,18 @@
-// What the kernel says a process has used: CPU time of all its threads and resident memory, from /proc.
+// Reads from /proc what a process has used: CPU time of all its threads, and resident memory.
 import { readFileSync } from 'node:fs'
 
-/** CPU time in microseconds since the process started, all threads, ended ones too. */
+/** CPU time in microseconds since the process started, of all its threads, including those that have ended. */
 export interface Cpu {
   user: number
   sys: number
-  /** Of both, what threads other than the first used: workers, garbage collection, file system calls. */
+  /** The part of both that threads other than the main thread used: workers, garbage collection, file system calls. */
   beside: number
 }
 
-/** Linux counts CPU time for user space in ticks of 10 ms, whatever the kernel's own timer does. */
+/** Linux reports CPU time in ticks of 10 ms, whatever timer the kernel uses. */
 const tick = 10_000
 
-/** Fields 14 and 15 of /proc/PID/stat; precise to one tick of 10 ms, so measure for seconds. */
+/** Fields 14 and 15 of /proc/PID/stat. They are exact to 10 ms, so measure for seconds. */
 export function cpuOf(pid: number): Cpu {
   const all = times(`/proc/${pid}/stat`)
   const first = times(`/proc/${pid}/task/${pid}/stat`)
@@ -31,7 +31,7 @@ export function residentOf(pid: number): number {
   return memory(pid, 'VmRSS')
 }
 
-/** The most that {@link residentOf} has been since the process began. */
+/** The highest value of {@link residentOf} since the process began. */
 export function peakOf(pid: number): number {
   return memory(pid, 'VmHWM')
 }

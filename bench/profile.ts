@@ -1,4 +1,5 @@
-// Where a profiled process spent its time: the hottest functions by themselves, and ours with what they call elsewhere.
+// Evaluates CPU profiles: the functions with the most time of their own, and the project's functions including what
+// they call in Node and libraries.
 import { readFileSync, readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
 
@@ -13,7 +14,7 @@ interface Profile {
 const shown = 25
 const root = new URL('../', import.meta.url).href
 
-/** Tables of every profile in a directory, the busiest thread first; each covers the thread's whole life. */
+/** The tables of every profile in a directory, the busiest thread first. Each covers the thread's whole life. */
 export function hottest(directory: string): string {
   return readdirSync(directory)
     .filter((file) => file.endsWith('.cpuprofile'))
@@ -27,7 +28,7 @@ function tables(file: string): { busy: number; text: string } {
   const { nodes, samples, timeDeltas } = JSON.parse(readFileSync(file, 'utf8')) as Profile
   const byId = new Map(nodes.map((node) => [node.id, node]))
   const places = new Map(nodes.map(({ id, callFrame }) => [id, place(callFrame)]))
-  // A node is owned by the nearest of our own functions on its stack; parents come before their children.
+  // A node belongs to the nearest of the project's functions on its stack. Parents come before their children.
   const owners = new Map<number, string>()
   for (const { id, children = [] } of nodes) {
     for (const child of children) {

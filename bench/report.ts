@@ -1,4 +1,4 @@
-// Tables of figures: on the screen, and in the README between markers that only a run writes between.
+// Tables of figures, printed and written into the README between markers.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus, release, totalmem } from 'node:os'
@@ -6,16 +6,16 @@ import undici from 'undici/package.json' with { type: 'json' }
 import { pinned } from './child.ts'
 import { nginx, nginxVersion } from './nginx.ts'
 
-/** What a scenario found. */
+/** The result of a scenario. */
 export interface Report {
-  /** As on the command line; also the name of its markers. */
+  /** The name on the command line and in the markers. */
   id: string
   title: string
   columns: readonly string[]
   rows: readonly (readonly string[])[]
-  /** What the reader must know to read the figures right. */
+  /** Facts that a reader needs to understand the figures. */
   notes: readonly string[]
-  /** Answers that were wrong or missing: the figures are void. */
+  /** Answers that were wrong or missing, which make the figures void. */
   problems: readonly string[]
 }
 
@@ -56,7 +56,7 @@ export function environment(rounds: number, seconds: number): string {
   ].join(', ')
 }
 
-/** Replaces what stands between a report's markers in the README. */
+/** Replaces the text between a report's markers in the README. */
 export function writeReadme(report: Report, where: string): void {
   const file = new URL('README.md', import.meta.url)
   const text = readFileSync(file, 'utf8')

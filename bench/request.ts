@@ -1,22 +1,22 @@
 // Reads the requests on one connection of the upstream, and compares large bodies with what the client sent.
 
-/** Bodies that are right, of one length. They differ in one place: what a gateway may or must write there. */
+/** The bodies that are accepted, all of the same length. They differ only in what a gateway may or must write. */
 export type Wanted = readonly Buffer[]
 
-/** Takes bytes as they come. A body is looked at run by run and never put together. */
+/** Takes bytes as they come. A body is checked piece by piece and never assembled. */
 export class RequestReader {
   readonly #onRequest: (wrong: string | undefined) => void
   readonly #wanted: () => Wanted
-  /** A head that the last read cut. */
+  /** The incomplete head at the end of the last read. */
   #cut: Buffer | null = null
-  /** Bytes of the body seen and still to come; no body is under way when none are to come. */
+  /** The bytes of the body seen so far, and those still to come; 0 when no body is being read. */
   #at = 0
   #left = 0
-  /** What this body has agreed with so far. */
+  /** The accepted bodies that the current body equals so far. */
   #candidates: Wanted = []
   #wrong: string | undefined
 
-  /** `onRequest` runs after each whole request. Bodies are checked while `wanted` gives any. */
+  /** `onRequest` runs after each whole request. Bodies are checked when `wanted` gives any. */
   constructor(wanted: () => Wanted, onRequest: (wrong: string | undefined) => void) {
     this.#wanted = wanted
     this.#onRequest = onRequest

@@ -1,12 +1,12 @@
-// Reads the answers on one connection and compares every byte of every body with what the upstream sent.
+// Reads the answers on one connection, and compares every byte of every body with what the upstream sent.
 import { Script, eventSize } from './payload.ts'
 
-/** Compares a body as it arrives, in runs of any size. Throws at the first byte that is wrong. */
+/** Checks a body as it arrives, in pieces of any size. Throws at the first wrong byte. */
 export interface Expected {
-  /** A new answer begins. */
+  /** Called when a new answer begins. */
   begin(): void
   check(bytes: Buffer, start: number, end: number): void
-  /** The body is over; throws when something is missing. */
+  /** Called at the end of the body. Throws when something is missing. */
   end(): void
 }
 
@@ -37,13 +37,13 @@ export class ExpectedBody implements Expected {
 
 /** The numbered events of a {@link Script} and its tail. */
 export class ExpectedEvents implements Expected {
-  /** Shared by all streams of a process: events are made again whenever another stream was looked at between. */
+  /** Shared by all streams of a process. An event is made again when another stream was checked in between. */
   static readonly #script = new Script()
   readonly #total: number
   readonly #onEvents: (count: number, first: boolean) => void
   #at = 0
 
-  /** `onEvents` runs once per run of bytes that completed events, with how many. */
+  /** `onEvents` runs for each piece that completes events, with their number. */
   constructor(total: number, onEvents: (count: number, first: boolean) => void) {
     this.#total = total
     this.#onEvents = onEvents
@@ -82,17 +82,17 @@ export class ExpectedEvents implements Expected {
   }
 }
 
-/** An answer's framing as it is read. */
+/** The part of an answer that is being read. */
 type State = 'head' | 'fixed' | 'size' | 'data' | 'data end' | 'last'
 
-/** Reads answer after answer from one connection: status 200, with a length or chunked. Throws on anything else. */
+/** Reads one answer after another from a connection: status 200, with a length or chunked. Throws on anything else. */
 export class ResponseReader {
   readonly #expected: Expected
   readonly #onEnd: () => void
   #state: State = 'head'
-  /** Body or chunk bytes still to come. */
+  /** The bytes of the body or chunk that are still to come. */
   #left = 0
-  /** The beginning of a head or of a chunk's size line that the last read cut. */
+  /** The incomplete head or size line of a chunk at the end of the last read. */
   #cut: Buffer | null = null
 
   constructor(expected: Expected, onEnd: () => void) {
@@ -100,7 +100,7 @@ export class ResponseReader {
     this.#onEnd = onEnd
   }
 
-  /** The bytes are the caller's and may be reused afterwards. */
+  /** The caller may reuse the bytes afterwards. */
   read(bytes: Buffer): void {
     if (this.#cut) {
       bytes = Buffer.concat([this.#cut, bytes])
@@ -117,7 +117,7 @@ export class ResponseReader {
     }
   }
 
-  /** Takes one piece from `at` on and returns where the next begins; negative when it is not all there. */
+  /** Reads one part from `at` on and returns the position after it; negative when the part is incomplete. */
   #step(bytes: Buffer, at: number): number {
     switch (this.#state) {
       case 'head':

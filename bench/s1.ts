@@ -1,4 +1,4 @@
-// S1: steady streams of events, each event alone in its read: CPU time per event.
+// S1: steady streams in which each event arrives in a read of its own: CPU time per event.
 import { contest, cpuReport } from './contest.ts'
 import type { Rig, Workload } from './contest.ts'
 import type { Target } from './contestant.ts'
@@ -9,16 +9,16 @@ import type { Report } from './report.ts'
 const requestSize = 800
 /** Milliseconds between two events of a stream. */
 const gap = 20
-/** Seconds that streams live longer than the window, so that none ends in it. */
+/** Seconds that streams last longer than the window, so that none ends in it. */
 const after = 0.3
 
-/** 200 streams, an event of 302 bytes every 20 ms each. */
+/** 200 streams, each with an event of 302 bytes every 20 ms. */
 export const steadyStreams: Workload = {
   unit: 'event',
   behaviour: (rig) => ({ kind: 'paced', events: eventsIn(rig, gap), gap }),
   job: paced,
   ceiling(rig) {
-    // 200,000 events a second are offered, more than two Node processes on one CPU can do.
+    // This offers 200,000 events per second, more than two Node processes on one CPU can do.
     const short = { ...rig, warm: 0.3, seconds: 0.7 }
     const to = { port: rig.upstream.port, pid: rig.upstream.child.pid }
     const events = eventsIn(short, 1)

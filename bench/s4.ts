@@ -1,4 +1,4 @@
-// S4: streams that are open and silent: resident memory per stream, as the slope over three numbers of streams.
+// S4: open but silent streams: resident memory per stream, as the slope over three numbers of streams.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Rig } from './contest.ts'
 import type { Contestant } from './contestant.ts'
@@ -12,19 +12,19 @@ const requestSize = 800
 
 export const title = 'S4 idle streams: resident memory per open stream'
 
-/** Of one contestant in one round, KiB. */
+/** The result of one contestant in one round, in KiB. */
 interface Sample {
   perStream: number
-  /** Part of it in the JavaScript heap; undefined without one. */
+  /** The part of it in the JavaScript heap; undefined for a gateway without one. */
   heapPerStream: number | undefined
-  /** At the largest number of streams. */
+  /** With the largest number of streams. */
   resident: number
 }
 
-/** Runs it. Every round starts new processes, for memory once grown is not given back. */
+/** Runs the scenario. Every round starts new processes, because a process does not give back memory once it has it. */
 export async function run(rig: Rig): Promise<Report> {
   const points = rig.quick ? [500, 1000, 2000] : [4000, 6000, 8000]
-  // Opening thousands takes long and the figures hardly differ between rounds.
+  // Opening thousands of streams takes long, and the figures hardly differ between rounds.
   const rounds = Math.min(rig.rounds, 2)
   const samples = new Map<string, Sample[]>()
   const problems: string[] = []
@@ -81,7 +81,7 @@ async function hold(rig: Rig, contestant: Contestant, points: readonly number[],
   }
 }
 
-/** Resident memory once it changes by less than 1 % in a fifth of a second. */
+/** Resident memory once it changes by less than 1 % in 200 ms. */
 async function settled(pid: number): Promise<number> {
   let last = residentOf(pid)
   for (let tries = 0; tries < 15; tries++) {

@@ -1,5 +1,5 @@
-// The clients of realtime sessions, in their own process: send frames at a pace, count what comes, and hold sessions
-// open.
+// The clients of realtime sessions, in their own process: send frames at a pace, count the frames that come, and hold
+// sessions open.
 import { setTimeout as delay } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import { serve } from './child.ts'
@@ -8,8 +8,8 @@ import { cpuBetween, cpuOf } from './proc.ts'
 import type { Cpu } from './proc.ts'
 
 /**
- * What to do: have so many sessions open, and for a window let each send a frame every `gap` milliseconds; 0 seconds:
- * only open them.
+ * A task: open this many sessions, and during the window let each send a frame every `gap` milliseconds. With 0
+ * seconds, sessions are only opened.
  */
 export interface SessionJob {
   port: number
@@ -20,7 +20,7 @@ export interface SessionJob {
   seconds: number
 }
 
-/** What was seen in the window. `frames`: that clients have sent or received. */
+/** The result of the window. `frames`: those that clients sent or received. */
 export interface SessionsSeen {
   cpu: Cpu
   seconds: number

@@ -1,11 +1,11 @@
-// The upstream of realtime sessions, in its own process: takes every session, and sends a frame to each at its pace.
+// The upstream of realtime sessions, in its own process: accepts every session, and sends frames to each at a pace.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { WebSocketServer } from 'ws'
 import { serve } from './child.ts'
 import { deltaFrame } from './payload.ts'
 
-/** Milliseconds between two frames of a session; 0: none is sent. */
+/** Milliseconds between two frames of a session; 0 to send none. */
 export interface Pace {
   gap: number
 }
@@ -18,7 +18,7 @@ let timer: NodeJS.Timeout | undefined
 let turned = 0
 let due = 0
 
-/** A late timer catches up, so that the rate holds. */
+/** Sends the frames that are due. A late timer catches up, so that the rate holds. */
 function turn(gap: number): void {
   const now = performance.now()
   const all = [...sessions.clients]

@@ -1,4 +1,5 @@
-// Sluice as operators run it: every plugin, a key with limits and budgets, the ledger and the request log on disk.
+// Starts Sluice as operators run it: with every plugin, a key with limits and budgets, and ledger and request log on
+// disk.
 import { createHash } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
@@ -8,23 +9,23 @@ import type { Rig } from './contest.ts'
 import type { Contestant } from './contestant.ts'
 import { key, model, numberedKey } from './payload.ts'
 
-/** How a Sluice differs from the one that operators run. */
+/** How this Sluice differs from the usual one. */
 export interface Variant {
   name: string
   /** Plugins of the usual chain that are left out. */
   without: readonly string[]
-  /** Plugins that do nothing, beside the usual ones (see gateway.ts). */
+  /** The number of additional plugins that do nothing (see gateway.ts). */
   extraPlugins: number
   /**
-   * Keys in the store, spread over a hundred tenants; all with limits and budgets. The load generator knows them by
-   * number.
+   * The number of keys in the store, spread over a hundred tenants, all with limits and budgets. The load generator
+   * knows them by number.
    */
   storedKeys: number
-  /** The upstream's own name of the model, which the gateway then has to write into every body. */
+  /** The upstream's name for the model. When it differs, the gateway has to change every body. */
   upstreamModel: string
-  /** What the channel serves. */
+  /** The endpoints of the channel. */
   endpoints: readonly string[]
-  /** Where its code is: this checkout or another, with its packages installed. */
+  /** The folder of the code: this checkout or another with its packages installed. */
   checkout: string
 }
 
@@ -39,13 +40,13 @@ const usual: Variant = {
   checkout: here
 }
 
-/** Tenants that the stored keys are spread over. */
+/** The number of tenants that the stored keys are spread over. */
 const tenants = 100
-/** Counted for every request and never reached. */
+/** These limits are counted for every request and never reached. */
 const limits = { rps: 1000000, rpm: 60000000, tpm: 1000000000, concurrency: 100000 }
 const dollars = 1000000
 
-/** Starts it in front of the upstream. */
+/** Starts Sluice in front of the upstream. */
 export async function startSluice(rig: Rig, differences: Partial<Variant> = {}): Promise<Contestant> {
   const variant = { ...usual, ...differences }
   const directory = mkdtempSync(join(rig.directory, 'sluice-'))
@@ -53,7 +54,7 @@ export async function startSluice(rig: Rig, differences: Partial<Variant> = {}):
   writeFileSync(file, configuration(rig.upstream.port, join(directory, 'requests.log'), variant))
   if (variant.storedKeys > 0) await storeKeys(join(directory, 'sluice.db'), variant.storedKeys)
   const flags = ['--expose-gc', ...(rig.profile ? ['--cpu-prof', `--cpu-prof-dir=${rig.profile}`] : [])]
-  // Profiles tell time that passed, so there the threads must not take turns on one CPU.
+  // Profiles measure elapsed time, so with one the threads must not share a CPU.
   const place = rig.profile ? 'anywhere' : 'gateway'
   const { child, ready } = await Child.start<{ port: number }>(
     join(variant.checkout, 'bench/gateway.ts'),
@@ -70,7 +71,7 @@ export async function startSluice(rig: Rig, differences: Partial<Variant> = {}):
   }
 }
 
-/** The same gateway from each of the other checkouts that this run is against. */
+/** The same gateway from each of the other checkouts that this run compares. */
 export function others(rig: Rig, differences: Partial<Variant> = {}): (() => Promise<Contestant>)[] {
   return rig.against.map(
     (checkout) => () =>
@@ -82,7 +83,7 @@ export function others(rig: Rig, differences: Partial<Variant> = {}): (() => Pro
   )
 }
 
-/** Makes the keys through the store's own interface, before the gateway has the file. */
+/** Creates the keys through the store's own interface, before the gateway opens the file. */
 async function storeKeys(file: string, count: number): Promise<void> {
   const store = await openStore({ file, durability: 'process' })
   const created = Date.now()
@@ -104,7 +105,7 @@ async function storeKeys(file: string, count: number): Promise<void> {
         created
       })
     )
-    // The store refuses more when too much waits for its disk.
+    // The store refuses more operations when too many wait for the disk.
     if (number % 1000 > 0 && number < count) continue
     await Promise.all(written)
     written = []

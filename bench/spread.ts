@@ -1,13 +1,13 @@
-// The middle and the extremes of a figure over the rounds.
+// The median and the extremes of a figure over the rounds.
 
-/** Of one figure, one value a round. */
+/** The spread of one figure, with one value per round. */
 export interface Spread {
   median: number
   min: number
   max: number
 }
 
-/** At least one value. */
+/** The spread of at least one value. */
 export function spread(values: readonly number[]): Spread {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length >> 1
@@ -18,7 +18,7 @@ export function spread(values: readonly number[]): Spread {
   }
 }
 
-/** `31.2 (30.9–33.0)`. */
+/** Formats a spread, such as `31.2 (30.9–33.0)`. */
 export function show({ median, min, max }: Spread, digits: number): string {
   return `${median.toFixed(digits)} (${min.toFixed(digits)}–${max.toFixed(digits)})`
 }

@@ -1,5 +1,5 @@
-// The upstream of every scenario, in its own process: prebuilt answers, streams paced by one timer, streams that hold;
-// large bodies are checked.
+// The upstream of every scenario, in its own process: prepared answers, streams paced by one timer, and streams that
+// stay silent. Large bodies are checked.
 import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { serve } from './child.ts'
@@ -18,16 +18,19 @@ import type { Prompt } from './payload.ts'
 import { RequestReader } from './request.ts'
 import type { Wanted } from './request.ts'
 
-/** How requests are answered from now on; streams already under way go on as they began. */
+/** How requests are answered from now on. Streams under way continue as they began. */
 export type Behaviour =
-  /** A whole JSON body of `size` bytes, at once. With a `prompt`, every request's body must be that one. */
+  /** A whole JSON body of `size` bytes at once. With a `prompt`, the body of every request must be that prompt. */
   | { kind: 'json'; size: number; prompt?: Prompt }
-  /** What was heard in an upload of `upload` bytes, which every request's body must be, as `size` bytes of JSON. */
+  /**
+   * The transcript of an upload: `size` bytes of JSON. The body of every request must be the upload of `upload` bytes.
+   */
   | { kind: 'transcript'; size: number; upload: number }
-  /** So many bytes of sound, at once. */
+  /** So many bytes of sound at once. */
   | { kind: 'sound'; size: number }
   /**
-   * `events` numbered events, the first at once and then one every `gap` milliseconds; streams are spread over the gap.
+   * `events` numbered events, the first at once and then one every `gap` milliseconds. The streams are spread evenly
+   * over the gap.
    */
   | { kind: 'paced'; events: number; gap: number }
   /** One event, then nothing until the next behaviour is set, which ends the stream properly. */
@@ -45,14 +48,14 @@ let behaviour: Behaviour = { kind: 'json', size: 100 }
 let answer: Buffer = Buffer.alloc(0)
 let wanted: Wanted = []
 
-/** A paced stream under way. */
+/** A paced stream. */
 interface Stream {
   socket: Socket
   sent: number
   total: number
 }
 
-/** One set of streams for each millisecond of the gap; each is due when the hand passes. */
+/** One set of streams for each millisecond of the gap. The streams of a set are due when the hand passes it. */
 let wheel: Set<Stream>[] = []
 let hand = 0
 let turned = 0
@@ -80,12 +83,12 @@ function behave(next: Behaviour): void {
   }
 }
 
-/** Sends what is due. A late timer catches up, so that the rate holds. */
+/** Sends the events that are due. A late timer catches up, so that the rate holds. */
 function turn(): void {
   for (const now = performance.now(); turned + 1 <= now; turned++) {
     hand = (hand + 1) % wheel.length
     const due = wheel[hand]!
-    // Bytes handed to a socket may wait there, so every turn has its own memory.
+    // Bytes given to a socket may wait there, so every turn needs memory of its own.
     const frames = Buffer.allocUnsafe(due.size * frameSize)
     let at = 0
     for (const stream of due) {
@@ -97,7 +100,7 @@ function turn(): void {
   }
 }
 
-/** Writes one event as a chunk and returns where it ends. */
+/** Writes one event as a chunk and returns the position after it. */
 function frame(into: Buffer, at: number, number: number): number {
   at += frameHead.copy(into, at)
   at += script.event(number).copy(into, at)

@@ -1,4 +1,4 @@
-// W1: realtime sessions over WebSocket: CPU time per relayed frame, and memory per session that is open and silent.
+// W1: realtime sessions over WebSocket: CPU time per relayed frame, and memory per open, silent session.
 import { setTimeout as delay } from 'node:timers/promises'
 import { Child } from './child.ts'
 import type { Rig } from './contest.ts'
@@ -16,7 +16,7 @@ const gap = 20
 
 export const title = `W1 realtime: ${sessions} sessions with a 300 B frame every ${gap} ms from either side, and sessions that are silent`
 
-/** Of one contestant in one round: microseconds per frame, and KiB per session. */
+/** The result of one contestant in one round: microseconds per frame, and KiB per session. */
 interface Sample {
   cpu: number
   user: number
@@ -25,7 +25,7 @@ interface Sample {
   idle: number
 }
 
-/** Runs it. Every round starts new processes, for memory once grown is not given back. */
+/** Runs the scenario. Every round starts new processes, because a process does not give back memory once it has it. */
 export async function run(rig: Rig): Promise<Report> {
   const upstream = await Child.start<{ port: number }>('sessions-upstream.ts', [], 'rest')
   const load = await Child.start<object>('sessions-load.ts', [], 'rest')

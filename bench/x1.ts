@@ -1,4 +1,4 @@
-// X1: what translation adds to a stream: the load of S1, by clients of the upstream's protocol and by others.
+// X1: what translation adds to a stream: the load of S1, with clients of the upstream's protocol and of another one.
 import { contest, cpuReport, ratios } from './contest.ts'
 import type { Rig } from './contest.ts'
 import type { Contestant } from './contestant.ts'
@@ -6,12 +6,12 @@ import type { Report } from './report.ts'
 import { steadyStreams } from './s1.ts'
 import { startSluice } from './sluice.ts'
 
-/** How much a translated event may cost, as a multiple of one that is passed on. */
+/** The most that a translated event should cost, as a multiple of one that is not translated. */
 const goal = 1.6
 
 export const title = 'X1 translation: the streams of S1 from a chat upstream, to clients that speak chat and Messages'
 
-/** Runs it: both kinds of clients ask one gateway, in turn. */
+/** Runs the scenario. Both kinds of clients use the same gateway, in turns. */
 export async function run(rig: Rig): Promise<Report> {
   const sluice = await startSluice(rig)
   const passed: Contestant = { ...sluice, name: 'passed on' }
