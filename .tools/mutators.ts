@@ -1,15 +1,15 @@
-// What faults can be planted in a module: small changes of its syntax, each of which a test should notice.
+// The faults that can be planted in a module: small changes of its syntax, each of which a test should notice.
 import type { Node, SourceFile } from 'typescript/unstable/ast'
 import { SyntaxKind } from 'typescript/unstable/ast'
 
-/** One change: what stands from one offset to another becomes another text. */
+/** One change: the text between two offsets is replaced. */
 export interface Change {
   from: number
   to: number
   text: string
 }
 
-/** Operators, and what stands in their place. */
+/** Operators and their replacements. */
 const operators = new Map(
   Object.entries({
     '<': '<=',
@@ -33,7 +33,7 @@ const operators = new Map(
   })
 )
 
-/** Methods that have an opposite. */
+/** Methods and their opposites. */
 const methods = new Map(
   Object.entries({
     min: 'max',
@@ -45,7 +45,7 @@ const methods = new Map(
   })
 )
 
-/** Types, imports and what else is gone when the program runs; what is said to people is no behaviour either. */
+/** Types and imports, which do not exist at run time, and template strings, which are mostly messages for people. */
 const skipped: ReadonlySet<SyntaxKind> = new Set([
   SyntaxKind.InterfaceDeclaration,
   SyntaxKind.TypeAliasDeclaration,
@@ -95,7 +95,7 @@ export function changesOf(file: SourceFile): Change[] {
         return
       case SyntaxKind.ExpressionStatement:
       case SyntaxKind.ThrowStatement:
-        // A call of the constructor above has to stay, or no object is made at all.
+        // Without the call of the superclass constructor, no object could be made at all.
         return sourceOf(node).startsWith('super(') ? undefined : replace(node, ';')
       case SyntaxKind.NumericLiteral:
       case SyntaxKind.BigIntLiteral:
@@ -118,7 +118,7 @@ export function changesOf(file: SourceFile): Change[] {
   return changes.toSorted((one, other) => one.from - other.from || one.to - other.to)
 }
 
-/** The parts of those nodes that are changed here. */
+/** A node with the properties that are used here. */
 type AnyNode = Node & {
   operatorToken?: Node
   expression?: Node

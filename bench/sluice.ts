@@ -12,7 +12,7 @@ import { key, model, numberedKey } from './payload.ts'
 /** How this Sluice differs from the usual one. */
 export interface Variant {
   name: string
-  /** Plugins of the usual chain that are left out. */
+  /** Plugins of the usual chain to leave out. */
   without: readonly string[]
   /** The number of additional plugins that do nothing (see gateway.ts). */
   extraPlugins: number

@@ -1,5 +1,5 @@
-// Requests by chance, such as clients of each protocol really send: repeated and empty ids, blank texts, schemas of
-// every kind, pictures in results.
+// Random requests of the kind that clients of each protocol really send: repeated and empty ids, blank texts, schemas
+// of every kind, pictures in results.
 import fc from 'fast-check'
 import { proofs } from './judges.ts'
 
@@ -7,7 +7,7 @@ type Json = any
 type Any = fc.Arbitrary<Json>
 
 const said = fc.constantFrom('Hello', 'a "q" \\ \n', '漢字😀', '{"a":1}', ' lead')
-/** Also what is no text, or half of a character. */
+/** Includes blank strings and half of a surrogate pair. */
 const anything = fc.oneof({ weight: 4, arbitrary: said }, fc.constantFrom('', ' ', '\u200b', '\ud83d'))
 const picture = 'aW1hZ2U='
 const dataUrl = fc.constantFrom('png', 'jpg', 'PNG', 'webp').map((type) => `data:image/${type};base64,${picture}`)
@@ -77,10 +77,10 @@ const parameters: Any = fc.oneof(
 
 const maybe = (value: Any): Any => fc.option(value, { nil: undefined })
 const some = (value: Any, most = 3): Any => fc.array(value, { minLength: 1, maxLength: most })
-/** Without members that are undefined. */
+/** Removes members that are undefined. */
 const plain = (value: Json): Json => JSON.parse(JSON.stringify(value))
 const record = (members: Record<string, Any>): Any => fc.record(members, { noNullPrototype: true }).map(plain)
-/** A conversation of these exchanges, with words of the user around them. */
+/** A conversation of these exchanges, with words of the user before and after them. */
 const conversation = (exchange: Any, user: (text: string) => Json): Any =>
   fc
     .tuple(fc.array(exchange, { maxLength: 4 }), said, said)
@@ -341,5 +341,5 @@ const contents = fc
     })
   )
 
-/** By the letters of `test/kit/pairs.ts`. */
+/** Requests by the letters of `test/kit/pairs.ts`. */
 export const asks: Readonly<Record<string, Any>> = { C: chat, R: responses, M: messages, G: contents }

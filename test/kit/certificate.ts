@@ -1,24 +1,24 @@
-// A self-signed certificate for localhost, made for one test run.
+// Makes a self-signed certificate for localhost for one test run.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 
-/** A certificate, which is its own authority. */
+/** A certificate that is its own authority. */
 export interface Certificate {
   /** Paths of PEM files. */
   cert: string
   key: string
-  /** The certificate's text. */
+  /** The certificate as text, to be trusted. */
   ca: string
-  /** The text of both files. */
+  /** The texts of both files. */
   pem: { cert: string; key: string }
 }
 
 /**
- * Makes a P-256 certificate for localhost and 127.0.0.1, or another name, gone when the test is over; needs the openssl
- * command.
+ * Makes a P-256 certificate for localhost and 127.0.0.1, or for another name. Its files are removed when the test is
+ * over. It needs the openssl command.
  */
 export function makeCertificate(t: Test, name = 'localhost'): Certificate {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-certificate-'))

@@ -1,17 +1,17 @@
-// Chance that comes out the same again, and what it does to data.
+// Random choices that are the same for the same seed, and random damage to data.
 
-/** Draws of one seed. */
+/** The random choices of one seed. */
 export interface Chance {
-  /** From 0 to 1, without 1. */
+  /** From 0 to below 1. */
   random(): number
-  /** A whole number from 0 to `count`, without it. */
+  /** A whole number from 0 to below `count`. */
   below(count: number): number
   pick<T>(list: readonly T[]): T
-  /** A copy of JSON data with something else somewhere in it, missing there, or added. */
+  /** A copy of JSON data in which one value somewhere is replaced, removed or added. */
   damaged(value: unknown): unknown
 }
 
-/** What nobody expects where something else should be. */
+/** Values that are unexpected in most places. */
 const oddities: readonly unknown[] = [
   null,
   true,
@@ -54,7 +54,7 @@ export function chance(seed: number): Chance {
   return { random, below, pick, damaged }
 }
 
-/** Quick, and the same everywhere. */
+/** A fast generator of pseudorandom numbers whose results are the same on every machine. */
 function mulberry32(state: number): () => number {
   return () => {
     state = (state + 0x6d2b79f5) | 0

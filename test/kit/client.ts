@@ -1,4 +1,4 @@
-// A client on a raw socket: sends exact bytes, reads when it is told to, and leaves in whichever way a test wants.
+// A client on a raw socket: sends exact bytes, reads when it is told to, and leaves in any way that a test wants.
 import { once } from 'node:events'
 import { connect as dial } from 'node:net'
 import type { Socket } from 'node:net'
@@ -14,12 +14,12 @@ export interface ReceivedReply {
   head: Head
   body: Buffer
   text: string
-  /** The body ended as its framing demands, not with the connection. */
+  /** True when the body ended as its framing demands, and not only with the connection. */
   complete: boolean
   json(): any
 }
 
-/** A request to be composed; `body` other than a string or buffer goes out as JSON. */
+/** The parts of a request. A `body` that is not a string or buffer is sent as JSON. */
 export interface RequestParts {
   method?: string
   path?: string
@@ -30,7 +30,7 @@ export interface RequestParts {
 /** One connection. */
 export class Client {
   readonly socket: Socket
-  /** Everything received, in the pieces in which it came. */
+  /** Everything received, in the pieces in which it arrived. */
   readonly reads: Read[] = []
   readonly replies: ReceivedReply[] = []
   /** How the connection ended; undefined while it is open. */
@@ -90,24 +90,24 @@ export class Client {
     return this
   }
 
-  /** Sends a request with `host`, and `content-length` when it has a body. Fields given here win. */
+  /** Sends a request with `host`, and with `content-length` when it has a body. Fields given here replace those. */
   send(parts: RequestParts): this {
     return this.write(composeRequest(this.#host, parts))
   }
 
-  /** The head of the n-th answer, from 0, as soon as it is there. */
+  /** The head of the n-th answer, counted from 0, as soon as it has arrived. */
   async head(n = 0): Promise<Head> {
     await this.#until(() => this.#heads.length > n)
     return this.#heads[n]!
   }
 
-  /** The n-th answer, from 0, when it is over; what there is of it when the connection ended. */
+  /** The n-th answer, counted from 0, when it is over. If the connection ends first, it contains what has arrived. */
   async reply(n = 0): Promise<ReceivedReply> {
     await this.#until(() => this.replies.length > n)
     return this.replies[n]!
   }
 
-  /** Waits until the body of the answer under way holds this text or this many bytes. */
+  /** Waits until the body of the current answer contains this text or this many bytes. */
   async body(contains: string | number): Promise<void> {
     await this.#until(() => {
       if (typeof contains === 'number') return this.#reader.bodyBytes >= contains
@@ -115,19 +115,19 @@ export class Client {
     })
   }
 
-  /** Stops reading from the socket: its kernel buffer fills up. */
+  /** Stops reading from the socket, so that its kernel buffer fills up. */
   stopReading(): this {
     this.socket.pause()
     return this
   }
 
-  /** Reads on. */
+  /** Continues to read. */
   resume(): this {
     this.socket.resume()
     return this
   }
 
-  /** Leaves with FIN, and does not read any more. */
+  /** Leaves with FIN, and reads nothing more. */
   close(): this {
     this.#leaving = true
     this.socket.destroy()
@@ -179,7 +179,7 @@ export class Client {
   }
 }
 
-/** Connects, by TLS where a certificate's authority is given; the connection is closed when the test is over. */
+/** Connects, with TLS when a certificate authority is given. The connection is closed when the test is over. */
 export async function connect(t: Test, url: URL | string, ca?: string): Promise<Client> {
   const { hostname, port, host } = new URL(url)
   const place = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) }
@@ -189,7 +189,7 @@ export async function connect(t: Test, url: URL | string, ca?: string): Promise<
   return new Client(socket, host)
 }
 
-/** One request on a connection of its own. */
+/** Sends one request on a connection of its own. */
 export async function ask(t: Test, url: URL | string, parts: RequestParts): Promise<ReceivedReply> {
   const client = await connect(t, url)
   const reply = await client.send({ ...parts, headers: { connection: 'close', ...parts.headers } }).reply()

@@ -1,12 +1,12 @@
-// Runs the command `sluice` as an operator does: in a process of its own, or several command lines one after the other
-// in one.
+// Runs the command `sluice` as an operator does: in a process of its own, or several command lines one after another in
+// one process.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 
 const root = join(import.meta.dirname, '..', '..')
 
-/** What a command left. */
+/** The result of a command. */
 export interface Ended {
   code: number | null
   out: string
@@ -14,18 +14,18 @@ export interface Ended {
 }
 
 export interface CommandOptions {
-  /** The folder to run in; the project's when left out. */
+  /** The folder to run in; by default that of the project. */
   cwd?: string
-  /** Variables beside those of this process. */
+  /** Variables in addition to those of this process. */
   env?: NodeJS.ProcessEnv
 }
 
-/** Runs a command line to its end. */
+/** Runs a command line until it ends. */
 export function sluice(args: readonly string[], options: CommandOptions = {}): Promise<Ended> {
   return run([join(root, 'core/main.ts'), ...args], options)
 }
 
-/** Runs command lines one after the other in one process, which is quicker. Each one must end by itself. */
+/** Runs command lines one after another in one process, which is quicker. Each must end by itself. */
 export async function sluiceEach(
   lines: readonly (readonly string[])[],
   options: CommandOptions = {}

@@ -1,4 +1,5 @@
-// The contract test against plugins that break it: each mistake is found, and named by the plugin that makes it.
+// Runs the contract test on plugins that break the contract: each mistake must be found, in the test of the plugin that
+// makes it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -7,7 +8,7 @@ import t from 'tap'
 
 t.setTimeout(240_000)
 
-/** By plugin, what is said of it. */
+/** By plugin, the name of the test that must fail. */
 const found: Readonly<Record<string, RegExp>> = {
   'keeps-what-it-took': /whatever it takes it gives back/,
   'leaves-a-slot-empty': /whatever it takes it gives back/,

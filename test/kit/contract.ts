@@ -1,4 +1,4 @@
-// What every plugin owes to the core, checked in one line of its test.
+// The test of everything that a plugin must do for the core. A plugin's own test needs one line for it.
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Test } from 'tap'
@@ -10,19 +10,19 @@ import { bytes, endOfBody, events, head, reset, stall, Upstream } from './upstre
 import { channelTo, chatAnswer, chatEvents, defaultChain, key, Workbench } from './workbench.ts'
 import type { Answer, Sections } from './workbench.ts'
 
-/** What is particular to a plugin. */
+/** Facts about the plugin under test. */
 export interface Particulars {
-  /** Options that are fine; the first, or none at all, are those it runs with. */
+  /** Valid options. The plugin runs with the first of them, or with none at all. */
   accepts?: readonly object[]
-  /** Options with what must be said of them. */
+  /** Invalid options, each with the message that they must cause. */
   refuses?: readonly (readonly [options: object, problem: RegExp])[]
-  /** Plugins that fill what it needs, when they are not those of plugins/index.ts. */
+  /** The plugins that fill the slots it needs, when these are not in plugins/index.ts. */
   above?: readonly Plugin[]
-  /** An answer that it has something to do with, for plugins that look at text. */
+  /** Text of an answer that the plugin acts on, for plugins that read text. */
   text?: string
 }
 
-/** Stands below the plugin and refuses, when the request asks for it. */
+/** A plugin below the one under test, which refuses when the request asks for that. */
 const refuser = definePlugin({
   name: 'refuser',
   summary: 'Refuses what asks to be refused.',
@@ -35,10 +35,10 @@ const refuser = definePlugin({
 })
 
 /**
- * Checks a plugin's options, and that it gives back what it took however an exchange ends: each way to end is gone
- * through several times with a key that may have one request at a time, and then a request must pass. What it makes of
- * an answer must not depend on the pieces in which that comes, nor on the client's protocol, and operations other than
- * conversations must not break it.
+ * Checks a plugin's options, and that it gives back what it took however an exchange ends: each kind of end is caused
+ * several times with a key that may have one request at a time, and then a request must pass. What the plugin makes of
+ * an answer must not depend on the pieces in which the answer comes, nor on the client's protocol. Operations other
+ * than conversations must not make it fail.
  */
 export function pluginContract(
   t: Test,
@@ -94,7 +94,8 @@ export function pluginContract(
         t.not(answer.outcome.kind, 'completed', how)
         t.not(answer.outcome.error?.code, 'internal_error', how)
       }
-      // What follows a failure would only be its echo: the upstream's scripts are for requests that arrive.
+      // After a failure, further checks would only repeat it, because the upstream's scripts are for requests that
+      // arrive.
       if (!(await passes(`after ${how}`))) return
     }
     t.same(bench.ledger.open, [], 'no reservation is left open')
@@ -140,7 +141,7 @@ export function pluginContract(
     for (const { target, body, script } of others) {
       script(upstream)
       const { status, outcome } = await bench.send({ target, body: { messages: undefined, ...body } })
-      // A plugin may refuse what it cannot see.
+      // A plugin may refuse an answer that it cannot inspect.
       t.ok(
         status < 500 || outcome.error?.code === 'answer_not_inspected',
         `${target} is answered ${status} ${outcome.error?.code ?? ''}`
@@ -162,13 +163,13 @@ export function pluginContract(
     upstream.json(chatAnswer())
     t.equal((await bench.send()).status, 200)
     await bench.close()
-    // What lasts longer was left behind.
+    // Timers and files that last longer were left behind by the plugin.
     await eventually(() => handles().length <= before, 1000)
     t.pass('no timer and no file is left')
   })
 }
 
-/** Ways of an exchange to end that are no complete answer. */
+/** The ways in which an exchange can end without a complete answer. */
 const ways: Readonly<Record<string, (bench: Workbench, upstream: Upstream) => Promise<Answer>>> = {
   'a refusal below it': (bench) => bench.send({ headers: { 'x-refuse': 'yes' } }),
   'a body that cannot be read': (bench) => bench.send({ body: '{' }),
@@ -216,7 +217,7 @@ const ways: Readonly<Record<string, (bench: Workbench, upstream: Upstream) => Pr
   }
 }
 
-/** Requests that differ, as a plugin may know one again. */
+/** A different request for each number, because a plugin may recognize a repeated one. */
 const asked = (number: number): unknown => [{ role: 'user', content: `Question ${number}` }]
 
 function answerOf(text: string): object {
@@ -234,7 +235,7 @@ function eventsOf(pieces: readonly string[]): object[] {
   return [chunk({ role: 'assistant', content: '' }), ...pieces.map((content) => chunk({ content })), chunk({}, 'stop')]
 }
 
-/** What a client of either protocol reads; of an answer that was refused or broken off, that it was. */
+/** The text that a client of either protocol reads. For an answer that was refused or cut, it says so. */
 function saidIn({ body, complete, outcome }: Answer): string {
   if (outcome.kind !== 'completed') return `no answer: ${outcome.error?.code}`
   if (!complete) return 'an answer that was cut'
@@ -252,7 +253,7 @@ function saidIn({ body, complete, outcome }: Answer): string {
     .join('')
 }
 
-/** Of every kind of body and answer that is none of a conversation. */
+/** Requests with every kind of body and answer that conversations do not have. */
 const others: readonly { target: string; body: object; script(upstream: Upstream): void }[] = [
   {
     target: '/v1/embeddings',
@@ -294,7 +295,7 @@ function open(
   return Workbench.open(t, sections(upstream, plugin, options, above), { more: [...above, plugin, refuser] })
 }
 
-/** The default chain with the plugin in its place, or above `route` when it has none there. */
+/** The default chain with the plugin in its place, or above `route` when the default chain does not have it. */
 function sections(upstream: Upstream, plugin: Plugin, options: object, above: readonly Plugin[]): Sections {
   const entry = { [plugin.name]: options }
   const chain = defaultChain.flatMap((one): object[] => {
@@ -310,7 +311,7 @@ function sections(upstream: Upstream, plugin: Plugin, options: object, above: re
   }
 }
 
-/** What keeps the process alive and belongs to this test: timers and files. */
+/** The timers and files of this test that keep the process alive. */
 function handles(): string[] {
   return process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name.startsWith('FS'))
 }

@@ -1,4 +1,4 @@
-// Conversations by chance, and the ways they take through the codecs of protocols.
+// Random conversations, and functions that send them through the codecs of protocols.
 import fc from 'fast-check'
 import { Message } from '../../core/contract/message.ts'
 import type { AnswerPart, Candidate, ModelAnswer } from '../../core/protocols/canonical/answer.ts'
@@ -30,24 +30,24 @@ export const answerHead: AnswerHead = {
   usage: true
 }
 
-/** What the protocols on the way can carry. */
+/** What the protocols involved can carry. */
 export interface Means {
-  /** Whose proofs thoughts have; undefined: none. */
+  /** The family whose proofs the thoughts have; undefined for none. */
   proofs?: Family | undefined
-  /** Tools that take free text. */
+  /** Whether there are tools that take free text. */
   custom?: boolean
   images?: boolean
   refusals?: boolean
   candidates?: boolean
   reasoning?: boolean
-  /** Clients say whether they want to see thoughts. */
+  /** Whether clients say that they want to see thoughts. */
   asksForThoughts?: boolean
-  /** Always says whether arguments follow their schema. */
+  /** Set when the protocol always says whether arguments follow their schema. */
   strict?: boolean
   stop?: boolean
 }
 
-/** Text that is no white space alone, in any script, with what JSON has to escape. */
+/** Text in any script that is not only white space, with characters that JSON has to escape. */
 const words: fc.Arbitrary<string> = fc
   .string({
     unit: fc.constantFrom('a', 'B', '7', 'é', '漢', '😀', '"', '\\', '\n', '\u2028', '\u0000', ' ', '<', 'ﬁ'),
@@ -91,7 +91,7 @@ function reasoning({ proofs }: Means): fc.Arbitrary<ReasoningPart> {
   }))
 }
 
-/** An answer, or a turn of the model, in the order in which every protocol can say it: thoughts, text, calls. */
+/** An answer or a turn of the model, in an order that every protocol can express: thoughts, text, calls. */
 function parts(means: Means): fc.Arbitrary<AnswerPart[]> {
   const { reasoning: thinks = true, refusals = true, images = false } = means
   const call = fc.tuple(
@@ -147,7 +147,7 @@ export function answers(means: Means = {}): fc.Arbitrary<ModelAnswer> {
   })
 }
 
-/** A request whose calls are answered, as every protocol can ask it. */
+/** A request in which all calls have results, as every protocol can express it. */
 export function requests(means: Means = {}): fc.Arbitrary<ModelRequest> {
   const image: fc.Arbitrary<MediaPart> = fc.oneof(
     fc.constant<MediaPart>({ type: 'image', source: { kind: 'data', mimeType: 'image/png', data: 'iVBORw0KGgo=' } }),
@@ -205,7 +205,7 @@ export function requests(means: Means = {}): fc.Arbitrary<ModelRequest> {
     .map(({ streaming, system, exchanges, last, tools, mode, visible, ...rest }): ModelRequest => ({
       ...emptyRequest('public-model', streaming),
       ...rest,
-      // Calls of one conversation have different ids.
+      // The calls of one conversation need different ids.
       turns: distinct([
         ...(system === undefined
           ? []
@@ -234,7 +234,7 @@ function distinct(turns: Turn[]): Turn[] {
   })
 }
 
-/** The stream that an upstream of this protocol would send. */
+/** The stream that an upstream with this protocol would send. */
 export function streamOf(codec: Codec, answer: ModelAnswer): Message[] {
   const events: Message[] = []
   const encoder = codec.encodeStream(answerHead)
@@ -246,7 +246,10 @@ export function streamOf(codec: Codec, answer: ModelAnswer): Message[] {
   return events
 }
 
-/** What a client makes of a stream. @throws when it is not whole */
+/**
+ * What a client reads from a stream.
+ * @throws when the stream is not complete
+ */
 export function readStream(codec: Codec, events: readonly Message[]): ModelAnswer {
   const decoder = codec.decodeStream(answerHead.id)
   const assembler = new Assembler()
@@ -256,7 +259,10 @@ export function readStream(codec: Codec, events: readonly Message[]): ModelAnswe
   return assembler.result()
 }
 
-/** A stream on its way from an upstream to a client. @throws when the upstream's is not whole */
+/**
+ * Translates a stream of an upstream for a client.
+ * @throws when the upstream's stream is not complete
+ */
 export function translateStream(plan: AnswerPlan, events: readonly Message[], head = answerHead): Message[] {
   const written: Message[] = []
   const translation = new StreamTranslation(plan, head, (data, name) => written.push(Message.event(data, name)))

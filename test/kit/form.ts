@@ -1,4 +1,4 @@
-// Forms as clients send them.
+// Makes forms like those that clients send.
 
 /** A part of a form: a text, or a file. */
 export interface FormPart {
@@ -8,7 +8,7 @@ export interface FormPart {
   type?: string
 }
 
-/** The bytes of a form, and the media type that goes with them. */
+/** The bytes of a form, and its media type. */
 export function formOf(parts: readonly FormPart[], boundary = 'the-boundary'): { body: Buffer; type: string } {
   const pieces = parts.flatMap(({ name, value, filename, type }) => {
     const file = filename === undefined ? '' : `; filename="${filename}"`

@@ -1,4 +1,4 @@
-// Starts the real gateway for a test, in this process or as one of its own, from a complete gateway.yaml.
+// Starts the real gateway for a test, in this process or in one of its own, from a complete gateway.yaml.
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,20 +15,26 @@ import type { Client, ReceivedReply, RequestParts } from './client.ts'
 import { eventually } from './probe.ts'
 import type { Upstream } from './upstream.ts'
 
-/** The one key of a gateway that declares no others. */
+/** The key of a gateway whose test declares no keys. */
 export const testKey = 'sk-test-000000000000000000000000'
-/** The one model of a gateway with upstreams; its price is one dollar a million tokens of input, two of output. */
+/**
+ * The model of a gateway with upstreams. It costs one dollar per million input tokens, and two per million output
+ * tokens.
+ */
 export const testModel = 'test-model'
 const price = { input: 1, output: 2 }
 
-/** Parts of gateway.yaml, as nested as needed: objects are merged into the complete file, everything else replaces. */
+/**
+ * Parts of gateway.yaml, nested as needed. Objects are merged into the complete file; other values replace what is
+ * there.
+ */
 export type Overrides = Readonly<Record<string, unknown>>
 
-/** What a gateway is started with, beside its file. */
+/** What a gateway is started with, in addition to its file. */
 export interface GatewaySetup {
   /**
-   * A channel for each, in this order of priority, all serving {@link testModel}. Without any, `demo` leads to a
-   * simulator.
+   * The upstreams by channel name, in order of priority. All channels serve {@link testModel}. Without upstreams, the
+   * channel `demo` leads to a simulator.
    */
   upstreams?: Readonly<Record<string, Upstream>>
   env?: NodeJS.ProcessEnv
@@ -36,27 +42,27 @@ export interface GatewaySetup {
   operations?: GatewayOptions['operations']
 }
 
-/** How a test speaks to a gateway, wherever it runs. */
+/** A gateway as a test uses it, wherever it runs. */
 export interface TestGateway {
   readonly url: string
   readonly adminUrl: string
-  /** Path of its gateway.yaml. */
+  /** The path of its gateway.yaml. */
   readonly file: string
-  /** Writes the file anew from other overrides; what it declares beside them stays. */
+  /** Writes the file again with other overrides. What the setup declares stays. */
   configure(overrides: Overrides): void
-  /** A request with {@link testKey} on a connection of its own. */
+  /** Sends a request with {@link testKey} on a connection of its own. */
   ask(parts: RequestParts): Promise<ReceivedReply>
-  /** A chat completion; the message is `Hi` unless the body says otherwise. */
+  /** Asks for a chat completion. The message is `Hi` unless the body says otherwise. */
   chat(body?: Record<string, unknown>): Promise<ReceivedReply>
-  /** Opens a connection and sends a chat completion on it. */
+  /** Opens a connection and sends a request for a chat completion. */
   openChat(body?: Record<string, unknown>): Promise<Client>
-  /** The request log's record of a reply, as soon as it is written. */
+  /** The record of a reply in the request log, as soon as it is written. */
   record(reply: { headers: Record<string, string> }): Promise<RequestRecord>
-  /** A GET on the admin listener: its JSON. */
+  /** The JSON of a GET on the admin listener. */
   admin(path: string): Promise<any>
 }
 
-/** One in this process. */
+/** A gateway in this process. */
 export interface LocalGateway extends TestGateway {
   readonly gateway: Gateway
   readonly lines: LogLine[]
@@ -69,7 +75,7 @@ export interface LogLine {
   fields: LogFields
 }
 
-/** Starts a gateway in this process; it is closed when the test is over. Text is taken as the whole file. */
+/** Starts a gateway in this process. It is closed when the test is over. A string is used as the whole file. */
 export async function gateway(
   t: Test,
   overrides: Overrides | string = {},
@@ -86,15 +92,17 @@ export async function gateway(
   return { ...speaker(t, file, setup, running.url, running.adminUrl ?? ''), gateway: running, lines }
 }
 
-/** A gateway as a process of its own, for signals and crashes. */
+/** A gateway in a process of its own, for tests of signals and crashes. */
 export interface SpawnedGateway extends TestGateway {
   readonly process: ChildProcess
-  /** What it has written so far. */
+  /** The output so far. */
   readonly output: () => string
   readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
 }
 
-/** Starts a gateway as a process of its own; resolves at its ready line. It is killed when the test is over. */
+/**
+ * Starts a gateway in a process of its own; resolves when it says that it is ready. It is killed when the test is over.
+ */
 export async function spawnGateway(
   t: Test,
   overrides: Overrides | string = {},

@@ -1,36 +1,39 @@
 // Reads HTTP/1.1 messages from raw bytes, without the parser under test.
 
-/** One read of a socket. */
+/** One read from a socket. */
 export interface Read {
   /** `performance.now()` of its arrival. */
   at: number
   bytes: Buffer
 }
 
-/** A head: start line split at its spaces, fields with lower-case names; repeated ones are joined with a comma. */
+/**
+ * A head: its start line split at the spaces, and its fields by lower-case name. Repeated fields are joined with a
+ * comma.
+ */
 export interface Head {
   start: [string, string, string]
   headers: Record<string, string>
-  /** The bytes as they came, without the empty line. */
+  /** The bytes as they arrived, without the empty line. */
   raw: string
 }
 
 const endOfHead = Buffer.from('\r\n\r\n')
 
 /**
- * Takes bytes as they arrive and gathers one message after the other. `onHead` and `onEnd` are called in order; `onEnd`
- * with `complete` false when the connection ended first.
+ * Takes bytes as they arrive, and reads one message after another from them. `onHead` and `onEnd` are called in order.
+ * `complete` is false when the connection ended before the message did.
  */
 export class MessageReader {
   head: Head | undefined
-  /** Of the message being read. */
+  /** The body of the current message so far. */
   body: Buffer[] = []
   bodyBytes = 0
   readonly #side: 'request' | 'response'
   readonly #onHead: (head: Head) => void
   readonly #onEnd: (head: Head, body: Buffer, complete: boolean) => void
   #pending: Buffer = Buffer.alloc(0)
-  /** Body bytes until the next boundary; Infinity: up to the end of the connection. */
+  /** The bytes of the body or chunk that are still to come; Infinity for a body that ends with the connection. */
   #left = 0
   #chunked = false
   #inTrailer = false
@@ -50,12 +53,12 @@ export class MessageReader {
     while (this.#pending.length > 0 && this.#step());
   }
 
-  /** The connection ended. */
+  /** Says that the connection ended. */
   end(): void {
     if (this.head) this.#finish(this.#left === Infinity)
   }
 
-  /** Moves on by one piece; false when it needs more bytes. */
+  /** Reads the next part; false when it needs more bytes. */
   #step(): boolean {
     if (!this.head) return this.#readHead()
     if (this.#left > 0) return this.#readBody()
@@ -77,7 +80,7 @@ export class MessageReader {
     }
     const [first = '', second = '', ...rest] = startLine.split(' ')
     const head: Head = { start: [first, second, rest.join(' ')], headers, raw }
-    // Interim responses have no body and announce another head.
+    // An interim response has no body, and another head follows it.
     if (this.#side === 'response' && /^1\d\d$/.test(second)) return true
     this.head = head
     this.#chunked = /chunked/i.test(headers['transfer-encoding'] ?? '')
@@ -108,7 +111,7 @@ export class MessageReader {
       if (line === '') this.#finish(true)
       return true
     }
-    // The line end behind a chunk.
+    // The end of line after a chunk.
     if (line === '') return true
     if (!/^[0-9a-f]+(;.*)?$/i.test(line)) throw new Error(`not a chunk size: ${JSON.stringify(line)}`)
     this.#left = Number.parseInt(line, 16)

@@ -1,4 +1,4 @@
-// An upstream on node:http2 that does with each stream what a test wants.
+// An upstream on node:http2. A test decides what it does with each stream.
 import { once } from 'node:events'
 import { createSecureServer, createServer } from 'node:http2'
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream, ServerOptions } from 'node:http2'
@@ -6,19 +6,19 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Test } from 'tap'
 import type { Certificate } from './certificate.ts'
 
-/** A request: its head, and its stream, of which a body is read as from any stream. */
+/** A request: its head and its stream. */
 export interface StreamRequest {
   headers: IncomingHttpHeaders
   stream: ServerHttp2Stream
   session: ServerHttp2Session
-  /** All of the body. */
+  /** Reads the whole body. */
   body(): Promise<Buffer>
 }
 
-/** What is done with a request. */
+/** The function that answers requests. */
 export type Answer = (request: StreamRequest) => unknown
 
-/** Streams of HTTP/2, in clear text unless there is a certificate. Everything that came is kept. */
+/** An HTTP/2 upstream, in clear text unless it has a certificate. It keeps everything that it receives. */
 export class Http2Upstream {
   readonly requests: StreamRequest[] = []
   readonly sessions: ServerHttp2Session[] = []
@@ -49,7 +49,7 @@ export class Http2Upstream {
     })
   }
 
-  /** Starts one on a free port; it is closed when the test is over. */
+  /** Starts an upstream on a free port. It is closed when the test is over. */
   static async start(
     t: Test,
     { certificate, ...options }: ServerOptions & { certificate?: Certificate } = {}
@@ -68,7 +68,7 @@ export class Http2Upstream {
     return Object.assign(upstream, { sockets })
   }
 
-  /** Resolves with the nth request, once it is there. */
+  /** The n-th request, counted from 0, once it has arrived. */
   async request(n: number): Promise<StreamRequest> {
     while (this.requests.length <= n) await new Promise((resolve) => setTimeout(resolve, 2))
     return this.requests[n]!

@@ -1,4 +1,4 @@
-// HTTP/2 clients on Node's own API.
+// HTTP/2 clients that use Node's own API.
 import { once } from 'node:events'
 import { connect } from 'node:http2'
 import type {
@@ -11,7 +11,7 @@ import type {
 } from 'node:http2'
 import type { Test } from 'tap'
 
-/** An answer that ended as it should. */
+/** An answer that ended properly. */
 export interface Http2Reply {
   headers: IncomingHttpHeaders
   body: Buffer
@@ -19,7 +19,9 @@ export interface Http2Reply {
   json(): any
 }
 
-/** Connects; the session is closed when the test is over. What happens to it is seen on its streams. */
+/**
+ * Connects. The session is closed when the test is over. Its errors are ignored, because they also show on its streams.
+ */
 export function openSession(
   t: Test,
   url: string,
@@ -31,7 +33,7 @@ export function openSession(
   return session
 }
 
-/** One request on a session; rejects when its stream is reset. */
+/** Sends one request on a session; rejects when its stream is reset. */
 export function askHttp2(
   session: ClientHttp2Session,
   headers: OutgoingHttpHeaders,

@@ -1,15 +1,15 @@
-// What each vendor would say to a request: its documented rules and the refusals that its users report, one complaint
-// for each.
+// What each vendor would object to in a request, by its documented rules and by refusals that its users report: one
+// complaint for each fault.
 
 type Json = any
 type Complain = (complaint: string) => void
 
-/** What each vendor signs with, and takes back, in tests: anything else is another's. */
+/** The signature that each vendor makes and accepts in tests. Any other one belongs to another vendor. */
 export const proofs = { openai: 'ENC', anthropic: 'SIG', gemini: 'U0lH' } as const
 
 /**
- * Complaints about a body for chat completions, Responses, Messages or generateContent; none when the vendor would take
- * it.
+ * Complaints about a body for chat completions, Responses, Messages or generateContent; none when the vendor would
+ * accept it.
  */
 export const judges: Readonly<Record<string, (body: Json) => string[]>> = {
   C: judge(chat),
@@ -36,7 +36,7 @@ function onlyKnown(body: Json, known: string, complain: Complain): void {
   for (const key of Object.keys(body)) if (!known.split(' ').includes(key)) complain(`unknown member ${key}`)
 }
 
-/** OpenAI's rule for schemas that are strict. */
+/** OpenAI's rules for strict schemas. */
 function strictly(schema: Json, complain: Complain): void {
   if (!isObject(schema)) return
   if (schema.type === 'object' || schema.properties) {
@@ -274,7 +274,7 @@ function contentPart(part: Json, complain: Complain): void {
   if (part.functionResponse && !isObject(part.functionResponse.response)) complain('a result that is no object')
 }
 
-/** Google's subset of OpenAPI. */
+/** The subset of OpenAPI that Google accepts. */
 function openApi(schema: Json, complain: Complain): void {
   onlyKnown(
     schema,

@@ -1,4 +1,4 @@
-// The kit against itself: its upstream plays what it was told, its client sees it, its checker refuses what SDKs
+// Tests of the kit itself: its upstream plays scripts, its client sees the answers, and its checker refuses what SDKs
 // refuse.
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'

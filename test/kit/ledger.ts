@@ -1,32 +1,32 @@
-// A ledger without a disk, for tests of what plugins ask of one: it holds, posts and keeps every row.
+// A ledger without a disk, for tests of plugins: it holds and posts amounts, and keeps every row.
 import { GatewayError } from '../../core/errors.ts'
 import type { AttemptCost, Balance, Ledger, Reservation, ReserveRequest, Settlement } from '../../core/store/ledger.ts'
 import type { Price } from '../../core/money/price.ts'
 import type { Scope } from '../../core/catalogue/caller.ts'
 
-/** Everything that happened to one reservation. */
+/** Everything that happened to one hold. */
 export interface Row {
   request: ReserveRequest
-  /** Channels that were told of, in order. */
+  /** The channels of the attempts that were sent, in order. */
   dispatched: string[]
   delivered: number
-  /** Until when it is kept for whoever goes on with the work. */
+  /** Until when the hold is kept for work that goes on after its exchange. */
   lease?: number
   settled?: Settlement
   voided?: true
   costs: readonly AttemptCost[]
 }
 
-/** Windows do not matter here: everything counts in one. */
+/** A ledger in which all windows are one. */
 export class TestLedger implements Ledger {
   readonly rows: Row[] = []
   readonly #reservations = new Map<string, { row: Row; reservation: Reservation }>()
-  /** When set, the next `reserve` fails with it. */
+  /** When set, `reserve` throws this error. */
   broken: GatewayError | undefined
-  /** What the durability of reservations and settlements waits for. */
+  /** The promise that holds and settlements wait for to be durable. */
   disk: Promise<void> = Promise.resolve()
 
-  /** Reservations that nothing ended. */
+  /** The holds that were neither settled nor voided. */
   get open(): Row[] {
     return this.rows.filter(({ settled, voided }) => !settled && !voided)
   }

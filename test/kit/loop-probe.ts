@@ -1,14 +1,12 @@
-// Loaded into a gateway before it starts (`--import`): measures for how long its event loop is held, and says so when
-// asked by SIGUSR2.
+// Loaded into a gateway before it starts (`--import`). Measures how long its event loop is blocked, and writes that to
+// a file on SIGUSR2.
 import { writeFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { isMainThread } from 'node:worker_threads'
 
-/** Milliseconds since the last time it was asked. */
+/** The figures since the last request for them, in milliseconds. */
 export interface Held {
-  /**
-   * The most CPU time that passed between two turns of the loop: what other programs on the machine take is not in it.
-   */
+  /** The most CPU time between two turns of the event loop. It does not include the time of other programs. */
   cpu: number
   /** The delay of a timer that only one in a thousand exceeds, and the longest, in real time. */
   p999: number

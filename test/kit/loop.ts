@@ -1,4 +1,4 @@
-// A gateway whose event loop is watched, in a process of its own.
+// Starts a gateway in a process of its own, and measures how long its event loop is blocked.
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
@@ -7,12 +7,12 @@ import type { GatewaySetup, Overrides, SpawnedGateway } from './gateway.ts'
 import type { Held } from './loop-probe.ts'
 import { eventually } from './probe.ts'
 
-/** A running gateway, and for how long its loop was held since the last time that this was asked. */
+/** A running gateway. `held` gives the figures since it was last called. */
 export interface WatchedGateway extends SpawnedGateway {
   held(): Promise<Held>
 }
 
-/** Starts one; what the start takes is not counted. */
+/** Starts a gateway. The time of the start is not counted. */
 export async function watchedGateway(
   t: Test,
   overrides: Overrides = {},
@@ -29,7 +29,7 @@ export async function watchedGateway(
       try {
         answer = JSON.parse(readFileSync(file, 'utf8')) as Held
       } catch {
-        // It is not written yet, or not all of it.
+        // The file is missing or incomplete so far.
       }
       return answer !== undefined
     }, 10_000)

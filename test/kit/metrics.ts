@@ -1,10 +1,10 @@
-// Metrics that a test can read back.
+// Metrics whose values a test can read.
 import type { Counter, Histogram, Labels, MetricDefinition, PluginMetrics } from '../../core/telling/metrics.ts'
 
-/** Metrics that count, and refuse labels which were not declared. */
+/** Metrics that refuse labels that were not declared. */
 export class TestMetrics implements PluginMetrics {
   readonly #definitions = new Map<string, MetricDefinition>()
-  /** By `name{label="value"}`; of histograms the number of observations. */
+  /** By `name{label="value"}`. For histograms, the number of observations. */
   readonly values = new Map<string, number>()
 
   counter(definition: MetricDefinition): Counter {

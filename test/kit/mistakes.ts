@@ -1,5 +1,5 @@
-// Plugins with one mistake each, through the contract test: what it must catch. Run by contract.test.ts, which reads
-// what it prints.
+// Runs the contract test on plugins with one mistake each, which it must find. contract.test.ts runs this file and
+// reads its output.
 import t from 'tap'
 import { definePlugin, slot } from '../../core/contract/contract.ts'
 import type { Hooks, Plugin, PluginContext } from '../../core/contract/contract.ts'

@@ -1,7 +1,6 @@
-// What money and limits must come to, worked out apart from the product: fractions of bigints, and the algorithms as
-// published.
+// Computes money and limits independently of the product, with fractions of bigints and the published algorithms.
 
-/** A number without rounding. */
+/** An exact number. */
 export class Fraction {
   readonly top: bigint
   readonly bottom: bigint
@@ -11,7 +10,7 @@ export class Fraction {
     this.bottom = bottom
   }
 
-  /** A decimal as written, `0.0375` or `12`. */
+  /** Parses a decimal number such as `0.0375` or `12`. */
   static of(decimal: string): Fraction {
     const [whole = '0', digits = ''] = decimal.split('.')
     return new Fraction(BigInt(whole + digits), 10n ** BigInt(digits.length))
@@ -25,29 +24,29 @@ export class Fraction {
     return new Fraction(this.top * top, this.bottom * bottom)
   }
 
-  /** To the nearest integer, halves up, by long division. For what is not negative. */
+  /** Rounds to the nearest integer, halves up. Only for numbers that are not negative. */
   rounded(): bigint {
     const whole = this.top / this.bottom
     const rest = this.top % this.bottom
     return rest * 2n >= this.bottom ? whole + 1n : whole
   }
 
-  /** Less than, equal to or more than another. */
+  /** Negative, zero or positive, when this is less than, equal to or more than the other. */
   compare({ top, bottom }: Fraction): number {
     const [here, there] = [this.top * bottom, top * this.bottom]
     return here < there ? -1 : here > there ? 1 : 0
   }
 }
 
-/** Units of each class, as an upstream counted them: no unit is in two classes. */
+/** Units of each class, as an upstream counted them. Each unit is in one class only. */
 export type Units = Readonly<Record<string, number>>
 
-/** Dollars as decimals: for a million units of a class, except for classes counted singly. */
+/** Prices in dollars as decimals: per million units, or per unit for classes that are counted singly. */
 export type Dollars = Readonly<Record<string, string>>
 
 const singly = new Set(['request', 'image', 'second', 'search', 'tool_call'])
 
-/** What units cost in nano-dollars: one exact sum, rounded once. */
+/** The cost of units in nano-dollars: one exact sum, rounded once. */
 export function nanoCost(units: Units, dollars: Dollars): bigint {
   let sum = new Fraction(0n)
   for (const [name, price] of Object.entries(dollars)) {
@@ -58,21 +57,21 @@ export function nanoCost(units: Units, dollars: Dollars): bigint {
 }
 
 /**
- * The generic cell rate algorithm in its form as virtual scheduling (ITU-T I.371): a theoretical arrival time, which
- * each admission moves on by one interval per unit. Times are whole microseconds.
+ * The generic cell rate algorithm as virtual scheduling (ITU-T I.371): each admitted unit moves a theoretical arrival
+ * time on by one interval. Times are whole microseconds.
  */
 export class ArrivalOracle {
   readonly #interval: Fraction
   readonly #burst: Fraction
   #due = new Fraction(0n)
 
-  /** `limit` units in each window of that many microseconds, all of which may come at once. */
+  /** `limit`: units per window, which may all come at once. `window`: microseconds. */
   constructor(limit: number, window: number) {
     this.#interval = new Fraction(BigInt(window), BigInt(limit))
     this.#burst = new Fraction(BigInt(window))
   }
 
-  /** Whether units that come now are admitted; they are taken only with `take`. */
+  /** Whether units that come now would be admitted. Only `take` takes them. */
   admits(now: number, units = 1): boolean {
     return this.#next(now, units).compare(new Fraction(BigInt(now)).plus(this.#burst)) <= 0
   }
@@ -88,7 +87,7 @@ export class ArrivalOracle {
   }
 }
 
-/** Slots as a plain count: what is taken minus what was given back. */
+/** A concurrency limit as a plain count: the places taken minus those given back. */
 export class SlotOracle {
   readonly #limit: number
   taken = 0

@@ -1,4 +1,4 @@
-// What becomes of requests and answers on their way from one protocol to another, by pairs such as `C→M`.
+// Translates requests and answers between protocols, for pairs such as `C→M`.
 import { codecs } from '../../core/protocols/codecs.ts'
 import type { CodecName } from '../../core/protocols/codecs.ts'
 import { Message } from '../../core/contract/message.ts'
@@ -15,14 +15,17 @@ const protocols: Readonly<Record<string, CodecName>> = {
   G: 'gemini'
 }
 
-/** What an upstream is sent of a client's request. */
+/** The request to the upstream for a client's request. */
 export interface Sent {
   body: Json
   dropped: string[]
   plan: AnswerPlan
 }
 
-/** `C→M`: a client of chat completions asks an upstream of Messages. @throws Untranslatable */
+/**
+ * Translates a request. `C→M`: a client of chat completions and an upstream with Messages.
+ * @throws Untranslatable
+ */
 export function sent(pair: string, body: Json, traits: Traits = {}, kept?: ReadonlyMap<string, Keepsake>): Sent {
   const [client, upstream] = pair.split('→').map((name) => codecs[protocols[name]!])
   const {
@@ -33,7 +36,7 @@ export function sent(pair: string, body: Json, traits: Traits = {}, kept?: Reado
   return { body: JSON.parse(JSON.stringify(made)), dropped, plan: answer }
 }
 
-/** Why a request is refused; undefined when it is not. */
+/** Why a request is refused; undefined when it is translated. */
 export function refusal(
   pair: string,
   body: Json,
@@ -48,7 +51,7 @@ export function refusal(
   }
 }
 
-/** The smallest request of each protocol that shows everything of its answer. */
+/** The smallest request of each protocol whose answer shows everything. */
 export const asking: Readonly<Record<string, Json>> = {
   C: { model: 'm', messages: [{ role: 'user', content: 'Hi' }] },
   R: { model: 'm', input: 'Hi' },
@@ -59,12 +62,15 @@ export const asking: Readonly<Record<string, Json>> = {
   }
 }
 
-/** `M⇒C`: a whole answer of an upstream of Messages as a client of chat completions sees it. */
+/** Translates a whole answer. `M⇒C`: an upstream with Messages and a client of chat completions. */
 export function answered(pair: string, answer: Json, plan = planOf(pair)): AnswerTranslation & { body: Json } {
   return translateAnswer(plan, answer, answerHead)
 }
 
-/** Likewise, of an answer that comes as these events. @throws Untranslatable when they are not a whole answer */
+/**
+ * Translates a streamed answer, for pairs as in {@link answered}.
+ * @throws Untranslatable when the events are not a complete answer
+ */
 export function streamed(
   pair: string,
   events: readonly Json[],

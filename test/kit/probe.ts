@@ -1,4 +1,4 @@
-// Looks at what a test leaves behind: memory, open handles, and the gateway's books through its admin API.
+// Measures what a test leaves behind: memory, open handles, and the gateway's accounts through its admin API.
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
@@ -7,14 +7,14 @@ import type { Test } from 'tap'
 import { ask } from './client.ts'
 import type { TestGateway } from './gateway.ts'
 
-/** Milliseconds between two looks. */
+/** Milliseconds between two checks of a condition. */
 const pause = 10
 
 /**
- * Waits for a state that follows an event by a moment. Give it a condition, not an assertion: a failed assertion stays
- * failed. A look counts as the pause before it, however long both took: a busy machine gives more time, and a quiet one
- * no more than is said.
- * @throws when the condition does not hold within that time
+ * Waits for a state that follows an event after a moment. Give it a condition and not an assertion, because a failed
+ * assertion stays failed. Each check counts as the pause before it, however long both took. So a busy machine has more
+ * time, and a quiet one has just the given time.
+ * @throws Error when the condition does not become true within that time
  */
 export async function eventually(condition: () => boolean | Promise<boolean>, withinMs = 2000): Promise<void> {
   for (let looks = 0; !(await condition()); looks++) {
@@ -24,8 +24,8 @@ export async function eventually(condition: () => boolean | Promise<boolean>, wi
 }
 
 /**
- * Milliseconds since it was made, for bounds above: they pass in steps of a timer, so that hardly any pass while the
- * machine has no time for this process. Nor do any while it computes, for which there is `process.cpuUsage`.
+ * Counts milliseconds for upper limits of durations. It counts ticks of a timer, so hardly any pass while the machine
+ * has no time for this process. None pass while the process computes; use `process.cpuUsage` for that.
  */
 export function stopwatch(): { readonly ms: number } {
   let ms = 0
@@ -37,7 +37,7 @@ export function stopwatch(): { readonly ms: number } {
   }
 }
 
-/** Resident memory in bytes, of this process or another. */
+/** The resident memory of this process or another, in bytes. */
 export function residentBytes(pid?: number): number {
   if (pid === undefined) return process.memoryUsage.rss()
   const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -47,18 +47,18 @@ export function residentBytes(pid?: number): number {
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-/** Bytes that this process cannot let go of: heap and buffers after a collection. */
+/** The bytes of heap and buffers that this process still uses after a garbage collection. */
 export function heldBytes(): number {
-  // Twice: another thread gives back the memory of buffers, and only the next collection waits for it.
+  // Twice, because another thread releases the memory of buffers, and only the next collection waits for it.
   collectGarbage()
   collectGarbage()
-  // Not `external`, which still counts buffers that were just collected.
+  // `external` is not used, because it still counts buffers that were just collected.
   const { heapUsed, arrayBuffers } = process.memoryUsage()
   return heapUsed + arrayBuffers
 }
 
 /**
- * The figures of the metrics endpoint, by name with labels: `sluice_exchanges_running`,
+ * The values of the metrics endpoint, by name with labels: `sluice_exchanges_running`,
  * `sluice_attempts_total{channel="a",code="ok"}`.
  */
 export async function figures(t: Test, { adminUrl }: Pick<TestGateway, 'adminUrl'>): Promise<Map<string, number>> {
@@ -70,8 +70,8 @@ export async function figures(t: Test, { adminUrl }: Pick<TestGateway, 'adminUrl
 }
 
 /**
- * Waits until nothing runs and every exchange is written down, then holds the books against the records: no open
- * reservation, and what a tenant and a key have spent is what their requests cost.
+ * Waits until no exchange is running and all are recorded. Then compares the accounts with the records: no hold is
+ * open, and each tenant and key has spent what its requests cost.
  */
 export async function settled(t: Test, gateway: TestGateway): Promise<void> {
   await eventually(async () => (await figures(t, gateway)).get('sluice_exchanges_running') === 0)
@@ -89,7 +89,7 @@ export async function settled(t: Test, gateway: TestGateway): Promise<void> {
   }
 }
 
-/** All entries of a list of the admin API. */
+/** All entries of a list in the admin API. */
 async function* pages(gateway: TestGateway, path: string): AsyncGenerator<any> {
   for (let cursor: string | null = ''; cursor !== null;) {
     const page: { data: unknown[]; next: string | null } = await gateway.admin(

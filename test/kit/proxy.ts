@@ -1,5 +1,4 @@
-// An HTTP proxy for CONNECT on real sockets: it leads through, wants credentials, refuses, says nonsense or stays
-// silent.
+// An HTTP proxy for CONNECT on real sockets. It connects, demands credentials, refuses, sends nonsense or stays silent.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage } from 'node:http'
@@ -11,19 +10,19 @@ import type { Certificate } from './certificate.ts'
 
 /** How a proxy behaves. */
 export interface ProxyOptions {
-  /** It is spoken to under TLS. */
+  /** When set, clients connect to the proxy with TLS. */
   certificate?: Certificate
-  /** `user:password`; who does not give them gets 407. */
+  /** `user:password`. A client without them gets 407. */
   credentials?: string
-  /** What it does instead of connecting. */
+  /** Replaces the connecting. */
   answer?: (socket: Socket) => void
 }
 
-/** A running proxy, and what was asked of it. */
+/** A running proxy, and the requests it got. */
 export class Proxy {
   readonly url: URL
   readonly requests: { authority: string; headers: IncomingMessage['headers'] }[] = []
-  /** Tunnels that are open, and bytes that went through all of them. */
+  /** The number of open tunnels, and the bytes that all tunnels have carried. */
   open = 0
   bytes = 0
 
@@ -32,8 +31,8 @@ export class Proxy {
   }
 
   /**
-   * Starts one on a free port; it is closed with all tunnels when the test is over. Whatever name it is asked for, it
-   * connects to this machine.
+   * Starts a proxy on a free port. It is closed with all its tunnels when the test is over. Whatever host is asked for,
+   * it connects to this machine.
    */
   static async start(t: Test, { certificate, credentials, answer }: ProxyOptions = {}): Promise<Proxy> {
     const server = certificate ? createTlsServer(certificate.pem) : createServer()

@@ -1,4 +1,4 @@
-// A client of realtime sessions: collects events, and waits for the one that a test is about.
+// A client of realtime sessions: collects events, and waits for the event that a test needs.
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import type { Test } from 'tap'
@@ -6,10 +6,10 @@ import { WebSocket } from 'ws'
 import { testKey } from './gateway.ts'
 import type { TestGateway } from './gateway.ts'
 
-/** An event as it came. */
+/** An event as it was received. */
 export type RealtimeEvent = { type: string; [name: string]: any }
 
-/** How a session is asked for. */
+/** The parts of a request for a session. */
 export interface Asking {
   model?: string
   headers?: Record<string, string>
@@ -28,7 +28,7 @@ export interface Refused {
 export class RealtimeClient {
   readonly socket: WebSocket
   readonly events: RealtimeEvent[] = []
-  /** Messages as they came, events or not. */
+  /** All messages as they were received, also those that are not events. */
   readonly frames: { data: Buffer; binary: boolean }[] = []
   readonly closed: Promise<{ code: number; reason: string }>
   headers: IncomingMessage['headers'] = {}
@@ -49,7 +49,7 @@ export class RealtimeClient {
       try {
         this.events.push(JSON.parse((data as Buffer).toString()))
       } catch {
-        // Of tests that send what is no event.
+        // Some tests send messages that are not events.
       }
       this.#wake()
     })
@@ -60,7 +60,7 @@ export class RealtimeClient {
     return this
   }
 
-  /** Says something, and asks for an answer to it in text. */
+  /** Sends a message, and asks for a response in text. */
   ask(text: string, response: Record<string, unknown> = {}): this {
     return this.say(text).send({ type: 'response.create', response: { output_modalities: ['text'], ...response } })
   }
@@ -72,7 +72,7 @@ export class RealtimeClient {
     })
   }
 
-  /** The n-th event of a type, from 1; rejects when the session ends before. */
+  /** The n-th event of a type, counted from 1. Rejects when the session ends first. */
   async event(type: string, n = 1): Promise<RealtimeEvent> {
     for (;;) {
       const found = this.events.filter((event) => event.type === type)[n - 1]
@@ -102,7 +102,7 @@ function dial(
   return socket
 }
 
-/** Opens a session, with the test's key unless it says otherwise. */
+/** Opens a session, with the test's key unless `asking` says otherwise. */
 export async function openRealtime(
   t: Test,
   gateway: Pick<TestGateway, 'url'>,
@@ -117,7 +117,7 @@ export async function openRealtime(
   return client
 }
 
-/** Asks for a session that is refused. */
+/** Asks for a session that must be refused. */
 export async function refusedRealtime(
   t: Test,
   gateway: Pick<TestGateway, 'url'>,

@@ -1,11 +1,11 @@
-// Routes without a disk, for tests of what operations keep.
+// Routes without a disk, for tests of what operations store.
 import type { Route, Routes } from '../../core/store/routes.ts'
 import type { Owner } from '../../core/store/owner.ts'
 
-/** All that was kept and not removed. */
+/** Keeps all routes that were not removed. */
 export class TestRoutes implements Routes {
   readonly all = new Map<string, Route>()
-  /** What the durability of a route waits for. */
+  /** The promise that routes wait for to be durable. */
   disk: Promise<void> = Promise.resolve()
 
   find({ tenant, project }: Owner, id: string): Promise<Route | undefined> {

@@ -1,11 +1,11 @@
-// What `npm test` puts into the processes of a file changes nothing that a test can see.
+// Checks that the runner of the tests changes nothing that a test can see.
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
 
 const root = join(import.meta.dirname, '../..')
 
-/** Verdicts of all tests and assertions in a file, with what was thrown. */
+/** The verdicts of all tests and assertions in a file. */
 function verdicts(file: string, ...options: string[]): string[] {
   const env = { ...process.env, NODE_OPTIONS: '' }
   const { stdout } = spawnSync(process.execPath, [...options, join(import.meta.dirname, file)], {

@@ -1,4 +1,4 @@
-// The server without an engine: a test says itself how requests are answered.
+// The server without an engine: the test itself answers the requests.
 import type { Test } from 'tap'
 import type { BodySource } from '../../core/clients/body-source.ts'
 import type { Incoming } from '../../core/clients/client.ts'
@@ -12,11 +12,11 @@ export interface Running {
   server: Server
   port: number
   url: string
-  /** What it logged, as `message`. */
+  /** The messages that it logged. */
   logged: string[]
 }
 
-/** What a test may set; the rest suits tests. */
+/** The options that a test may set. The others have values that suit tests. */
 export interface RunOptions extends Partial<Omit<ServerOptions, 'limits' | 'handle'>> {
   limits?: Partial<ServerOptions['limits']>
 }
@@ -42,7 +42,7 @@ export async function runServer(
   return { server, port, url: `${protocol}://localhost:${port}`, logged }
 }
 
-/** Takes a whole body; `done` is not called when it breaks. */
+/** Reads a whole body. `done` is not called when the connection breaks. */
 export function gather(body: BodySource, done: (bytes: Buffer) => void): void {
   const chunks: Buffer[] = []
   body.receive({
@@ -52,7 +52,7 @@ export function gather(body: BodySource, done: (bytes: Buffer) => void): void {
   })
 }
 
-/** Takes the first bytes of a body, and no more. */
+/** Reads the first bytes of a body only. */
 export function taste(body: BodySource): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const data = (chunk: Buffer): void => {
@@ -67,7 +67,7 @@ export function taste(body: BodySource): Promise<Buffer> {
   })
 }
 
-/** Answers with what arrived, once the body is there. */
+/** Answers with the request that was received, once its body is complete. */
 export function echo({ client, method, target, headers, httpVersion, remoteAddress, body }: Incoming): void {
   gather(body, (bytes) => {
     const seen = { method, target, headers, httpVersion, remoteAddress, body: bytes.toString() }
@@ -75,7 +75,7 @@ export function echo({ client, method, target, headers, httpVersion, remoteAddre
   })
 }
 
-/** A server that leaves the answering to the test: `next` gives the requests as they come. */
+/** A server whose requests the test answers. `next` gives them in the order in which they arrive. */
 export async function heldServer(t: Test, options?: RunOptions): Promise<Running & { next(): Promise<Incoming> }> {
   const arrived: Incoming[] = []
   const waiting: ((incoming: Incoming) => void)[] = []

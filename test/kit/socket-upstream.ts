@@ -1,4 +1,4 @@
-// An upstream of realtime sessions that a test writes itself, frame by frame or byte by byte.
+// An upstream of realtime sessions that a test controls, frame by frame or byte by byte.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -10,37 +10,37 @@ import { WebSocketServer } from 'ws'
 import type { WebSocket } from 'ws'
 import type { Certificate } from './certificate.ts'
 
-/** A session as the upstream has it. */
+/** A session on the upstream's side. */
 export interface Peer {
   request: IncomingMessage
   stream: Socket
-  /** Undefined where a test speaks in bytes. */
+  /** Undefined for a raw upstream, where the test writes bytes. */
   socket: WebSocket | undefined
 }
 
-/** Sessions that have been opened with one upstream. */
+/** An upstream and the sessions that were opened with it. */
 export interface SocketUpstream {
   readonly url: URL
   readonly peers: Peer[]
-  /** Said to the next handshakes instead of an answer; undefined: they are answered. */
+  /** Sent in place of the answer to the next handshakes; undefined to accept them. */
   refuse: string | undefined
-  /** The n-th session, from 1. */
+  /** The n-th session, counted from 1. */
   peer(n?: number): Promise<Peer>
 }
 
 /** How an upstream answers handshakes. */
 export interface SocketUpstreamOptions {
-  /** With a connection on which nothing is said but what the test writes. */
+  /** Accepts, and then sends nothing but what the test writes to the stream. */
   raw?: boolean
-  /** Said besides in the answer to a handshake, by a raw one. */
+  /** Additional header lines in the answer to a handshake. Only with `raw`. */
   lines?: readonly string[]
-  /** Not at all. */
+  /** Never answers. */
   silent?: boolean
-  /** Under TLS. */
+  /** Uses TLS with this certificate. */
   certificate?: Certificate
 }
 
-/** Starts one on a free port; it is closed with all sessions when the test is over. */
+/** Starts an upstream on a free port. It is closed with all its sessions when the test is over. */
 export async function socketUpstream(
   t: Test,
   { raw = false, lines = [], silent = false, certificate }: SocketUpstreamOptions = {}
@@ -110,17 +110,17 @@ export function sessionsAt(
   }
 }
 
-/** What a frame is made of, as it stands in its head (RFC 6455 §5.2). */
+/** The fields of a frame's head (RFC 6455 §5.2). */
 export interface FrameParts {
   opcode: number
   fin?: boolean
   reserved?: number
   masked?: boolean
-  /** Said instead of the real one. */
+  /** Sent in place of the real length. */
   length?: number
 }
 
-/** The bytes of a frame, right or wrong. */
+/** The bytes of a frame, valid or not. */
 export function frameBytes(
   payload: Buffer | string,
   { opcode, fin = true, reserved = 0, masked = false, length }: FrameParts
@@ -145,7 +145,7 @@ export interface ReadFrame {
   payload: Buffer
 }
 
-/** Reads whole frames out of what came; those behind are left. */
+/** Reads the whole frames at the beginning of the bytes. An incomplete frame after them is ignored. */
 export function readFrames(bytes: Buffer): ReadFrame[] {
   const frames: ReadFrame[] = []
   for (let at = 0; at + 2 <= bytes.length;) {

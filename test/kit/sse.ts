@@ -1,15 +1,16 @@
-// Reads streams with an independent parser and holds chat streams to the grammar that vendor SDKs rely on.
+// Reads streams with an independent parser, and checks chat streams against the grammar that the SDKs of vendors rely
+// on.
 import assert from 'node:assert/strict'
 import { createParser } from 'eventsource-parser'
 
-/** One event as a conforming client dispatches it. */
+/** One event as a conforming client sees it. */
 export interface ClientEvent {
   event: string | undefined
   data: string
   id: string | undefined
 }
 
-/** The events of a stream. Rest that is not closed by a blank line is no event. */
+/** The events of a stream. An event without its blank line does not count. */
 export function readEvents(stream: Buffer | string): ClientEvent[] {
   const found: ClientEvent[] = []
   const parser = createParser({ onEvent: ({ event, data, id }) => found.push({ event, data, id }) })
@@ -17,17 +18,17 @@ export function readEvents(stream: Buffer | string): ClientEvent[] {
   return found
 }
 
-/** What a chat stream is expected to be. */
+/** What a chat stream should contain. */
 export interface ChatExpectation {
-  /** Choices asked for. */
+  /** The number of choices that the client asked for. */
   n?: number
-  /** The client asked for usage. */
+  /** Whether the client asked for usage. */
   usage?: boolean
-  /** The stream ends in an error event instead of `[DONE]`. */
+  /** Whether the stream should end with an error event instead of `[DONE]`. */
   error?: boolean
 }
 
-/** A chat stream put together again. */
+/** The answer that the events of a chat stream add up to. */
 export interface ChatAnswer {
   id: string
   model: string
@@ -37,7 +38,7 @@ export interface ChatAnswer {
   error: { message: string; type: string; code: string; param?: string } | undefined
 }
 
-/** One choice of it. */
+/** One choice of an answer. */
 export interface ChatAnswerChoice {
   role: string | undefined
   content: string
@@ -47,9 +48,9 @@ export interface ChatAnswerChoice {
 }
 
 /**
- * Checks a whole stream: events of nothing but `data:`, one id, every choice opened by its role and closed by one
- * finish reason, tool calls by index, usage after the choices and only when asked for, `[DONE]` once and last, or an
- * error event last.
+ * Checks a whole stream: events with nothing but `data:`, one id, every choice with a role first and one finish reason
+ * last, tool calls by index, usage after the choices and only when asked for, and `[DONE]` once at the end, or an error
+ * event at the end.
  * @throws AssertionError
  */
 export function checkChatStream(

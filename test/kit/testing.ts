@@ -1,4 +1,4 @@
-// What `sluice/testing` gives to authors of plugins: the contract test, and the workbench with its upstream.
+// The exports of `sluice/testing` for authors of plugins: the contract test, and the workbench with its upstream.
 export { pluginContract } from './contract.ts'
 export type { Particulars } from './contract.ts'
 export { channelTo, chatAnswer, chatEvents, defaultChain, key, Workbench } from './workbench.ts'

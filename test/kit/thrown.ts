@@ -1,4 +1,4 @@
-// Not a test by itself: tests that throw where nobody catches, for runner.test.ts.
+// Not a test by itself: tests with uncaught errors, for runner.test.ts.
 import t from 'tap'
 
 const never = new Promise<void>(() => {})

@@ -1,14 +1,14 @@
-// Loads golden transcripts: recorded upstream streams with what clients must see of them.
+// Loads golden transcripts: recorded upstream streams, with what clients must see of them.
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Usage } from '../../core/money/usage.ts'
 
-/** One case of test/golden; see the README there. */
+/** One case of test/golden, which has a README. */
 export interface Transcript {
   name: string
   summary: string
   upstream: Buffer
-  /** Seen by a client that did not ask for usage, and by one that did. */
+  /** The streams for a client that did not ask for usage, and for one that did. */
   client: Buffer
   asked: Buffer
   usage: Usage | undefined

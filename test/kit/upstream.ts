@@ -1,5 +1,5 @@
-// An upstream on a raw socket that plays a script per request: exact bytes, pauses, resets. It keeps everything it was
-// sent.
+// An upstream on a raw socket that plays a script per request: exact bytes, pauses, resets. It keeps everything it
+// receives.
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo, Server, Socket } from 'node:net'
@@ -8,16 +8,16 @@ import type { Test } from 'tap'
 import { MessageReader } from './http.ts'
 import type { Head, Read } from './http.ts'
 
-/** A request as it arrived. */
+/** A request as it was received. */
 export interface ReceivedRequest {
   method: string
   target: string
   headers: Record<string, string>
   head: Head
   body: Buffer
-  /** The client sent all of it. */
+  /** Whether the client sent the whole request. */
   complete: boolean
-  /** `performance.now()` of the last byte of the head. */
+  /** When the request was received completely, or the connection ended, as `performance.now()`. */
   at: number
   connection: UpstreamConnection
   json(): any
@@ -27,62 +27,62 @@ export interface ReceivedRequest {
 export interface UpstreamConnection {
   openedAt: number
   reads: Read[]
-  /** Bytes handed to the kernel; stands still while the peer does not read. */
+  /** Bytes given to the kernel. The number stays the same while the peer does not read. */
   readonly written: number
-  /** Undefined while open. */
+  /** Undefined while the connection is open. */
   end: ConnectionEnd | undefined
   readonly closed: Promise<ConnectionEnd>
 }
 
-/** Who ended a connection and how. `peer` is the gateway. */
+/** How a connection ended, and by which side. `peer` is the gateway. */
 export interface ConnectionEnd {
   at: number
   by: 'upstream' | 'peer'
   how: 'fin' | 'reset'
 }
 
-/** Where a step of a script acts. */
+/** What a step of a script acts on. */
 export interface Stage {
   socket: Socket
   connection: UpstreamConnection
-  /** Resolves when that many bytes of the request's body have arrived, or all of it. */
+  /** Resolves when this many bytes of the request's body have arrived, or the whole body. */
   bodyBytes(count: number): Promise<void>
-  /** Writes and waits until the peer takes more; does nothing on a closed connection. */
+  /** Writes, and waits until the peer takes more. Does nothing on a closed connection. */
   write(bytes: Buffer | string): Promise<void>
 }
 
-/** One thing an upstream does. The rest of a script is dropped when the connection ends. */
+/** One action of an upstream. The rest of a script is dropped when the connection ends. */
 export type Step = (stage: Stage) => Promise<unknown> | void
 
-/** How the bytes of a body are spread over writes, each of which arrives as a read of its own. */
+/** How a body is split into writes, each of which arrives as one read. */
 export type Cut = 'one' | 'event' | 'byte'
 
-/** Exact bytes in one write. */
+/** Writes exact bytes at once. */
 export const bytes =
   (data: Buffer | string): Step =>
   (stage) =>
     stage.write(data)
-/** Milliseconds of silence. */
+/** Stays silent for some milliseconds. */
 export const pause =
   (ms: number): Step =>
   () =>
     sleep(ms)
-/** Waits for a test's signal. */
+/** Waits for a signal of the test. */
 export const until =
   (signal: Promise<unknown>): Step =>
   () =>
     signal
-/** Ends the connection properly after what was written. */
+/** Closes the connection in the regular way after everything was sent. */
 export const fin =
   (): Step =>
   ({ socket }) =>
     void socket.destroySoon()
-/** Says that nothing more will be sent, and goes on reading. */
+/** Closes the connection for writing, and continues to read. */
 export const halfClose =
   (): Step =>
   ({ socket }) =>
     void socket.end()
-/** Resets the connection, a moment after the last byte so that it arrives first. */
+/** Resets the connection 20 ms after the last byte, so that this byte arrives first. */
 export const reset =
   (): Step =>
   async ({ socket }) => {
@@ -94,19 +94,19 @@ export const stall =
   (): Step =>
   ({ connection }) =>
     connection.closed
-/** Stops taking bytes from the socket. */
+/** Stops reading from the socket. */
 export const stopReading =
   (): Step =>
   ({ socket }) =>
     void socket.pause()
-/** Waits for that many bytes of the request's body. For scripts that begin at the head. */
+/** Waits for this many bytes of the request's body. For scripts that begin at the head. */
 export const readBody =
   (count = Infinity): Step =>
   (stage) =>
     stage.bodyBytes(count)
 
 /**
- * A response head; the body is announced as chunked unless a `content-length` or `connection: close` says otherwise.
+ * Sends the head of a response. The body is chunked unless the headers have `content-length` or `connection: close`.
  */
 export function head(status: number, headers: Record<string, string> = {}): Step {
   const chunked = !('content-length' in headers) && headers['connection'] !== 'close'
@@ -115,9 +115,9 @@ export function head(status: number, headers: Record<string, string> = {}): Step
   return bytes(`HTTP/1.1 ${status} Scripted\r\n${lines.join('')}\r\n`)
 }
 
-/** One chunk of a chunked body. */
+/** Sends one chunk of a chunked body. */
 export const chunk = (data: Buffer | string): Step => bytes(chunkBytes(data))
-/** The proper end of a chunked body. */
+/** Sends the end of a chunked body. */
 export const endOfBody = (): Step => bytes('0\r\n\r\n')
 
 function chunkBytes(data: Buffer | string): Buffer {
@@ -126,8 +126,8 @@ function chunkBytes(data: Buffer | string): Buffer {
 }
 
 /**
- * A run of events as chunks. Strings and buffers go out as they are, other values as `data: {json}`. `byte` cuts the
- * bytes on the wire, chunk framing included.
+ * Sends events as chunks. Strings and buffers are sent as they are, other values as `data: {json}`. `byte` splits all
+ * bytes, including the framing of the chunks.
  */
 export function events(list: Iterable<unknown>, cut: Cut = 'event'): Step {
   return async (stage) => {
@@ -143,7 +143,7 @@ export function events(list: Iterable<unknown>, cut: Cut = 'event'): Step {
   }
 }
 
-/** An event's bytes: a value becomes one `data:` line of JSON. */
+/** The bytes of an event. A value becomes one `data:` line of JSON. */
 export function eventBytes(event: unknown): Buffer {
   if (Buffer.isBuffer(event)) return event
   return Buffer.from(typeof event === 'string' ? event : `data: ${JSON.stringify(event)}\n\n`)
@@ -154,7 +154,7 @@ interface Script {
   from: 'head' | 'body'
 }
 
-/** A scripted upstream. Scripts are used up in the order in which requests arrive. */
+/** A scripted upstream. Each request takes the next script, in the order of arrival. */
 export class Upstream {
   readonly requests: ReceivedRequest[] = []
   readonly connections: UpstreamConnection[] = []
@@ -168,7 +168,7 @@ export class Upstream {
     this.#server = server
   }
 
-  /** Starts one on a free port; it is closed when the test is over. */
+  /** Starts an upstream on a free port. It is closed when the test is over. */
   static async start(t: Test): Promise<Upstream> {
     const server = createServer({ allowHalfOpen: true, noDelay: true })
     const upstream = new Upstream(server)
@@ -179,35 +179,35 @@ export class Upstream {
     return upstream
   }
 
-  /** Base address with the version, as a channel has it. */
+  /** The base address with the version, for a channel. */
   get url(): URL {
     return new URL(`http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`)
   }
 
-  /** Connections open now. */
+  /** The number of open connections. */
   get open(): number {
     return this.connections.filter((connection) => !connection.end).length
   }
 
-  /** What happens when the next request without a script has arrived whole. */
+  /** Adds a script for a request, to be played when the whole request has arrived. */
   script(...steps: Step[]): this {
     this.#scripts.push({ steps, from: 'body' })
     return this
   }
 
-  /** Likewise, beginning as soon as the head is there. */
+  /** Adds a script for a request, to be played when its head has arrived. */
   scriptFromHead(...steps: Step[]): this {
     this.#scripts.push({ steps, from: 'head' })
     return this
   }
 
-  /** What happens whenever no script is left. */
+  /** Sets the script for requests when no other script is left. */
   always(...steps: Step[]): this {
     this.#always = { steps, from: 'body' }
     return this
   }
 
-  /** Scripts a stream of events. `[DONE]` is added unless the last event is one or `done` is false. */
+  /** Adds a script that sends a stream of events. `[DONE]` is added unless it is there or `done` is false. */
   sse(list: readonly unknown[], { cut = 'event', done = true }: { cut?: Cut; done?: boolean } = {}): this {
     const closing = done && !String(list.at(-1)).includes('[DONE]') ? ['data: [DONE]\n\n'] : []
     return this.script(
@@ -217,7 +217,7 @@ export class Upstream {
     )
   }
 
-  /** Scripts a JSON answer; a string goes out as it is. */
+  /** Adds a script that sends a JSON answer. A string is sent as it is. */
   json(
     body: unknown,
     { status = 200, headers = {} }: { status?: number; headers?: Record<string, string> } = {}
@@ -233,13 +233,13 @@ export class Upstream {
     )
   }
 
-  /** The n-th request, from 0, once it has arrived whole. */
+  /** The n-th request, counted from 0, once it has arrived completely. */
   async request(n = 0): Promise<ReceivedRequest> {
     while (this.requests.length <= n) await new Promise<void>((resolve) => this.#waiting.push(resolve))
     return this.requests[n]!
   }
 
-  /** Stops listening and ends all connections. */
+  /** Stops listening and closes all connections. */
   async close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy()
     if (!this.#server.listening) return
@@ -322,13 +322,13 @@ const unscripted: Script = {
 async function write(socket: Socket, data: Buffer | string): Promise<void> {
   if (socket.destroyed || socket.writableEnded) return
   if (socket.write(data)) {
-    // A turn of the loop, so that a peer in this process reads it before the next write.
+    // Waits one turn of the event loop, so that a peer in this process reads this before the next write.
     await turn()
     return
   }
   const stop = new AbortController()
   const { signal } = stop
-  // A write to a connection that was just lost returns false as well, and then its error arrives.
+  // A write to a connection that was just lost also returns false, and its error comes later.
   await Promise.race([once(socket, 'drain', { signal }), once(socket, 'close', { signal })]).catch(() => {})
   stop.abort()
 }
@@ -349,7 +349,7 @@ class Connection implements UpstreamConnection {
       }
       socket.once('end', () => {
         if (!socket.writableEnded) ended('peer', 'fin')
-        // Half open only as long as a script wants it: nobody reads what would follow.
+        // The connection is half open only while a script needs it, because the peer reads nothing more.
         socket.destroySoon()
       })
       socket.once('error', () => ended('peer', 'reset'))

@@ -1,4 +1,5 @@
-// Runs a chain of plugins in the real engine with real upstreams, without listener, database and process around it.
+// Runs a chain of plugins in the real engine with real upstreams, but without a listener, a database or a process of
+// its own.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -41,7 +42,7 @@ import { TestLedger } from './ledger.ts'
 import { TestMetrics } from './metrics.ts'
 import { TestRoutes } from './routes.ts'
 
-/** The sections of a gateway.yaml, as plain data; what is absent comes from {@link Workbench.open}. */
+/** The sections of a gateway.yaml as plain data. {@link Workbench.open} supplies those that are absent. */
 export interface Sections {
   channels?: Record<string, unknown>
   models?: Record<string, unknown>
@@ -51,32 +52,32 @@ export interface Sections {
   limits?: Record<string, unknown>
 }
 
-/** What a chain works with, beside its configuration. */
+/** What a chain uses in addition to its configuration. */
 export interface Surroundings {
-  /** Plugins beside those of plugins/index.ts that the chain may name. */
+  /** Plugins that the chain may name, in addition to those of plugins/index.ts. */
   more?: readonly Plugin[]
-  /** Default: the process's own kind. */
+  /** By default, limits in memory, as in a real gateway. */
   limits?: Limits
-  /** Default: {@link Workbench.ledger}, which shows what it was asked. */
+  /** By default {@link Workbench.ledger}, which records what it was asked. */
   ledger?: Ledger
 }
 
-/** A request to send; a chat request of the key `sk-test-key` unless it says otherwise. */
+/** A request to send. By default, a chat request with the key `sk-test-key`. */
 export interface Ask {
   method?: string
   target?: string
   headers?: Record<string, string | string[]>
-  /** A string or stream goes as it is, anything else as JSON. */
+  /** A string or stream is sent as it is, anything else as JSON. */
   body?: unknown
 }
 
-/** What came of a request, and what plugins saw of it. */
+/** The result of a request, and what plugins saw of it. */
 export interface Answer {
   status: number
   /** Lower-case names. */
   headers: Record<string, string>
   body: string
-  /** The answer came to its clean end. */
+  /** Whether the answer ended properly. */
   complete: boolean
   exchange: Exchange<AnySlot>
   outcome: Outcome
@@ -88,7 +89,7 @@ export interface Pending {
   answer: Promise<Answer>
 }
 
-/** A body that comes as a stream does. */
+/** A request body that reads from a stream. */
 function sourceOf(stream: Readable): BodySource {
   let sink: BodySink | undefined
   const over = (): BodySink | undefined => {
@@ -126,7 +127,7 @@ export class TestClient implements Client {
   onGone: (() => void) | null = null
   readonly chunks: Buffer[] = []
   readonly over: Promise<void>
-  /** Resolves when the first byte of a streamed answer is there. */
+  /** Resolves when the first byte of a streamed answer has arrived. */
   readonly began: Promise<void>
   readonly #body: Readable
   #over!: () => void
@@ -181,7 +182,7 @@ export class TestClient implements Client {
   }
 }
 
-/** Operational log lines as they were written. */
+/** An operational log line. */
 export interface LogLine {
   level: 'debug' | 'info' | 'warn' | 'error'
   message: string
@@ -202,7 +203,7 @@ function testLog(lines: LogLine[], bound: LogFields = {}): Logger {
   }
 }
 
-/** Kept answers in memory. */
+/** Stored answers, in memory. */
 class TestAnswers implements Answers {
   readonly #kept = new Map<string, KeptAnswer>()
 
@@ -224,7 +225,7 @@ const noKeys: KeyStore = {
 }
 
 const gone = Promise.resolve()
-/** Work is for tests of the whole gateway. */
+/** A store for work that keeps nothing: work is tested with the whole gateway. */
 const noWorks: Works = {
   running: 0,
   runningOf: () => 0,
@@ -246,8 +247,8 @@ const noWorks: Works = {
 }
 
 /**
- * The chain of gateway.yaml as it comes, without lines on stdout, and with each channel tried once, so that a failure
- * is seen.
+ * The default chain of gateway.yaml, without lines on stdout, and without repeated attempts at a channel, so that tests
+ * see each failure.
  */
 export const defaultChain: readonly Record<string, object>[] = [
   { auth: {} },
@@ -261,7 +262,7 @@ export const defaultChain: readonly Record<string, object>[] = [
 
 const testKey = { name: 'test-key', key: 'sk-test-key', tenant: 'acme' }
 
-/** The requests that a plugin meets. Everything in it is closed when its test is over. */
+/** Runs requests through a chain. Everything that it opens is closed when the test is over. */
 export class Workbench {
   readonly ledger = new TestLedger()
   readonly limits: Limits
@@ -347,17 +348,17 @@ export class Workbench {
     return bench
   }
 
-  /** What operators are told of the channels. */
+  /** The health of the channels, as operators see it. */
   health(): Readonly<Record<string, ChannelHealth>> {
     return this.#generations.current.chain.reportHealth!.call()
   }
 
-  /** Another configuration, live at once; exchanges under way keep the old one. */
+  /** Puts another configuration into use at once. Exchanges under way keep the old one. */
   async reload(sections: Sections): Promise<void> {
     this.#generations.replace(await this.#generation(sections))
   }
 
-  /** Takes the last generation out, as at the end of the process. */
+  /** Ends the last generation, as at the end of the process. */
   close(): Promise<void> {
     return this.#generations.close()
   }
@@ -443,7 +444,7 @@ export function channelTo(upstream: { url: URL }, more: Record<string, unknown> 
   return { protocol: 'openai', base_url: upstream.url.href, private: true, models: { demo: 'demo' }, ...more }
 }
 
-/** A whole chat answer that used so many tokens. */
+/** A whole chat answer that used this many tokens. */
 export function chatAnswer(promptTokens = 10, completionTokens = 5): object {
   return {
     id: 'chatcmpl-1',
