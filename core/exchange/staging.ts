@@ -1,4 +1,5 @@
 // Asks the plugins of a chain for their stages in an answer.
+import type { Attempt } from '../contract/attempt.ts'
 import type { Chain } from './chain.ts'
 import type { Awaitable, Stage, UpstreamResponse } from '../contract/contract.ts'
 import type { LiveExchange } from './exchange.ts'
@@ -65,22 +66,12 @@ export function stagesOf(
     spoken,
     attempt && operation.stageInProtocol && (() => operation.stageInProtocol!(exchange))
   )
-  if (attempt) {
-    const noted = context && operation.onResponse?.(exchange, response, context)
-    if (noted) staging.add('the core', noted)
-    const name = exchange.requestedModel || exchange.find(shownModel)
-    if (name !== undefined && !response.frames && attempt.upstreamModel !== name)
-      staging.add('the core', restoreModelName(name, attempt.protocol))
-    const own = context && operation.stageAtUpstream?.(exchange, context)
-    if (own) staging.add('the core', own)
-    staging.adopt()
-  }
-  const rest = (): PluginStage[] => finished(staging, exchange, response, context)
   const failed = (error: unknown): never => {
     dismiss(staging.stages)
     throw error
   }
   try {
+    if (attempt) addOwn(staging, exchange, response, attempt, context)
     const asked = runHooks(onResponse, ({ plugin, call }) => {
       const add = (stage: Stage | void): void => {
         if (stage) staging.add(plugin, stage)
@@ -88,10 +79,30 @@ export function stagesOf(
       const stage = call(exchange.seenBy(plugin), response)
       return stage instanceof Promise ? stage.then(add) : add(stage)
     })
-    return asked instanceof Promise ? asked.then(rest, failed) : rest()
+    const rest = (): PluginStage[] => finished(staging, exchange, response, context)
+    return asked instanceof Promise ? asked.then(rest).catch(failed) : rest()
   } catch (error) {
     return failed(error)
   }
+}
+
+/** Adds the stages of the core that see an upstream's answer before those of all plugins. */
+function addOwn(
+  staging: Staging,
+  exchange: LiveExchange,
+  response: UpstreamResponse,
+  attempt: Attempt,
+  context: OperationContext | undefined
+): void {
+  const { operation } = exchange.request
+  const noted = context && operation.onResponse?.(exchange, response, context)
+  if (noted) staging.add('the core', noted)
+  const name = exchange.requestedModel || exchange.find(shownModel)
+  if (name !== undefined && !response.frames && attempt.upstreamModel !== name)
+    staging.add('the core', restoreModelName(name, attempt.protocol))
+  const own = context && operation.stageAtUpstream?.(exchange, context)
+  if (own) staging.add('the core', own)
+  staging.adopt()
 }
 
 function finished(

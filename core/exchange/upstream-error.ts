@@ -85,14 +85,16 @@ function errorOf(
   const message = cleanText(said.message, channel)
   // What is said of the account and of its models is for the operator: clients can mend nothing of it.
   const cause = new Error(message === '' ? otherwise : message)
+  // An upstream that has sent content has begun the work, and may charge for it.
+  const untaken = begun ? undefined : true
   if (blame !== undefined && blame !== 'request') {
     const { code, message: ours } = toldOf[blame]
-    return new GatewayError(code, ours, { account: blame === 'account' ? true : undefined, untaken: true, cause })
+    return new GatewayError(code, ours, { account: blame === 'account' ? true : undefined, untaken, cause })
   }
   if (status === 429) {
     return new GatewayError('upstream_rate_limited', 'The upstream is rate limiting this gateway.', {
       retryAfterMs: pause ?? defaultPause,
-      untaken: true,
+      untaken,
       cause
     })
   }
