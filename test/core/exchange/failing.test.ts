@@ -3,7 +3,7 @@ import t from 'tap'
 import type { Channel } from '../../../core/catalogue/catalogue.ts'
 import { RequestBody } from '../../../core/bodies/body.ts'
 import { Attempt } from '../../../core/contract/attempt.ts'
-import type { Exchange, UpstreamResponse } from '../../../core/contract/contract.ts'
+import type { UpstreamResponse } from '../../../core/contract/contract.ts'
 import { Message } from '../../../core/contract/message.ts'
 import type { OperationContext } from '../../../core/contract/served.ts'
 import type { LiveExchange } from '../../../core/exchange/exchange.ts'
@@ -29,7 +29,7 @@ t.test('a stage that was asked for hears of its end when a later part of the cha
         }
       }
       const exchange = { request: { operation }, requestedModel: 'demo', seenBy: () => ({}) } as unknown as LiveExchange
-      const hook = (_exchange: Exchange): Promise<void> | undefined => (late ? Promise.resolve() : undefined)
+      const hook = (): Promise<void> | undefined => (late ? Promise.resolve() : undefined)
       const response = { attempt, status: 200, headers: {}, streaming: true, frames: false } as UpstreamResponse
       const ask = async (): Promise<unknown> =>
         stagesOf(exchange, [{ plugin: 'late', call: hook }], response, {} as OperationContext)
