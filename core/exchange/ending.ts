@@ -1,4 +1,4 @@
-// How an exchange ends: what came of it, as plugins and records see it, and the last that its client sees.
+// How an exchange ends: its outcome for plugins and records, and the last bytes or error for its client.
 import { clientClosed } from './attempts.ts'
 import type { Outcome, WholeReply } from '../contract/contract.ts'
 import { GatewayError, reasons } from '../errors.ts'
@@ -7,10 +7,10 @@ import { Relay } from './relay.ts'
 import { sendError, sendErrorEvent, sendHead, sendReply, sendWhole, statusFor } from './replies.ts'
 import { Session } from './session.ts'
 
-/** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */
+/** The result of an exchange before it is settled: an answer still to be sent or finished, or an error. */
 export type Ending = WholeReply | Relay | Session | GatewayError
 
-/** How it ended, as plugins and records see it. */
+/** The outcome of an exchange that ends like this. Plugins and records get it. */
 export function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
   const { relay, session } = exchange
   const error = ending instanceof GatewayError ? ending : ending instanceof Session ? ending.error : undefined
@@ -33,7 +33,7 @@ export function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
   }
   // A whole answer is settled in the turn in which it ended.
   const now = ending instanceof Relay || ending instanceof Session ? ending.attempt.endedAt! : performance.now()
-  // What a complete answer still holds back goes out as soon as this outcome is settled.
+  // The end of a complete answer is sent after the settlement, and counts already.
   const due = kind === 'completed' && relay ? relay.outlet.waiting : 0
   const firstByteAt = relay?.outlet.firstByteAt ?? session?.attempt.firstByteAt ?? (due > 0 ? now : undefined)
   return {
@@ -46,7 +46,7 @@ export function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
   }
 }
 
-/** The answer, or what is left of it: the last thing the client sees of this exchange. */
+/** Sends the answer, or the rest of it, after the settlement. The client gets nothing more afterwards. */
 export function send(exchange: LiveExchange, ending: Ending): void {
   if (exchange.standIn?.tookOver) {
     if (ending instanceof Relay && !ending.whole && !exchange.client.headSent) sendHead(exchange, ending.response!)

@@ -221,9 +221,9 @@ export class Engine {
     exchange.gone = true
     exchange.abort()
     if (!relay || relay.over) return
-    // Nobody has it yet: it need not be made.
+    // No upstream has the request, so nothing needs to be made.
     if (relay.unsent) return relay.leave()
-    // What begins work is heard to its end: nobody else knows that it has begun.
+    // An answer that begins work is read to its end, because only it tells the id of the work.
     if (exchange.beginsWork)
       return exchange.streaming ? relay.drain(disconnectDrain.time, disconnectDrain.bytes) : undefined
     if (hearOut(exchange)) return

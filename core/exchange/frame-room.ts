@@ -1,10 +1,10 @@
-// The memory of one direction of a session: what has come off its socket and is not on its way to the other side yet.
+// Counts the memory of one direction of a session: bytes received and not yet sent to the other side.
 import type { BodyMemory } from '../bodies/body-memory.ts'
 
-/** So many bytes each direction has for itself: frames of this size always find room. */
+/** Bytes that each direction has for itself, so that frames up to this size always find room. */
 const ownBytes = 64 * 1024
 
-/** What is beyond is taken from the memory of all bodies, of which half is left to those who cannot do without. */
+/** Further bytes count against the memory for request bodies, of which sessions may fill half. */
 export class FrameRoom {
   readonly #memory: BodyMemory
   #come = 0
@@ -14,7 +14,7 @@ export class FrameRoom {
     this.#memory = memory
   }
 
-  /** So many bytes more have come, of frames that are whole or not. False: there is no room for them. */
+  /** Counts bytes that were received, of whole and of unfinished frames. False: there is no room for them. */
   take(bytes: number): boolean {
     this.#come += bytes
     const more = this.#come - ownBytes - this.#taken
@@ -24,7 +24,7 @@ export class FrameRoom {
     return true
   }
 
-  /** All whole frames that came are on their way. */
+  /** Gives the room back, when all whole frames have been sent on. */
   empty(): void {
     this.#come = 0
     if (this.#taken === 0) return

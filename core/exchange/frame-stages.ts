@@ -4,7 +4,7 @@ import type { Message } from '../contract/message.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import type { PluginStage } from './stages.ts'
 
-/** The stages of one session. What a stage throws is thrown on, as an error that names its plugin. */
+/** The stages of one session. An error of a stage is thrown on, with the name of its plugin. */
 export class FrameStages {
   readonly #stages: readonly PluginStage[]
   readonly #out: Emit
@@ -12,7 +12,8 @@ export class FrameStages {
   readonly #emits: Emit[] = []
 
   /**
-   * In the order in which an upstream's frames pass them; `out` gets what they let through, from either side.
+   * `stages`: in the order in which frames of the upstream pass them. `out` gets the frames that have passed, of both
+   * sides.
    * @throws GatewayError `answer_not_inspected` when one of them cannot see frames
    */
   constructor(stages: readonly PluginStage[], out: Emit) {

@@ -12,17 +12,17 @@ export interface LaneSource {
 /** What a lane is for. */
 export interface LaneParts {
   source: LaneSource
-  /** Looks at the next message: what goes on in its place, if anything. The next one waits for a promise. */
+  /** Returns the message to pass on, if any. While its promise is pending, later messages wait. */
   gate(message: Message): Awaitable<Message | undefined>
   onward(message: Message): void
-  /** The memory of what has come and is not on its way yet. */
+  /** Counts the memory of messages that were received and not yet passed on. */
   room: FrameRoom
-  /** Called with what either of them throws. */
+  /** Called with an error that `gate` or `onward` throws. */
   failed(error: unknown): void
 }
 
 /**
- * Messages keep their order. What has come when the source is held back waits here, which is one read of its socket.
+ * Messages keep their order. The source is paused while one waits, so at most one read of its socket queues up here.
  */
 export class Lane {
   readonly #parts: LaneParts
@@ -36,7 +36,7 @@ export class Lane {
     this.#parts = parts
   }
 
-  /** The source is held back. */
+  /** The source is paused. */
   get paused(): boolean {
     return this.#paused
   }
@@ -52,28 +52,28 @@ export class Lane {
     }
   }
 
-  /** So many bytes have come for it. False: there is no room for them. */
+  /** Counts bytes that were received. False: there is no memory for them. */
   come(bytes: number): boolean {
     return this.#parts.room.take(bytes)
   }
 
-  /** Gives the room of what has come back when all of it is on its way. */
+  /** Gives the memory back when no message waits. */
   rest(): void {
     if (!this.#busy && !this.#full) this.#parts.room.empty()
   }
 
-  /** Nothing more goes along it. */
+  /** Ends the lane and gives its memory back. */
   close(): void {
     this.#parts.room.empty()
   }
 
-  /** Whether the far end takes no more for now. */
+  /** Whether the receiver accepts no more messages for now. */
   set full(full: boolean) {
     this.#full = full
     this.#hold()
   }
 
-  /** Whether the source does not take what it is answered to what it sends. */
+  /** Whether the source does not read the errors that answer its messages. */
   set unheard(unheard: boolean) {
     this.#unheard = unheard
     this.#hold()

@@ -1,10 +1,10 @@
-// What is heard to its end although nobody waits for it any more.
+// Decides which answers are read to their end although the client has left.
 import type { LiveExchange } from './exchange.ts'
 
 /**
- * Goes on hearing an upstream that makes what is sold by the piece, as it is paid for it whoever waits: what it says in
- * the end is charged. Nothing of it is kept, and it has the time that its channel gives any answer. False where nothing
- * of that kind is under way, or the operator wants nothing heard out.
+ * Reads the answer on when the exchange makes pictures: the upstream charges for them even if the client has left, so
+ * its final usage is read and charged. The answer itself is dropped, and the channel's time limits apply. False: no
+ * pictures are under way, or the operator has set `on_disconnect: abort`.
  */
 export function hearOut({ relay, limits, request }: LiveExchange): boolean {
   const { metering } = request.operation

@@ -19,8 +19,8 @@ export interface SessionSetting extends AttemptSetting {
 }
 
 /**
- * A session that has begun: an upstream has taken it, what it holds is on disk, and the client's handshake is answered.
- * Before that the request may be refused like any other, and one channel is tried after the other.
+ * Opens a session: an upstream accepts it, its hold is on disk, and then the client's handshake is answered. Before
+ * that the request can be refused like any other, and one channel is tried after the other.
  * @throws GatewayError as {@link tryChannels}
  */
 export async function openSession(
@@ -93,7 +93,7 @@ export function socketRefusal(
     return offer && new GatewayError('route_not_found', 'There is no WebSocket here.')
   if (!offer)
     return new GatewayError('upgrade_required', 'This endpoint is a WebSocket: connect with a WebSocket client.')
-  // Browsers say whose page connects, and cannot be made to say it wrongly. Others need not say anything.
+  // A page cannot change the origin that its browser sends. Clients that are no browsers send none.
   if (origin === undefined || limits.realtime.origins.includes(String(origin))) return undefined
   return new GatewayError('origin_not_allowed', 'Pages of this origin may not connect.')
 }

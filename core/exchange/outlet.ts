@@ -1,35 +1,35 @@
-// Writes what the stages of an answer let through to the client, and keeps its end back.
+// Writes the output of an answer's stages to the client, and holds the end of the answer back.
 import type { StreamFraming } from '../protocols/index.ts'
 import type { Client } from '../clients/client.ts'
 import type { Message } from '../contract/message.ts'
 import { Stages } from './stages.ts'
 import type { PluginStage } from './stages.ts'
 
-/** Bytes up to which what is written together is joined first: that is quicker for small events, not for large ones. */
+/** Buffers of one write are joined up to this size in bytes, which is quicker for small events only. */
 const joinedBytes = 256 * 1024
 
 /**
- * The client's end of a relay. Before {@link commit} everything waits; then each {@link flush} is one write of what the
- * turn brought; after {@link close} what comes is the answer's end and waits for {@link release}.
+ * The client's end of a relay. Before {@link commit} all output waits. Then each {@link flush} writes the output
+ * that waits. After {@link close} the output is the end of the answer, and waits for {@link release}.
  */
 export class Outlet {
-  /** Bytes let through and not written. */
+  /** Bytes of output that wait to be written. */
   waiting = 0
-  /** Payload bytes written, all but the end of the answer, and when the first of them were (`performance.now()`). */
+  /** Bytes written so far, without the end of the answer; {@link firstByteAt} is when the first were written. */
   bytes = 0
-  /** Events let through. */
+  /** Events in the output so far. */
   events = 0
   firstByteAt: number | undefined
   committed = false
-  /** What comes is the answer's end. */
+  /** From now on the output is the end of the answer. */
   holding = false
-  /** The end of the body shows only when it is there, so its latest run stays behind. */
+  /** Nothing marks the last run of the body, so the latest one is always held back. */
   keepsLast = false
-  /** The body is one message: exactly one comes out. */
+  /** The answer is one message, so the stages must make exactly one of it. */
   whole = false
   readonly #client: Client
   readonly #makeFraming: (() => StreamFraming) | undefined
-  /** How events are written where that is not as they come. */
+  /** Writes events in another form than server-sent events; undefined where they are written as they are. */
   framing: StreamFraming | undefined
   #stages = new Stages([], (message) => this.#write(message))
   #out: Buffer[] = []
@@ -44,7 +44,7 @@ export class Outlet {
     this.framing = framing?.()
   }
 
-  /** The stages, in the order in which messages pass them. Once, before the first message. */
+  /** Sets the stages, in the order in which messages pass them. Called once, before the first message. */
   use(stages: readonly PluginStage[]): void {
     this.#stages = new Stages(stages, (message) => this.#write(message))
   }
@@ -58,7 +58,7 @@ export class Outlet {
     this.#stages.pass(message)
   }
 
-  /** Until a whole answer that was passed has come through; undefined when it has. Rejects with what a stage threw. */
+  /** Resolves when all stages are done with a whole answer, undefined if they are. Rejects with a stage's error. */
   get settled(): Promise<void> | undefined {
     return this.#stages.settled
   }
@@ -73,7 +73,7 @@ export class Outlet {
     this.waiting = waiting
   }
 
-  /** A block of a stream that is no event. Only server-sent events have a place for it. */
+  /** Passes on a comment of an event stream. Other framings have no place for it, and drop it. */
   comment(bytes: Buffer): void {
     if (!this.framing) this.#raw(bytes)
   }
@@ -98,7 +98,7 @@ export class Outlet {
     this.committed = true
   }
 
-  /** Writes what is due. False when the client's buffer is full. */
+  /** Writes the waiting output. False: the client's buffer is full. */
   flush(): boolean {
     if (!this.committed || this.holding || this.#out.length === 0) return true
     const last = this.keepsLast ? this.#out.pop() : undefined
@@ -114,29 +114,29 @@ export class Outlet {
     return more
   }
 
-  /** Writes what is due; what comes from now on is the end, and `last` the very end. */
+  /** Writes the waiting output. All later output is the end of the answer; `last` is its end marker. */
   close(last: Message | undefined): void {
     this.flush()
     this.holding = true
     this.#last = last
   }
 
-  /** The client left: nothing is kept any more, and at most `bytes` more are let through to nowhere. */
+  /** The client has left: all output is dropped from now on, and {@link exhausted} tells when it exceeds `bytes`. */
   discard(bytes: number): void {
     this.drop()
     this.#allowance = bytes
   }
 
-  /** More was let through than {@link discard} allows. */
+  /** More output was dropped than {@link discard} allows. */
   get exhausted(): boolean {
     return this.#allowance !== undefined && this.#allowance < 0
   }
 
-  /** Forgets what waits: it is not known to be whole. */
+  /** Drops the waiting output, because the answer broke off. */
   drop(): void {
     this.#out = []
     this.waiting = 0
-    // What was to begin the answer is gone with it.
+    // Nothing was written, so the beginning of the answer was dropped too.
     if (this.bytes > 0) return
     this.events = 0
     this.framing = this.#makeFraming?.()
@@ -153,7 +153,7 @@ export class Outlet {
     }
   }
 
-  /** Hands over what was held. */
+  /** The end of the answer. It is given once. */
   release(): Buffer {
     const bytes = joinedBuffers(this.#out)
     this.drop()
@@ -161,7 +161,7 @@ export class Outlet {
   }
 }
 
-/** Buffers as one: a view when they lie side by side in memory, as the events of one chunk do. */
+/** Joins buffers. Buffers that are adjacent in memory, as the events of one chunk are, are not copied. */
 export function joinedBuffers(parts: readonly Buffer[]): Buffer {
   const first = parts[0]
   if (first === undefined) return Buffer.alloc(0)

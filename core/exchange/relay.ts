@@ -15,9 +15,7 @@ import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
 import { isJson } from '../wire/media-type.ts'
 import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
 
-/**
- * What may wait before the first byte goes out: openings of an answer, and what comes while the reservation is written.
- */
+/** Bytes of an answer that may wait before the first byte is sent, for instance while its hold is being written. */
 const waitingBytes = 64 * 1024
 
 /** What the engine decides for every relay. */
@@ -56,7 +54,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   response: UpstreamResponse | undefined
   isOpen = false
   rosterPlace: number | undefined = undefined
-  /** Nothing more will come of it. */
+  /** The attempt has ended. */
   over = false
   readonly #options: RelayOptions
   #call: UpstreamCall | undefined
@@ -65,13 +63,13 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   #open!: () => void
   #refuse!: (error: GatewayError) => void
   #finish: (() => void) | undefined
-  /** What came while an `onResponse` hook was awaited; undefined when none is. */
+  /** Chunks that came while an `onResponse` hook was awaited; undefined when none is. */
   #early: Buffer[] | undefined
   #ended = false
-  /** The answer is there, and still looked into, or a stage makes something of it. */
+  /** The whole answer has come, and a scan or a stage is still at work on it. */
   #settling = false
   #heardAt: number
-  /** When nothing of the answer that matters was missing any more. */
+  /** Since when the answer is complete but for its trail. */
   #wholeAt: number | undefined
   #pausedAt: number | undefined
   /** Milliseconds for which the client has kept the answer from being read, without the present pause. */
@@ -96,7 +94,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     return this.outlet.whole
   }
 
-  /** Not all of the request has gone out yet: no upstream can act on it. */
+  /** The request has not been sent completely, so no upstream can act on it. */
   get unsent(): boolean {
     return this.#call?.unsent === true
   }
@@ -357,7 +355,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#call?.resume()
   }
 
-  /** The one end: stages are told, whoever waits is woken, nothing is accepted any more. */
+  /** Ends the attempt, once: tells the stages, and resolves or rejects {@link opened} and {@link finished}. */
   #conclude(error: GatewayError | undefined): void {
     this.over = true
     this.#call?.abort()

@@ -51,12 +51,12 @@ interface Farewell {
   reason: string
 }
 
-/** One per exchange. Made when the upstream is there; begins with {@link open}. */
+/** One per exchange. Made when the upstream has accepted the session; carries frames from {@link open} on. */
 export class Session implements OpenSession, Watched {
-  /** Why it was no session that ended in good order. */
+  /** Why the session failed; undefined when it ended in good order. */
   error: GatewayError | undefined
   bytes = 0
-  /** Nothing more will come of it. */
+  /** The session has ended. */
   over = false
   rosterPlace: number | undefined = undefined
   readonly attempt: Attempt
@@ -71,16 +71,16 @@ export class Session implements OpenSession, Watched {
   #activeAt = performance.now()
   #checkedAt = performance.now()
   #pingedAt = performance.now()
-  /** Since when one of them reads nothing; undefined while both do. */
+  /** Which side reads nothing, and since when; undefined while both read. */
   #stalled: { side: 'client' | 'upstream'; since: number } | undefined
-  /** The client is gone; the upstream is heard until it has said what open turns took, or until then. */
+  /** Until when the upstream may still report the usage of open turns, after the client has left. */
   #drainUntil: number | undefined
-  /** Why it was ended from here. */
+  /** Why the gateway ended the session. */
   #reason: GatewayError | undefined
   #concluding = false
-  /** The client has closed it, in whatever order. */
+  /** The client has closed the session, or its connection is lost. */
   #hasLeft = false
-  /** What either side has said at its end. */
+  /** The close code and reason that the other side is given. */
   #farewell: Farewell | undefined
   #finish: (() => void) | undefined
   #settled: Promise<unknown> | undefined
@@ -124,7 +124,7 @@ export class Session implements OpenSession, Watched {
     this.#client = client
     this.#openedAt = this.#activeAt = this.#checkedAt = this.#pingedAt = performance.now()
     watchdog.add(this)
-    // Settings that came with the key: what the client says follows them.
+    // The settings of a client secret are sent before the client's own frames.
     const settings = this.#parts.exchange.find(caller)?.secret?.settings
     if (settings !== undefined) this.#up.put(Message.frame(this.#frames.configure(settings), 'client'))
     upstream.take(
@@ -148,7 +148,7 @@ export class Session implements OpenSession, Watched {
     )
   }
 
-  /** Resolves when it is {@link over}. For the one who waits for it. */
+  /** Resolves when the session is {@link over}. For one caller only. */
   get finished(): Promise<void> {
     return this.over ? Promise.resolve() : new Promise((resolve) => (this.#finish = resolve))
   }
@@ -228,18 +228,18 @@ export class Session implements OpenSession, Watched {
     }
   }
 
-  /** What has passed the stages. */
+  /** Passes on a frame that has gone through the stages. */
   #pass(message: Message): void {
     if (this.over) return
-    // Nothing is asked any more when all turns have been given back.
+    // When the session ends, all turns have been released, and no new one may be asked for.
     if (message.from === 'client') {
       if (!this.#concluding && this.#drainUntil === undefined) this.#up.put(message)
     } else if (this.#drainUntil === undefined) this.#toClient(message)
-    // Whoever waits for the end of what is open waits for nothing else.
+    // After the client has left, the session lasts only until no turn is open.
     if (this.#drainUntil !== undefined && this.#turns.open === 0) this.#left()
   }
 
-  /** False: the client takes no more for now. */
+  /** Sends a frame to the client. False: its buffer is full. */
   #toClient({ data, binary }: Message): boolean {
     this.bytes += data.length
     this.attempt.firstByteAt ??= performance.now()
@@ -259,7 +259,7 @@ export class Session implements OpenSession, Watched {
     if (this.over || this.#drainUntil !== undefined) return
     const { log } = this.#parts.exchange
     if (error.code === 'internal_error') log.error('a plugin failed in a session', { error: String(error.cause) })
-    // Whoever sends what is refused, and does not read that, would fill the memory with it.
+    // A client that sends refused frames and does not read the refusals would fill the memory with them.
     if (!this.#toClient(Message.frame(this.#frames.error(shownError(error), event), 'upstream')))
       this.#up.unheard = true
   }
@@ -269,7 +269,7 @@ export class Session implements OpenSession, Watched {
     const client = this.#client!
     this.#pingedAt = now
     const dead = now - 2 * exchange.limits.realtime.ping
-    // Of one that is not read from, the answer cannot have been seen.
+    // While a side is paused its pongs are not read.
     if (upstream.isPinged && !this.#down.paused && upstream.heardAt < dead)
       return this.fail(new GatewayError('upstream_timeout_idle', 'The upstream does not answer any more.'))
     if (client.isPinged && !this.#up.paused && client.heardAt < dead)
@@ -296,20 +296,20 @@ export class Session implements OpenSession, Watched {
     this.#drain()
   }
 
-  /** Hears what has begun to its end, so that it is charged for what it took. */
+  /** Ends the session once the turns that have begun are over, so that they are charged for their usage. */
   #endWith(error: GatewayError): void {
     this.#reason = error
     this.#farewell = { code: goingAway, reason: '' }
     this.#drain()
   }
 
-  /** The upstream is asked to end what is open, and nothing else is exchanged. */
+  /** Cancels the open turns, and passes on nothing else from now on. */
   #drain(): void {
     this.#drainUntil = performance.now() + this.#parts.exchange.limits.disconnectDrain.time
     this.#turns.cancel()
   }
 
-  /** The client has closed, or is not to go on, and nothing is open any more, or it takes too long. */
+  /** Ends the session after the client has left, or must not go on: no turn is open, or the time for them is up. */
   #left(): void {
     const { exchange } = this.#parts
     this.#hasLeft = this.#reason === undefined
@@ -336,7 +336,7 @@ export class Session implements OpenSession, Watched {
     this.#conclude(error, { code, reason: cleanText(reason, this.attempt.channel) }, undefined)
   }
 
-  /** The one end: stages are told, turns are given back, whoever waits is woken, nothing is accepted any more. */
+  /** Ends the session, once: releases the turns, tells the stages, and resolves {@link finished}. */
   #conclude(error: GatewayError | undefined, toClient: Farewell | undefined, toUpstream: Farewell | undefined): void {
     if (this.#concluding) return
     this.#concluding = true
@@ -361,7 +361,7 @@ export class Session implements OpenSession, Watched {
   }
 }
 
-/** What a client is told by a number. */
+/** The close code that tells the client of an error. */
 function codeOf({ code, source, status }: GatewayError): number {
   const own: Partial<Record<ErrorCode, number>> = {
     draining: restart,

@@ -1,4 +1,4 @@
-// A turn of a session while it lives: what plugins see of it, and what they have to give back.
+// A turn of a session: its state, which plugins see, and the releases that they have registered.
 import type { Turn } from '../contract/turn.ts'
 import type { MeteredUsage } from '../contract/slots.ts'
 import type { ReportedUsage } from '../protocols/index.ts'
@@ -6,7 +6,7 @@ import type { LiveExchange } from './exchange.ts'
 import type { SharedTurn } from './plugin-view.ts'
 import { GatewayError } from '../errors.ts'
 
-/** Made when a turn is asked for, or when it shows that there is one. */
+/** One per turn. Made when the client asks for it, or when the upstream reports one that nobody asked for. */
 export class LiveTurn implements SharedTurn {
   begun = false
   ended = false
@@ -43,7 +43,7 @@ export class LiveTurn implements SharedTurn {
 
   showAfter(durable: Promise<void>): void {
     this.#awaited.push(durable)
-    // Looked at when something is due; until then a rejection is not unhandled.
+    // It is awaited later; until then a rejection must not count as unhandled.
     durable.catch(ignore)
   }
 
@@ -51,7 +51,7 @@ export class LiveTurn implements SharedTurn {
     this.#followers.push(told)
   }
 
-  /** So much output has come in all. */
+  /** Tells the followers how many tokens of output have come in all. */
   progress(output: number): void {
     for (const told of this.#followers) told(output)
   }
@@ -71,11 +71,11 @@ export class LiveTurn implements SharedTurn {
 
   deferFor(plugin: string, call: Parameters<Turn['defer']>[0]): void {
     this.#releases.push({ plugin, call })
-    // Its session ended while it was being admitted.
+    // The session ended while the turn was being admitted.
     if (this.#released) void this.release()
   }
 
-  /** What the first frame of it waits for; undefined when nothing. */
+  /** Resolves when the first frame of the turn may be shown; undefined when it may be shown at once. */
   get held(): Promise<unknown> | undefined {
     return this.#awaited.length === 0 ? undefined : Promise.all(this.#awaited)
   }

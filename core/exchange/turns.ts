@@ -12,15 +12,15 @@ import { LiveTurn } from './turn.ts'
 import { runHooks } from './hook-run.ts'
 import { TurnView } from './plugin-view.ts'
 
-/** Turns of one session that are open, asked for or begun; and so many an upstream may begin by itself beside them. */
+/** The most open turns of a session, and how many more the upstream may begin by itself. */
 const mostOpen = 16
 const mostUnasked = 16
-/** Ids of turns that ended, so that one that is told of twice is charged once. */
+/** How many ids of ended turns are remembered, so that a turn whose end is reported twice is charged once. */
 const mostRemembered = 64
-/** How often those who follow a turn hear of it, in tokens. */
+/** Followers of a turn are told of its output once per so many tokens. */
 const progressStep = 16
 
-/** What turns are followed with. */
+/** What {@link Turns} needs of its session. */
 export interface TurnParts {
   exchange: LiveExchange
   attempt: Attempt
@@ -28,21 +28,21 @@ export interface TurnParts {
   frames: FrameProtocol
   /** Tells the client that something it sent had no effect, or that a turn is not allowed. */
   tell(error: GatewayError, event: string | undefined): void
-  /** Ends the session for this reason, as soon as nothing is open any more. */
+  /** Ends the session for this reason, once no turn is open. */
   endWith(error: GatewayError): void
   /** Sends something to the upstream. */
   say(payload: string): void
 }
 
-/** Sees the frames of both sides as they are exchanged with the upstream. */
+/** Follows the turns of one session by the frames that are sent to the upstream and received from it. */
 export class Turns {
   readonly #parts: TurnParts
   readonly #watch
-  /** Sent to the upstream, which has not said that it began them. */
+  /** Turns that were asked for and that the upstream has not begun. */
   readonly #asked: LiveTurn[] = []
   readonly #begun = new Map<string, LiveTurn>()
   readonly #over = new Set<string>()
-  /** Turns of which nothing is heard but what they took, while that waits for a disk or a plugin. */
+  /** Turns that the upstream reported with their usage alone, until their hold is on disk. */
   readonly #heard = new Map<LiveTurn, ReportedUsage>()
   #count = 0
   #latest: LiveTurn | undefined
@@ -60,13 +60,13 @@ export class Turns {
     return this.#asked.length + this.#begun.size
   }
 
-  /** A frame on its way to the upstream: what is sent there, if anything. A large one is looked into in slices. */
+  /** Takes a frame for the upstream, and returns the frame to send, if any. A large one is scanned in slices. */
   client(message: Message): Awaitable<Message | undefined> {
     const looked = message.lookInto(this.#parts.frames.looksInto)
     return looked ? looked.then(() => this.#client(message)) : this.#client(message)
   }
 
-  /** Likewise one that came from the upstream: what goes on to the client, when what it tells is on disk. */
+  /** Takes a frame of the upstream, and returns the frame for the client once its turn's writes are on disk. */
   upstream(message: Message): Awaitable<Message | undefined> {
     const looked = message.lookInto(this.#parts.frames.looksInto)
     return looked ? looked.then(() => this.#upstream(message)) : this.#upstream(message)
@@ -101,7 +101,7 @@ export class Turns {
   }
 
   #upstream(message: Message): Awaitable<Message | undefined> {
-    // What was waiting when the session ended begins nothing any more.
+    // A frame that waited when the session ended begins no turn.
     if (this.#closed) return undefined
     const { exchange, attempt, frames } = this.#parts
     const before = this.#watch.output
@@ -142,13 +142,13 @@ export class Turns {
     }
   }
 
-  /** Asks the upstream to end what has begun, or begins from now on, and to say what it took. */
+  /** Cancels all turns that have begun, and those that begin from now on, so that the upstream reports their usage. */
   cancel(): void {
     this.#cancelling = true
     for (const id of this.#begun.keys()) this.#parts.say(this.#parts.frames.cancel(id))
   }
 
-  /** Nothing more is heard of any turn: all are given back. `left`: they were abandoned. What their ends wait for. */
+  /** Releases all turns, as the session is over. `left`: the client abandoned them. Resolves with their releases. */
   end(left: boolean): Promise<unknown> | undefined {
     this.#closed = true
     if (this.#latest) this.#latest.output += this.#watch.output
@@ -199,8 +199,8 @@ export class Turns {
   }
 
   /**
-   * Asks the plugins; a promise only where one of them answers with one. A turn that has begun already is shown to all
-   * of them, whoever objects: it has to be measured and charged. What the first of them says is thrown in the end.
+   * Asks the plugins to admit a turn; a promise only if one of them returns one. A turn that has begun is shown to all
+   * plugins even if one refuses it, because it has to be measured and charged. The first refusal is thrown at the end.
    */
   #admit(turn: LiveTurn): Promise<void> | undefined {
     const { exchange, onTurn } = this.#parts
@@ -227,9 +227,9 @@ export class Turns {
   }
 
   #begin(id: string): Promise<unknown> | undefined {
-    // It is told of twice.
+    // The upstream reported its beginning twice.
     if (this.#begun.has(id)) return undefined
-    // One that used an id again began something new.
+    // The upstream uses the id of an ended turn again for a new one.
     this.#over.delete(id)
     const turn = this.#asked.shift()
     if (turn) {
@@ -249,7 +249,7 @@ export class Turns {
     this.#latest = turn
   }
 
-  /** Something that nobody asked for. `refused`: it is not to go on. */
+  /** Admits a turn that the upstream began by itself. `refused` is called when it must not go on. */
   #unasked(begun: (turn: LiveTurn) => void, refused: () => void): Promise<unknown> | undefined {
     if (this.open >= mostOpen + mostUnasked)
       throw new GatewayError('upstream_bad_response', 'The upstream began more responses than a session may have.')
@@ -261,7 +261,7 @@ export class Turns {
     begun(turn)
     const stop = (error: unknown): void => {
       const own = asGatewayError(error)
-      // An upstream that goes on by itself is not stopped by a cancellation of each response.
+      // Cancelling single responses would not stop an upstream that begins new ones by itself.
       if (!own.later && !this.#cancelling) return this.#parts.endWith(own)
       this.#parts.tell(own, undefined)
       refused()
@@ -288,7 +288,7 @@ export class Turns {
     return finish(turn, usage)
   }
 
-  /** What began and ended at once. */
+  /** Charges a turn that is reported once, with its usage. */
   #hear(id: string, usage: ReportedUsage): Promise<unknown> | undefined {
     if (usage === undefined || this.#over.has(id)) return undefined
     this.#remember(id)
@@ -304,13 +304,13 @@ export class Turns {
     return held ? held.then(() => this.#finishHeard(heard!)) : this.#finishHeard(heard!)
   }
 
-  /** Once: when what it waited for has come, or with the session that it does not outlast. */
+  /** Ends such a turn, once: when its hold is on disk, or with the session. */
   #finishHeard(turn: LiveTurn): Promise<void> | undefined {
     const usage = this.#heard.get(turn)
     return this.#heard.delete(turn) ? finish(turn, usage) : undefined
   }
 
-  /** One that was asked for does not come. Where it is not said which, the oldest that has no name. */
+  /** Releases a turn that the upstream refused: the one asked for by this event, or the oldest without an event id. */
   #giveUp(event: string | undefined): Promise<unknown> | undefined {
     const at = this.#asked.findIndex((turn) => turn.event === event)
     return at === -1 ? undefined : this.#asked.splice(at, 1)[0]!.release()
@@ -342,7 +342,7 @@ function after(done: Promise<unknown> | undefined, message: Message): Awaitable<
 
 const noText = { kind: 'invalid', event: undefined, reason: 'it is no text in UTF-8' } as const
 
-/** Text frames have been checked where they came in. */
+/** Whether a frame is text. Text frames were checked when they were received. */
 function isText({ binary, data }: Message): boolean {
   return !binary || isUtf8(data)
 }
