@@ -12,7 +12,7 @@ export type Rates = Readonly<Partial<Record<PricedClass, bigint>>>
 export interface Tier {
   /** The rates hold for prompts of more tokens than this. */
   above: number
-  /** Complete: what the tier leaves as it is stands in it too. */
+  /** All rates of the tier, also those that are the same as without it. */
   perMillion: Rates
 }
 
@@ -24,17 +24,17 @@ export interface Price {
   version: string
   perMillion: Rates
   /**
-   * Shortest prompts first. The last one that a prompt is above holds for the whole request; none of them, the rates
-   * beside.
+   * The tiers, those for the shortest prompts first. The last tier that the prompt is above holds for the whole
+   * request. When there is none, `perMillion` holds.
    */
   tiers?: readonly Tier[]
-  /** What holds in its place for some pictures; chosen before anything is held, and not a part of the snapshot. */
+  /** Prices that replace this one for some pictures. One is chosen before the hold; they are not in the snapshot. */
   pictures?: readonly PicturePrice[]
-  /** Likewise for requests of a service tier, by its name. */
+  /** Prices that replace this one for requests of a service tier, by its name. They are not in the snapshot either. */
   services?: ReadonlyMap<string, Price>
 }
 
-/** The price of a request for pictures of that size and quality; what is undefined fits all. */
+/** The price of a request for pictures of this size and quality. An undefined one matches all. */
 export interface PicturePrice {
   size: string | undefined
   quality: string | undefined
@@ -56,7 +56,7 @@ export function inForce<T extends { readonly from: number }>(periods: readonly T
   return periods.findLast(({ from }) => from <= time)
 }
 
-/** A price with nothing in it: its charges are journalled like any other, with the amount 0. */
+/** A price without rates. Its charges are journalled like any other, with the amount 0. */
 export const freePrice: Price = { version: 'free', perMillion: {} }
 
 const million = 1_000_000n
@@ -73,12 +73,12 @@ export function costOf(usage: Readonly<Usage>, price: Price): Nano {
   return rounded(sum)
 }
 
-/** Whether it has nothing in it. */
+/** Whether a price has no rates. */
 export function isFree({ perMillion }: Pick<Price, 'perMillion'>): boolean {
   return pricedClasses.every((name) => perMillion[name] === undefined)
 }
 
-/** Whether anything that these count has a price; what is free has none, and needs none. */
+/** Whether a class of these counters has a rate. A free price needs none. */
 export function isPriced({ perMillion }: Price, countedBy: readonly Counter[]): boolean {
   let free = true
   for (const name of pricedClasses) {

@@ -17,12 +17,12 @@ import type { Terms, Units } from './terms.ts'
 
 /** What is known of a request before it is answered. */
 export interface Bound {
-  /** Tokens that each answer may have, and how many answers. */
+  /** The tokens that each answer may have, and the number of answers. */
   readonly output: number
   readonly count: number
   /**
-   * What sets that output: the request itself; the model, which gives no more; or nothing that an upstream knows of,
-   * unless it is told.
+   * What limits the output: the request itself, the most that the model gives, or nothing. In the last case the
+   * upstream knows of no limit unless the gateway adds one.
    */
   readonly limitedBy: 'request' | 'model' | 'nothing'
   readonly units: Units
@@ -31,26 +31,28 @@ export interface Bound {
 
 const nothing: Units = { prompt: 0, answer: 0, characters: 0, pictures: 0, call: 1, searches: 0, seconds: 0, tools: 0 }
 
-/** Tokens of a second of sound: 32 at Gemini, 10 at OpenAI. And of the text that is heard in it. */
+/** The most tokens of a second of sound (32 at Gemini, 10 at OpenAI), and of the text that is heard in it. */
 const heardTokens = 32
 const writtenTokens = 25
 /** Tokens of sound that one character becomes: 0.4 seconds of 20 tokens each. */
 const spokenTokens = 8
 
-/** What requests are held with. */
+/** The operator's settings for holds. */
 export interface BoundSetting {
-  /** How many tokens go in. */
+  /** Whether the prompt is counted at its worst, which no request exceeds, or as it typically is. */
   readonly estimate: 'worst' | 'typical'
-  /** Tokens of an answer that neither the request nor the model limits. */
+  /** The tokens to hold for an answer that neither the request nor the model limits. */
   readonly defaultOutput: number
-  /** Tokens of input of a model that does not say its context, where a request brings what nobody can see in it. */
+  /**
+   * The input tokens to hold where a request has content of unknown length and its model has no `context_window`.
+   */
   readonly defaultContext: number
-  /** Calls of hosted tools, for each limit that a request leaves open. */
+  /** The calls of hosted tools to hold for each limit that a request does not set. */
   readonly toolCalls: number
 }
 
 /**
- * The bound of one request.
+ * Returns the bound of one request.
  * @throws GatewayError `invalid_field` when a limit in the body is none
  */
 export function boundOf(
@@ -70,14 +72,15 @@ export function boundOf(
   const asked = outputLimit(body, metering)
   const known = maxOutputTokens === Infinity ? undefined : maxOutputTokens
   const limited = Math.min(asked ?? known ?? setting.defaultOutput, maxOutputTokens)
-  // What nobody can limit, as the tokens of a picture, is no matter of how much the model says.
+  // Some operations have output that no member limits, such as the tokens of a picture. The limit of the model, which
+  // is for text, does not apply to them.
   const output = metering.outputLimits.length === 0 ? (asked ?? 0) : limited
   const predicted = metering.prediction === undefined ? 0 : body.fields.size(metering.prediction)
   const characters = metering.characters === undefined ? 0 : (body.fields.string(metering.characters)?.length ?? 0)
   const sound = soundOf(body, metering)?.second ?? 0
   const search = searchOf(body, metering)
   const calls = tools === undefined ? 0 : tools.calls + tools.open * setting.toolCalls
-  // What a tool finds is read with all the rest, once more for each call.
+  // The model reads the whole conversation again after each call of a tool, with what the tool found.
   const read = calls > 0 && setting.estimate === 'worst' ? (calls + 1) * (contextWindow ?? setting.defaultContext) : 0
   const context = (contextWindow ?? Infinity) * promptsOf(body, metering)
   const units: Units = {
@@ -91,12 +94,12 @@ export function boundOf(
     seconds: sound > 0 ? sound : secondsAsked(body, metering) * count
   }
   const limitedBy = asked !== undefined ? 'request' : known === undefined ? 'nothing' : 'model'
-  // What is sold by the second alone counts no tokens.
+  // An operation that is sold by the second counts no tokens.
   const counted = metering.seconds ? { ...units, prompt: 0, answer: 0 } : units
   return { output, count, limitedBy, units: counted, amount: amountOf(terms, counted) }
 }
 
-/** The bound of one response of a session. `read`: how much it may read; `maxOutput`: what the client limits it to. */
+/** Returns the bound of one response of a session. `read`: tokens that it may read; `maxOutput`: the client's limit. */
 export function turnBound(terms: Terms, read: number, maxOutput: number | undefined, defaultOutput: number): Bound {
   const { contextWindow = Infinity, maxOutputTokens = Infinity } = terms
   const limit = maxOutput ?? (maxOutputTokens === Infinity ? defaultOutput : maxOutputTokens)
@@ -106,9 +109,9 @@ export function turnBound(terms: Terms, read: number, maxOutput: number | undefi
 }
 
 /**
- * As much of a bound as `left` pays for, at least so many tokens of each answer; the bound itself when that is all of
- * it, or when not even those are left for. All of `left` is held then, so that nobody is let in on what lies between
- * two tokens.
+ * Shortens the answers of a bound until `left` pays for it. Returns the bound itself when `left` pays for all of it, or
+ * when it does not pay for `least` tokens of each answer. A shortened bound holds all of `left`, because a rest that is
+ * smaller than the price of one token would otherwise let another request in.
  */
 export function within(left: bigint | undefined, bound: Bound, terms: Terms, least: number): Bound {
   if (left === undefined || left >= bound.amount) return bound

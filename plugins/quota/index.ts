@@ -21,13 +21,14 @@ import type { Terms } from './terms.ts'
 import { billed, holdTurn, openBill } from './turns.ts'
 
 const held = slot('quota/reservation').of<Hold>()
-/** Output tokens that the budget still allows each answer, where that is less than was asked for. */
+/** The output tokens that the budgets still allow each answer, where they allow fewer than were asked for. */
 const clamped = slot('quota/clamped').of<number>()
-/** Calls of hosted tools that the upstream is told as its limit. */
+/** The limit of calls of hosted tools that the gateway gives the upstream. */
 const limitedTools = slot('quota/limited-tools').of<number>()
 
 /**
- * How often a stream tells the ledger how far it is, in events: about tokens. A crash charges at most this much less.
+ * The number of events, which are about tokens, after which a stream tells the ledger how much was delivered. After a
+ * crash at most so many are not charged.
  */
 const deliveryStep = 64
 
@@ -95,11 +96,11 @@ export default definePlugin({
       defaultContext: default_context,
       toolCalls: tool_calls
     }
-    /** As much of the bound as the budgets have left, of a request that leaves open how long its answer is. */
+    /** Shortens the bound to what the budgets have left, if the request may be answered with less. */
     const affordable = (exchange: Exchange<typeof caller>, whole: Bound, term: Terms): Bound => {
       if (whole.limitedBy === 'request' && !clamp_output) return whole
       const left = services.ledger.affordable(exchange.get(caller).scopes, exchange.receivedAt)
-      // Whoever asks for no less may be answered less, if not nearly nothing.
+      // A request without a limit gets no fewer tokens than the default, so that its answer is not uselessly short.
       const least = clamp_output ? 1 : Math.min(default_output, whole.output)
       const bound = within(left, whole, term, least)
       const told = bound !== whole || (whole.limitedBy === 'nothing' && left !== undefined)
@@ -162,7 +163,7 @@ export default definePlugin({
         const most = exchange.find(clamped)
         const calls = exchange.find(limitedTools)
         const hosted = exchange.request.operation.metering?.tools
-        // What is translated has none of them.
+        // A translated request has no hosted tools.
         if (calls !== undefined && hosted?.limit && !attempt.translated)
           if (hosted.adds === undefined || attempt.mayAdd(hosted.adds))
             hosted.limit(attempt.body, exchange.body.lens, calls)
@@ -213,7 +214,7 @@ function limitOutput({ body, channel, translated }: Attempt, limits: readonly st
     const [outer, inner] = field.split('.', 2) as [string, string?]
     const inside =
       inner === undefined ? undefined : (settings.get(outer) ?? ((fields.json(outer) ?? {}) as Record<string, unknown>))
-    // What is inside has been read as a number, or as the digits of one.
+    // The member inside was checked before: it is a number, or the digits of one.
     const given = inside ? inside[inner!] : fields.number(outer)
     const limit = typeof given === 'string' ? Number(given) : (given ?? usual)
     if (typeof limit !== 'number') return false
@@ -224,7 +225,7 @@ function limitOutput({ body, channel, translated }: Attempt, limits: readonly st
   }
   const given = limits.filter((field) => lower(field))
   if (given.length > 0) return
-  // By the name that the upstream knows, or beside the other settings, by whichever of their names these came.
+  // The limit is added under the name that the upstream knows, or beside settings that the client gave.
   const known = translated ? undefined : limits.find((field) => field === channel.traits.maxTokensMember)
   const beside = limits.find((field) => field.includes('.') && fields.has(field.split('.')[0]!))
   lower(known ?? beside ?? limits[0]!, most)

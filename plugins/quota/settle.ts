@@ -15,7 +15,7 @@ type Source = MeteredUsage['source']
 export interface Hold {
   reservation: Reservation
   price: Price
-  /** What a client owes that leaves before anything of the answer was shown or counted. */
+  /** What a client is charged for when it leaves before any of the answer was shown or counted. */
   abandoned: 'prompt' | 'nothing'
 }
 
@@ -32,12 +32,12 @@ export function settle(exchange: Exchange, hold: Hold, outcome: Outcome): Promis
   }
 }
 
-/** What the attempts before the last one that was sent have cost; undefined when there are none. */
+/** Returns the cost of each attempt that was sent, without the last one; undefined when there are none. */
 export function failedCosts(exchange: Exchange, hold: Hold): readonly AttemptCost[] | undefined {
   return costsOf(exchange, exchange.attempts.filter((attempt) => attempt.dispatched).slice(0, -1), hold)
 }
 
-/** What failed, as the error that it is to a client. */
+/** Throws the error that a client gets when its exchange could not be settled. */
 export function refuse(cause: unknown): never {
   throw new GatewayError('billing_unavailable', 'The answer could not be accounted for. Try again.', {
     retryAfterMs: 1000,
@@ -45,7 +45,7 @@ export function refuse(cause: unknown): never {
   })
 }
 
-/** What went in, by estimate: in the unit that the model is priced by, where the request says how much that is. */
+/** Estimates what went in: in characters or seconds where the model is priced by them, else in tokens. */
 export function promptUsage(exchange: Exchange, { perMillion }: Price): Usage {
   const { body, request } = exchange
   const { metering } = request.operation
@@ -65,7 +65,7 @@ function ended(exchange: Exchange, hold: Hold, outcome: Outcome): Promise<void> 
   const { usage, amount, source } = charged(exchange, metered, hold)
   const costs = costsOf(exchange, sent.slice(0, -1), hold)
   const settled = reservation.settle({ usage, amount, source, channel: last.channel.name, ...(costs && { costs }) })
-  // What the ledger refuses was not charged.
+  // The slot is set after the settlement, because an amount that the ledger refuses was not charged.
   exchange.set(charge, { amount, reserved: reservation.amount, priceVersion: price.version, usage, source })
   return settled
 }
@@ -80,22 +80,22 @@ function chargeable(
   { kind, bytes }: Outcome,
   { price, abandoned }: Hold
 ): MeteredUsage | undefined {
-  // A whole answer that nobody counted: a missing number is not zero.
+  // Nobody counted a whole answer. A missing number is not zero, so the usage is estimated.
   if (kind === 'completed')
     return usage ?? { usage: { ...promptUsage(exchange, price), output: Math.ceil(bytes / 3) }, source: 'estimated' }
   if (usage && (bytes > 0 || isCounted(usage))) return usage
-  // Whoever was shown nothing pays what went in, if it was not the upstream that failed.
+  // A client that left and was shown nothing pays for the prompt, unless it was the upstream that failed.
   const left = kind === 'aborted' && (!error || (error.source === 'client' && !error.details.untaken))
   if (!left || abandoned === 'nothing') return undefined
   return usage ?? { usage: promptUsage(exchange, price), source: 'estimated' }
 }
 
-/** The answer came to its end, and it is known what it consumed. */
+/** Whether the answer came to its end and its usage was counted, not estimated. */
 function isCounted({ source }: MeteredUsage): boolean {
   return source === 'upstream' || source === 'measured'
 }
 
-/** Rows for attempts that were sent and are not the charge itself; undefined when there are none. */
+/** Returns the costs of these attempts, which are journalled beside the charge; undefined when there are none. */
 function costsOf(exchange: Exchange, attempts: readonly Attempt[], hold: Hold): AttemptCost[] | undefined {
   if (attempts.length === 0) return undefined
   return attempts.map((attempt) => {

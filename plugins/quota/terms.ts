@@ -1,4 +1,4 @@
-// What a model costs at most while one of its prices is in force, worked out once per generation.
+// The most that units of a model can cost while one of its prices is in force, computed once per generation.
 import { counters, GatewayError, isFree, priceClasses, pricedClasses, rounded } from '../../core/contract/contract.ts'
 import type { Model } from '../../core/contract/contract.ts'
 import type { RequestBody } from '../../core/bodies/body.ts'
@@ -6,36 +6,36 @@ import type { Metering } from '../../core/contract/operation.ts'
 import type { Counter } from '../../core/money/classes.ts'
 import type { Price, Rates } from '../../core/money/price.ts'
 
-/** How many units a request can come to, by what says so. Not negative. */
+/** The most units that a request can come to, by counter. None is negative. */
 export type Units = Readonly<Record<Counter, number>>
 
-/** Prompts of more than `above` and at most `upTo` tokens, which have one price. */
+/** The prices for prompts of more than `above` and at most `upTo` tokens. */
 interface Bracket {
   readonly above: number
   readonly upTo: number
-  /** Of a million units, in the dearest class that they can turn out to be. */
+  /** The price of a million units in the dearest class that they can be counted in. */
   readonly rates: Readonly<Record<Counter, bigint>>
 }
 
-/** A price with what it can come to. */
+/** A price, with what is needed to compute the most that a request can cost. */
 export interface Terms {
   /** Unix milliseconds; in force until the next terms are. */
   readonly from: number
   readonly price: Price
-  /** Shortest prompts first; the first takes the empty one too. */
+  /** The brackets, those of the shortest prompts first. The first one includes the empty prompt. */
   readonly brackets: readonly Bracket[]
-  /** Tokens, as far as the file says them. */
+  /** In tokens; undefined where the file does not say. */
   readonly contextWindow: number | undefined
   readonly maxOutputTokens: number | undefined
-  /** In their place for service tiers, by name. */
+  /** The terms that replace these for requests of a service tier, by its name. */
   readonly services: ReadonlyMap<string, Terms>
-  /** Service tiers that may be asked for; undefined: those that have a price. */
+  /** The service tiers that may be asked for; undefined means all that have a price. */
   readonly allowed: readonly string[] | undefined
-  /** In their place for pictures of some sizes and qualities; what is undefined fits all. */
+  /** The terms that replace these for pictures of a size and quality. An undefined one matches all. */
   readonly pictures: readonly { size: string | undefined; quality: string | undefined; terms: Terms }[]
 }
 
-/** In the order of their dates. */
+/** Returns the terms of a model, in the order of their dates. */
 export function termsOf({ prices, contextWindow, maxOutputTokens, tiers: allowed }: Model): Terms[] {
   return prices.map(({ from, price }) => {
     const terms = (own: Price): Terms => ({
@@ -54,7 +54,7 @@ export function termsOf({ prices, contextWindow, maxOutputTokens, tiers: allowed
   })
 }
 
-/** The service tier that asks for nothing in particular. */
+/** The name of the service tier that a request gets when it asks for none. */
 const usualTier = 'default'
 
 /**
@@ -78,7 +78,7 @@ export function termsFor(body: RequestBody, metering: Metering, terms: Terms, mo
   throw new GatewayError('price_missing', text)
 }
 
-/** Several that are asked for together have one name. */
+/** Returns the name of the service tier of a request. Tiers that are asked for together are joined to one name. */
 function tierOf(fields: RequestBody['fields'], tiers: NonNullable<Metering['tiers']>): string {
   const asked = tiers.flatMap(({ member, usual }) => {
     if (!fields.has(member)) return []
@@ -88,7 +88,7 @@ function tierOf(fields: RequestBody['fields'], tiers: NonNullable<Metering['tier
   return asked.length === 0 ? usualTier : asked.join('+')
 }
 
-/** The terms for the pictures that a request asks for: the first that fit. */
+/** Returns the first terms that match the pictures that a request asks for. */
 function picturesFor({ fields }: RequestBody, terms: Terms): Terms {
   if (terms.pictures.length === 0) return terms
   const [asked, quality] = [fields.string('size') ?? 'auto', fields.string('quality') ?? 'auto']
@@ -99,8 +99,9 @@ function picturesFor({ fields }: RequestBody, terms: Terms): Terms {
 }
 
 /**
- * The dearest that so many units can come to: a shorter prompt may fall into a bracket that costs more. The same
- * arithmetic as the settlement's, so that what stays within the bound never costs more than it.
+ * Returns the most that so many units can cost. All brackets up to the prompt's own are tried, because a shorter prompt
+ * may fall into a dearer one. The arithmetic is that of the settlement, so that a usage within the bound never costs
+ * more than the bound.
  */
 export function amountOf({ brackets }: Terms, units: Units): bigint {
   let most = 0n

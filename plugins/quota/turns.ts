@@ -1,4 +1,4 @@
-// What a session is charged: each of its turns for itself, out of the same budgets.
+// Charges a session: each of its turns is held and settled by itself, in the same budgets.
 import { chargeFor, doubted, formatDollars, GatewayError, noUsage, sumOf } from '../../core/contract/contract.ts'
 import type { Exchange, Turn } from '../../core/contract/contract.ts'
 import { caller, charge, slot } from '../../core/contract/slots.ts'
@@ -10,10 +10,10 @@ import { turnBound } from './bound.ts'
 import { refuse } from './settle.ts'
 import type { Terms } from './terms.ts'
 
-/** A session's turns so far. */
+/** The sums over the turns of a session so far. */
 export interface Bill {
   readonly terms: Terms
-  /** With the budgets that are in the file now, about. */
+  /** The scopes of the key with their budgets, brought up to date about once a second. */
   scopes: readonly Scope[]
   usage: Usage
   amount: bigint
@@ -21,21 +21,21 @@ export interface Bill {
   source: Charge['source']
 }
 
-/** There for the whole session. */
+/** Set for the whole session. */
 export const billed = slot('quota/bill').of<Bill>()
 
-/** What turns are held with. */
+/** The operator's settings for turns. */
 export interface TurnSetting {
   ledger: Ledger
   estimate: 'worst' | 'typical'
   defaultOutput: number
-  /** What a turn costs whose client leaves before anything of it was shown or counted. */
+  /** What a turn is charged for when its client leaves before any of it was shown or counted. */
   abandoned: 'prompt' | 'nothing'
 }
 
 /**
- * Begins a session: its budgets must be good for a response now. It holds nothing itself, but it has a place in the
- * ledger, so that a crash leaves a record of it.
+ * Begins a session. Its budgets must have enough left for one response. The session itself holds nothing, but has a
+ * reservation of 0 in the ledger, so that a crash leaves a record of it.
  * @throws GatewayError `quota_<scope>_exceeded`
  */
 export function openBill(exchange: Exchange<typeof caller>, terms: Terms, ledger: Ledger, defaultOutput: number): void {
@@ -44,7 +44,7 @@ export function openBill(exchange: Exchange<typeof caller>, terms: Terms, ledger
   const { amount } = turnBound(terms, 1, undefined, defaultOutput)
   checkAllowance(exchange, amount)
   const left = ledger.affordable(scopes, exchange.receivedAt)
-  // Only the ledger says which budget it is.
+  // This hold is refused, and the refusal names the budget.
   if (left !== undefined && left < amount)
     void ledger.reserve({ ...common, part: 'admission', amount, time: exchange.receivedAt }).void()
   const place = ledger.reserve({ ...common, amount: 0n, time: exchange.receivedAt })
@@ -60,8 +60,8 @@ export function openBill(exchange: Exchange<typeof caller>, terms: Terms, ledger
 }
 
 /**
- * Holds what a turn may cost, and settles what it did cost when it ends. One that nobody asked for is charged whatever
- * the budgets have left.
+ * Holds the most that a turn may cost, and settles its cost when it ends. A turn that the upstream began by itself is
+ * charged even where the budgets do not have enough left.
  * @throws GatewayError `quota_<scope>_exceeded`
  */
 export function holdTurn(

@@ -1,29 +1,30 @@
-// What was counted in units that have no price, in those that have one: an estimate, so that it is not free in silence.
+// Converts units without a price to units that have one. The result is an estimate, so that nothing is silently free.
 import { isFree, pricedClasses } from '../../core/contract/contract.ts'
 import type { Rates } from '../../core/money/price.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
 import type { Usage } from '../../core/money/usage.ts'
 
-/** Tokens of one unit, where units have no price and tokens do: of a picture in high quality, of a second of sound. */
+/** The tokens of a picture in high quality, of a second of sound that is heard, and of the text in that second. */
 const pictureTokens = 4160
 const heardTokens = 10
 const writtenTokens = 4
 /**
- * Tokens of the text, and of the sound, of a character that is spoken: four to a token, 15 to a second of 20 tokens.
+ * The text tokens and the sound tokens of a spoken character: four characters are a text token, and 15 characters are a
+ * second of 20 sound tokens.
  */
 const readTokens = 0.25
 const spokenTokens = 4 / 3
 
-/** What a request itself tells of units, asked for only where the usage has none with a price. */
+/** The units that a request itself tells. They are looked for only when the usage has no unit with a price. */
 export interface Pieces {
   readonly searches: number
-  /** Of sound that it brings. */
+  /** The length of the sound in the request. */
   readonly seconds: number
-  /** Tokens of its text, by estimate. */
+  /** The tokens of its text, estimated. */
   readonly input: number
 }
 
-/** The usage as it is to be charged at these rates. It is an estimate where nothing that was counted has a price. */
+/** Returns the usage to charge at these rates. It is an estimate when no counted unit has a price. */
 export function chargeableAt(metered: MeteredUsage, rates: Rates, pieces: () => Pieces): MeteredUsage {
   const { usage } = metered
   if (isCharged(usage, rates) || isFree({ perMillion: rates }) || isEmpty(usage)) return metered

@@ -62,7 +62,7 @@ export default definePlugin({
         if (attempts.length < 2) return
         attempts.forEach(({ channel, added, error }, index) => {
           const next = attempts[index + 1]
-          // The request went to the same channel without it, and was answered.
+          // The same channel answered the request when it was sent again without the added member.
           if (!added || !error || next?.channel !== channel || next.added || next.error || told.has(channel)) return
           told.add(channel)
           log.warn(
@@ -87,14 +87,14 @@ export default definePlugin({
       },
       onResponse(exchange, { attempt, streaming, frames }) {
         const { metering } = exchange.request.operation
-        // What the gateway says by itself, nobody has counted; a session is counted by its turns, what is free is not,
-        // and what comes later is counted then.
+        // Four kinds of answers are not metered here: the gateway's own, those of sessions, whose turns are metered,
+        // those of free operations, and those that begin work, which is metered at its end.
         if (!attempt || frames || !metering || metering.later) return
         const tools = exchange.find(offeredTools) && metering.tools!.counting()
         const bounds = (): ReturnType<Bounds> => boundsOf(exchange, catalogue.models.get(exchange.model))
         const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken, bounds, tools)
         const end = (complete: boolean): void => {
-          // What goes on is counted when it has ended.
+          // The exchange has begun work that goes on, which is metered at its end.
           if (exchange.find(goingOn)) return
           attempt.usage = inPriced(exchange, meter.read(complete), catalogue.models.get(exchange.model), bytesPerToken)
           const { name: channel } = attempt.channel
@@ -107,7 +107,7 @@ export default definePlugin({
           takes: 'runs',
           map(message, emit) {
             meter.see(message)
-            // What was asked for on our own account is not for the client: SDKs fail on a chunk without choices.
+            // The client did not ask for this usage, and SDKs fail on a chunk without choices.
             const data = message.kind === 'event' ? attempt.protocol.withoutUsage(message) : undefined
             if (data === undefined) emit(message)
             else if (data !== 'nothing') emit(message.withData(data))
@@ -119,7 +119,10 @@ export default definePlugin({
   }
 })
 
-/** The prompt as the body has it, within what the model reads and what was held; the answer within its limits. */
+/**
+ * Returns the bounds of an estimate: of the prompt by what the model reads and what was held, of the answer by its
+ * limits.
+ */
 function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Bounds> {
   const {
     body,
@@ -137,14 +140,16 @@ function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Boun
   return { input: (bytesPerToken) => estimatedInput(exchange, bytesPerToken, most), output, sound }
 }
 
-/** Tokens: each prompt of a list is read by itself, and so is each document that is searched. */
+/**
+ * Returns the most tokens that the model reads. It reads each prompt of a list, and each searched document, by itself.
+ */
 function readAtMost({ body, request }: Exchange, model: Model | undefined): number {
   const { metering } = request.operation
   if (model?.contextWindow === undefined || metering?.searched) return Infinity
   return model.contextWindow * (metering ? promptsOf(body, metering) : 1)
 }
 
-/** What was counted, in units that the model has a price for. */
+/** Converts a usage to units that the model has a price for. */
 function inPriced(
   exchange: Exchange,
   metered: MeteredUsage,

@@ -10,36 +10,36 @@ import type { Usage } from '../../core/money/usage.ts'
 const sampleBytes = 4 * 1024
 
 /**
- * What an estimate cannot be above, in tokens, and how long the sound is that is charged by the second: asked for when
- * there is an estimate to be made.
+ * Returns the upper bounds of an estimate in tokens, and the length of the sound when that is charged by the second. It
+ * is called only when an estimate is needed.
  */
 export type Bounds = () => { input: (bytesPerToken: number) => number; output: number; sound: SoundLength | undefined }
 
 /** One per attempt. Costs a search for one word per event; parses only what holds usage. */
 export class Meter {
   readonly #protocol: Protocol
-  /** Of protocols in which several messages tell of usage. */
+  /** Set for protocols in which several messages report usage. */
   readonly #reader: UsageReader | undefined
-  /** Of protocols that are charged for what we can count ourselves. */
+  /** Set for protocols whose charged units the gateway can count by itself. */
   readonly #tally: Tally | undefined
   readonly #tools: Tally | undefined
   readonly #bounds: Bounds
   readonly #bytesPerToken: number
   #usage: Usage | undefined
-  /** The upstream reported numbers that cannot be true. */
+  /** Whether the last report of the upstream had numbers that cannot be true. */
   insane = false
   #events = 0
-  /** Those that are looked at by their length alone, and the text of the others. */
+  /** The events that are measured by their length alone, their bytes, and the bytes of text in the larger events. */
   #smallEvents = 0
   #eventBytes = 0
   #largeBytes = 0
-  /** The first event, the second, the fourth, …: they tell how much of an event is not text. */
+  /** The first event, the second, the fourth, and so on. They show how much of an event is not text. */
   readonly #samples: Buffer[] = []
   #body: Message | undefined
-  /** Of an answer too large to be held: the object that its runs are of. */
+  /** Set for an answer that is too large to be held: the body that its runs of bytes are parts of. */
   #runs: Message['body']
   #runBytes = 0
-  /** Without runs of pictures and sound. */
+  /** The bytes of these runs, without runs of pictures and sound. */
   #runText = 0
 
   /** `tools`: counts the calls of hosted tools, where there may be some. */
@@ -63,7 +63,7 @@ export class Meter {
     this.#tally?.see(message)
     this.#tools?.see(message)
     if (message.kind === 'bytes') return this.#seeRun(message)
-    // Some upstreams report in every event: these carry text too.
+    // Some upstreams report usage in every event, so an event with a report may carry text too.
     this.#count(message)
     this.#take(this.#reader ? this.#reader.read(message) : this.#protocol.readUsage(message))
   }
@@ -104,7 +104,7 @@ export class Meter {
     return { usage, source: complete ? 'estimated' : 'partial' }
   }
 
-  /** What a stream reports before its end knows nothing of what comes after. */
+  /** Raises a report to what was delivered, because a report before the end of a stream misses what came after it. */
   #atLeastDelivered(reported: Usage): Usage {
     const { input, output } = this.#bounds()
     const unreported = Math.min(this.#outputTokens(), output) - completionTokens(reported)
@@ -121,7 +121,7 @@ export class Meter {
       return
     }
     const { length } = message.data
-    // End markers are no text.
+    // An end marker has no text.
     if (length <= '[DONE]'.length) return
     this.#events++
     if (length > sampleBytes) {
@@ -165,7 +165,7 @@ export class Meter {
   }
 }
 
-/** The midst of a run is nothing but letters of base64: no text in any language goes on like that. */
+/** Whether a run is base64: its middle has nothing but letters of base64, which no text in any language has. */
 function isEncoded(run: Buffer): boolean {
   const middle = run.length >> 1
   return run.length >= 1024 && /^[A-Za-z0-9+/=_-]+$/.test(run.toString('latin1', middle - 256, middle + 256))

@@ -3,7 +3,7 @@ import { noUsage, sumOf } from '../../core/contract/contract.ts'
 import type { MeteredUsage, Turn } from '../../core/contract/contract.ts'
 
 /**
- * Of a turn that is over. What was not begun, or of which nobody has seen or counted anything, has consumed nothing.
+ * Returns the usage of a turn that is over; undefined when it never began, or when it has no output and no report.
  */
 export function usageOf({ begun, ended, reported, output, input }: Turn): MeteredUsage | undefined {
   if (!begun) return undefined
@@ -13,7 +13,7 @@ export function usageOf({ begun, ended, reported, output, input }: Turn): Metere
     : { usage: { ...noUsage, input: input.typical, output }, source: ended ? 'estimated' : 'partial' }
 }
 
-/** Of all turns so far. */
+/** Adds the usage of a turn to that of the turns before it. */
 export function together(before: MeteredUsage | undefined, turn: MeteredUsage): MeteredUsage {
   if (!before) return turn
   return { usage: sumOf(before.usage, turn.usage), source: turn.source === 'upstream' ? before.source : turn.source }

@@ -1,5 +1,4 @@
-// The end of work: its hold is settled or given back, its record is written, and what came of it can be seen; all of it
-// once, and in one batch.
+// Ends work: settles or gives back its hold, writes its record and shows its result, all of it once and in one batch.
 import type { Progress } from '../../contract/background.ts'
 import { formatDollars } from '../../money/money.ts'
 import { chargeFor, doubted } from '../../money/settlement.ts'
@@ -15,7 +14,7 @@ import type { Logger } from '../../telling/log.ts'
 import type { GenerationSource } from '../generation.ts'
 import { steadyNow } from '../../watchdog/steady-time.ts'
 
-/** What a record says of work that did not succeed, as one of a closed list. */
+/** The error codes in the records of work that did not succeed. */
 const codes = { failed: 'task_failed', cancelled: 'task_cancelled', expired: 'task_expired' } as const
 
 /** The ends of all work of a process. */
@@ -33,8 +32,8 @@ export class Conclusions {
   }
 
   /**
-   * From now on the exchange that has begun it ends it, and nobody else. What the exchange had begun before, in an
-   * attempt that failed, ends with it.
+   * From now on only the exchange that has begun the work ends it. Work that the exchange began in an earlier attempt,
+   * which failed, ends now.
    */
   attend(work: Work): void {
     const { requestId } = work
@@ -43,7 +42,7 @@ export class Conclusions {
     if (before && before.id !== work.id) void this.end(before, { status: 'failed' }, false).catch(() => {})
   }
 
-  /** The exchange sees no more of it. False when it has begun something else since. */
+  /** The exchange no longer follows the work. Returns false when it has begun other work since. */
   leave(work: Work): boolean {
     return this.#attended.get(work.requestId) === work && this.#attended.delete(work.requestId)
   }
@@ -91,7 +90,10 @@ export class Conclusions {
     return Promise.all([settled, ended]).then(() => {})
   }
 
-  /** Somebody else is to end it, and may not see its end. What does not say what was counted says less. */
+  /**
+   * Keeps the end with the work for the exchange that must end it, which may not see the end itself. An end with a
+   * usage replaces one without.
+   */
   #note(latest: Work, end: Progress): Promise<void> {
     if (latest.seen && (latest.seen.usage || !end.usage)) return Promise.resolve()
     const { status, usage, source, error } = end

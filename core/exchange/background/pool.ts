@@ -24,7 +24,7 @@ export class RunPool {
     this.#most = most
   }
 
-  /** Whoever enters now goes on at once. */
+  /** Whether a runner that enters now goes on at once. */
   get free(): boolean {
     return this.#running.size < this.#most()
   }
@@ -51,12 +51,12 @@ export class RunPool {
     return turn.promise
   }
 
-  /** It waits no more; nothing when it does not wait. */
+  /** Takes a runner out of the queue and rejects its turn. Does nothing when it does not wait. */
   withdraw(run: Runner, error: GatewayError): void {
     this.#take(run)?.reject(error)
   }
 
-  /** It is over: somebody else has its place, if it had one. */
+  /** Ends the turn of a runner, or its wait, and gives free places to those that wait. */
   leave(run: Runner): void {
     this.#take(run)
     this.#running.delete(run)
