@@ -1,17 +1,17 @@
-// A request that is refused. Each protocol has its own envelope for it.
+// The error for a request that is refused. Each protocol has its own envelope for it.
 
-/** What an envelope may say beside the message, where the protocol has a place for it. */
+/** What an envelope shows besides the message, if the protocol has a place for it. */
 export interface RefusalDetails {
   type?: string
   param?: string
   code?: string
-  /** More members for the error, in protocols that have some. */
+  /** More members of the error. */
   more?: Readonly<Record<string, unknown>>
-  /** The answer would have been a list, and so is the refusal. */
+  /** Whether the envelope is put into a list, as the answer would have been. */
   listed?: boolean
 }
 
-/** Thrown while a request is read; answered with its status. */
+/** Thrown while a request is read. The request is answered with its status. */
 export class Refusal extends Error {
   readonly status: number
   readonly details: RefusalDetails

@@ -9,15 +9,15 @@ import { Refusal } from './refusal.ts'
 import { reranking } from './rerank/rerank.ts'
 import { tasks } from './tasks/tasks.ts'
 
-/** The first that claims a request has it; the last one takes what is left. */
+/** In order: the first protocol that claims a request answers it. The last one claims everything. */
 const protocols: readonly Protocol[] = [files, tasks, ...reranking, gemini, anthropic, openai]
 
-/** The protocol in which a request is answered, also when it is refused. */
+/** The protocol that answers a request, also when it refuses it. */
 export function protocolOf(path: string, headers: IncomingHttpHeaders, query: URLSearchParams): Protocol {
   return protocols.find((protocol) => protocol.claims(path, headers, query))!
 }
 
-/** An endpoint, and what the braces of its path stand for. */
+/** An endpoint, and the values of the parameters in its path. */
 export interface Route {
   endpoint: Endpoint
   params: Record<string, string>
@@ -29,7 +29,7 @@ interface Pattern {
 }
 
 const noParams = {}
-/** Paths without braces, which most requests ask for, and those with. */
+/** For each protocol its endpoints with literal paths, and those with parameters. */
 const tables = new Map(protocols.map((protocol) => [protocol, tableOf(protocol.endpoints)]))
 
 function tableOf(endpoints: readonly Endpoint[]): { exact: Map<string, Endpoint[]>; patterns: Pattern[] } {

@@ -1,8 +1,8 @@
-// Things by their id, the newest of them.
+// Keeps things by their id, up to a limit.
 
 const mostKept = 10_000
 
-/** When it is full, the oldest goes. */
+/** A full shelf drops its oldest thing. */
 export class Shelf<T extends { readonly id: string }> {
   readonly #things = new Map<string, T>()
 
@@ -15,12 +15,12 @@ export class Shelf<T extends { readonly id: string }> {
     return this.#things.get(id)
   }
 
-  /** Whether it was there. */
+  /** Returns whether it was there. */
   drop(id: string): boolean {
     return this.#things.delete(id)
   }
 
-  /** The newest first. */
+  /** The newest thing first. */
   all(): T[] {
     return [...this.#things.values()].reverse()
   }

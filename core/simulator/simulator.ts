@@ -1,4 +1,4 @@
-// The simulator: a small HTTP server that stands in for upstreams, on loopback and without a network.
+// The simulator: a small HTTP server that stands in for upstreams, so that no network is needed.
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -16,12 +16,15 @@ import { State } from './state.ts'
 import { Stats } from './stats.ts'
 import { Wheel } from './wheel.ts'
 
-/** Not imported, as that would load Node's own client too: 45 ms of CPU. */
+/** An import would also load Node's own HTTP client, which costs 45 ms of CPU. */
 const { createServer } = process.getBuiltinModule('node:http')
 
 const statsPath = '/__simulator/stats'
 
-/** All optional: by default it listens on a free port of 127.0.0.1 and takes any key and any model name. */
+/**
+ * All members are optional. By default the simulator listens on a free port of 127.0.0.1, and accepts any key and any
+ * model.
+ */
 export interface SimulatorOptions {
   host?: string
   port?: number
@@ -33,14 +36,14 @@ export interface SimulatorOptions {
 
 /** A running simulator. */
 export interface Simulator {
-  /** `http://127.0.0.1:PORT`, without a path: an OpenAI-compatible base address is this with `/v1`. */
+  /** `http://127.0.0.1:PORT`. The base address of OpenAI-compatible clients is this with `/v1`. */
   readonly url: URL
   readonly stats: Stats
-  /** Stops listening and cuts what is still running. */
+  /** Stops listening, and ends all answers at once. */
   close(): Promise<void>
 }
 
-/** Starts a simulator; resolves when it listens. Rejects when the address cannot be had. */
+/** Starts a simulator. Resolves when it listens; rejects when it cannot listen on the address. */
 export async function startSimulator({
   host = '127.0.0.1',
   port = 0,
@@ -48,7 +51,7 @@ export async function startSimulator({
 }: SimulatorOptions = {}): Promise<Simulator> {
   const desk = new Desk(options)
   const { stats } = desk
-  // Longer than any client keeps an idle connection: who closes first should never be the simulator.
+  // Longer than any client keeps an idle connection, so that the simulator is never the first to close one.
   const server = createServer({ keepAliveTimeout: 300_000, requestTimeout: 0 }, (request, response) =>
     desk.handle(request, response)
   )
@@ -72,7 +75,7 @@ export async function startSimulator({
   }
 }
 
-/** Takes requests in and sees to it that each is answered. */
+/** Takes requests, and sees that each one is answered. */
 class Desk {
   readonly stats = new Stats()
   readonly #state = new State(this.stats)
@@ -87,7 +90,7 @@ class Desk {
     this.#door = new RealtimeDoor({ key, models, wheel: this.#wheel, stats: this.stats })
   }
 
-  /** A WebSocket is asked for. */
+  /** Handles a request to open a WebSocket. */
   open(request: IncomingMessage, stream: Duplex, head: Buffer): void {
     this.#door.open(request, stream, head)
   }
@@ -119,7 +122,7 @@ class Desk {
             answer.ended?.(ending)
           }
         })
-      // A pipelined request has no socket to write to until the answers before it are out.
+      // A pipelined request has no socket until the answers before it are sent.
       if (response.socket) start(response.socket)
       else response.once('socket', start)
     })
@@ -159,7 +162,7 @@ class Desk {
       return directed(endpoint.answer(call), protocol, this.stats.requests)
     } catch (error) {
       this.stats.refused++
-      // It may run inside a gateway: what it cannot answer must not end the process.
+      // The simulator may run inside a gateway, so an error in it must not end the process.
       const { status, message, details } =
         error instanceof Refusal ? error : new Refusal(500, `The simulator failed: ${String(error)}.`)
       return jsonAnswer(protocol.envelope(status, message, details, this.stats.requests), { status })
@@ -167,7 +170,7 @@ class Desk {
   }
 }
 
-/** The answer that a directive puts in the place of the endpoint's own. */
+/** The answer with the status and body that a directive asks for. */
 function directed(answer: Answer, protocol: Protocol, n: number): Answer {
   const { directive } = answer
   if (directive.status === undefined && directive.body === undefined) return answer

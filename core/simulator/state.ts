@@ -1,4 +1,4 @@
-// What the simulator keeps between requests: everything that one request makes and another reads.
+// What the simulator keeps from one request for others.
 import { hash, randomBytes } from 'node:crypto'
 import type { Fields } from './fields.ts'
 import type { Job } from './jobs/job.ts'
@@ -6,14 +6,14 @@ import type { KeptResponse } from './openai/responses/kept.ts'
 import { Shelf } from './shelf.ts'
 import type { Counts, Stats } from './stats.ts'
 
-/** One for each simulator. */
+/** One is made for each simulator. */
 export class State {
   readonly jobs = new Shelf<Job>()
   readonly responses = new Shelf<KeptResponse>()
-  /** What kept responses have put out. */
+  /** Output items of kept responses. */
   readonly items = new Shelf<Fields & { readonly id: string }>()
   readonly #stats: Stats
-  /** Ids of another run must not come again: somebody may still know them. */
+  /** Makes ids differ from those of earlier runs, which clients may still know. */
   readonly #run = randomBytes(8).toString('hex')
   readonly #timers = new Set<NodeJS.Timeout>()
   #serial = 0
@@ -22,17 +22,17 @@ export class State {
     this.#stats = stats
   }
 
-  /** An id that nothing else has had. */
+  /** An id that has not been used before. */
   newId(prefix: string): string {
     return prefix + hash('sha1', `${this.#run} ${++this.#serial}`).slice(0, 32)
   }
 
-  /** Counts what was finished after its request was answered. */
+  /** Adds work to the statistics that ended after its request was answered. */
   count(counts: Counts, requestId: string | undefined): void {
     this.#stats.count(counts, requestId)
   }
 
-  /** Calls so many milliseconds from now, unless the simulator is closed before. */
+  /** Calls back after `ms` milliseconds, unless the simulator is closed before. */
   after(ms: number, call: () => void): void {
     const timer = setTimeout(
       () => {

@@ -1,24 +1,24 @@
-// What the simulator knows to be true about the traffic it saw, to be held against what a gateway recorded.
+// What the simulator knows about the traffic that it saw, to compare with what a gateway has recorded.
 import type { Upload } from './body.ts'
 import type { Ending } from './ending.ts'
 
-/** Answers that are remembered by request id. */
+/** How many answers are remembered by request id. */
 const remembered = 10_000
 const rememberedUploads = 100
 
-/** A file that arrived whole. */
+/** A file that arrived completely. */
 export interface Received extends Omit<Upload, 'head'> {
-  /** The request's `x-request-id`. */
+  /** The `x-request-id` of the request. */
   request: string | undefined
 }
 
-/** What an answer is worth. What it has none of may be left out. */
+/** The units of an answer. What is zero may be left out. */
 export interface Counts {
-  /** Tokens of the request, those from a cache and those written to one included. */
+  /** The tokens of the request, those read from a cache or written to one included. */
   prompt?: number
   cached?: number
   written?: number
-  /** Tokens of the answer, reasoning included. */
+  /** The tokens of the answer, reasoning included. */
   completion?: number
   reasoning?: number
   images?: number
@@ -32,37 +32,37 @@ export interface Counts {
 
 /** Counts since the start. */
 export class Stats {
-  /** Requests whose body arrived whole. */
+  /** Requests whose body arrived completely. */
   requests = 0
   refused = 0
   completed = 0
   cut = 0
   aborted = 0
-  /** Answers being written, and sockets open, now. */
+  /** How many answers are being written and how many sockets are open now. */
   active = 0
   connections = 0
-  /** The sum over everything that was completed. */
+  /** The units of all completed answers. */
   readonly counted: Counts = {}
-  /** What was completed, by the request's `x-request-id`, the newest 10,000. */
+  /** The units of the newest 10,000 completed answers, by `x-request-id`. */
   readonly byRequest = new Map<string, Counts>()
 
   /** The newest 100 files. */
   readonly uploads: Received[] = []
 
-  /** Files arrived with a request. */
+  /** Notes files that came with a request. */
   received(files: readonly Upload[], request: string | undefined): void {
     for (const { head: _, ...file } of files) this.uploads.push({ request, ...file })
     this.uploads.splice(0, this.uploads.length - rememberedUploads)
   }
 
-  /** An answer is over. */
+  /** Notes the end of an answer. */
   ended(ending: Ending, counts: Counts | undefined, requestId: string | undefined): void {
     this.active--
     this[ending]++
     if (ending === 'completed' && counts) this.count(counts, requestId)
   }
 
-  /** Something was completed. */
+  /** Adds the units of a completed answer or job. */
   count(counts: Counts, requestId: string | undefined): void {
     for (const [name, count] of Object.entries(counts) as [keyof Counts, number][])
       this.counted[name] = (this.counted[name] ?? 0) + count

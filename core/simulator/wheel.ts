@@ -1,8 +1,8 @@
-// Wakes any number of paced answers with one timer.
+// Wakes any number of paced answers with a single timer.
 
-/** Something that waits for its time. */
+/** Something that waits to be woken. */
 export interface Sleeper {
-  /** Called once per {@link Wheel.arm}. */
+  /** Called once for each {@link Wheel.arm}. */
   wake(): void
 }
 
@@ -14,8 +14,8 @@ interface Entry {
 const slotCount = 512
 
 /**
- * A hashed timer wheel of one-millisecond slots: arming costs a push, and all sleepers of a millisecond wake together.
- * The timer runs only while somebody sleeps.
+ * A hashed timer wheel with slots of one millisecond. Arming is one push, and all sleepers of a millisecond wake
+ * together. The timer runs only while there are sleepers.
  */
 export class Wheel {
   readonly #slots: Entry[][] = Array.from({ length: slotCount }, () => [])
@@ -23,7 +23,7 @@ export class Wheel {
   #turned = 0
   #sleeping = 0
 
-  /** Wakes the sleeper at `due` (of `performance.now()`), or in the next millisecond when that is past. */
+  /** Wakes the sleeper at `due` (`performance.now()`), or in the next millisecond if that is past. */
   arm(sleeper: Sleeper, due: number): void {
     if (!this.#timer) {
       this.#turned = Math.floor(performance.now())
@@ -34,7 +34,7 @@ export class Wheel {
     this.#sleeping++
   }
 
-  /** Forgets everybody. */
+  /** Forgets all sleepers. */
   stop(): void {
     clearInterval(this.#timer)
     this.#timer = undefined
@@ -44,7 +44,7 @@ export class Wheel {
 
   #turn(): void {
     const now = Math.floor(performance.now())
-    // A turn later than one round has to look at every slot once, no more.
+    // After a delay longer than a round it is enough to look at every slot once.
     let tick = Math.max(this.#turned, now - slotCount)
     while (tick < now) {
       this.#turned = ++tick
@@ -55,7 +55,7 @@ export class Wheel {
   }
 
   #wake(slot: Entry[], now: number): void {
-    // Entries added while waking, for a later round, go behind these.
+    // Entries of later rounds that are added meanwhile stay in the slot.
     const entries = slot.splice(0)
     for (const entry of entries) {
       if (entry.due > now) {

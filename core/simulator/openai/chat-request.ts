@@ -1,4 +1,4 @@
-// Reads and checks a chat completion request as OpenAI does: what is wrong is refused with its envelope.
+// Reads and checks a chat completion request, as OpenAI does.
 import { hash } from 'node:crypto'
 import type { Call } from '../endpoint.ts'
 import { takeDirective } from '../directive.ts'
@@ -10,12 +10,12 @@ import { countTokens } from '../words/tokens.ts'
 import { readTools } from './chat-tools.ts'
 import { readModel } from './models.ts'
 
-/** A request that can be answered. */
+/** A request that passed the checks. */
 export interface ChatRequest extends Conversation, Streaming {
   choices: number
 }
 
-/** Whether the answer is a stream, and what of. */
+/** Whether the answer is a stream, and whether that reports usage. */
 export interface Streaming {
   stream: boolean
   includeUsage: boolean

@@ -8,7 +8,7 @@ import { wantedCalls } from '../words/tools.ts'
 import type { Tool, WantedCall } from '../words/tools.ts'
 
 /**
- * The calls of the answer; `tokens` is what the definitions add to the prompt.
+ * The calls of the answer. `tokens`: what the tools add to the prompt.
  * @throws Refusal
  */
 export function readTools(body: Fields, directive: Directive): { calls: readonly WantedCall[]; tokens: number } {
@@ -36,7 +36,7 @@ function readTool(given: unknown, i: number): Tool {
   return { kind, name, schema: (definition as Fields)['parameters'] ?? { type: 'object' } }
 }
 
-/** The names that `tool_choice` leaves no way around. */
+/** The names of tools that `tool_choice` forces. */
 function forced(choice: unknown, tools: readonly Tool[]): string[] {
   if (choice === 'auto' || choice === 'none') return []
   if (choice === 'required') return [tools[0]!.name]

@@ -1,4 +1,4 @@
-// POST /v1/chat/completions: a whole completion or a stream of chunks in the canonical order.
+// POST /v1/chat/completions: a whole completion, or a stream of chunks.
 import { jsonAnswer, streamAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
 import type { Call, Endpoint } from '../endpoint.ts'
@@ -67,7 +67,7 @@ function named({ kind, name }: MadeCall, input: string): unknown {
   return kind === 'function' ? { name, arguments: input } : { name, input }
 }
 
-/** Each frame is one event. Choices take turns, as they do when a model writes them side by side. */
+/** The events of a stream. The choices take turns, as if a model wrote them in parallel. */
 function* frames(request: ChatRequest, choices: readonly Composition[], usage: unknown): Generator<string> {
   const { directive, includeUsage } = request
   const event = eventWriter(directive)
@@ -102,7 +102,7 @@ function* frames(request: ChatRequest, choices: readonly Composition[], usage: u
   if (directive.done !== false) yield event('[DONE]')
 }
 
-/** The deltas of one choice as JSON texts: reasoning, text, then the calls one after the other. */
+/** The deltas of one choice, as JSON text: reasoning, text, and then the calls one after the other. */
 function* deltas({ reasoning, text, calls }: Composition, said: 'content' | 'refusal'): Generator<string> {
   for (const piece of reasoning.pieces()) yield `{"reasoning_content":${JSON.stringify(piece)}}`
   if (text) for (const piece of text.pieces()) yield `{"${said}":${JSON.stringify(piece)}}`

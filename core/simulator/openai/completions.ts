@@ -1,4 +1,4 @@
-// POST /v1/completions: the older completions, which take a text or several and continue each.
+// POST /v1/completions: the older completions, which continue one or several texts.
 import { hash } from 'node:crypto'
 import { jsonAnswer, streamAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
@@ -19,14 +19,14 @@ import { chatUsage } from './usage.ts'
 /** https://platform.openai.com/docs/api-reference/completions/create */
 export const completions: Endpoint = { method: 'POST', path: '/v1/completions', answer }
 
-/** What the API writes when nobody says how much. */
+/** The API's limit when the request has none. */
 const defaultMaxTokens = 16
 
 interface CompletionRequest extends Conversation, Streaming {
-  /** One for each prompt; tokens that came as numbers have no text. */
+  /** The prompts. One that came as tokens stands as `tokens: 1 2 3`. */
   prompts: readonly string[]
   echo: boolean
-  /** For each prompt: shown, and written to choose from. */
+  /** For each prompt: how many continuations are shown, and how many are written. */
   choices: number
   bestOf: number
 }
@@ -110,7 +110,7 @@ function whole(request: CompletionRequest, choices: readonly Composition[], usag
   }
 }
 
-/** Each frame is one event. Choices take turns. */
+/** The events of a stream. The choices take turns. */
 function* frames(request: CompletionRequest, choices: readonly Composition[], usage: unknown): Generator<string> {
   const { directive, includeUsage } = request
   const event = eventWriter(directive)

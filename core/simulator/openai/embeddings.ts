@@ -1,4 +1,4 @@
-// POST /v1/embeddings: a vector of unit length for each input, the same for the same text.
+// POST /v1/embeddings: a vector of unit length for each input, always the same for the same text.
 import { hash } from 'node:crypto'
 import { jsonAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
@@ -14,7 +14,7 @@ export const embeddings: Endpoint = { method: 'POST', path: '/v1/embeddings', an
 
 const defaultDimensions = 1536
 const mostDimensions = 4096
-/** Of all vectors together: their JSON has to be held. */
+/** The most numbers of all vectors together, as their JSON is held in memory. */
 const mostNumbers = 4 * 1024 * 1024
 
 function answer(call: Call): Answer {
@@ -44,12 +44,12 @@ function answer(call: Call): Answer {
   return jsonAnswer({ object: 'list', data, model, ...(usage !== null && { usage }) }, directive, { prompt: tokens })
 }
 
-/** Nine digits are enough to find the same float again. */
+/** The number with nine digits, which are enough to restore the float. */
 function shortest(value: number): number {
   return Number(value.toPrecision(9))
 }
 
-/** Floats of four bytes, the least significant first. */
+/** Floats of four bytes, little-endian. */
 function base64(vector: Float32Array): string {
   const bytes = Buffer.allocUnsafe(vector.length * 4)
   for (const [i, value] of vector.entries()) bytes.writeFloatLE(value, i * 4)

@@ -1,4 +1,4 @@
-// Reads and checks requests for pictures: from a description in JSON, from pictures in a form.
+// Reads and checks requests for pictures: JSON with a prompt, or a form with pictures.
 import { hash } from 'node:crypto'
 import type { Call } from '../endpoint.ts'
 import { formOf, typedFields } from '../body.ts'
@@ -10,15 +10,15 @@ import { pictureFormats } from '../media/formats.ts'
 import { countTokens } from '../words/tokens.ts'
 import { readModel } from './models.ts'
 
-/** What is done: pictures from words, from pictures and words, from a picture alone. */
+/** What is asked for: pictures from a prompt, from pictures and a prompt, or from a picture alone. */
 export type ImageTask = 'generation' | 'edit' | 'variation'
 
-/** A request that can be answered. */
+/** A request that passed the checks. */
 export interface ImageRequest {
   model: string
   task: ImageTask
   directive: Directive
-  /** Without its directive; empty for variations. */
+  /** The prompt without its directive; empty for variations. */
   prompt: string
   width: number
   height: number
@@ -26,14 +26,14 @@ export interface ImageRequest {
   quality: string
   background: string
   format: string
-  /** Pictures go out as addresses and not as base64. */
+  /** Whether pictures are sent as addresses instead of base64. */
   asUrl: boolean
   stream: boolean
   partials: number
   textTokens: number
-  /** Of the pictures that were sent. */
+  /** The tokens of the pictures in the request. */
   imageTokens: number
-  /** The same for the same request. */
+  /** The same for equal requests. */
   digest: string
 }
 
@@ -43,11 +43,11 @@ const tokensPerImage = 85
 const numbers = ['n', 'output_compression', 'partial_images'] as const
 const flags = ['stream'] as const
 
-/** Models of the older kind answer with addresses and report no usage. */
+/** Whether it is an older model: these answer with addresses and report no usage. */
 export const isOlder = (model: string): boolean => model.startsWith('dall-e')
 
 /**
- * `usual` is how pictures go out when nobody says.
+ * `usual`: how pictures are sent when the request does not say.
  * @throws Refusal
  */
 export function readImageRequest(call: Call, task: ImageTask, usual?: 'url'): ImageRequest {
@@ -56,7 +56,7 @@ export function readImageRequest(call: Call, task: ImageTask, usual?: 'url'): Im
       ? parseObject(call.body)
       : typedFields(formOf(call), { numbers, flags })
   const model = readModel(call, body)
-  // Variations have no prompt; the user's name is the only text they take.
+  // Variations have no prompt, so the directive is in `user`, their only text.
   const place = task === 'variation' ? 'user' : 'prompt'
   const text = optional(body, place, isString, 'a string')
   if (task !== 'variation' && (text === undefined || text === '')) throw missing('prompt')
@@ -96,7 +96,7 @@ export function readImageRequest(call: Call, task: ImageTask, usual?: 'url'): Im
   }
 }
 
-/** What tells the pictures of a request apart: the hash of a file, the address of another. */
+/** What identifies the pictures of a request: the hash of a file, or an address. */
 function readImages({ form }: Call, body: Fields): string[] {
   const images = form
     ? form.files.filter(({ field }) => field === 'image').map(({ sha256 }) => sha256)

@@ -1,4 +1,4 @@
-// POST /v1/images/generations, /edits and /variations: pictures of the size that was asked for, in one colour.
+// POST /v1/images/generations, /edits and /variations: pictures of the requested size, in one colour.
 import { hash } from 'node:crypto'
 import { jsonAnswer, streamAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
@@ -21,7 +21,7 @@ export const imageEndpoints: readonly Endpoint[] = [
   { method: 'POST', path: '/v1/images/variations', answer: (call) => answer(call, 'variation') }
 ]
 
-/** A picture is made of patches, each a token in medium quality. */
+/** The side of a patch in pixels. Each patch of a picture is one token in medium quality. */
 const patch = 32
 const factors: Readonly<Record<string, number>> = { low: 0.25, high: 4, hd: 4, xhigh: 8, max: 16 }
 const tokensPerPartial = 100
@@ -67,7 +67,7 @@ function pictureOf({ width, height, digest }: ImageRequest, index: number, parti
   return { width, height, digest: hash('sha1', `${digest} ${index} ${partial}`) }
 }
 
-/** The pictures of a generation that nobody waits for; they go out by address unless base64 is asked for. */
+/** A generation of pictures as a job. They are sent as addresses unless the request asks for base64. */
 export function imageJob(call: Call): { model: string; directive: Directive; plan: ImagePlan; counts: Counts } {
   const request = readImageRequest(call, 'generation', 'url')
   const counts = countsOf(request)
@@ -75,7 +75,7 @@ export function imageJob(call: Call): { model: string; directive: Directive; pla
   return { model: request.model, directive: request.directive, plan: { kind: 'image', data, usage }, counts }
 }
 
-/** The whole answer. Pictures are the same as in a stream. */
+/** The whole answer. Its pictures are the same as in a stream. */
 function imagesOf(
   request: ImageRequest,
   origin: string,
@@ -120,7 +120,7 @@ function* frames(request: ImageRequest, counts: Counts): Generator<string> {
   for (let i = 0; i < count; i++) {
     for (let k = 0; k < partials; k++)
       yield event('partial_image', pictureOf(request, i, k), { partial_image_index: k })
-    // What everything together cost stands once, at the end.
+    // The usage of all pictures is reported once, with the last one.
     if (i < count - 1 || directive.done !== false)
       yield event('completed', pictureOf(request, i), i === count - 1 ? usageOf(request, counts) : {})
   }

@@ -1,4 +1,4 @@
-// GET /v1/models and /v1/models/{id}: the names this simulator answers to.
+// GET /v1/models and /v1/models/{id}: the served models.
 import { jsonAnswer } from '../answer.ts'
 import type { Call, Endpoint } from '../endpoint.ts'
 import { invalid } from '../fields.ts'
@@ -11,14 +11,14 @@ function item(id: string): unknown {
   return { id, object: 'model', created: 1_767_225_600, owned_by: 'simulator' }
 }
 
-/** The list; a simulator that serves any name lists one. */
+/** The list of models. A simulator that serves any name lists one. */
 export const modelList: Endpoint = {
   method: 'GET',
   path: '/v1/models',
   answer: ({ models = anyModel }: Call) => jsonAnswer({ object: 'list', data: models.map(item) })
 }
 
-/** One model. */
+/** Describes one model. */
 export const modelDetail: Endpoint = {
   method: 'GET',
   path: '/v1/models/{model+}',
@@ -30,7 +30,7 @@ export const modelDetail: Endpoint = {
 }
 
 /**
- * The model that a request asks for.
+ * The model that a request names.
  * @throws Refusal when it names none, or one that is not served
  */
 export function readModel({ models }: Call, body: Fields): string {

@@ -1,4 +1,4 @@
-// POST /v1/moderations: a text that names a category is flagged for it.
+// POST /v1/moderations: a text that contains a category's name is flagged for it.
 import { hash } from 'node:crypto'
 import { jsonAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
@@ -53,7 +53,7 @@ function answer(call: Call): Answer {
   )
 }
 
-/** One subject for each string; the parts of a multimodal array are one together. */
+/** The subjects of a request: one for each string, or a single one for an array of parts. */
 function readInput(given: unknown): Subject[] {
   if (given === undefined) throw missing('input')
   const entries: unknown[] = Array.isArray(given) ? given : [given]

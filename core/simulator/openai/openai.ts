@@ -1,4 +1,4 @@
-// OpenAI's API: its endpoints, where its clients put the key, and how it refuses.
+// OpenAI's API: its endpoints, how its clients send the key, and its refusals.
 import type { Protocol } from '../endpoint.ts'
 import type { RefusalDetails } from '../refusal.ts'
 import { chat } from './chat.ts'
@@ -12,7 +12,7 @@ import { speech } from './speech.ts'
 import { transcriptions, translations } from './transcriptions.ts'
 import { videoEndpoints } from './videos.ts'
 
-/** Claims whatever nobody else does. */
+/** Claims every request that no other protocol claims. */
 export const openai: Protocol = {
   endpoints: [
     chat,
@@ -35,7 +35,7 @@ export const openai: Protocol = {
   failure
 }
 
-/** `{"error": {message, type, param, code}}`, all four always there. */
+/** `{"error": {message, type, param, code}}`. All four members are always there. */
 function envelope(status: number, message: string, { type = typeOf(status), param, code }: RefusalDetails): unknown {
   return { error: { message, type, param: param ?? null, code: code ?? null } }
 }

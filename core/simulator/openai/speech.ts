@@ -1,4 +1,4 @@
-// POST /v1/audio/speech: a sound as long as reading the text aloud takes, piece by piece.
+// POST /v1/audio/speech: a sound as long as reading the text aloud would take, in pieces.
 import { streamAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
 import type { Call, Endpoint } from '../endpoint.ts'

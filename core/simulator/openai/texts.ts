@@ -1,14 +1,14 @@
-// Reads a text, several texts, or texts that were cut into tokens before: what completions and embeddings take.
+// Reads the input of completions and embeddings: a text, several texts, or lists of tokens.
 import { invalid } from '../fields.ts'
 import { countTokens } from '../words/tokens.ts'
 
 const mostTexts = 2048
 
-/** The texts of a request, in their order. */
+/** The texts of a request, in order. */
 export interface Texts {
-  /** One that came as tokens stands as `tokens: 1 2 3`, so that it can be told from others. */
+  /** The texts. One that came as tokens stands as `tokens: 1 2 3`. */
   texts: string[]
-  /** Of all together; a token that came as a number is one. */
+  /** The tokens of all texts. */
   tokens: number
 }
 

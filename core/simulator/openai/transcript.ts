@@ -1,19 +1,19 @@
-// A text that is spread over the time of its recording, and the forms in which it is given back.
+// Spreads a text over the time of a recording, and writes it in the forms of transcripts.
 import { splitTokens } from '../words/tokens.ts'
 
-/** A part of a transcript; times are seconds. */
+/** A part of a transcript. Times are in seconds. */
 export interface Span {
   start: number
   end: number
   text: string
 }
 
-/** A sentence for each segment, each lasting as long as its share of the text. */
+/** The sentences of a text as segments. Each lasts in proportion to its length. */
 export function segmentsOf(text: string, seconds: number): Span[] {
   return spread(text.match(/\S.*?(?:[.!?](?=\s)|$)/gsu) ?? [], seconds)
 }
 
-/** Words, what is between them left out. */
+/** The words of a text, without what is between them. */
 export function wordsOf(text: string, seconds: number): Span[] {
   return spread(text.match(/\S+/gu) ?? [], seconds)
 }
@@ -30,7 +30,7 @@ function spread(texts: readonly string[], seconds: number): Span[] {
 
 const rounded = (seconds: number): number => Math.round(seconds * 1000) / 1000
 
-/** SubRip. */
+/** The segments in the SubRip format. */
 export function srtOf(segments: readonly Span[]): string {
   return segments
     .map(({ start, end, text }, i) => `${i + 1}\n${clock(start, ',')} --> ${clock(end, ',')}\n${text.trim()}\n\n`)
@@ -48,7 +48,7 @@ function clock(seconds: number, point: string): string {
   return `${digits(milliseconds / 3_600_000)}:${digits((milliseconds / 60_000) % 60)}:${digits((milliseconds / 1000) % 60)}${point}${digits(milliseconds % 1000, 3)}`
 }
 
-/** `segments` of verbose_json. */
+/** A segment of verbose_json. */
 export function verboseSegment({ start, end, text }: Span, id: number): object {
   const tokens = splitTokens(text).map((_, i) => i)
   return {
@@ -65,7 +65,7 @@ export function verboseSegment({ start, end, text }: Span, id: number): object {
   }
 }
 
-/** `segments` of diarized_json and events of a stream of it: two speakers in turns. */
+/** A segment of diarized_json, also as an event of its stream. Two speakers alternate. */
 export function spokenSegment(
   { start, end, text }: Span,
   i: number

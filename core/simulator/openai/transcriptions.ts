@@ -1,4 +1,4 @@
-// POST /v1/audio/transcriptions and /translations: a text as long as the recording, in every form it may have.
+// POST /v1/audio/transcriptions and /translations: a text as long as the recording, in all response formats.
 import { bytesAnswer, jsonAnswer, streamAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
 import type { Call, Endpoint } from '../endpoint.ts'
@@ -47,7 +47,7 @@ interface TranscriptionRequest {
   format: string
   stream: boolean
   language: string
-  /** Times of words and of segments, in verbose_json. */
+  /** Which times verbose_json has: of words, of segments, or both. */
   granularities: readonly string[]
   promptTokens: number
   seconds: number
@@ -117,7 +117,7 @@ function writeTranscript(file: Upload, directive: Directive, seconds: number): T
   return writtenText(writeProse(dice, subject, tokens), { chunks: directive.chunks })
 }
 
-/** Models of the older kind are paid by the second and report seconds. */
+/** The usage. Older models are charged by the second, and report seconds. */
 function usageOf(
   { directive, model, promptTokens }: TranscriptionRequest,
   { prompt = 0, completion = 0, seconds = 0 }: Counts

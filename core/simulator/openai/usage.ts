@@ -1,8 +1,8 @@
-// What completions and chats report as usage.
+// The usage of completions and chat completions.
 import type { Directive } from '../directive.ts'
 import type { Counts } from '../stats.ts'
 
-/** `usage` of a completion; null where a directive wants none. */
+/** The member `usage` of a completion; null when a directive wants none. */
 export function chatUsage(
   { usage }: Directive,
   { prompt = 0, cached = 0, written = 0, completion = 0, reasoning = 0 }: Counts

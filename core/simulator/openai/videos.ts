@@ -1,4 +1,4 @@
-// /v1/videos: videos that are made while their maker asks how far they are.
+// /v1/videos: videos as jobs that clients poll.
 import { bytesAnswer, isRefused, jsonAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
 import type { Call, Endpoint } from '../endpoint.ts'
@@ -37,14 +37,14 @@ function find(call: Call): Job {
   })
 }
 
-/** An answer about a video, made of what the video's directive has for this call. */
+/** An answer about a video, with the directive that the video has for this call. */
 function about(call: Call, describes: (job: Job) => unknown): Answer {
   const job = find(call)
   const directive = job.next()
   return jsonAnswer(isRefused(directive) ? null : describes(job), directive)
 }
 
-/** A cancelled one has failed, as far as this API has words. */
+/** The video object. A cancelled video is shown as failed, as this API has no other status for it. */
 function describe(job: Job): object {
   const { prompt, seconds, width, height, remixedFrom } = job.plan as VideoPlan
   const { status } = job

@@ -1,18 +1,18 @@
-// What is asked for when documents are to be reranked.
+// The form of a request to rerank documents.
 import type { Directive } from '../directive.ts'
 
-/** A request that can be answered. */
+/** A request that passed the checks. */
 export interface RerankRequest {
   id: string
   model: string
   directive: Directive
-  /** Without its directive. */
+  /** The query without its directive. */
   query: string
   /** The texts of the documents. */
   documents: readonly string[]
-  /** The most results wanted. */
+  /** The most results that are wanted. */
   limit: number
   returnDocuments: boolean
-  /** Of the query and all documents. */
+  /** The tokens of the query and of all documents. */
   tokens: number
 }

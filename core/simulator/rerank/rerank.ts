@@ -1,4 +1,4 @@
-// Reranking, which has no API that all agree on: the same scores in the shapes of three vendors.
+// Reranking, in which vendors differ: the same scores in the forms of three vendors.
 import { jsonAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
 import type { Call, Endpoint, Protocol } from '../endpoint.ts'
@@ -20,12 +20,12 @@ function answer(call: Call, shape: Shape): Answer {
   return jsonAnswer(shape.reply(request, ranked, { prompt, searches }), request.directive, { prompt, searches })
 }
 
-/** A search unit is one query with up to so many documents: https://cohere.com/pricing */
+/** One search unit is a query with up to this many documents: https://cohere.com/pricing */
 const documentsPerSearch = 100
 
 const common = { admits: openai.admits, headers: openai.headers, failure: openai.failure }
 
-/** https://docs.cohere.com/reference/rerank; its own client is known on `/v1/rerank` by what it says of itself. */
+/** https://docs.cohere.com/reference/rerank. On `/v1/rerank`, Cohere's own client is recognized by its header. */
 const cohere: Protocol = {
   ...common,
   endpoints: [
@@ -39,7 +39,7 @@ const cohere: Protocol = {
   envelope: (_status, message) => ({ message })
 }
 
-/** https://jina.ai/reranker/, and what self-hosted engines speak. */
+/** https://jina.ai/reranker/, and self-hosted engines with the same form. */
 const selfHosted: Protocol = {
   ...common,
   endpoints: endpoints(jina, '/v1/rerank', '/jina/v1/rerank'),
@@ -55,5 +55,5 @@ const voyageAi: Protocol = {
   envelope: (_status, message) => ({ detail: message })
 }
 
-/** By the first that claims a request. */
+/** The first one that claims a request answers it. */
 export const reranking: readonly Protocol[] = [cohere, selfHosted, voyageAi]

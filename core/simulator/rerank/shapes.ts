@@ -1,16 +1,16 @@
-// What the vendors' replies look like, and in what their requests differ.
+// The vendors' forms of reranking: their replies, and how their requests differ.
 import type { Counts } from '../stats.ts'
 import type { RerankRequest } from './request.ts'
 import type { Ranked } from './score.ts'
 
-/** One vendor's way to ask and to answer. */
+/** The form of one vendor. */
 export interface Shape {
   /** The member that limits the results. */
   limit: 'top_n' | 'top_k'
   modelRequired: boolean
-  /** Documents may be objects with a `text`. */
+  /** Whether documents may be objects with a `text`. */
   objects: boolean
-  /** Whether documents are returned when nobody says; undefined: they never are. */
+  /** Whether documents are returned by default; undefined: they never are. */
   returnsDocuments: boolean | undefined
   reply(request: RerankRequest, ranked: readonly Ranked[], counts: Counts): unknown
 }
@@ -32,7 +32,7 @@ function used({ directive }: RerankRequest, usage: unknown): object {
   return shown === null ? {} : { usage: shown }
 }
 
-/** Version 1, which bills search units. */
+/** Cohere's version 1, which charges search units. */
 export const cohere1: Shape = {
   limit: 'top_n',
   modelRequired: false,
@@ -45,7 +45,7 @@ export const cohere1: Shape = {
   })
 }
 
-/** Version 2, which never returns documents. */
+/** Cohere's version 2, which never returns documents. */
 export const cohere2: Shape = {
   limit: 'top_n',
   modelRequired: true,
@@ -58,7 +58,7 @@ export const cohere2: Shape = {
   })
 }
 
-/** Bills tokens, and returns documents unless told not to. */
+/** Charges tokens, and returns documents by default. */
 export const jina: Shape = {
   limit: 'top_n',
   modelRequired: true,
@@ -72,7 +72,7 @@ export const jina: Shape = {
   })
 }
 
-/** Bills tokens; its results are `data`, and a document is a string. */
+/** Charges tokens. Its results are in `data`, and documents are strings. */
 export const voyage: Shape = {
   limit: 'top_k',
   modelRequired: true,

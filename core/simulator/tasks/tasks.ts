@@ -1,5 +1,5 @@
-// Jobs as most vendors have them: a task id that is asked for until the record has an address. There is no standard;
-// the words for the states are the directive's, as every vendor has others.
+// Jobs as most vendors have them: a task is polled until its record has an address. There is no standard, so a
+// directive can set the words for the statuses.
 import { isRefused, jsonAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
 import type { Call, Endpoint, Protocol } from '../endpoint.ts'
@@ -15,7 +15,7 @@ const day = 86_400
 const videoPath = '/v1/video/generations'
 const imagePath = '/v1/images/generations/async'
 
-/** Videos and pictures: made with POST, read with GET, called off with DELETE or a POST to `cancel`. */
+/** Video and image tasks: POST creates, GET reads, DELETE or a POST to `cancel` cancels. */
 export const tasks: Protocol = {
   ...openai,
   endpoints: [...endpoints(videoPath, 'video', beginVideo), ...endpoints(imagePath, 'image', beginImages)],

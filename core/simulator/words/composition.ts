@@ -1,4 +1,4 @@
-// Writes one answer from what a request says, whatever the protocol it came in.
+// Composes one answer to a request, whatever its protocol.
 import type { Directive } from '../directive.ts'
 import { Refusal } from '../refusal.ts'
 import { Dice, writeProse } from './prose.ts'
@@ -9,30 +9,30 @@ import type { Text } from './text.ts'
 import { countTokens } from './tokens.ts'
 import type { WantedCall } from './tools.ts'
 
-/** What protocols read their requests into. */
+/** What every protocol reads its requests into. */
 export interface Conversation extends Subject {
   model: string
   directive: Directive
   promptTokens: number
-  /** Of one answer, reasoning included. */
+  /** The limit of one answer, in tokens, reasoning included. */
   maxTokens: number | undefined
   stop: readonly string[]
   calls: readonly WantedCall[]
-  /** Answer in JSON, of this schema if there is one. */
+  /** Whether the answer has to be JSON, and its schema if there is one. */
   json: { schema: unknown } | undefined
-  /** Hexadecimal, and the same for the same request. */
+  /** Hexadecimal digits, the same for equal requests. */
   digest: string
 }
 
-/** A call that was made. */
+/** A call of the answer. */
 export interface MadeCall {
-  /** Distinct among all calls of one request. */
+  /** Unique among all calls of one request. */
   serial: string
   kind: WantedCall['kind']
   name: string
   /** The arguments as JSON, or the text of a custom tool. */
   input: Text
-  /** The arguments, or the text, in full even where the token limit cut `input`. */
+  /** The arguments or the text in full, even if the token limit cut `input`. */
   value: unknown
 }
 
@@ -42,18 +42,21 @@ export interface Composition {
   /** Undefined when there are only calls. */
   text: Text | undefined
   calls: readonly MadeCall[]
-  /** The token limit was reached. */
+  /** Whether the token limit was reached. */
   cut: boolean
-  /** Of everything in it. */
+  /** The tokens of everything in it. */
   tokens: number
 }
 
-/** Of the text of all answers together, when it has to be held: everything but streamed filler. */
+/** The most text that all answers together may hold in memory. Only streamed filler need not be held. */
 const largestText = 16 * 1024 * 1024
-/** A token and its share of the text, roughly. */
+/** A rough estimate of the bytes of a token. */
 const bytesPerToken = 8
 
-/** @throws Refusal when a directive asks for more text than may be held; `streamed` filler may be more */
+/**
+ * `streamed`: whether filler is streamed, so that it need not be held.
+ * @throws Refusal when a directive asks for more text than may be held
+ */
 export function checkSize(
   { text = '', tokens = 0, chunks = 0, bytes = 0, reasoning = '' }: Directive,
   streamed: boolean,
@@ -70,20 +73,20 @@ export function checkSize(
   )
 }
 
-/** What has the digest of a request. */
+/** Anything with the digest of a request. */
 export type Digested = Pick<Conversation, 'digest'>
 
-/** The number that decides what is written. */
+/** The seed from which an answer is composed. */
 export function seedOf({ digest }: Digested): number {
   return Number.parseInt(digest.slice(0, 8), 16)
 }
 
-/** A second of 2026 that follows from the request: a real clock would make equal requests differ. */
+/** A second in 2026 that depends only on the request, so that equal requests get equal answers. */
 export function createdOf(request: Digested): number {
   return 1_767_225_600 + (seedOf(request) % 31_536_000)
 }
 
-/** The answer, or the n-th of several. */
+/** Composes the answer, or the n-th of several. */
 export function compose(conversation: Conversation, n = 0): Composition {
   const { directive, maxTokens, digest } = conversation
   const dice = new Dice(seedOf(conversation) + n)
@@ -98,7 +101,7 @@ export function compose(conversation: Conversation, n = 0): Composition {
     if (left !== undefined) left -= input.tokens
     return { serial: `${digest.slice(0, 20)}${n}_${i}`, kind: wanted.kind, name: wanted.name, input, value }
   })
-  // A tool call comes alone unless the directive wrote a text to go with it.
+  // A call comes without text unless the directive gives one.
   const text = calls.length > 0 && directive.text === undefined ? undefined : writeText(conversation, dice, left)
   return {
     reasoning,

@@ -1,8 +1,8 @@
-// Counts what a conversation and its answers are worth.
+// Counts the tokens of a request and its answers.
 import type { Counts } from '../stats.ts'
 import type { Composition, Conversation } from './composition.ts'
 
-/** What a request and its answers are worth. */
+/** The units of a request and its answers. */
 export function countsOf({ directive, promptTokens }: Conversation, answers: readonly Composition[]): Counts {
   const written = Math.min(directive.written_tokens ?? 0, promptTokens)
   const reasoning = answers.reduce((sum, composition) => sum + composition.reasoning.tokens, 0)

@@ -1,7 +1,7 @@
-// Writes answers that read like answers and say what they are.
+// Writes answers that read like prose and say that they are simulated.
 import { countTokens, splitTokens } from './tokens.ts'
 
-/** Numbers that look random and follow from the seed alone (mulberry32). */
+/** Pseudo-random numbers that depend only on the seed (mulberry32). */
 export class Dice {
   #state: number
 
@@ -18,7 +18,7 @@ export class Dice {
     return ((t ^ (t >>> 14)) >>> 0) % sides
   }
 
-  /** One of these. */
+  /** One element of a list. */
   pick<T>(from: readonly T[]): T {
     return from[this.below(from.length)]!
   }
@@ -39,21 +39,21 @@ const sentences = [
   'Tools can be called, JSON can be asked for, and the usage at the end adds up.'
 ] as const
 
-/** What an answer is about, for its opening sentence. */
+/** What the first sentence of an answer is about. */
 export interface Subject {
   /** What the user wrote last. */
   prompt: string
-  /** What a tool gave back, when that came last. */
+  /** The result of a tool, if that came last. */
   toolResult: string | undefined
 }
 
-/** An answer of exactly `tokens` tokens, or of a few sentences when that is left open. */
+/** Text of exactly `tokens` tokens; of a few sentences when that is undefined. */
 export function writeProse(dice: Dice, { prompt, toolResult }: Subject, tokens: number | undefined): string {
   const about = toolResult === undefined ? quote('You wrote', prompt) : quote('The tool answered', toolResult)
   let text = `This is the Sluice simulator, not a model.${about}`
   let length = countTokens(text)
   const wanted = tokens ?? length + 20 + dice.below(60)
-  // A stride without a common divisor with the number of sentences: all come before one comes again.
+  // The stride has no common divisor with the number of sentences, so all of them come before one is repeated.
   for (let i = dice.below(sentences.length); length < wanted; i += 5) {
     const sentence = ` ${sentences[i % sentences.length]!}`
     text += sentence

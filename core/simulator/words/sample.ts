@@ -1,4 +1,4 @@
-// Makes a value that fits a JSON Schema, for tool arguments and structured answers.
+// Makes values that fit a JSON Schema, for arguments of tools and for structured answers.
 import type { Dice } from './prose.ts'
 
 type Schema = Readonly<Record<string, unknown>>
@@ -12,15 +12,11 @@ const formats: Readonly<Record<string, string>> = {
   uri: 'https://example.com/',
   uuid: '6f1c2f3e-0b7a-4c58-9d21-3f5e8a7b9c10'
 }
-/**
- * Schemas that refer to themselves have no smallest value: what lies deeper, or comes after so many values, is null.
- */
+/** Recursive schemas have no end: null is used below this depth, and after this many values. */
 const deepest = 12
 const mostValues = 1000
 
-/**
- * A value that the schema accepts, as far as types, enums, bounds and required members go; patterns are not followed.
- */
+/** A value that the schema accepts, as far as types, enums, bounds and required members go. Patterns are ignored. */
 export function sampleOf(schema: unknown, dice: Dice): unknown {
   return sample(schema, { root: schema, dice, values: 0 }, 0)
 }
@@ -76,7 +72,7 @@ function sampleObject(schema: Schema, sampling: Sampling, depth: number): unknow
   return Object.fromEntries(required.map((name) => [name, sample(properties[name] ?? {}, sampling, depth + 1)]))
 }
 
-/** Follows a reference inside the same schema. */
+/** Follows a reference within the schema. */
 function resolve(given: unknown, root: unknown): Schema | undefined {
   const schema = asSchema(given)
   const reference = schema?.['$ref']

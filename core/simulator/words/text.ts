@@ -1,25 +1,25 @@
-// The text of one answer, cut to its limits and into the pieces it is streamed in.
+// The text of one answer, within its limits and in the pieces that are streamed.
 import { splitTokens } from './tokens.ts'
 
-/** A text that is known without being held: `pieces` may be asked for again and gives the same. */
+/** A text that need not be held in memory: `pieces` can be called again and gives the same pieces. */
 export interface Text {
   tokens: number
-  /** The token limit was reached before the text ended. */
+  /** Whether the token limit cut the text. */
   cut: boolean
-  /** The stop sequence before which it ended. */
+  /** The stop sequence that ended it. */
   stopped?: string | undefined
   pieces(): Iterable<string>
 }
 
-/** Bounds on a text. */
+/** The limits of a text. */
 export interface TextLimits {
   tokens?: number | undefined
   stop?: readonly string[]
-  /** The most pieces to stream it in; without it each token is one. */
+  /** The most pieces to stream it in. Without it each token is a piece. */
   chunks?: number | undefined
 }
 
-/** A text given in full. It ends before the first stop sequence, then at the token limit. */
+/** A text that is given in full. It ends before the first stop sequence, or at the token limit. */
 export function writtenText(source: string, { tokens: limit = Infinity, stop = [], chunks }: TextLimits): Text {
   const { end, stopped } = firstOf(stop, source)
   const all = splitTokens(source.slice(0, end))
@@ -37,7 +37,7 @@ function firstOf(sequences: readonly string[], source: string): { end: number; s
   return first
 }
 
-/** The whole of a text in one string. */
+/** The whole text in one string. */
 export function joined(text: Text): string {
   return [...text.pieces()].join('')
 }
@@ -53,7 +53,7 @@ function group(tokens: readonly string[], chunks = tokens.length): Iterable<stri
 const unit = 'simulat '
 const defaultPiece = 4096
 
-/** As many bytes as asked for, made while they are read; a token is eight of them. Stop sequences do not apply. */
+/** Filler of this many bytes, made while it is read. Eight bytes are a token. Stop sequences are ignored. */
 export function fillerText(bytes: number, { tokens: limit = Infinity, chunks }: TextLimits): Text {
   const length = Math.min(bytes, limit * unit.length)
   const count = Math.max(Math.min(chunks ?? Math.ceil(length / defaultPiece), length), 1)

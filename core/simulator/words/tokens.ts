@@ -1,11 +1,11 @@
-// Counts and cuts text in the simulator's own tokens, so that its usage numbers can be checked by hand.
+// Counts and splits text in the simulator's own tokens, so that its usage can be checked by hand.
 
-/** Letters, digits and underscores of ASCII run together, up to this many; every other character stands for itself. */
+/** The longest run of ASCII letters, digits and underscores in a token. Every other character is a token by itself. */
 const longestRun = 8
 
 /**
- * Where the token that begins at `from` ends: white space, then a run of at most eight ASCII word characters or one
- * other character. White space at the very end of a text belongs to no token and follows the last one.
+ * The end of the token that begins at `from`: white space, then a run of up to eight ASCII word characters or one other
+ * character. White space at the end of a text belongs to the last token.
  */
 function tokenEnd(text: string, from: number): number {
   let at = from
@@ -27,7 +27,7 @@ function isWord(code: number): boolean {
   )
 }
 
-/** The number of tokens of a text; white space alone has none. */
+/** The number of tokens in a text. White space alone has none. */
 export function countTokens(text: string): number {
   const end = text.trimEnd().length
   let count = 0
@@ -35,7 +35,7 @@ export function countTokens(text: string): number {
   return count
 }
 
-/** The text cut into its tokens; joined again they are the text. */
+/** The tokens of a text. Joined, they are the text again. */
 export function splitTokens(text: string): string[] {
   const tokens: string[] = []
   const end = text.trimEnd().length

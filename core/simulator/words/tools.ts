@@ -1,24 +1,24 @@
-// Decides which tools an answer calls, once a protocol has read which there are.
+// Decides which tools an answer calls.
 import type { Directive } from '../directive.ts'
 import { Refusal } from '../refusal.ts'
 
 /** A tool of a request. */
 export interface Tool {
-  /** A custom tool takes a text, a function arguments in JSON. */
+  /** A custom tool takes text, a function takes arguments in JSON. */
   kind: 'function' | 'custom'
   name: string
-  /** Of the arguments. */
+  /** The schema of the arguments. */
   schema: unknown
 }
 
 /** A call that the answer will make. */
 export interface WantedCall extends Tool {
-  /** Given by a directive instead of made up. */
+  /** The arguments that a directive gives; undefined: they are made up. */
   arguments: Readonly<Record<string, unknown>> | undefined
 }
 
 /**
- * The calls of an answer: those a directive names, else the `forced` ones, which the request leaves no way around.
+ * The calls of an answer: those that a directive names, or else the `forced` ones.
  * @throws Refusal when there is no such tool
  */
 export function wantedCalls(

@@ -1,4 +1,4 @@
-// What is said in a realtime session: its settings and items, and how many tokens of what they are.
+// The settings and items of a realtime session, and their tokens.
 import { invalid, isObject } from '../../fields.ts'
 import type { Fields } from '../../fields.ts'
 import { Refusal } from '../../refusal.ts'
@@ -8,23 +8,23 @@ import type { Tool } from '../../words/tools.ts'
 
 const tokensPerItem = 4
 const tokensPerPicture = 85
-/** Of what is heard. */
+/** The tokens of each second of sound that the model hears. */
 const tokensPerSecond = 10
-/** The form of sound, by what is sent of it in a second. */
+/** The bytes of a second of sound, by format. */
 const bytesPerSecond: Readonly<Record<string, number>> = {
   'audio/pcm': sampleRate * 2,
   'audio/pcmu': 8000,
   'audio/pcma': 8000
 }
 
-/** Tokens of a prompt, by what they are. */
+/** The tokens of a prompt, by medium. */
 export interface Heard {
   text: number
   audio: number
   image: number
 }
 
-/** One thing that was said or called. */
+/** One item of the conversation: a message, a call or a result. */
 export interface Item {
   readonly id: string
   readonly type: string
@@ -34,7 +34,7 @@ export interface Item {
   readonly tokens: Heard
 }
 
-/** Settings as they are until a client changes them. */
+/** The settings of a session before its client changes any. */
 export function freshSettings(id: string, model: string): Record<string, unknown> {
   return {
     type: 'realtime',
@@ -66,7 +66,7 @@ export function freshSettings(id: string, model: string): Record<string, unknown
   }
 }
 
-/** Settings with those that a client gives: objects are merged, anything else replaces. */
+/** The settings with a client's changes: objects are merged, anything else is replaced. */
 export function merged(settings: unknown, given: unknown): unknown {
   if (!isObject(settings) || !isObject(given)) return given
   const made: Record<string, unknown> = { ...settings }
@@ -74,18 +74,18 @@ export function merged(settings: unknown, given: unknown): unknown {
   return made
 }
 
-/** Of so many bytes of sound in this form. */
+/** How many seconds these bytes of sound last. */
 export function secondsOf(format: unknown, bytes: number): number {
   return bytes / (bytesPerSecond[isObject(format) ? String(format['type']) : ''] ?? bytesPerSecond['audio/pcm']!)
 }
 
-/** Of so many seconds that are heard. */
+/** The tokens of this many seconds of heard sound. */
 function audioTokens(seconds: number): number {
   return Math.ceil(seconds * tokensPerSecond)
 }
 
 /**
- * An item as a client gives it.
+ * Reads an item from a client.
  * @throws Refusal
  */
 export function readItem(given: unknown, id: string, format: unknown): Item {
@@ -119,7 +119,7 @@ export function readItem(given: unknown, id: string, format: unknown): Item {
   return item(id, { ...given, status: 'completed' }, texts.join('\n'), tokens)
 }
 
-/** What a client has said aloud. */
+/** The item for what a client has said aloud. */
 export function spokenItem(id: string, seconds: number): Item {
   const shown = {
     type: 'message',
@@ -130,7 +130,7 @@ export function spokenItem(id: string, seconds: number): Item {
   return item(id, shown, '', { text: 0, audio: audioTokens(seconds), image: 0 })
 }
 
-/** An item of these members. */
+/** Makes an item with these members. */
 export function item(id: string, shown: Fields, text: string, tokens: Heard = { text: 0, audio: 0, image: 0 }): Item {
   return {
     id,
@@ -142,7 +142,7 @@ export function item(id: string, shown: Fields, text: string, tokens: Heard = { 
   }
 }
 
-/** Tokens of items, with those of the settings that a model reads. */
+/** The tokens of items, and of the settings that the model reads. */
 export function heardOf(items: Iterable<Item>, { instructions, tools }: Fields): Heard {
   const sum: Heard = { text: countTokens(String(instructions ?? '')), audio: 0, image: 0 }
   if (Array.isArray(tools) && tools.length > 0) sum.text += countTokens(JSON.stringify(tools))
@@ -154,7 +154,7 @@ export function heardOf(items: Iterable<Item>, { instructions, tools }: Fields):
   return sum
 }
 
-/** The tools of a session or a response, and which the choice leaves no way around. */
+/** The tools of a session or a response, and the names of those that `tool_choice` forces. */
 export function readSessionTools({ tools, tool_choice: choice }: Fields): { tools: Tool[]; forced: string[] } {
   const list = Array.isArray(tools) ? tools : []
   const read = list.filter(isObject).map((tool): Tool => ({

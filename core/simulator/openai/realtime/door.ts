@@ -1,4 +1,4 @@
-// Where realtime sessions come in: the handshake, and how it is refused.
+// Accepts or refuses the handshakes of realtime sessions.
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocketServer } from 'ws'
@@ -10,7 +10,7 @@ import { RealtimeSession } from './session.ts'
 const path = '/v1/realtime'
 const longestMessage = 32 * 1024 * 1024
 
-/** What is asked of clients, and what sessions work with. */
+/** What clients must show, and what sessions need. */
 export interface DoorParts {
   key: string | undefined
   models: readonly string[] | undefined
@@ -18,7 +18,7 @@ export interface DoorParts {
   stats: Stats
 }
 
-/** Takes upgrades of a server. */
+/** Handles upgrade requests of a server. */
 export class RealtimeDoor {
   readonly #parts: DoorParts
   readonly #server = new WebSocketServer({
@@ -34,7 +34,7 @@ export class RealtimeDoor {
     this.#parts = parts
   }
 
-  /** Opens a session, or says why not. */
+  /** Opens a session, or refuses to. */
   open(request: IncomingMessage, stream: Duplex, head: Buffer): void {
     const { wheel, stats } = this.#parts
     stream.on('error', () => {})
@@ -64,12 +64,15 @@ export class RealtimeDoor {
     })
   }
 
-  /** Cuts all sessions. */
+  /** Ends all sessions at once. */
   close(): void {
     for (const socket of this.#server.clients) socket.terminate()
   }
 
-  /** The model that is asked for. @throws Refusal */
+  /**
+   * The model that the request asks for.
+   * @throws Refusal
+   */
   #admitted({ url = '', headers: { authorization } }: IncomingMessage): string {
     const { key, models } = this.#parts
     const [at, query] = url.split('?', 2)

@@ -1,4 +1,4 @@
-// One response of a realtime session: the events that it is told in, one after the other, and what it took.
+// One response of a realtime session: its events in order, and its usage.
 import { hash } from 'node:crypto'
 import type { Directive } from '../../directive.ts'
 import type { Fields } from '../../fields.ts'
@@ -11,37 +11,37 @@ import type { WantedCall } from '../../words/tools.ts'
 import { item } from './conversation.ts'
 import type { Heard, Item } from './conversation.ts'
 
-/** Of the sound of one token: a twentieth of a second. */
+/** How long the sound of one output token lasts. */
 const secondsPerToken = 1 / 20
 
-/** An event without its id, which the session gives it. */
+/** An event without its id, which the session adds. */
 export type Event = Readonly<{ type: string; [name: string]: unknown }>
 
-/** What a response is made of. */
+/** What a response is made from. */
 export interface Wanted {
   id: string
   model: string
   directive: Directive
   prompt: string
-  /** What was called has answered, and nothing has been said since. */
+  /** The result of a tool, if nothing has been said since it came. */
   toolResult: string | undefined
   heard: Heard
   calls: readonly WantedCall[]
-  /** Of its output; undefined without a limit. */
+  /** The limit on output tokens; undefined when there is none. */
   maxTokens: number | undefined
-  /** What is said is also spoken. */
+  /** Whether the text is also spoken. */
   aloud: boolean
-  /** In the conversation, and so what is said next depends on it. */
+  /** The conversation that the response belongs to; null when it is outside of one. */
   conversation: string | null
   metadata: unknown
   nextId(kind: string): string
 }
 
-/** Told event by event; {@link finish} tells how it ended, whether or not it was told to its end. */
+/** One response. {@link finish} gives its last event, even when not all the others were sent. */
 export class Response {
   readonly id: string
   readonly wanted: Wanted
-  /** Items that were said whole. */
+  /** Items that were sent completely. */
   readonly items: Item[] = []
   readonly #composition: Composition
   #text = 0
@@ -71,7 +71,7 @@ export class Response {
     return { type: 'response.created', response: this.#shown('in_progress', null, null) }
   }
 
-  /** All that is between the first event and the last. */
+  /** All events between the first and the last. */
   *events(): Generator<Event> {
     const { text, calls } = this.#composition
     let output = 0
@@ -136,7 +136,7 @@ export class Response {
         }
       }
     }
-    // A text that is only filler is not held for the sake of an event that repeats it.
+    // Filler text is not kept in memory just for an event that repeats it.
     const whole = this.wanted.directive.bytes === undefined ? joined(text) : ''
     if (aloud) {
       yield { type: 'response.output_audio.done', ...about }
@@ -161,7 +161,7 @@ export class Response {
     yield { type: 'conversation.item.done', previous_item_id: null, item: shown }
   }
 
-  /** The last event. `reason`: why it was cancelled; undefined when it was not. */
+  /** The last event. `reason`: why the response was cancelled; undefined when it was not. */
   finish(reason: 'turn_detected' | 'client_cancelled' | undefined): Event {
     const { directive } = this.wanted
     const { finish, fail, usage } = directive
@@ -186,7 +186,7 @@ export class Response {
     return { type: 'response.done', response: this.#shown('completed', null, counted) }
   }
 
-  /** What was told is worth. */
+  /** What the events sent so far add to the statistics. */
   get counts(): Counts {
     const { text, audio, image } = this.wanted.heard
     return { prompt: text + audio + image, cached: this.#cached, completion: this.#text + this.#audio }

@@ -1,4 +1,4 @@
-// A realtime session: takes the events of a client, and answers with those of a model.
+// A realtime session: reads a client's events, and sends those of a model.
 import type { Duplex } from 'node:stream'
 import { WebSocket } from 'ws'
 import type { RawData } from 'ws'
@@ -15,10 +15,10 @@ import type { Item } from './conversation.ts'
 import { Response } from './response.ts'
 import type { Event } from './response.ts'
 
-/** Events sent in one go when no pause lies between them. */
+/** How many events are sent without a pause before other work gets its turn. */
 const burst = 64
 
-/** A response that is being told. */
+/** A response whose events are being sent. */
 interface Telling {
   response: Response
   events: Iterator<Event>
@@ -30,20 +30,20 @@ export interface SessionParts {
   socket: WebSocket
   stream: Duplex
   model: string
-  /** Distinct among the sessions of a simulator. */
+  /** Unique among the sessions of a simulator. */
   name: string
   wheel: Wheel
   stats: Stats
 }
 
-/** One per connection. One response is told after the other. */
+/** The session of one connection. Its responses are sent one after the other. */
 export class RealtimeSession implements Sleeper {
   readonly #parts: SessionParts
   readonly #items = new Map<string, Item>()
   readonly #telling: Telling[] = []
   #settings: Record<string, unknown>
   #ids = 0
-  /** What was said aloud and not committed. */
+  /** Sound that was heard and not committed yet. */
   #heard = { bytes: 0, spoken: false, silent: 0 }
   #sleeping = false
   #full = false
@@ -67,7 +67,7 @@ export class RealtimeSession implements Sleeper {
     })
   }
 
-  /** Tells on, as far as pauses and the reader allow. */
+  /** Sends further events, as far as pauses and the client's reading allow. */
   wake(): void {
     this.#sleeping = false
     for (let sent = 0; this.#telling.length > 0 && !this.#over && !this.#full && !this.#sleeping; sent++) {
@@ -197,7 +197,7 @@ export class RealtimeSession implements Sleeper {
     this.#send({ type: 'session.updated', session: this.#settings })
   }
 
-  /** With turn detection, a pause after something was said is the end of a turn. Silence is samples of nothing. */
+  /** Takes sound. With turn detection, a pause after speech ends the turn. Samples of zero are silence. */
   #hear(audio: unknown): void {
     if (typeof audio !== 'string') throw missing('audio')
     const sound = Buffer.from(audio, 'base64')

@@ -1,20 +1,20 @@
-// Reads the items that the input of a response is made of.
+// Reads the input items of a request for a response.
 import { invalid, isObject, isString, missing } from '../../fields.ts'
 import type { Fields } from '../../fields.ts'
 import { Refusal } from '../../refusal.ts'
 import { isSigned } from '../../words/signature.ts'
 import { countTokens } from '../../words/tokens.ts'
 
-/** One item, as far as the simulator looks into it. */
+/** One item, as far as the simulator reads it. */
 export interface Item {
   kind: 'message' | 'call' | 'result' | 'reasoning' | 'other'
-  /** Of a message. */
+  /** The role of a message. */
   role?: string
-  /** What was said, or what a tool gave back. */
+  /** What was said, or the result of a tool. */
   text: string
   tokens: number
   callId?: string
-  /** As it came, or as it was put out. */
+  /** The item as the client sent it, or as an earlier response put it out. */
   raw: Fields
 }
 
@@ -27,10 +27,13 @@ const tokensPerMessage = 4
 const tokensPerAttachment = 85
 const tokensPerCompaction = 20
 
-/** What an item that was put out before looks like as input. */
+/** Finds an output item of an earlier response by its id. */
 export type FindItem = (id: string) => Fields | undefined
 
-/** @throws Refusal; `find` knows what was put out by responses that are kept */
+/**
+ * `find`: finds output items of responses that are kept.
+ * @throws Refusal
+ */
 export function readInput(given: unknown, find: FindItem): Item[] {
   if (given === undefined || given === null) return []
   if (isString(given))
@@ -140,7 +143,7 @@ function text(fields: Fields, path: string, name: string): string {
 }
 
 /**
- * Every result belongs to a call before it, and every call has one when somebody speaks again.
+ * Checks that every result belongs to a call before it, and that no call is left without a result.
  * @throws Refusal
  */
 export function checkCalls(items: readonly Item[]): void {

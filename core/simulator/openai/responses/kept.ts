@@ -1,4 +1,4 @@
-// One response: what it says at any moment, and the events it consists of. It is kept when its maker wants that.
+// One response: its object at any moment, and its events. It is kept when the request asks for that.
 import type { Directive } from '../../directive.ts'
 import type { Fields } from '../../fields.ts'
 import type { Counts } from '../../stats.ts'
@@ -12,7 +12,7 @@ import type { ResponseRequest } from './request.ts'
 const defaultQueue = 100
 const defaultWork = 400
 
-/** A response under way or over. Who began it says when it is over. */
+/** A response in progress or ended. Its maker says when it ends. */
 export class KeptResponse {
   readonly id: string
   readonly request: ResponseRequest
@@ -21,13 +21,13 @@ export class KeptResponse {
   readonly #items: readonly OutputItem[]
   readonly #kept: boolean
   readonly #created: number
-  /** By `performance.now()`. */
+  /** When it began, by `performance.now()`. */
   readonly #begun = performance.now()
   #end: string | undefined
   #endedAt: number | undefined
   #calls = 0
 
-  /** `id` undefined: nothing is kept, and the same request has the same ids. */
+  /** `id`: undefined when the response is not kept; equal requests then get equal ids. */
   constructor(request: ResponseRequest, id: string | undefined) {
     this.request = request
     const base = id?.replace(/^resp_/, '') ?? request.digest.slice(0, 24)
@@ -44,7 +44,7 @@ export class KeptResponse {
     return this.request.background && performance.now() < this.#begun + this.#queue ? 'queued' : 'in_progress'
   }
 
-  /** What it will be unless it is cancelled. */
+  /** The status that it will end with, unless it is cancelled. */
   get ending(): string {
     const { fail, finish } = this.request.directive
     if (fail !== undefined) return 'failed'
@@ -56,7 +56,7 @@ export class KeptResponse {
     return this.#end !== undefined
   }
 
-  /** Its time has come. Whether it has something to show for it that it had not before. */
+  /** Ends the response as planned. Returns whether it has output to count. */
   finish(): boolean {
     if (this.over) return false
     this.#close(this.ending)
@@ -67,22 +67,22 @@ export class KeptResponse {
     if (!this.over) this.#close('cancelled')
   }
 
-  /** What the next call about it has to obey. */
+  /** The directive for the next call about this response. */
   next(): Directive {
     return this.request.directive.later?.[this.#calls++] ?? {}
   }
 
-  /** The items that it has put out, when it is over. */
+  /** Its output items; none before it has ended. */
   output(): Fields[] {
     return this.over && this.#end !== 'cancelled' ? this.#items.map((item) => item.done()) : []
   }
 
-  /** The whole object as it is now. */
+  /** The response object as it is now. */
   show(): Fields {
     return this.#show(this.status, this.output())
   }
 
-  /** The whole object as it will be in the end. */
+  /** The response object as it will be at the end. */
   showEnd(): Fields {
     return this.#show(
       this.ending,
@@ -90,21 +90,24 @@ export class KeptResponse {
     )
   }
 
-  /** When the n-th event may be sent, by `performance.now()`: what runs in the background does so whoever looks. */
+  /**
+   * When the n-th event may be sent (`performance.now()`). A background response keeps its times even if nobody follows
+   * it.
+   */
   dueAt(n: number): number {
     const { first_event_ms: wait = 0, gap_ms: gap } = this.request.directive
     const step = gap ?? (this.request.directive.work_ms ?? defaultWork) / Math.max(this.#eventCount - 1, 1)
-    // The first two say that it is queued, and nothing comes after the last.
+    // The first two events come at once, as the response is queued. After the last there is nothing to wait for.
     if (n < 2 || n >= this.#eventCount) return this.#begun
     return this.#begun + this.#queue + wait + (n - 2) * step
   }
 
-  /** Milliseconds until its last event. */
+  /** The milliseconds until its last event. */
   get remaining(): number {
     return this.dueAt(this.#eventCount - 1) - performance.now()
   }
 
-  /** Its events from the beginning; a cancelled one ends early. */
+  /** Its events from the first. Those of a cancelled response end early. */
   *events(): Generator<Fields> {
     const { background } = this.request
     let n = 0
@@ -196,7 +199,7 @@ export class KeptResponse {
 
 const seconds = (): number => Math.floor(Date.now() / 1000)
 
-/** `usage` of a response. */
+/** The member `usage` of a response. */
 export function usageOf({ prompt = 0, cached = 0, written = 0, completion = 0, reasoning = 0 }: Counts): Fields {
   return {
     input_tokens: prompt,

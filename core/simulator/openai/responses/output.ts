@@ -1,4 +1,4 @@
-// The items that a response puts out: reasoning, a message, then calls.
+// The output items of a response: reasoning, a message, and then calls.
 import type { Fields } from '../../fields.ts'
 import type { Composition, MadeCall } from '../../words/composition.ts'
 import { sign } from '../../words/signature.ts'
@@ -6,18 +6,18 @@ import { joined } from '../../words/text.ts'
 import type { Text } from '../../words/text.ts'
 import type { ResponseRequest } from './request.ts'
 
-/** An item as it is added, what follows in a stream, and what it is when it is done. */
+/** An item: as it is added, its events in a stream, and as it is when done. */
 export interface OutputItem {
   id: string
   added: Fields
-  /** Events of this item alone; their members besides `item_id` and `output_index`. */
+  /** The events of this item, without `item_id` and `output_index`. */
   events(): Iterable<Fields>
   done(): Fields
 }
 
 type Status = 'completed' | 'incomplete'
 
-/** `base`: what makes the ids of the items differ from those of other responses. */
+/** `base`: makes the ids of the items differ from those of other responses. */
 export function outputOf(
   request: ResponseRequest,
   { reasoning, text, calls }: Composition,

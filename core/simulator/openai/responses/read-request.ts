@@ -1,4 +1,4 @@
-// Reads and checks a request for a response as OpenAI does.
+// Reads and checks a request for a response, as OpenAI does.
 import { hash } from 'node:crypto'
 import type { Call } from '../../endpoint.ts'
 import { takeDirective } from '../../directive.ts'

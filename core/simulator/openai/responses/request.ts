@@ -1,20 +1,20 @@
-// What is asked for when a response is.
+// The form of a request for a response.
 import type { Fields } from '../../fields.ts'
 import type { Conversation } from '../../words/composition.ts'
 import type { Item } from './input.ts'
 
-/** A request that can be answered. */
+/** A request that passed the checks. */
 export interface ResponseRequest extends Conversation {
   stream: boolean
   background: boolean
   store: boolean
-  /** Reasoning has a summary, and its content sealed. */
+  /** Whether the answer has a summary of its reasoning, and whether it has the encrypted reasoning. */
   summarized: boolean
   sealed: boolean
-  /** As it came, for what the answer repeats. */
+  /** The request itself: the answer repeats some of its members. */
   body: Fields
-  /** Of this request. */
+  /** The input items of this request. */
   items: readonly Item[]
-  /** Of the conversation it goes on with, and of this request. */
+  /** The items of the conversation so far, and those of this request. */
   context: readonly Item[]
 }

@@ -1,4 +1,5 @@
-// /v1/responses: created whole, streamed or in the background, and read, resumed, cancelled and deleted afterwards.
+// /v1/responses: creates responses whole, as streams or in the background, and reads, resumes, cancels and deletes
+// them.
 import { isRefused, jsonAnswer, streamAnswer } from '../../answer.ts'
 import type { Answer } from '../../answer.ts'
 import type { Call, Endpoint } from '../../endpoint.ts'
@@ -26,7 +27,7 @@ export const responseEndpoints: readonly Endpoint[] = [
   { method: 'GET', path: '/v1/responses/{id}/input_items', answer: listInput }
 ]
 
-/** What runs in the background is kept a while even where nothing is to be stored. */
+/** How long background responses with `store: false` are kept, in milliseconds. */
 const backgroundKept = 600_000
 const compactedTokens = 20
 
@@ -41,7 +42,7 @@ function create(call: Call): Answer {
   return background ? begin(call, response) : complete(call, response)
 }
 
-/** Something was put out; whoever refers to it later has to find it. */
+/** Ends a response, and keeps its output items so that later requests can refer to them. */
 function finish({ state }: Call, response: KeptResponse): boolean {
   const counts = response.finish()
   if (state.responses.find(response.id))
@@ -49,7 +50,7 @@ function finish({ state }: Call, response: KeptResponse): boolean {
   return counts
 }
 
-/** In the foreground: it is over with its answer, and called off when nobody listens any more. */
+/** A response in the foreground. It ends with its answer, and is cancelled when the client leaves. */
 function complete(call: Call, response: KeptResponse): Answer {
   const { directive, stream } = response.request
   const counts = response.ending === 'failed' ? {} : response.counts
@@ -61,7 +62,7 @@ function complete(call: Call, response: KeptResponse): Answer {
   return { ...jsonAnswer(response.showEnd(), directive, counts), ended }
 }
 
-/** In the background: it goes on whoever listens, and is counted when it is over. */
+/** A response in the background. It goes on without a client, and is added to the statistics when it ends. */
 function begin(call: Call, response: KeptResponse): Answer {
   const { state, requestId } = call
   const { first_event_ms: _, gap_ms: __, ...directive } = response.request.directive
@@ -73,7 +74,7 @@ function begin(call: Call, response: KeptResponse): Answer {
   return response.request.stream ? follow(response, directive, 0) : jsonAnswer(response.show(), directive)
 }
 
-/** The events from one on, those of the past at once. */
+/** The events from number `from` on. Those that are already due are sent at once. */
 function follow(response: KeptResponse, directive: Directive, from: number): Answer {
   function* rest(): Generator<Fields> {
     for (const event of response.events()) if ((event['sequence_number'] as number) >= from) yield event
@@ -82,8 +83,8 @@ function follow(response: KeptResponse, directive: Directive, from: number): Ans
 }
 
 /**
- * Events on their way, and the error that may come in the place of the next one. It stands there twice: as documented,
- * and as clients read it.
+ * Events with their names, and the error event if the stream breaks off. That has the error both as documented and as
+ * clients read it.
  */
 function eventAnswer(events: Iterable<Fields>, directive: Directive, counts: Counts): Answer {
   const write = eventWriter(directive)
@@ -163,13 +164,13 @@ function listInput(call: Call): Answer {
   return jsonAnswer({ object: 'list', data, ...ends, has_more: first + limit < all.length }, directive)
 }
 
-/** Free: nothing is counted. */
+/** Free, so nothing is added to the statistics. */
 function countInput(call: Call): Answer {
   const { promptTokens, directive } = readResponseRequest(call)
   return jsonAnswer({ object: 'response.input_tokens', input_tokens: promptTokens }, directive)
 }
 
-/** What people said stays, the rest becomes an item that nobody can read. */
+/** Keeps what users said, and replaces the rest by one opaque item. */
 function compact(call: Call): Answer {
   const request = readResponseRequest(call)
   const counts = { prompt: request.promptTokens, cached: 0, completion: compactedTokens }

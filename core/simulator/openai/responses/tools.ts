@@ -1,4 +1,4 @@
-// Reads `tools` and `tool_choice` of a response: flat, and beside tools that run at the upstream.
+// Reads `tools` and `tool_choice` of a request for a response. Tools of the upstream may be among them.
 import type { Directive } from '../../directive.ts'
 import { invalid, isObject, isString, missing } from '../../fields.ts'
 import type { Fields } from '../../fields.ts'
@@ -8,7 +8,7 @@ import { wantedCalls } from '../../words/tools.ts'
 import type { Tool, WantedCall } from '../../words/tools.ts'
 
 /**
- * The calls of the answer; `tokens` is what the definitions add to the prompt.
+ * The calls of the answer. `tokens`: what the tools add to the prompt.
  * @throws Refusal
  */
 export function readTools(body: Fields, directive: Directive): { calls: readonly WantedCall[]; tokens: number } {
@@ -20,7 +20,7 @@ export function readTools(body: Fields, directive: Directive): { calls: readonly
   return { calls: choice === 'none' ? [] : calls, tokens: given.length === 0 ? 0 : countTokens(JSON.stringify(given)) }
 }
 
-/** Nothing for a tool of the upstream's own. */
+/** Reads a tool. Tools of the upstream are left out. */
 function readTool(given: unknown, path: string): Tool[] {
   const type = isObject(given) ? given['type'] : undefined
   if (!isObject(given) || !isString(type)) throw missing(`${path}.type`)
@@ -32,7 +32,7 @@ function readTool(given: unknown, path: string): Tool[] {
   return [{ kind: type, name, schema: given['parameters'] ?? { type: 'object' } }]
 }
 
-/** The names that `tool_choice` leaves no way around. */
+/** The names of tools that `tool_choice` forces. */
 function forced(choice: unknown, tools: readonly Tool[], any: boolean): string[] {
   if (choice === 'auto' || choice === 'none') return []
   if (!any)
