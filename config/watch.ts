@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 
+/** How files are watched, and who is told. */
 export interface WatchOptions {
   /**
    * Called at each look. Returns the files, each with the SHA-256 (in hexadecimal) of the content that is in use. A

@@ -15,6 +15,7 @@ interface Spender {
   budget: Budget | undefined
 }
 
+/** Lists the balances of the current windows: all, or those of one scope or tenant. */
 export function listBalances({ query }: Call, { generations, store }: AdminParts): Answer {
   const scope = query.get('scope')
   const tenant = query.get('tenant')

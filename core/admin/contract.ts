@@ -28,7 +28,10 @@ export interface Route {
   readonly query?: readonly string[]
   /** On a loopback address, the request must name localhost or a loopback address in `Host`, or have the token. */
   readonly local?: boolean
-  /** @throws GatewayError to refuse */
+  /**
+   * Answers a request.
+   * @throws GatewayError when the request is refused
+   */
   handle(call: Call, parts: AdminParts): Awaitable<Answer>
 }
 

@@ -3,6 +3,7 @@ import type { AdminParts, Answer, Call } from './contract.ts'
 import { KeyDesk } from './key-desk.ts'
 import { pageOf } from './query.ts'
 
+/** Lists the keys of the file and of the store, by name. */
 export function listKeys({ query }: Call, parts: AdminParts): Answer {
   return { json: pageOf(deskOf(parts).list(), ({ name }) => name, query) }
 }
@@ -16,6 +17,7 @@ export async function createKey({ json }: Call, parts: AdminParts): Promise<Answ
   return { status: 201, json: key }
 }
 
+/** Revokes a key of the store, from the next request on. */
 export async function revokeKey({ name }: Call, parts: AdminParts): Promise<Answer> {
   const key = await deskOf(parts).revoke(name)
   parts.log.info('a key was revoked', { key: name })

@@ -13,6 +13,7 @@ export const requestFilters = [...exact, 'since'] as const
 
 const defaultLimit = 100
 
+/** Lists records with the lines of their charges. Without `limit`, a page has 100 of them. */
 export async function listRequests({ query }: Call, { store }: AdminParts): Promise<Answer> {
   const asked: RequestQuery = { limit: readLimit(query, defaultLimit) }
   for (const name of [...exact, 'cursor'] as const) {

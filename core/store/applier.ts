@@ -66,7 +66,7 @@ export class Applier {
     if (this.#handed) this.#send()
   }
 
-  /** Resolves when a batch is in the database, or with the next failure. */
+  /** Resolves when a batch is in the database, or at the next failure. */
   reached(batch: number): Promise<void> {
     if (this.applied >= batch) return Promise.resolve()
     return new Promise((tell) => this.#waiting.push({ batch, tell }))

@@ -1,4 +1,4 @@
-// Applies batches to the database, a run of them in one transaction. Runs in the writer thread.
+// Applies batches to the database, many of them in one transaction. Runs in the writer thread.
 import {
   answerColumns,
   entryColumns,

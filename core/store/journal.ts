@@ -1,4 +1,4 @@
-// The hash chain of the journal: what a row's hash covers.
+// The hash chain of the journal: computes the hash of a row.
 import { hash } from 'node:crypto'
 import { entryColumns } from './batch.ts'
 import type { Value } from './sqlite.ts'

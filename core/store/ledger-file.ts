@@ -52,7 +52,10 @@ export class LedgerFile {
   readonly #database: Database
   readonly #volumes: string
 
-  /** @throws Error when the file is no store of this version */
+  /**
+   * Opens the database for reading.
+   * @throws Error when the file is not a store of this version
+   */
   constructor(file: string) {
     this.#database = openForReading(file)
     this.#volumes = volumeFolder(canonicalPath(file))

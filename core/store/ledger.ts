@@ -8,7 +8,7 @@ import type { Usage } from '../money/usage.ts'
 /** Where a charge's usage came from. `recovered` is written at a restart, for an exchange that a crash cut off. */
 export type UsageSource = 'upstream' | 'measured' | 'partial' | 'estimated' | 'recovered' | 'manual'
 
-/** What an exchange asks to hold before it is dispatched. */
+/** The amount that an exchange asks to hold before it is dispatched, and what recovery needs to end that hold. */
 export interface ReserveRequest {
   requestId: string
   /**

@@ -1,4 +1,5 @@
-// The limiter of a single process: exact leaky buckets and owned slots, decided at once in memory.
+// The limiter of a single process. It decides at once, in memory, with exact leaky buckets and counted concurrency
+// slots.
 import type { KeyLimits } from '../catalogue/caller.ts'
 import type { Decision, Lease, Limits, LimitName, LimitState } from './limits.ts'
 

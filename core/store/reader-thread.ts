@@ -14,7 +14,7 @@ export interface ReaderQuery {
   model: string | undefined
   /** Unix milliseconds. */
   since: number | undefined
-  /** Only records with a smaller seq. */
+  /** Only records with a smaller seq are listed. */
   before: number | undefined
   limit: number
 }
@@ -76,6 +76,7 @@ export interface NumberedQuestion {
   question: ReaderQuestion
 }
 
+/** The reply to a {@link NumberedQuestion}. */
 export interface Answered {
   id: number
   reply: ReaderReply

@@ -1,4 +1,4 @@
-// The request log: one record per exchange, as operators query it.
+// The interface of the request log, which has one record per exchange for operators.
 import type { Usage } from '../money/usage.ts'
 
 /** One attempt, as recorded. */

@@ -50,7 +50,7 @@ export class Results {
     }
   }
 
-  /** Removes one of {@link Results.files}. */
+  /** Deletes one of {@link Results.files}. */
   async remove(file: string): Promise<void> {
     await rm(join(this.#folder, file), { force: true })
   }

@@ -1,4 +1,4 @@
-// The tables, as numbered migrations. Money is in nano-dollars, times in Unix milliseconds.
+// Defines the tables as numbered migrations. Money is in nano-dollars, times are in Unix milliseconds.
 import type { Database, Row } from './sqlite.ts'
 
 /** How many requests a block of the table request_block has. */

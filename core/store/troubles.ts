@@ -44,7 +44,7 @@ export interface Trouble {
   /** What it means, as a phrase without paths. */
   text: string
   refuses: boolean
-  /** Why, in a few words without paths, and what to do. */
+  /** The cause in a few words without paths, and what to do about it. */
   cause: string
   remedy: string
   /** The last error message of the system. */

@@ -162,7 +162,7 @@ function post(name: string, row: Row, head: Head, accounts: Accounts, report: Re
     if (row['channel'] === null) report('I5', name, 'is a cost that is owed to no channel')
     return
   }
-  // Amounts that are no integers count as nothing here; I11 names them.
+  // An amount that is not an integer counts as 0 here, and is reported as a breach of I11.
   if (Number(row['seq']) > head.balancedSeq || typeof amount !== 'bigint') return
   const beyond = typeof reserved === 'bigint' && amount > reserved ? amount - reserved : 0n
   for (const balance of balances) {

@@ -1,4 +1,4 @@
-// Calendar windows of budgets, in UTC.
+// Computes the calendar windows of budgets, in UTC.
 import type { Budget } from '../catalogue/caller.ts'
 
 /** How long a window lasts. */
