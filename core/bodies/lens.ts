@@ -127,7 +127,7 @@ export class Lens {
   }
 }
 
-/** Up to this size bytes are scanned at once. */
+/** The largest object that is scanned at once, in bytes. */
 const atOnceBytes = 64 * 1024
 
 /** A lens on these bytes. Large ones are scanned in turns with other work. Null where the constructor would throw. */

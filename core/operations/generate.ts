@@ -109,7 +109,7 @@ export const geminiCountTokens = own(
   { counts: 'totalTokens' }
 )
 
-/** Up to how many bytes the requests of a batch are parsed: each of them names the model. */
+/** The largest batch of requests that is parsed, in bytes. Each request names the model. */
 const parsed = { requests: 4 * 1024 * 1024 }
 
 /** Sets the model in the body, where it stands beside the path: once at the top, and in each request of a batch. */

@@ -12,7 +12,7 @@ interface Track {
   id: number
   sound: boolean
   scale: number
-  /** In units of `scale` for each second. */
+  /** In units of time, of which a second has `scale`. */
   duration: number
   /** The duration of a sample, for fragments that do not give one. */
   sample: number

@@ -26,7 +26,7 @@ import {
 import { placeOfCall } from './call-place.ts'
 import { readFinish } from './finish.ts'
 
-/** The most calls in one choice: the vendor's limit of tools. */
+/** The most calls in one choice: the vendor's limit. */
 const mostCalls = 128
 
 export class ChatStreamDecoder implements StreamDecoder {

@@ -13,7 +13,7 @@ import { writeFinish } from './finish.ts'
 interface Place {
   candidate: number
   type: PartOpening['type']
-  /** Of a call or picture, its number in the choice, from 0. */
+  /** Of a call, its number in the choice, from 0. Always 0 for other parts. */
   index: number
   custom: boolean
   /** Of a text, how many characters of text come before it. */

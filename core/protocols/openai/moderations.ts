@@ -1,4 +1,4 @@
-// The protocol of OpenAI's moderations, which usually report no usage.
+// The protocol of OpenAI's moderations. OpenAI itself reports no usage for them.
 import { openaiChat } from '../openai-chat/protocol.ts'
 import { plainText } from '../plain-text.ts'
 import { hasList, withoutStream } from '../whole.ts'
