@@ -120,7 +120,7 @@ export function answers(body: RequestBody, metering: Metering): number {
 
 /**
  * The hosted tools that a request offers, with the client's own limit of their calls; undefined when it offers none.
- * @throws GatewayError `invalid_field` for what is no limit
+ * @throws GatewayError `invalid_field` for an invalid limit
  */
 export function toolsOf(body: RequestBody, { tools }: Metering): OfferedTools | undefined {
   const offered = tools?.offered(body.lens)

@@ -143,7 +143,7 @@ class Walk {
     else if (key === 'url' ? addressed.has(outer!) : outer === 'audio') this.found.endless = true
   }
 
-  /** Sound needs no count, because it has more bytes than tokens. A film in which little happens has fewer. */
+  /** Sound needs no count, because it has more bytes than tokens. A film may have fewer, so it may be of any length. */
   #medium(type: string): void {
     const kind = type.toLowerCase()
     if (kind.startsWith('image/')) this.found.pictures++

@@ -63,7 +63,7 @@ export class AnswerRecording {
     this.#largest = largest
   }
 
-  /** The answer has come to its end. */
+  /** Whether the answer ended properly. */
   get complete(): boolean {
     return this.#complete
   }
