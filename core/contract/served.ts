@@ -92,7 +92,7 @@ export interface ServedOperation extends Operation {
   readonly begins?: WorkKind
   /** Whether this request may begin work; absent: every request may. */
   mayBegin?(exchange: Exchange): boolean
-  /** Set when the client may be answered at once. The exchange then waits for its turn, and goes on without the client. */
+  /** Set when the client may be answered at once. The exchange then waits for its turn, and goes on without it. */
   readonly goesOn?: LoneWork
 }
 
