@@ -98,6 +98,10 @@ export class LiveExchange implements Shared {
   #abort: AbortController | undefined
   #aborted = false
   #body: RequestBody | undefined
+  /** The body while it is read: a second reader of the same source would wait for ever. */
+  #reading: Promise<RequestBody> | undefined
+  /** What the body was refused with, for whoever asks for it again. */
+  #refused: GatewayError | undefined
   #prompt: readonly TextPart[] | undefined
   #model = ''
   #requestedModel = ''
@@ -203,12 +207,29 @@ export class LiveExchange implements Shared {
   }
 
   read(): Awaitable<RequestBody> {
-    return this.#body ?? this.#read(this)
+    if (this.#body) return this.#body
+    if (this.#refused) throw this.#refused
+    if (this.#reading) return this.#reading
+    const read = this.#read(this)
+    if (read instanceof Promise) this.#reading = read
+    return read
   }
 
   /** The body has been read: looks up what everybody wants to know of it. Once. */
   accept(body: RequestBody): RequestBody {
     this.#body = body
+    try {
+      this.#lookInto(body)
+    } catch (error) {
+      // A plugin that passes over the refusal does not get the body after all.
+      this.#body = undefined
+      this.#refused = asGatewayError(error)
+      throw this.#refused
+    }
+    return body
+  }
+
+  #lookInto(body: RequestBody): void {
     const { operation } = this.request
     const { model: place, stream } = operation
     checkMembers(body, operation)
@@ -225,7 +246,6 @@ export class LiveExchange implements Shared {
     }
     this.#streaming = stream === 'always' || (stream !== undefined && this.#flag(stream))
     if (place && this.#onModel.length > 0) this.#rename()
-    return body
   }
 
   #rename(): void {

@@ -1,6 +1,7 @@
 // What the contract promises to plugins, in the real engine: the order of an answer's end, bodies that a stage cannot
 // see, releases and stages that fail, hooks that live as long as they are used, and set-ups that take their time.
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
+import { Readable } from 'node:stream'
 import t from 'tap'
 import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
 import type { Hooks, Plugin, Stage } from '../../core/contract/contract.ts'
@@ -316,6 +317,48 @@ t.test('what a plugin does later bears its own name, whichever plugin runs by th
     ['said later', 'early'],
     ['a release failed', 'early']
   ])
+})
+
+t.test('a body is read once, however often it is asked for, and what it was refused with is said again', async (t) => {
+  const upstream = await Upstream.start(t)
+  const lengths: number[] = []
+  const codes: string[] = []
+  const twice = definePlugin({
+    name: 'twice',
+    summary: 'For a test.',
+    options: {},
+    reads: 'head',
+    setup: () => ({
+      async onRequest(exchange) {
+        for (let i = 0; i < 2; i++) {
+          const bodies = await Promise.allSettled([0, 1].map(async () => exchange.read()))
+          for (const body of bodies)
+            if (body.status === 'fulfilled') lengths.push(body.value.bytes.length)
+            else codes.push(body.reason.code)
+        }
+      }
+    })
+  })
+  const chain = ['twice', ...defaultChain]
+  const bench = await Workbench.open(t, { channels: { a: channelTo(upstream) }, chain }, { more: [twice] })
+  const inPieces = (body: object): Readable => {
+    const text = JSON.stringify(body)
+    return Readable.from(
+      (async function* () {
+        yield Buffer.from(text.slice(0, 10))
+        await turn()
+        yield Buffer.from(text.slice(10))
+      })()
+    )
+  }
+  upstream.json(chatAnswer())
+  const good = { model: 'demo', messages: [{ role: 'user', content: 'Hi' }] }
+  t.equal((await bench.send({ body: inPieces(good) })).status, 200)
+  t.same(lengths.splice(0), Array(4).fill(JSON.stringify(good).length))
+
+  const bad = await bench.send({ body: inPieces({ ...good, MODEL: 'other' }) })
+  t.equal(bad.status, 400, 'a plugin that passes over the refusal lets nothing through')
+  t.same([lengths, new Set(codes), codes.length], [[], new Set([JSON.parse(bad.body).error.code]), 4])
 })
 
 t.test('hooks live as long as an exchange uses them, and one that cannot be disposed stops no other', async (t) => {
