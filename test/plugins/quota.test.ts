@@ -3,13 +3,14 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
 import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
-import { charge, usage } from '../../core/contract/slots.ts'
+import { charge, spent, usage } from '../../core/contract/slots.ts'
 import type { Model } from '../../core/contract/contract.ts'
 import type { Price } from '../../core/money/price.ts'
+import { Lens } from '../../core/bodies/lens.ts'
 import { openStore } from '../../core/store/store.ts'
 import { turnBound, within } from '../../plugins/quota/bound.ts'
 import quota from '../../plugins/quota/index.ts'
-import { amountOf, termsOf } from '../../plugins/quota/terms.ts'
+import { amountOf, termsFor, termsOf } from '../../plugins/quota/terms.ts'
 import type { Terms, Units } from '../../plugins/quota/terms.ts'
 import { pluginContract } from '../kit/contract.ts'
 import { eventually } from '../kit/probe.ts'
@@ -362,7 +363,9 @@ t.test('one that is answered by its third channel is charged once, with two rows
     for (let i = 0; i < 2; i++) upstream.json(failing, { status: 500 })
     if ('stream' in body) upstream.sse(chatEvents())
     else upstream.json(chatAnswer(100, 7))
-    t.equal((await bench.send({ body })).status, 200)
+    const answer = await bench.send({ body })
+    t.equal(answer.status, 200)
+    t.match(answer.exchange.get(spent)(), [{ channel: 'a' }, { channel: 'b' }], 'for whoever settles it later')
     t.match(bench.ledger.rows.at(-1), {
       settled: {
         channel: 'c',
@@ -584,4 +587,27 @@ t.test('a service tier that is not offered is refused, the usual one too', async
   upstream.json(chatAnswer(10, 5))
   t.equal((await bench.send({ body: { service_tier: 'priority' } })).status, 200)
   t.equal(bench.ledger.rows[0]!.settled?.amount, 10n * 2000n + 5n * 4000n)
+})
+
+t.test('pictures have the first price that fits their size and quality, also where there is only one', (t) => {
+  const priced = (version: string): Price => ({ version, perMillion: { image: 1n } })
+  const kinds = [
+    { size: 'small', quality: 'hd', price: priced('small hd') },
+    { size: undefined, quality: 'hd', price: priced('hd') }
+  ]
+  const chosen = (asked: object, pictures = kinds): string => {
+    const [terms] = termsOf({
+      prices: [{ from: -Infinity, price: { ...priced('usual'), pictures } }]
+    } as unknown as Model)
+    const body = { fields: new Lens(Buffer.from(JSON.stringify(asked))) } as unknown as Parameters<typeof termsFor>[0]
+    const metering = { pictures: true } as unknown as Parameters<typeof termsFor>[1]
+    return termsFor(body, metering, terms!, 'demo').price.version
+  }
+  t.equal(chosen({ size: 'small', quality: 'hd' }), 'small hd')
+  t.equal(chosen({ size: 'large', quality: 'hd' }), 'hd')
+  t.equal(chosen({ size: 'small' }), 'usual')
+  t.equal(chosen({}), 'usual')
+  t.equal(chosen({ quality: 'hd' }, kinds.slice(1)), 'hd')
+  t.equal(chosen({}, [{ size: 'auto', quality: 'auto', price: priced('auto') }]), 'auto', 'what is not said is that')
+  t.end()
 })
