@@ -40,7 +40,7 @@ const areas: Readonly<Record<string, { files: string; tests: string }>> = {
   },
   translation: {
     files: '{core/protocols/{canonical,anthropic,gemini,openai-chat,openai-responses},plugins/protocol-translate}/*.ts',
-    tests: 'test/{protocols/*,plugins/translate-{channel,errors}}.test.ts'
+    tests: 'test/{protocols/*,plugins/translate-{channel,errors,large}}.test.ts'
   }
 }
 

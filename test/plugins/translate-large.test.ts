@@ -2,6 +2,10 @@
 // came, whatever becomes of the thread.
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { effortOf, isInvolved } from '../../plugins/protocol-translate/effort.ts'
+import { Keepsakes } from '../../plugins/protocol-translate/keepsakes.ts'
+import { Line } from '../../plugins/protocol-translate/line.ts'
+import type { Waiter } from '../../plugins/protocol-translate/line.ts'
 import { GatewayError, translateRequest, translateWhole, Untranslatable } from '../../core/contract/contract.ts'
 import type { AnswerHead, AnswerTask, Keepsake, RequestTask, TranslatedRequest } from '../../core/contract/contract.ts'
 import { Translator } from '../../plugins/protocol-translate/translator.ts'
@@ -343,4 +347,90 @@ t.test('end to end, with another channel that gets it again', async (t) => {
   const refused = await bench.send({ body: { messages: [{ role: 'nobody', content: filler }] } })
   t.match(refused, { status: 400, body: /messages\[0\]/ })
   t.same(bench.ledger.open, [])
+})
+
+t.test('whoever waits for a thread is next by the bytes that its tenant has had', async (t) => {
+  const one = (tenant: string, size: number, name = ''): Waiter & { name: string } => ({ tenant, size, name })
+  const line = new Line<Waiter & { name: string }>()
+  const order = (count = Infinity, most?: number): string => {
+    let names = ''
+    for (let i = 0; i < count; i++) {
+      const next = line.next(most)
+      if (!next) break
+      names += next.name
+    }
+    return names
+  }
+  for (const name of 'abc') line.push(one('A', 10, name))
+  line.push(one('B', 10, 'x'))
+  t.same([line.bytes, line.bytesOf('A'), line.bytesOf('B'), line.bytesOf('C')], [40, 30, 10, 0])
+  t.equal(order(), 'axbc')
+  t.same([line.bytes, line.bytesOf('A')], [0, 0])
+
+  for (let i = 0; i < 10; i++) line.push(one('A', 10, 'a'))
+  t.equal(order(5), 'aaaaa')
+  t.equal(line.bytesOf('A'), 50)
+  for (let i = 0; i < 5; i++) line.push(one('B', 10, 'b'))
+  t.equal(order(), 'babababab' + 'a', 'whoever comes later has saved nothing')
+
+  line.push(one('A', 15, 'a'))
+  for (let i = 0; i < 5; i++) line.push(one('B', 10, 'b'))
+  t.equal(order(4), 'babb')
+  line.push(one('A', 22, 'a'))
+  t.equal(order(), 'bab', 'nor whoever comes again')
+
+  line.push(one('A', 100, 'L'))
+  let passed = 0
+  for (; passed < 20; passed++) {
+    line.push(one('A', 10, 's'))
+    if (order(1) === 'L') break
+  }
+  t.equal(passed, 9, 'small ones go before a large one, but not more than it has itself')
+  t.equal(order(), 's')
+
+  const [small, large] = [one('A', 5, 's'), one('A', 6, 'l')]
+  line.push(large)
+  line.push(small)
+  t.equal(order(1, 4), '', 'none is that small')
+  t.equal(order(Infinity, 5), 's')
+  t.equal(line.remove(small), false, 'it had its turn')
+  t.equal(line.remove(large), true)
+  t.same([line.bytes, order()], [0, ''])
+})
+
+t.test('what translating takes is told by the structure alone', async (t) => {
+  const effort = (text: string, most = Infinity): number => effortOf(Buffer.from(text), most)
+  t.equal(effort('{"a":1}'), 7 * 3 + 2 * 320)
+  t.equal(effort('[1,2]'), 5 * 3 + 2 * 40)
+  t.equal(effort('{"a":"{,"}'), 10 * 3 + 2 * 320, 'text is no structure')
+  t.equal(effort('"{:,[\\"{"'), 9 * 3)
+  const stopped = effort('{'.repeat(1000), 10_000)
+  t.ok(stopped > 10_000 && stopped < 11_000, 'no more is looked at than is needed')
+  const involved = (text: string): boolean => isInvolved(Buffer.from(text))
+  t.equal(involved(','.repeat(64 * 1024)), false, 'small')
+  t.equal(involved(','.repeat(64 * 1024 + 1)), true)
+  t.equal(involved(`[${'1,'.repeat(49_999)}1]`), false, 'fifty thousand values')
+  t.equal(involved(`[${'1,'.repeat(50_000)}1]`), true)
+  t.equal(involved(`"${','.repeat(8 * 1024 * 1024 - 2)}"`), false, 'a picture')
+  t.equal(involved(`"${','.repeat(8 * 1024 * 1024 - 1)}"`), true)
+})
+
+t.test("what clients cannot keep is a tenant's own, and bounded", async (t) => {
+  const kept = new Keepsakes()
+  type Keepsake = Parameters<Keepsakes['keep']>[2]
+  const of = (text: string): Keepsake => ({ thoughts: [], text }) as unknown as Keepsake
+  kept.keep('A', 'call', of('one'))
+  t.equal(kept.find('B', 'call'), undefined)
+  t.equal(kept.find('A', 'other'), undefined)
+  kept.keep('A', 'call', of('two'))
+  t.same(kept.find('A', 'call'), of('two'))
+  const mebibyte = of('x'.repeat(1024 * 1024 - 100))
+  for (let i = 0; i < 31; i++) kept.keep('B', `call${i}`, mebibyte)
+  t.ok(kept.find('A', 'call'), 'what is used stays longer')
+  t.ok(kept.find('B', 'call0'), 'all of 31 MiB')
+  for (let i = 31; i < 34; i++) kept.keep('B', `call${i}`, mebibyte)
+  t.equal(kept.find('B', 'call1'), undefined, 'the oldest goes')
+  for (const id of ['call0', 'call33']) t.ok(kept.find('B', id), id)
+  for (let i = 0; i < 40; i++) kept.keep('C', 'call', mebibyte)
+  t.ok(kept.find('B', 'call33'), 'what is kept again counts once')
 })
