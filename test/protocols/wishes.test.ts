@@ -214,6 +214,18 @@ t.test('what is the usual anyway is not told, and no loss', (t) => {
   t.end()
 })
 
+t.test('citations that a document asks for are named where nobody can give them', (t) => {
+  const asked = (citations?: Json): boolean => {
+    const source = { type: 'text', media_type: 'text/plain', data: 'x' }
+    const content = [{ type: 'document', source, ...(citations && { citations }) }]
+    const { dropped } = sent('M→C', { ...asking['M'], messages: [{ role: 'user', content }] })
+    return dropped.includes('messages.content.citations')
+  }
+  t.equal(asked({ enabled: true }), true)
+  t.equal(asked(), false)
+  t.end()
+})
+
 t.test('a schema keeps in Gemini what it allows', (t) => {
   const made = (schema: Json, more: Json = {}): Json => {
     const parameters = { type: 'object', properties: { a: schema }, ...more }
