@@ -3,8 +3,8 @@
 // that no test noticed. It writes the figures into test/README.md.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
@@ -107,8 +107,11 @@ function fails(file: string, fault?: Fault): Promise<boolean> {
   const options = ['resolve.ts', ...(fault ? ['mutant.ts'] : [])].map(
     (name) => `--import=${join(import.meta.dirname, name)}`
   )
+  // Two runs of the same test at one time must not remove each other's files.
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-mutants-'))
   const env = {
     ...process.env,
+    TAP_CWD: folder,
     NODE_OPTIONS: options.join(' '),
     TAP_BAIL: '1',
     TAP_TIMEOUT: '240',
@@ -119,15 +122,18 @@ function fails(file: string, fault?: Fault): Promise<boolean> {
     const timer = setTimeout(() => child.kill('SIGKILL'), patienceMs)
     child.once('exit', (code) => {
       clearTimeout(timer)
+      rmSync(folder, { recursive: true, force: true })
       resolve(code !== 0)
     })
   })
 }
 
-/** The first test that notices the fault; null when none does. */
+/** The first test that notices the fault; null when none does. The test of the module itself is run first. */
 async function noticedBy({ area, file, change }: Mutant): Promise<string | null> {
   const fault = { url: pathToFileURL(join(root, file)).href, ...change }
-  for (const test of tests.get(area)!) if (await fails(test, fault)) return test
+  const isOwn = (test: string): boolean => join('test', file).startsWith(test.replace('.test.ts', ''))
+  const ordered = tests.get(area)!.toSorted((one, other) => Number(isOwn(other)) - Number(isOwn(one)))
+  for (const test of ordered) if (await fails(test, fault)) return test
   return null
 }
 
@@ -137,13 +143,17 @@ function place({ file, change }: Mutant): string {
   return `${file}:${line} ${text.slice(change.from, change.to).replaceAll(/\s+/g, ' ').slice(0, 60)} → ${change.text}`
 }
 
-/** The figures by area, for the faults that were tried in the modules as they are now. */
+/**
+ * The figures by area, for the faults that were tried in the modules as they are now. The line of an area of which
+ * nothing was tried here stays as it is.
+ */
 function tell(all: readonly Mutant[], done: ReadonlyMap<string, Known>): string {
+  const before = readFileSync(readme, 'utf8').split('\n')
   const lines = Object.keys(areas).flatMap((area) => {
     const own = all.filter((mutant) => mutant.area === area)
     const known = done.get(area)!
     const tried = own.filter(({ id }) => known[id])
-    if (tried.length === 0) return []
+    if (tried.length === 0) return before.filter((line) => line.startsWith(`| ${area} | `))
     const noticed = tried.filter(({ id }) => known[id]!.noticed !== null).length
     return [
       `| ${area} | ${own.length} | ${tried.length} | ${noticed} | ${((noticed / tried.length) * 100).toFixed(1)} % |`
