@@ -50,7 +50,7 @@ export class Inlet {
   }
 
   /** Gives the socket back, paused. From now on it puts what it reads into its own queue, like any other socket. */
-  release(): Socket {
+  handOver(): Socket {
     this.#taker = undefined
     return this.socket.off('data', this.#onData).pause()
   }

@@ -174,7 +174,7 @@ export class Listener {
       this.#peeking.delete(socket)
       socket.off('end', leave).off('timeout', leave).off('close', leave).setTimeout(0)
       // The session takes the connection over, and reads the bytes that were put back by itself.
-      if (isHttp2) inlet.release().unshift(Buffer.from(first))
+      if (isHttp2) inlet.handOver().unshift(Buffer.from(first))
       this.#route(inlet, isHttp2, first)
     }
     const leave = (): void => {

@@ -52,14 +52,14 @@ export function send(exchange: LiveExchange, ending: Ending): void {
     if (ending instanceof Relay && !ending.whole && !exchange.client.headSent) sendHead(exchange, ending.response!)
     return exchange.standIn.finish(ending instanceof GatewayError ? ending : undefined)
   }
-  if (exchange.session) return exchange.session.release(ending instanceof GatewayError ? ending : undefined)
+  if (exchange.session) return exchange.session.closeClient(ending instanceof GatewayError ? ending : undefined)
   if (ending instanceof GatewayError) return sendFailure(exchange, ending)
   if (ending instanceof Session) return
   if (!(ending instanceof Relay)) return sendReply(exchange, ending)
-  if (ending.whole) return sendWhole(exchange, ending.response!, ending.release())
+  if (ending.whole) return sendWhole(exchange, ending.response!, ending.takeRest())
   // A short stream may have ended before its head was due.
   if (!exchange.client.headSent) sendHead(exchange, ending.response!)
-  exchange.client.end(ending.release())
+  exchange.client.end(ending.takeRest())
 }
 
 /** An error in the client's protocol: a reply, or when the head is out the stream's error event and no end marker. */

@@ -137,7 +137,7 @@ export class Engine {
       if (ending instanceof Relay) {
         if (!ending.over) await this.#relay(exchange, ending)
         if (ending.attempt.error) throw ending.attempt.error
-        if (exchange.standIn) await exchange.standIn.keep(ending.release())
+        if (exchange.standIn) await exchange.standIn.keepAnswer(ending.takeRest())
       }
     } catch (error) {
       ending = asGatewayError(error)

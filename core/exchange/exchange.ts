@@ -43,7 +43,7 @@ export interface OpenSession {
   /** Ends it: the client is told why as soon as all is settled. Safe to call at any time. */
   fail(error: unknown): void
   /** After the settlement: closes the client's side. `error`: what went wrong there. */
-  release(error: GatewayError | undefined): void
+  closeClient(error: GatewayError | undefined): void
 }
 
 /** Takes the place of a client that was answered before its exchange is over. */
@@ -51,7 +51,7 @@ export interface StandIn {
   /** Ends the exchange, wherever it is. */
   fail(error: GatewayError): void
   /** Resolves when the answer is kept; `last` is the end of it. */
-  keep(last: Buffer): Promise<void>
+  keepAnswer(last: Buffer): Promise<void>
   /** It has the client's place already. */
   readonly tookOver: boolean
   /** All is settled: whoever follows the answer may see its end. */

@@ -10,7 +10,7 @@ const joinedBytes = 256 * 1024
 
 /**
  * The client's end of a relay. Before {@link commit} all output waits. Then each {@link flush} writes the output
- * that waits. After {@link close} the output is the end of the answer, and waits for {@link release}.
+ * that waits. After {@link close} the output is the end of the answer, and waits for {@link takeRest}.
  */
 export class Outlet {
   /** Bytes of output that wait to be written. */
@@ -154,7 +154,7 @@ export class Outlet {
   }
 
   /** The end of the answer. It is given once. */
-  release(): Buffer {
+  takeRest(): Buffer {
     const bytes = joinedBuffers(this.#out)
     this.drop()
     return bytes

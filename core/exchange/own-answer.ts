@@ -78,7 +78,7 @@ export async function ownAnswer(
     throw error
   }
   outlet.end(true)
-  return { status: reply.status, headers, body: outlet.release() }
+  return { status: reply.status, headers, body: outlet.takeRest() }
 }
 
 function headersOf({ headers = [] }: WholeReply): UpstreamResponse['headers'] {

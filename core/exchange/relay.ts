@@ -42,7 +42,7 @@ export interface RelayOptions {
 /**
  * One per attempt. Until {@link commit} nothing reaches the client, and the attempt may be given up for another;
  * afterwards messages go out as they come. It is {@link finished} when the upstream is done, with the last message
- * still held; the engine settles and then calls {@link release}.
+ * still held; the engine settles and then calls {@link takeRest}.
  */
 export class Relay implements UpstreamSink, Watched, IntakeHost {
   /** Resolves when there is something to commit; rejects with a GatewayError when the attempt failed before. */
@@ -180,8 +180,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   }
 
   /** The last bytes of a complete answer; given once, after the settlement. */
-  release(): Buffer {
-    return this.outlet.release()
+  takeRest(): Buffer {
+    return this.outlet.takeRest()
   }
 
   /** The client left: reads on for the usage, writing nothing, until the answer ends or a bound is reached. */

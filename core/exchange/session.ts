@@ -163,7 +163,7 @@ export class Session implements OpenSession, Watched {
     this.#conclude(this.#reason, undefined, { code: goingAway, reason: '' })
   }
 
-  release(error: GatewayError | undefined): void {
+  closeClient(error: GatewayError | undefined): void {
     const client = this.#client!
     const reason = error ?? this.#reason
     if (reason?.code === 'client_stalled') return client.destroy()

@@ -62,7 +62,7 @@ export class LiveTurn implements SharedTurn {
 
   measureFor(plugin: string, count: Parameters<Turn['measure']>[0]): void {
     this.#measures.push({ plugin, count })
-    if (this.#released) void this.release()
+    if (this.#released) void this.giveBack()
   }
 
   defer(call: Parameters<Turn['defer']>[0]): void {
@@ -72,7 +72,7 @@ export class LiveTurn implements SharedTurn {
   deferFor(plugin: string, call: Parameters<Turn['defer']>[0]): void {
     this.#releases.push({ plugin, call })
     // The session ended while the turn was being admitted.
-    if (this.#released) void this.release()
+    if (this.#released) void this.giveBack()
   }
 
   /** Resolves when the first frame of the turn may be shown; undefined when it may be shown at once. */
@@ -84,7 +84,7 @@ export class LiveTurn implements SharedTurn {
    * Measures the turn, and then runs all releases, the newest first. The promise is of what the end of the turn waits
    * for, if there is anything; it rejects with what a release threw on purpose. Mistakes are logged. Once.
    */
-  release(): Promise<void> | undefined {
+  giveBack(): Promise<void> | undefined {
     const exchange = this.#exchange
     const dues: Promise<void>[] = []
     this.#released = true

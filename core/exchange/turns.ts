@@ -154,7 +154,7 @@ export class Turns {
     if (this.#latest) this.#latest.output += this.#watch.output
     const open = [...this.#asked.splice(0), ...this.#begun.values()].flatMap((turn) => {
       turn.abandoned = left
-      return turn.release() ?? []
+      return turn.giveBack() ?? []
     })
     this.#begun.clear()
     const dues = [...open, ...[...this.#heard.keys()].flatMap((turn) => this.#finishHeard(turn) ?? [])]
@@ -182,12 +182,12 @@ export class Turns {
       event
     )
     const sent = (): Message | undefined => {
-      if (this.#closed) return void turn.release()
+      if (this.#closed) return void turn.giveBack()
       this.#asked.push(turn)
       return message
     }
     const refused = (error: unknown): undefined => {
-      void turn.release()
+      void turn.giveBack()
       return this.#refuse(asGatewayError(error), event)
     }
     try {
@@ -313,7 +313,7 @@ export class Turns {
   /** Releases a turn that the upstream refused: the one asked for by this event, or the oldest without an event id. */
   #giveUp(event: string | undefined): Promise<unknown> | undefined {
     const at = this.#asked.findIndex((turn) => turn.event === event)
-    return at === -1 ? undefined : this.#asked.splice(at, 1)[0]!.release()
+    return at === -1 ? undefined : this.#asked.splice(at, 1)[0]!.giveBack()
   }
 
   #remember(id: string): void {
@@ -333,7 +333,7 @@ export class Turns {
 function finish(turn: LiveTurn, usage: ReportedUsage): Promise<void> | undefined {
   turn.ended = true
   turn.reported = usage
-  return turn.release()
+  return turn.giveBack()
 }
 
 function after(done: Promise<unknown> | undefined, message: Message): Awaitable<Message> {

@@ -52,7 +52,7 @@ function mint(exchange: Exchange, { catalogue, services }: OperationContext): Re
   const begun = Object.keys(settings).some((name) => name !== 'type')
   const expires = steadyNow() + readSeconds(exchange) * 1000
   const budget = readBudget(exchange)
-  const kept = services.secrets.keep({
+  const kept = services.secrets.put({
     sha256: createHash('sha256').update(value).digest(),
     issuer: who.digest,
     model,

@@ -146,7 +146,7 @@ function noteNames(
       for (const name of fresh) known.add(name)
       const { name: at } = channel
       const place = { ...ownerOf(exchange), channel: at, account: accountOf(channel), model: exchange.model }
-      exchange.showAfter(() => services.routes.keep(fresh.map((id) => ({ ...place, id, kind: 'other' }))))
+      exchange.showAfter(() => services.routes.put(fresh.map((id) => ({ ...place, id, kind: 'other' }))))
     }
   }
 }

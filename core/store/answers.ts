@@ -30,5 +30,5 @@ export interface Answers {
    * Keeps an answer, in the same write as a settlement made in the same tick of the event loop. It replaces an answer
    * with the same id. Resolves when the answer is on disk. `tenant` is the tenant whose share of the space it takes.
    */
-  keep(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void>
+  put(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void>
 }

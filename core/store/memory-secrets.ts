@@ -20,7 +20,7 @@ export class MemorySecrets implements Secrets {
     this.#sweptAt = now()
   }
 
-  keep(secret: KeptSecret): boolean {
+  put(secret: KeptSecret): boolean {
     const issuer = nameOf(secret.issuer)
     if (this.#now() - this.#sweptAt > sweepMs || this.#countOf(issuer) >= mostPerKey) this.#sweep()
     const count = this.#countOf(issuer)

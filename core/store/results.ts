@@ -16,7 +16,7 @@ export class Results {
   }
 
   /** Keeps a result, in the place of an earlier one of the same name. Resolves when it is as durable as the store. */
-  async keep(name: string, bytes: Buffer): Promise<void> {
+  async put(name: string, bytes: Buffer): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     const path = this.#path(name)
     const file = await open(`${path}.part`, 'w', 0o600)

@@ -48,7 +48,7 @@ export class RouteBook implements Routes {
     }
   }
 
-  keep(routes: readonly Route[]): Promise<void> {
+  put(routes: readonly Route[]): Promise<void> {
     const expires = this.#now() + this.#age
     return this.#write(
       routes.map((route) => ({

@@ -31,7 +31,7 @@ export interface Routes {
    * event loop. Resolves when they are on disk; rejects with `billing_unavailable` when the disk has failed for some
    * seconds.
    */
-  keep(routes: readonly Route[]): Promise<void>
+  put(routes: readonly Route[]): Promise<void>
   /** Removes a route. Resolves when it is gone from the disk. */
   remove(owner: Owner, id: string): Promise<void>
 }

@@ -14,7 +14,7 @@ export interface KeptSecret extends ClientSecret {
 /** The secrets that have not expired. They do not outlive the process. */
 export interface Secrets {
   /** Keeps a secret. Returns false when its key already has as many as it may. */
-  keep(secret: KeptSecret): boolean
+  put(secret: KeptSecret): boolean
   /** Finds a secret that has not expired. */
   find(sha256: Buffer): KeptSecret | undefined
 }

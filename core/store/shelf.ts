@@ -55,7 +55,7 @@ export class Shelf implements Answers {
     }
   }
 
-  keep(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void> {
+  put(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void> {
     const { asked, status, type, headers, streamed, body = null } = answer
     const { draft } = this.#writer
     draft.answers.push(id, tenant, this.#now(), asked, status, type, JSON.stringify(headers), streamed ? 1 : 0, body)

@@ -77,7 +77,7 @@ export class Vault {
    * Keeps a value; resolves when it is on disk. To make room, the oldest values of its tenant, or of the tenant that
    * keeps most, are deleted.
    */
-  async keep(label: Label, value: unknown, outline: Outline): Promise<void> {
+  async put(label: Label, value: unknown, outline: Outline): Promise<void> {
     const { id, tenant, project, model, requestId } = label
     const now = steadyNow()
     const work: Work = {

@@ -191,7 +191,7 @@ export class WorkList implements Works {
   }
 
   keepResult(work: Work, bytes: Buffer): Promise<void> {
-    return this.#results.keep(nameOf(work, work.id), bytes)
+    return this.#results.put(nameOf(work, work.id), bytes)
   }
 
   result(work: Work): Promise<Buffer | undefined> {

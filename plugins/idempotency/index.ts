@@ -87,7 +87,7 @@ export default definePlugin({
       const keep = (): Promise<void> | undefined => {
         underWay.delete(name)
         const kept = keeping ? undefined : record.answer(asked, (header) => exchange.replyHeader(header))
-        if (kept) keeping = answers.keep(id, tenant, kept).finally(() => record.close())
+        if (kept) keeping = answers.put(id, tenant, kept).finally(() => record.close())
         return keeping
       }
       exchange.defer(keep)

@@ -138,7 +138,7 @@ export default definePlugin({
 
     const keep: Keep = (exchange, { channel }, { kept: made, unknownFinishes: unknown }) => {
       const tenant = exchange.find(caller)?.tenant ?? ''
-      for (const [call, keepsake] of made) kept.keep(tenant, call, keepsake)
+      for (const [call, keepsake] of made) kept.put(tenant, call, keepsake)
       if (unknown.length > 0) finishes.add({ channel }, unknown.length)
     }
 

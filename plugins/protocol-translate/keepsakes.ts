@@ -29,7 +29,7 @@ export class Keepsakes {
     return entry.keepsake
   }
 
-  keep(tenant: string, call: string, keepsake: Keepsake): void {
+  put(tenant: string, call: string, keepsake: Keepsake): void {
     const key = keyOf(tenant, call)
     const size = key.length + JSON.stringify(keepsake).length
     this.#drop(key)

@@ -99,13 +99,13 @@ t.test('client secrets and what clients cannot keep outlast a jump', async (t) =
   const sha256 = Buffer.alloc(32, 1)
   const kept = { sha256, issuer: Buffer.alloc(32, 2), expires: steadyNow() + 60_000 }
   const other = { sha256: Buffer.alloc(32, 3), issuer: Buffer.alloc(32, 2), expires: steadyNow() + 60_000 }
-  t.ok(secrets.keep(kept as unknown as Parameters<MemorySecrets['keep']>[0]))
-  keepsakes.keep('acme', 'call', { signature: 'a' } as unknown as Parameters<Keepsakes['keep']>[2])
+  t.ok(secrets.put(kept as unknown as Parameters<MemorySecrets['put']>[0]))
+  keepsakes.put('acme', 'call', { signature: 'a' } as unknown as Parameters<Keepsakes['put']>[2])
   await off(t, day, async () => {
     t.ok(secrets.find(sha256))
-    t.ok(secrets.keep(other as unknown as Parameters<MemorySecrets['keep']>[0]), 'others come, and what expired goes')
+    t.ok(secrets.put(other as unknown as Parameters<MemorySecrets['put']>[0]), 'others come, and what expired goes')
     t.ok(keepsakes.find('acme', 'call'))
-    keepsakes.keep('acme', 'another', { signature: 'b' } as unknown as Parameters<Keepsakes['keep']>[2])
+    keepsakes.put('acme', 'another', { signature: 'b' } as unknown as Parameters<Keepsakes['put']>[2])
   })
   t.ok(secrets.find(sha256))
   t.ok(keepsakes.find('acme', 'call'))

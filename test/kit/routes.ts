@@ -12,7 +12,7 @@ export class TestRoutes implements Routes {
     return Promise.resolve(this.all.get(`${tenant}/${project}/${id}`))
   }
 
-  keep(routes: readonly Route[]): Promise<void> {
+  put(routes: readonly Route[]): Promise<void> {
     for (const route of routes) this.all.set(`${route.tenant}/${route.project}/${route.id}`, route)
     return this.disk
   }

@@ -211,7 +211,7 @@ class TestAnswers implements Answers {
     return Promise.resolve(this.#kept.get(id.toString('hex')))
   }
 
-  keep(id: Buffer, _tenant: string, answer: KeptAnswer): Promise<void> {
+  put(id: Buffer, _tenant: string, answer: KeptAnswer): Promise<void> {
     this.#kept.set(id.toString('hex'), answer)
     return Promise.resolve()
   }

@@ -1,4 +1,4 @@
-// The plugin that plugins/README.md teaches to write, taken from that page and built as it says.
+// The plugin that plugins/WRITING.md teaches to write, taken from that page and built as it says.
 import { execFile } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,10 +11,8 @@ import { stall, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, Workbench } from '../kit/workbench.ts'
 
 const root = join(import.meta.dirname, '../..')
-const page = readFileSync(join(root, 'plugins/README.md'), 'utf8')
-const blocks = [...page.slice(page.indexOf('## Write your own')).matchAll(/^```(?:ts|yaml)\n(.*?)^```$/gms)].map(
-  ([, code]) => code!
-)
+const page = readFileSync(join(root, 'plugins/WRITING.md'), 'utf8')
+const blocks = [...page.matchAll(/^```(?:ts|yaml)\n(.*?)^```$/gms)].map(([, code]) => code!)
 const [plugin, importLine, listLine, test, yaml] = blocks as [string, string, string, string, string]
 
 /** A copy of the sources with the four steps done in it. */

@@ -415,22 +415,22 @@ t.test('what translating takes is told by the structure alone', async (t) => {
   t.equal(involved(`"${','.repeat(8 * 1024 * 1024 - 1)}"`), true)
 })
 
-t.test("what clients cannot keep is a tenant's own, and bounded", async (t) => {
+t.test("what clients cannot put is a tenant's own, and bounded", async (t) => {
   const kept = new Keepsakes()
-  type Keepsake = Parameters<Keepsakes['keep']>[2]
+  type Keepsake = Parameters<Keepsakes['put']>[2]
   const of = (text: string): Keepsake => ({ thoughts: [], text }) as unknown as Keepsake
-  kept.keep('A', 'call', of('one'))
+  kept.put('A', 'call', of('one'))
   t.equal(kept.find('B', 'call'), undefined)
   t.equal(kept.find('A', 'other'), undefined)
-  kept.keep('A', 'call', of('two'))
+  kept.put('A', 'call', of('two'))
   t.same(kept.find('A', 'call'), of('two'))
   const mebibyte = of('x'.repeat(1024 * 1024 - 100))
-  for (let i = 0; i < 31; i++) kept.keep('B', `call${i}`, mebibyte)
+  for (let i = 0; i < 31; i++) kept.put('B', `call${i}`, mebibyte)
   t.ok(kept.find('A', 'call'), 'what is used stays longer')
   t.ok(kept.find('B', 'call0'), 'all of 31 MiB')
-  for (let i = 31; i < 34; i++) kept.keep('B', `call${i}`, mebibyte)
+  for (let i = 31; i < 34; i++) kept.put('B', `call${i}`, mebibyte)
   t.equal(kept.find('B', 'call1'), undefined, 'the oldest goes')
   for (const id of ['call0', 'call33']) t.ok(kept.find('B', id), id)
-  for (let i = 0; i < 40; i++) kept.keep('C', 'call', mebibyte)
+  for (let i = 0; i < 40; i++) kept.put('C', 'call', mebibyte)
   t.ok(kept.find('B', 'call33'), 'what is kept again counts once')
 })

@@ -199,18 +199,18 @@ t.test('the memory of secrets forgets them, and no key fills it', async (t: Test
     model: 'demo',
     expires
   })
-  t.ok(Array.from({ length: 1000 }, (_, n) => secrets.keep(made('one', n, 100 + n))).every(Boolean))
-  t.equal(secrets.keep(made('one', 1000, 9999)), false)
-  t.equal(secrets.keep(made('two', 0, 9999)), true)
+  t.ok(Array.from({ length: 1000 }, (_, n) => secrets.put(made('one', n, 100 + n))).every(Boolean))
+  t.equal(secrets.put(made('one', 1000, 9999)), false)
+  t.equal(secrets.put(made('two', 0, 9999)), true)
   now = 150
   t.equal(secrets.find(Buffer.from('one 49')), undefined)
   t.equal(secrets.find(Buffer.from('one 50')), undefined, 'it is over at its time, not after it')
   t.ok(secrets.find(Buffer.from('one 51')))
-  t.equal(secrets.keep(made('one', 1000, 9999)), true, 'those that have expired make room')
-  t.ok(Array.from({ length: 1000 }, (_, n) => secrets.keep(made('three', n, n === 7 ? 9999 : 200))).every(Boolean))
+  t.equal(secrets.put(made('one', 1000, 9999)), true, 'those that have expired make room')
+  t.ok(Array.from({ length: 1000 }, (_, n) => secrets.put(made('three', n, n === 7 ? 9999 : 200))).every(Boolean))
   now = 200
-  t.equal(secrets.keep(made('three', 1000, 9999)), true, 'all of them at their time')
+  t.equal(secrets.put(made('three', 1000, 9999)), true, 'all of them at their time')
   t.ok(secrets.find(Buffer.from('three 7')), 'and no other')
-  t.ok(Array.from({ length: 998 }, (_, n) => secrets.keep(made('three', 2000 + n, 9999))).every(Boolean))
-  t.equal(secrets.keep(made('three', 1001, 9999)), false, 'and no more than there were')
+  t.ok(Array.from({ length: 998 }, (_, n) => secrets.put(made('three', 2000 + n, 9999))).every(Boolean))
+  t.equal(secrets.put(made('three', 1001, 9999)), false, 'and no more than there were')
 })

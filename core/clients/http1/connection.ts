@@ -256,7 +256,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
       return this.#fail(asGatewayError(error))
     }
     this.closing = this.#upgraded = true
-    this.#inlet.release()
+    this.#inlet.handOver()
     this.front.serve({
       method,
       target,

@@ -87,7 +87,7 @@ export class Run implements StandIn {
    * Resolves when what was answered is kept as the result; `last` is the end of it. @throws GatewayError when it cannot
    * be kept
    */
-  async keep(last: Buffer): Promise<void> {
+  async keepAnswer(last: Buffer): Promise<void> {
     if (this.cancelled) throw clientClosed()
     this.#last = last
     try {

@@ -60,9 +60,7 @@ export function noteEnd(
       if (shown['background'] !== true || shown['store'] === false) return
       const items = routesOf(exchange, attempt.channel, shown, exchange.model)
       if (items.length > 0)
-        exchange.showAfter(
-          async () => void ((await routes.find(owner, items.at(-1)!.id)) ?? (await routes.keep(items)))
-        )
+        exchange.showAfter(async () => void ((await routes.find(owner, items.at(-1)!.id)) ?? (await routes.put(items))))
     }
   }
 }

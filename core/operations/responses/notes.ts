@@ -94,7 +94,7 @@ export function noteResponse(
         if (inBackground) last = made
         noted.push(...routesOf(exchange, channel, made, exchange.model))
       }
-      if (kept && noted.length > 0) exchange.showAfter(() => routes.keep(noted))
+      if (kept && noted.length > 0) exchange.showAfter(() => routes.put(noted))
     }
   }
 }

@@ -101,7 +101,7 @@ export function keepOwn(exchange: Exchange, { services: { vault } }: OperationCo
       if (isOwnBackground(exchange)) return
       const state: KeptState = { before, own, response }
       const label = { ...ownerOf(exchange), id, model: exchange.model, requestId: exchange.id }
-      exchange.showAfter(async () => vault.keep(label, state, await outlineOf(state)))
+      exchange.showAfter(async () => vault.put(label, state, await outlineOf(state)))
     }
   }
 }

@@ -120,7 +120,7 @@ export class MessagesStreamDecoder implements StreamDecoder {
       // A block whose input follows in deltas begins with an empty object.
       if (input !== '{}') {
         made.input = input
-        this.#parts.keep(made.input.length)
+        this.#parts.count(made.input.length)
       }
       made.part = this.#parts.open(0, readCallHead(block), emit)
     }
@@ -143,7 +143,7 @@ export class MessagesStreamDecoder implements StreamDecoder {
         return
       case 'citations_delta':
         for (const citation of readCitation(asObject(delta['citation']) ?? {}, 0)) {
-          this.#parts.keep(citation.url.length + citation.title.length)
+          this.#parts.count(citation.url.length + citation.title.length)
           block.citations.push(citation)
         }
     }
@@ -153,9 +153,9 @@ export class MessagesStreamDecoder implements StreamDecoder {
     const { part, proofKind, proof, input, length, citations } = this.#block(index)
     this.#blocks.delete(numberOf(index))
     if (!part) return
-    this.#parts.keep(-proof.length - input.length)
+    this.#parts.count(-proof.length - input.length)
     for (const citation of citations) {
-      this.#parts.keep(-citation.url.length - citation.title.length)
+      this.#parts.count(-citation.url.length - citation.title.length)
       this.#parts.cite(part, { ...citation, end: length }, emit)
     }
     if (part.type === 'tool_call' && part.input === '') this.#parts.delta(part, input, emit)
@@ -170,7 +170,7 @@ export class MessagesStreamDecoder implements StreamDecoder {
   }
 
   #prove(block: Block, proof: string): void {
-    this.#parts.keep(proof.length - block.proof.length)
+    this.#parts.count(proof.length - block.proof.length)
     block.proof = proof
   }
 

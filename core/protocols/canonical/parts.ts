@@ -29,7 +29,7 @@ export class Parts {
   open(candidate: number, opening: PartOpening, emit: EmitEvent): OpenPart {
     if (this.#count === mostParts) throw badAnswer('The upstream sent an answer in too many parts.')
     if (opening.type === 'tool_call')
-      this.keep(opening.id.length + opening.name.length + (opening.proof?.value.length ?? 0))
+      this.count(opening.id.length + opening.name.length + (opening.proof?.value.length ?? 0))
     const part: OpenPart = { number: this.#count++, candidate, type: opening.type, input: '' }
     this.#open.add(part)
     emit({ type: 'open', candidate, part: part.number, opening })
@@ -42,12 +42,12 @@ export class Parts {
     if (!this.#open.has(part)) throw badAnswer('The upstream went on with a part that was complete.')
     if (part.type === 'tool_call') part.input += text
     // Thoughts count too, as they may be kept for the calls that follow.
-    if (part.type === 'tool_call' || part.type === 'reasoning') this.keep(text.length)
+    if (part.type === 'tool_call' || part.type === 'reasoning') this.count(text.length)
     emit(logprobs ? { type: 'delta', part: part.number, text, logprobs } : { type: 'delta', part: part.number, text })
   }
 
   cite(part: OpenPart, citation: Citation, emit: EmitEvent): void {
-    this.keep(citation.url.length + citation.title.length + citationLength)
+    this.count(citation.url.length + citation.title.length + citationLength)
     emit({ type: 'cite', part: part.number, citation })
   }
 
@@ -57,7 +57,7 @@ export class Parts {
     const { number, input: text } = part
     // A decoder may still refer to the part, so its input is released here.
     part.input = ''
-    this.keep((proof?.value.length ?? 0) - text.length)
+    this.count((proof?.value.length ?? 0) - text.length)
     emit(proof ? { type: 'close', part: number, text, proof } : { type: 'close', part: number, text })
   }
 
@@ -74,7 +74,7 @@ export class Parts {
    * Adds characters to the amount that is kept; a negative number subtracts.
    * @throws Untranslatable when it is too much
    */
-  keep(length: number): void {
+  count(length: number): void {
     this.#kept += length
     if (this.#kept > mostKept) throw badAnswer('The upstream sent more in calls and thoughts than can be translated.')
   }

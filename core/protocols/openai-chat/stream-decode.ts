@@ -135,7 +135,7 @@ class Choice {
     if (reason == null || reason === '') return
     this.ended = true
     this.#finish = readFinish(reason, choice['stop_reason'])
-    this.#parts.keep(this.#finish.sequence?.length ?? 0)
+    this.#parts.count(this.#finish.sequence?.length ?? 0)
   }
 
   /** Closes all open parts. */
@@ -194,16 +194,16 @@ class Choice {
         index,
         (call = { id: '', name: '', custom: custom !== undefined, part: undefined, early: '', proof: readProof(delta) })
       )
-      this.#parts.keep(call.proof.proof?.value.length ?? 0)
+      this.#parts.count(call.proof.proof?.value.length ?? 0)
     }
     // Names and ids may be repeated, and may come back empty.
-    if (call.id === '') this.#parts.keep((call.id = asText(delta['id'])).length)
-    if (call.name === '') this.#parts.keep((call.name = asText(inner['name'])).length)
+    if (call.id === '') this.#parts.count((call.id = asText(delta['id'])).length)
+    if (call.name === '') this.#parts.count((call.name = asText(inner['name'])).length)
     const input = readInput(inner, custom !== undefined)
     if (call.name !== '' && (call.id !== '' || input !== '')) this.#open(call, index, emit)
     if (!call.part) {
       call.early += input
-      this.#parts.keep(input.length)
+      this.#parts.count(input.length)
     } else if (this.#parts.isOpen(call.part)) this.#parts.delta(call.part, input, emit)
     else if (input.trim() !== '') throw badAnswer('The upstream went on with a call that was complete.')
     if (call.early.length > longestName) throw badAnswer('The upstream called a tool without a name.')
@@ -217,7 +217,7 @@ class Choice {
     const id = call.id || `${this.#callId}${index}`
     call.part = this.#parts.open(this.#index, { type: 'tool_call', id, name, custom, ...call.proof }, emit)
     call.early = ''
-    this.#parts.keep(-early.length)
+    this.#parts.count(-early.length)
     this.#parts.delta(call.part, early, emit)
   }
 }

@@ -46,7 +46,7 @@ export class StreamedItem {
     this.#parts = parts
     this.#type = item['type']
     this.id = asText(item['id'])
-    parts.keep(this.id.length)
+    parts.count(this.id.length)
     if (isCall(item)) this.#call(item, emit)
   }
 
@@ -156,7 +156,7 @@ export class StreamedItem {
   close(emit: EmitEvent): void {
     const [first] = this.#pieces.values()
     if (first && this.isCall && this.#parts.isOpen(first.part)) this.input(first.told.rest(this.#early), emit)
-    this.#parts.keep(-this.#early.length)
+    this.#parts.count(-this.#early.length)
     this.#early = ''
     for (const piece of this.#pieces.values()) this.#close(piece, emit)
   }
@@ -172,7 +172,7 @@ export class StreamedItem {
     const head = readCallHead(item)
     this.#callId = head.id
     this.#early = readInput(item)
-    this.#parts.keep(this.#early.length)
+    this.#parts.count(this.#early.length)
     this.#pieces.set(0, { part: this.#parts.open(0, head, emit), told: new Told(sortedJson), cited: 0 })
   }
 
@@ -204,7 +204,7 @@ export class StreamedItem {
 
   /** Counts texts as kept. Thoughts and the inputs of calls are counted by {@link Parts}. */
   #keep({ part }: Piece, length: number): void {
-    if (part.type === 'text' || part.type === 'refusal') this.#parts.keep(length)
+    if (part.type === 'text' || part.type === 'refusal') this.#parts.count(length)
   }
 }
 

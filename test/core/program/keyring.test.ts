@@ -148,7 +148,7 @@ t.test('whoever has a secret is one caller, until the key that made it is anothe
   const [sha256, issuer] = [digest('ek_one'), digest('sk-made')]
   const store = new MemoryKeys()
   await store.create(stored('made', { models: ['claude', 'gpt-5'], endpoints: ['realtime', 'chat'], expires: 50_000 }))
-  secrets.keep({ sha256, issuer, model: 'claude', expires: Date.now() + 60_000 })
+  secrets.put({ sha256, issuer, model: 'claude', expires: Date.now() + 60_000 })
   const { catalogue } = openKeyring(configure(), store, secrets)
   const first = catalogue!.findKey(sha256)!
   t.equal(catalogue!.findKey(sha256), first)

@@ -30,10 +30,10 @@ t.test('what was kept is found, in this process and in the next', async (t) => {
     answer(undefined),
     { ...answer(Buffer.from('é')), streamed: true, status: 201 }
   ]
-  for (const [i, one] of answers.entries()) void store.answers.keep(id(`${i}`), 'acme', one)
+  for (const [i, one] of answers.entries()) void store.answers.put(id(`${i}`), 'acme', one)
   for (const [i, one] of answers.entries()) t.same(await store.answers.find(id(`${i}`)), one)
   t.equal(await store.answers.find(id('none')), undefined)
-  await store.answers.keep(id('0'), 'acme', answer(Buffer.from('anew')))
+  await store.answers.put(id('0'), 'acme', answer(Buffer.from('anew')))
   t.same(await store.answers.find(id('0')), answer(Buffer.from('anew')))
   await store.close()
   t.same(verify(file), [])
@@ -53,13 +53,13 @@ t.test('they go for their age', async (t) => {
     patience: 0
   }
   const store = await openStore({ file, durability: 'process', keeping, now: () => now })
-  await store.answers.keep(id('old'), 'acme', answer(Buffer.from('old')))
+  await store.answers.put(id('old'), 'acme', answer(Buffer.from('old')))
   await store.flush()
   await store.close()
   now += day + 1
   const next = await openStore({ file, durability: 'process', keeping, now: () => now })
   t.equal(await next.answers.find(id('old')), undefined, 'not found any more')
-  await next.answers.keep(id('new'), 'acme', answer(Buffer.from('new')))
+  await next.answers.put(id('new'), 'acme', answer(Buffer.from('new')))
   await eventually(() => query(file, 'SELECT count(*) AS n FROM answer')[0]!['n'] === 1n, 5000)
   t.same(await next.answers.find(id('new')), answer(Buffer.from('new')))
   await next.close()
@@ -78,7 +78,7 @@ t.test('they go when they are too much, the oldest first', async (t) => {
   const keep = async (from: number, to: number): Promise<void> => {
     for (let i = from; i < to; i++) {
       now++
-      void store.answers.keep(id(`${i}`), 'acme', answer(randomBytes(10_000)))
+      void store.answers.put(id(`${i}`), 'acme', answer(randomBytes(10_000)))
     }
     await store.flush()
   }
@@ -110,7 +110,7 @@ t.test('whoever has most makes room, and nobody who has less', async (t) => {
   const store = await openStore({ file, durability: 'process', keeping, now: () => now })
   const keep = (tenant: string, i: number): void => {
     now++
-    void store.answers.keep(id(`${tenant} ${i}`), tenant, answer(randomBytes(10_000)))
+    void store.answers.put(id(`${tenant} ${i}`), tenant, answer(randomBytes(10_000)))
   }
   for (let i = 0; i < 20; i++) keep('small', i)
   for (let i = 0; i < 30; i++) keep('other', i)

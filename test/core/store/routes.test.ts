@@ -38,7 +38,7 @@ function image(file: string): string {
 t.test('a route is there for its owner, at once, from the database, and after a crash', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const store = await open(file)
-  await store.routes.keep([
+  await store.routes.put([
     route('resp_1'),
     route('msg_1', { kind: 'item' }),
     route('resp_1', { tenant: 'other', account: 'a2' })
@@ -59,7 +59,7 @@ t.test('a route is there for its owner, at once, from the database, and after a 
   }
   await check(store, 'on its way to the database')
   await store.flush()
-  await store.routes.keep([route('resp_3')])
+  await store.routes.put([route('resp_3')])
   await check(store, 'from the database')
   await store.close()
   t.same(verify(file), [])
@@ -71,7 +71,7 @@ t.test('a route is there for its owner, at once, from the database, and after a 
 t.test('a route that was removed is gone, whether it had come to the database or not, and stays so', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const store = await open(file)
-  await store.routes.keep([route('early'), route('late')])
+  await store.routes.put([route('early'), route('late')])
   await store.routes.remove(owner, 'early')
   t.equal(await store.routes.find(owner, 'early'), undefined)
   await store.flush()
@@ -90,13 +90,13 @@ t.test('what is too old is not found, and goes', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   let now = noon
   const store = await open(file, () => now)
-  await store.routes.keep(Array.from({ length: 250 }, (_, at) => route(`resp_${at}`)))
+  await store.routes.put(Array.from({ length: 250 }, (_, at) => route(`resp_${at}`)))
   await store.flush()
   now += hour - 1
   t.match(await store.routes.find(owner, 'resp_7'), route('resp_7'))
   now += 1
   t.equal(await store.routes.find(owner, 'resp_7'), undefined)
-  await store.routes.keep([route('young')])
+  await store.routes.put([route('young')])
   await store.close()
   const later = await open(file, () => now)
   await eventually(() => query(file, 'SELECT id FROM route').length === 1, 10_000)

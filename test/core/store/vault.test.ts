@@ -14,7 +14,7 @@ t.test('of many that are kept at one time no more stay than there is room for', 
     of_tenant: most,
     size: 10 * most
   })
-  const label = (id: string): Parameters<Vault['keep']>[0] => ({
+  const label = (id: string): Parameters<Vault['put']>[0] => ({
     tenant: 'acme',
     project: '',
     id,
@@ -22,7 +22,7 @@ t.test('of many that are kept at one time no more stay than there is room for', 
     requestId: `of ${id}`
   })
   const ids = Array.from({ length: 20 }, (_, index) => `resp_${index}`)
-  await Promise.all(ids.map((id) => vault.keep(label(id), 'x'.repeat(50_000), { length: 1, tokens: 1, parts: {} })))
+  await Promise.all(ids.map((id) => vault.put(label(id), 'x'.repeat(50_000), { length: 1, tokens: 1, parts: {} })))
   t.ok(store.works.room.of('acme') <= most, `${store.works.room.of('acme')} bytes`)
   const found = (await Promise.all(ids.map((id) => vault.find({ tenant: 'acme', project: '' }, id)))).filter(
     (kept) => kept !== undefined
