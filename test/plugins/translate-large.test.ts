@@ -415,7 +415,7 @@ t.test('what translating takes is told by the structure alone', async (t) => {
   t.equal(involved(`"${','.repeat(8 * 1024 * 1024 - 1)}"`), true)
 })
 
-t.test("what clients cannot put is a tenant's own, and bounded", async (t) => {
+t.test("what clients cannot keep is a tenant's own, and bounded", async (t) => {
   const kept = new Keepsakes()
   type Keepsake = Parameters<Keepsakes['put']>[2]
   const of = (text: string): Keepsake => ({ thoughts: [], text }) as unknown as Keepsake
