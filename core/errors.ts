@@ -92,7 +92,54 @@ const errorTable = {
 /** A code of {@link errorTable}. */
 export type ErrorCode = keyof typeof errorTable
 
-/** What a code may be thrown with. All of it may reach the client, except `cause`. */
+/** The level of a budget or a limit. */
+export type Level = 'tenant' | 'project' | 'member' | 'key'
+
+/** A refusal by a budget. Amounts are nano-dollars as decimal strings. */
+export interface BudgetReason {
+  readonly by: 'budget'
+  readonly level: Level
+  /** The scope whose budget it is, as balances name it: `project:acme/web`. */
+  readonly scope: string
+  /** `day`, `week`, `month`, `total`, a number of days such as `30d`, or `secret`: what one client secret may spend. */
+  readonly per: string
+  readonly limit_nano: string
+  /** The most that the request may cost. */
+  readonly asked_nano: string
+  /** What was charged, and what other requests held. */
+  readonly posted_nano: string
+  readonly pending_nano: string
+  /** What was neither charged nor held; never negative. */
+  readonly left_nano: string
+  /**
+   * RFC 3339: when time alone will have freed enough for this request, if nothing more is charged. Null: never.
+   */
+  readonly free_at: string | null
+}
+
+/** A refusal by a limit. Its numbers are requests or tokens. */
+export interface LimitReason {
+  readonly by: 'limit'
+  readonly level: Level
+  readonly scope: string
+  readonly limit_name: 'rps' | 'rpm' | 'tpm' | 'concurrency'
+  /** The pattern of the models that the limit is for; null for one of all models. */
+  readonly models: string | null
+  readonly limit: number
+  readonly asked: number
+  /** What was taken of it and has not come back, and what was left; both in whole units. */
+  readonly used: number
+  readonly left: number
+  /** RFC 3339: when enough will be free. Null for `concurrency`: when another request ends, which nobody knows. */
+  readonly free_at: string | null
+}
+
+/**
+ * Why a budget or a limit refused a request. Plain JSON, which the request record and the admin API show as it is.
+ */
+export type Reason = BudgetReason | LimitReason
+
+/** What a code may be thrown with. All of it may reach the client, except `cause` and `reason`. */
 export interface ErrorDetails {
   /** The request field at fault, for `error.param`. */
   param?: string | undefined
@@ -116,6 +163,8 @@ export interface ErrorDetails {
   elsewhere?: true | undefined
   /** Additional reply headers, for example `Allow`. */
   headers?: readonly (readonly [string, string])[] | undefined
+  /** Kept in the request record, and never shown to clients: the message says what they may know of it. */
+  reason?: Reason | undefined
   /** Logged only, and never shown to clients. */
   cause?: unknown
 }

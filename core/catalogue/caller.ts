@@ -26,10 +26,11 @@ export interface Scope {
   budget?: Budget | undefined
 }
 
-/** The amount that the sessions of one client secret may spend together. */
+/** The amount that the sessions of one client secret may spend together, and what of it is charged and held. */
 export interface Allowance {
-  /** The nano-dollars that are neither spent nor held. */
-  left: bigint
+  readonly limit: Nano
+  posted: Nano
+  pending: Nano
 }
 
 /** A short-lived key that another key made, for a client that must not have the other key. */

@@ -58,7 +58,7 @@ function mint(exchange: Exchange, { catalogue, services }: OperationContext): Re
     model,
     expires,
     ...(begun && { settings: JSON.stringify({ type: 'realtime', ...settings }) }),
-    ...(budget !== undefined && { allowance: { left: budget } })
+    ...(budget !== undefined && { allowance: { limit: budget, posted: 0n, pending: 0n } })
   })
   if (!kept)
     throw new GatewayError(

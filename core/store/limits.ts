@@ -17,7 +17,7 @@ export interface LimitState {
 /** The decision over all limits in one step: either everything is taken, or nothing. */
 export type Decision =
   | { admitted: true; states: readonly LimitState[]; lease: Lease }
-  | { admitted: false; states: readonly LimitState[]; refusedBy: LimitName; retryAfterMs: number }
+  | { admitted: false; states: readonly LimitState[]; refusedBy: LimitName; asked: number; retryAfterMs: number }
 
 /** What an admitted request has taken. Its owner releases it once; a second call does nothing. */
 export interface Lease {

@@ -203,7 +203,13 @@ export class MemoryLimits implements Limits {
     if (tpm) states.push(tpm.state('tpm'))
     return lease
       ? { admitted: true, states, lease }
-      : { admitted: false, states, refusedBy: refusedBy!, retryAfterMs: Math.ceil(longest / 1000) }
+      : {
+          admitted: false,
+          states,
+          refusedBy: refusedBy!,
+          asked: refusedBy === 'tpm' ? reserved : 1,
+          retryAfterMs: Math.ceil(longest / 1000)
+        }
   }
 
   /**

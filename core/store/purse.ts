@@ -4,6 +4,7 @@ import { GatewayError } from '../errors.ts'
 import { formatDollars } from '../money/money.ts'
 import { maxNano, mostHeld, smaller } from './cell.ts'
 import type { Cell } from './cell.ts'
+import { endOf } from './window.ts'
 
 /** A budget, and the balance that it limits. */
 export interface Limited {
@@ -38,7 +39,7 @@ export class Purse {
    */
   hold(amount: bigint): void {
     for (const { scope, budget, cell } of this.#budgets) {
-      if (amount > 0n && cell.used + amount > budget.limit) throw exceeded(scope, budget, cell, amount)
+      if (amount > 0n && cell.used + amount > budget.limit) throw exceeded(scope, budget, cell, amount, this.day)
     }
     if (!this.#within(mostHeld - amount))
       throw new GatewayError(
@@ -77,10 +78,11 @@ export class Purse {
 }
 
 function exceeded(
-  { kind }: Scope,
+  { kind, id }: Scope,
   { limit, per }: Budget,
   { posted, used, pending }: Cell,
-  amount: bigint
+  amount: bigint,
+  day: number
 ): GatewayError {
   const usd = (nano: bigint): string => `${formatDollars(nano)} USD`
   const budget = `the ${kind} budget of ${usd(limit)} ${per === 'total' ? 'in total' : `per ${per}`}`
@@ -91,5 +93,19 @@ function exceeded(
       : left <= 0n
         ? `${budget} is used up, counting ${usd(pending)} held by requests that are still running`
         : `this request may cost up to ${usd(amount)}, and ${usd(left)} of ${budget} is left`
-  return new GatewayError(`quota_${kind}_exceeded`, `${message[0]!.toUpperCase()}${message.slice(1)}.`)
+  const freeAt = amount > limit ? undefined : endOf(per, day)
+  return new GatewayError(`quota_${kind}_exceeded`, `${message[0]!.toUpperCase()}${message.slice(1)}.`, {
+    reason: {
+      by: 'budget',
+      level: kind,
+      scope: id,
+      per,
+      limit_nano: String(limit),
+      asked_nano: String(amount),
+      posted_nano: String(posted),
+      pending_nano: String(pending),
+      left_nano: String(left > 0n ? left : 0n),
+      free_at: freeAt === undefined ? null : new Date(freeAt).toISOString()
+    }
+  })
 }

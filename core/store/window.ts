@@ -25,3 +25,10 @@ export function horizon(time: number): number {
 export function windowsOf(per: Period, time: number): string[] {
   return per === 'total' ? ['total'] : [windowOf(per, time), 'total']
 }
+
+/** When the window that contains a time ends, in Unix milliseconds; undefined for the total. */
+export function endOf(per: Period, time: number): number | undefined {
+  if (per === 'total') return undefined
+  const date = new Date(time)
+  return per === 'day' ? Math.floor(time / day) * day + day : Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1)
+}

@@ -90,14 +90,17 @@ export function holdTurn(
     reservation = ledger.reserve({ ...request, amount: 0n })
   }
   const allowance = exchange.get(caller).secret?.allowance
-  if (allowance) allowance.left -= reservation.amount
+  if (allowance) allowance.pending += reservation.amount
   reservation.dispatched(exchange.attempts.at(-1)!.channel.name)
   turn.showAfter(reservation.durable)
   turn.follow((tokens) => reservation.delivered(tokens))
   turn.defer(() => {
     const before = bill.amount
     const settled = settleTurn(exchange, bill, turn, reservation, abandoned)
-    if (allowance) allowance.left += reservation.amount - (bill.amount - before)
+    if (allowance) {
+      allowance.pending -= reservation.amount
+      allowance.posted += bill.amount - before
+    }
     return settled
   })
   if (refusal) throw refusal
@@ -105,12 +108,29 @@ export function holdTurn(
 
 /** @throws GatewayError `quota_key_exceeded` when what a client secret was given to spend cannot carry the amount */
 function checkAllowance(exchange: Exchange<typeof caller>, amount: bigint): void {
-  const allowance = exchange.get(caller).secret?.allowance
-  if (!allowance || amount <= allowance.left) return
-  const left = allowance.left > 0n ? formatDollars(allowance.left) : '0'
+  const { key, secret } = exchange.get(caller)
+  if (!secret?.allowance) return
+  const { limit, posted, pending } = secret.allowance
+  const rest = limit - posted - pending
+  if (amount <= rest) return
+  const left = rest > 0n ? rest : 0n
   throw new GatewayError(
     'quota_key_exceeded',
-    `A response may cost up to ${formatDollars(amount)} USD, and ${left} USD of what this client secret may spend is left.`
+    `A response may cost up to ${formatDollars(amount)} USD, and ${formatDollars(left)} USD of what this client secret may spend is left.`,
+    {
+      reason: {
+        by: 'budget',
+        level: 'key',
+        scope: `key:${key}`,
+        per: 'secret',
+        limit_nano: String(limit),
+        asked_nano: String(amount),
+        posted_nano: String(posted),
+        pending_nano: String(pending),
+        left_nano: String(left),
+        free_at: null
+      }
+    }
   )
 }
 

@@ -2,7 +2,7 @@
 import { definePlugin, GatewayError, limitedTokens } from '../../core/contract/contract.ts'
 import type { Exchange, Outcome } from '../../core/contract/contract.ts'
 import { caller, usage } from '../../core/contract/slots.ts'
-import type { Caller, KeyLimits } from '../../core/catalogue/caller.ts'
+import type { Caller } from '../../core/catalogue/caller.ts'
 import type { Decision, Lease, LimitName, LimitState } from '../../core/store/limits.ts'
 import { answers, outputLimit, typicalInput } from '../estimate.ts'
 
@@ -47,7 +47,7 @@ export default definePlugin({
         ? tightest(decision.states)
         : decision.states.find(({ name }) => name === decision.refusedBy)
       if (shown) show(exchange, shown, decision.admitted ? shown.resetMs : decision.retryAfterMs)
-      if (!decision.admitted) throw refusalOf(exchange.get(caller).limits, decision)
+      if (!decision.admitted) throw refusalOf(exchange.get(caller), decision)
       const { lease } = decision
       exchange.defer((outcome) => release(exchange, lease, outcome))
     }
@@ -66,13 +66,14 @@ export default definePlugin({
       },
 
       onTurn(exchange, turn) {
-        const { key, limits } = exchange.get(caller)
+        const who = exchange.get(caller)
+        const { key, limits } = who
         const { concurrency: _slot, ...rates } = limits
         if (!isLimited(rates)) return
         const tokens =
           rates.tpm === undefined ? 0 : turn.input.typical + Math.min(turn.maxOutput ?? Infinity, expected_output)
         const take = (decision: Decision): void => {
-          if (!decision.admitted) throw refusalOf(limits, decision)
+          if (!decision.admitted) throw refusalOf(who, decision)
           turn.defer(() => decision.lease.release(turn.usage ? limitedTokens(turn.usage.usage) : 0))
         }
         const decision = services.limits.decide(key, rates, tokens)
@@ -120,12 +121,28 @@ function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
 }
 
 function refusalOf(
-  limits: KeyLimits,
-  { refusedBy, retryAfterMs }: Extract<Decision, { admitted: false }>
+  { key, limits }: Caller,
+  { states, refusedBy, retryAfterMs, asked }: Extract<Decision, { admitted: false }>
 ): GatewayError {
+  const limit = limits[refusedBy]!
+  const left = states.find(({ name }) => name === refusedBy)?.remaining ?? 0
   return new GatewayError(
     `rate_limit_${refusedBy}`,
-    `This API key is limited to ${limits[refusedBy]} ${words[refusedBy]}. Try again later.`,
-    { retryAfterMs }
+    `This API key is limited to ${limit} ${words[refusedBy]}. Try again later.`,
+    {
+      retryAfterMs,
+      reason: {
+        by: 'limit',
+        level: 'key',
+        scope: `key:${key}`,
+        limit_name: refusedBy,
+        models: null,
+        limit,
+        asked,
+        used: limit - left,
+        left,
+        free_at: refusedBy === 'concurrency' ? null : new Date(Date.now() + retryAfterMs).toISOString()
+      }
+    }
   )
 }

@@ -160,6 +160,23 @@ t.test('a refusal names the outermost budget that cannot carry it, and holds not
   )
   await settle(store, running, Number(5n * usd))
   t.equal(says(1n, scopes), 'quota_key_exceeded: The key budget of 5 USD in total is used up.')
+  t.same(refusal(() => reserve(store.ledger, scopes.slice(0, 3), 16n * usd)).details.reason, {
+    by: 'budget',
+    level: 'member',
+    scope: 'member:acme/web/alice',
+    per: 'day',
+    limit_nano: '20000000000',
+    asked_nano: '16000000000',
+    posted_nano: '5000000000',
+    pending_nano: '0',
+    left_nano: '15000000000',
+    free_at: '2026-11-22T00:00:00.000Z'
+  })
+  t.match(
+    refusal(() => reserve(store.ledger, scopes, 200n * usd)).details.reason,
+    { scope: 'project:acme/web', free_at: null },
+    'no window is enough for more than the whole budget'
+  )
   await check()
 })
 
