@@ -15,6 +15,9 @@ export interface Usage extends Partial<Record<PricedClass, number>> {
   reasoning: number
 }
 
+/** Units of a request that are known before it is answered and are no tokens, such as characters or pictures. */
+export type Pieces = Readonly<Partial<Record<PricedClass, number>>>
+
 /** No consumption; callers copy it. */
 export const noUsage: Readonly<Usage> = { input: 0, cached_input: 0, cache_write: 0, output: 0, reasoning: 0 }
 
@@ -54,4 +57,9 @@ export function renderUsage(usage: Readonly<Usage>): string {
   if (Object.keys(usage).length > commonClasses) return JSON.stringify(usage)
   const { input, cached_input, cache_write, output, reasoning } = usage
   return `{"input":${input},"cached_input":${cached_input},"cache_write":${cache_write},"output":${output},"reasoning":${reasoning}}`
+}
+
+/** The pieces that JSON.stringify rendered; none for null. */
+export function parsePieces(json: string | null): Pieces {
+  return json === null ? {} : (JSON.parse(json) as Pieces)
 }

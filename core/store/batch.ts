@@ -80,7 +80,8 @@ export const holdColumns = [
   'endpoint',
   'client_protocol',
   'streamed',
-  'ts_ms'
+  'ts_ms',
+  'pieces'
 ] as const
 
 /** Columns of a record in {@link Batch.records}; the writer adds seq and written. */

@@ -3,7 +3,7 @@
 import type { Scope } from '../catalogue/caller.ts'
 import { parsePrice, renderPrice } from '../money/price.ts'
 import type { Price } from '../money/price.ts'
-import { noUsage } from '../money/usage.ts'
+import { noUsage, parsePieces } from '../money/usage.ts'
 import type { Batch } from './batch.ts'
 import { Cell } from './cell.ts'
 import { Hold } from './hold.ts'
@@ -213,7 +213,9 @@ export class Book implements Ledger, HoldKeeper {
       time
     }
     const delivered = Math.min(count('delivered_units'), count('max_out'))
-    const recovered = delivered > 0 ? { ...noUsage, input: count('input_units'), output: delivered } : undefined
+    const pieces = parsePieces(row['pieces'] as string | null)
+    const recovered =
+      delivered > 0 ? { ...noUsage, input: count('input_units'), ...pieces, output: delivered } : undefined
     const stored = {
       rowId: count('id'),
       channel: row['channel'] as string | null,

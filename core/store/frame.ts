@@ -24,9 +24,16 @@ export const headBytes = head.bytes
 const mark = Buffer.from([0x9e, 0x5c, 0x1f, 0x0a])
 
 /** The first byte of a payload: which columns its rows have. */
-const format = 2
-/** Format 1 had no columns `tenant` and `headers` in answers, and no column `tokens` in routes. */
-const formerFormat = 1
+const format = 3
+
+/** Columns that came after the first format: the format that brought them, and what older rows have there. */
+interface Later {
+  readonly since: number
+  readonly absent: Readonly<Record<string, Value>>
+}
+const laterHolds: Later = { since: 3, absent: { pieces: null } }
+const laterAnswers: Later = { since: 2, absent: { tenant: '', headers: '{}' } }
+const laterRoutes: Later = { since: 2, absent: { tokens: null } }
 
 /** The size of an encoder's buffer. A larger batch gets a buffer of its own. */
 const roomBytes = 256 * 1024
@@ -92,10 +99,10 @@ export function readNumber(bytes: Buffer, at: number): number {
  * @throws Error when another version wrote it in another format
  */
 export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
-  const former = payload[0] === formerFormat
-  if (payload[0] !== format && !former)
+  const version = payload[0]!
+  if (version < 1 || version > format)
     throw new Error(
-      `the commit log has format ${payload[0]}, which this program does not know: start the one that wrote it`
+      `the commit log has format ${version}, which this program does not know: start the one that wrote it`
     )
   const rows = new Unpacker(payload.subarray(1))
   const [number, written, balanced] = rows.next(3) as [number, number, number]
@@ -107,7 +114,7 @@ export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
     prices: rows.next(2) as string[],
     moves: rows.next(4) as Batch['moves'],
     limits: rows.next(3) as Batch['limits'],
-    opened: rows.next(holdColumns.length),
+    opened: nextRows(rows, holdColumns, version, laterHolds),
     touched: rows.next(3),
     closed: rows.next(1) as number[],
     entries: rows.next(entryColumns.length, before?.entries),
@@ -115,19 +122,19 @@ export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
     keys: rows.next(keyColumns.length),
     // Members that an earlier version did not write are empty.
     leased: rows.next(2) as number[],
-    answers: nextRows(rows, answerColumns, former ? { tenant: '', headers: '{}' } : {}),
-    routes: nextRows(rows, routeColumns, former ? { tokens: null } : {}),
+    answers: nextRows(rows, answerColumns, version, laterAnswers),
+    routes: nextRows(rows, routeColumns, version, laterRoutes),
     works: rows.next(workColumns.length)
   }
 }
 
-/** Reads the next rows. `absent` has the columns that the rows were written without, with the values to fill in. */
-function nextRows(rows: Unpacker, columns: readonly string[], absent: Readonly<Record<string, Value>>): Value[] {
+/** Reads the next rows, which may be of a format without the later columns. */
+function nextRows(rows: Unpacker, columns: readonly string[], version: number, { since, absent }: Later): Value[] {
+  if (version >= since) return rows.next(columns.length)
   const width = columns.length - Object.keys(absent).length
-  const written = rows.next(width)
-  if (width === columns.length) return written
-  const values = written.values()
-  return Array.from({ length: written.length / width }, () =>
+  const found = rows.next(width)
+  const values = found.values()
+  return Array.from({ length: found.length / width }, () =>
     columns.map((name) => (Object.hasOwn(absent, name) ? absent[name]! : values.next().value!))
   ).flat()
 }

@@ -3,7 +3,7 @@ import type { Batch } from './batch.ts'
 import { maxNano } from './cell.ts'
 import type { AttemptCost, Reservation, ReserveRequest, Settlement } from './ledger.ts'
 import type { Price } from '../money/price.ts'
-import type { Usage } from '../money/usage.ts'
+import type { Pieces, Usage } from '../money/usage.ts'
 import { renderUsage } from '../money/usage.ts'
 import type { Purse } from './purse.ts'
 import type { RowIds } from './row-ids.ts'
@@ -218,7 +218,8 @@ export class Hold implements Reservation {
       endpoint,
       clientProtocol,
       streamed ? 1 : 0,
-      time
+      time,
+      rendered(estimate.pieces)
     )
   }
 
@@ -297,4 +298,10 @@ export class Hold implements Reservation {
 /** Makes a count one that a column takes: whole, and from 0 to 2^53 - 1. Plugins may have computed it wrongly. */
 function whole(units: number): number {
   return Math.min(Math.max(Math.ceil(units) || 0, 0), Number.MAX_SAFE_INTEGER)
+}
+
+function rendered(pieces: Pieces | undefined): string | null {
+  return pieces === undefined
+    ? null
+    : JSON.stringify(pieces, (_, value) => (typeof value === 'number' ? whole(value) : value))
 }

@@ -3,7 +3,7 @@
 import type { Scope } from '../catalogue/caller.ts'
 import type { Nano } from '../money/money.ts'
 import type { Price } from '../money/price.ts'
-import type { Usage } from '../money/usage.ts'
+import type { Pieces, Usage } from '../money/usage.ts'
 
 /** Where a charge's usage came from. `recovered` is written at a restart, for an exchange that a crash cut off. */
 export type UsageSource = 'upstream' | 'measured' | 'partial' | 'estimated' | 'recovered' | 'manual'
@@ -22,8 +22,11 @@ export interface ReserveRequest {
   amount: Nano
   model: string
   price: Price
-  /** What recovery charges an exchange that a crash interrupted: this input, and the delivered output. */
-  estimate: { input: number; maxOutput: number }
+  /**
+   * What recovery charges an exchange that a crash interrupted: these tokens of input, the delivered output up to a
+   * limit, and the units of the request itself that are no tokens, such as characters, seconds and pictures.
+   */
+  estimate: { input: number; maxOutput: number; pieces?: Pieces | undefined }
   /** When the request arrived, in Unix milliseconds. It decides the windows, also for the later settlement. */
   time: number
   /** For the request record that recovery writes for the exchange. Default: `unknown`. */

@@ -2,7 +2,7 @@
 import { formatDollars } from '../money/money.ts'
 import { parsePrice } from '../money/price.ts'
 import { chargeFor } from '../money/settlement.ts'
-import { noUsage, sumOf } from '../money/usage.ts'
+import { noUsage, parsePieces, sumOf } from '../money/usage.ts'
 import type { Usage } from '../money/usage.ts'
 import { emptyBatch, recordValues } from './batch.ts'
 import type { Batch } from './batch.ts'
@@ -77,8 +77,8 @@ export interface Recovered {
 
 /**
  * Ends the holds of earlier boots, except detached ones whose lease has not run out. A hold that was never dispatched
- * is given back, and so is a detached one. Any other is charged the estimated input and the output that was delivered.
- * `now` is in Unix milliseconds.
+ * is given back, and so is a detached one. Any other is charged the estimated input, what else was counted of the
+ * request, and the output that was delivered. `now` is in Unix milliseconds.
  */
 export function recover(committer: Committer, written: number, now: number): Recovered {
   const holds = committer.database.prepare(
@@ -131,6 +131,7 @@ interface HoldRow {
   streamed: bigint
   ts_ms: bigint
   lease_until: bigint | null
+  pieces: string | null
 }
 
 /** The charge of one part of an exchange. */
@@ -185,16 +186,16 @@ function end(
 }
 
 /**
- * The usage that an interrupted exchange is charged: the estimated input and the delivered output, but no more output
- * than the request allowed.
+ * The usage that an interrupted exchange is charged: the estimated input, what else was counted of the request, and the
+ * delivered output, but no more output than the request allowed.
  */
 function consumed(row: HoldRow): Usage {
   const output = row.delivered_units < row.max_out ? row.delivered_units : row.max_out
   return { ...prompt(row), output: Number(output) }
 }
 
-function prompt({ input_units: input }: HoldRow): Usage {
-  return { ...noUsage, input: Number(input) }
+function prompt({ input_units: input, pieces }: HoldRow): Usage {
+  return { ...noUsage, input: Number(input), ...parsePieces(pieces) }
 }
 
 function recordOf(row: HoldRow, usage: Usage | undefined, amount: bigint): RequestRecord {

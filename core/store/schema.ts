@@ -214,6 +214,10 @@ const migrations: readonly string[] = [
   -- Headers that belong to the answer, as a JSON object.
   ALTER TABLE answer ADD COLUMN headers TEXT NOT NULL DEFAULT '{}';
   CREATE INDEX answer_room ON answer (tenant, time, bytes);
+  `,
+  `
+  -- Units of the request that are no tokens, which a recovery charges, as JSON: {"<class>": <units>, …}; null for none.
+  ALTER TABLE reservation ADD COLUMN pieces TEXT;
   `
 ]
 

@@ -14,7 +14,8 @@ import {
 import { heldInput, offeredTools, toolsOf, typicalInput } from '../estimate.ts'
 import { boundOf, within } from './bound.ts'
 import type { Bound, BoundSetting } from './bound.ts'
-import { failedCosts, promptUsage, settle } from './settle.ts'
+import { orderedPieces, promptUsage } from './prompt.ts'
+import { failedCosts, settle } from './settle.ts'
 import type { Hold } from './settle.ts'
 import { termsFor, termsOf } from './terms.ts'
 import type { Terms } from './terms.ts'
@@ -133,6 +134,7 @@ export default definePlugin({
         const whole = boundOf(exchange, term, metering, setting, tools)
         const bound = affordable(exchange, whole, term)
         const { name, protocol } = exchange.request.operation
+        const pieces = orderedPieces(exchange, term.price)
         const reservation = services.ledger.reserve({
           requestId: exchange.id,
           scopes,
@@ -140,8 +142,9 @@ export default definePlugin({
           model: exchange.model,
           price: term.price,
           estimate: {
-            input: Math.min(typicalInput(exchange), bound.units.prompt),
-            maxOutput: bound.output * bound.count
+            input: pieces ? 0 : Math.min(typicalInput(exchange), bound.units.prompt),
+            maxOutput: bound.output * bound.count,
+            pieces
           },
           time: exchange.receivedAt,
           endpoint: name,

@@ -7,7 +7,7 @@ import type { Price } from '../../core/money/price.ts'
 import type { Charged } from '../../core/money/settlement.ts'
 import type { AttemptCost, Reservation } from '../../core/store/ledger.ts'
 import type { Usage } from '../../core/money/usage.ts'
-import { estimatedInput, heldInput, soundOf } from '../estimate.ts'
+import { promptUsage } from './prompt.ts'
 
 type Source = MeteredUsage['source']
 
@@ -43,17 +43,6 @@ export function refuse(cause: unknown): never {
     retryAfterMs: 1000,
     cause
   })
-}
-
-/** Estimates what went in: in characters or seconds where the model is priced by them, else in tokens. */
-export function promptUsage(exchange: Exchange, { perMillion }: Price): Usage {
-  const { body, request } = exchange
-  const { metering } = request.operation
-  if (metering?.characters !== undefined && perMillion.character !== undefined)
-    return { ...noUsage, character: body.fields.string(metering.characters)?.length ?? 0 }
-  const sound = metering && perMillion.second !== undefined ? soundOf(body, metering) : undefined
-  if (sound) return { ...noUsage, second: sound.second }
-  return { ...noUsage, input: estimatedInput(exchange, 3, exchange.find(heldInput) ?? Infinity) }
 }
 
 function ended(exchange: Exchange, hold: Hold, outcome: Outcome): Promise<void> {

@@ -5,14 +5,16 @@ import { join } from 'node:path'
 import t from 'tap'
 import { verify } from '../../core/store/verify.ts'
 import { Disk, noDisk } from '../chaos/disk.ts'
+import { formOf } from '../kit/form.ts'
 import { nanoCost } from '../kit/oracle.ts'
 import { eventually } from '../kit/probe.ts'
+import { stall, Upstream } from '../kit/upstream.ts'
 import { quiet, serving } from './audit.ts'
 import { PlannedUpstream } from './planned.ts'
 import type { Plan } from './planned.ts'
 import { launch } from './process.ts'
 import type { Running } from './process.ts'
-import { ask, bodyOf, chance, configOf, folder, journal, long, prices, rows } from './rig.ts'
+import { ask, bodyOf, chance, configOf, folder, journal, long, prices, rows, secretOf } from './rig.ts'
 import type { Asking, Entry, More } from './rig.ts'
 
 t.setTimeout(long ? 1_800_000 : 280_000)
@@ -214,6 +216,87 @@ t.test('killed at each point of an exchange, it is in the books once, with what 
     ended = journal(file).length
   }
   t.comment(`${here.length} points, ${times} kills at each; ${serving(starts)}`)
+})
+
+t.test('what was sent when it was killed costs what it asked for, in whatever unit it is priced', async (t) => {
+  const upstream = await Upstream.start(t)
+  const home = folder(t)
+  const file = join(home, 'sluice.db')
+  const own = { talker: { character: 15 }, painter: { image: 0.04 }, listener: { second: 0.0001 } }
+  const models = { ...own, ranker: { search: 0.002 }, filmer: { second: 0.1 }, caller: { request: 0.003 } }
+  const config = configOf([], {
+    store: { sqlite: file },
+    models: Object.fromEntries(Object.entries(models).map(([name, price]) => [name, { price }])),
+    channels: {
+      only: {
+        protocol: 'openai',
+        base_url: upstream.url.href,
+        private: true,
+        models: Object.fromEntries(Object.keys(models).map((name) => [name, name])),
+        endpoints: ['chat', 'audio', 'images', 'rerank', 'videos']
+      }
+    }
+  })
+  const sound = Buffer.alloc(40_000, 'x')
+  const form = (model: string, file: object, more: Record<string, string> = {}): { body: Buffer; type: string } =>
+    formOf([
+      ...Object.entries({ model, ...more }).map(([name, value]) => ({ name, value })),
+      { name: 'file', filename: 'a', type: 'audio/mpeg', value: sound, ...file }
+    ])
+  const json = (body: object): { body: Buffer; type: string } => ({
+    body: Buffer.from(JSON.stringify(body)),
+    type: 'application/json'
+  })
+  const png = { name: 'image', type: 'image/png' }
+  const asked: [string, { body: Buffer; type: string }, string, Record<string, number>][] = [
+    [
+      '/v1/audio/speech',
+      json({ model: 'talker', voice: 'alloy', input: 'Nineteen characters' }),
+      'audio.speech',
+      { character: 19 }
+    ],
+    ['/v1/audio/transcriptions', form('listener', {}), 'audio.transcriptions', { second: 3 }],
+    ['/v1/images/generations', json({ model: 'painter', prompt: 'A boat', n: 3 }), 'images', { image: 3 }],
+    ['/v1/images/edits', form('painter', png, { prompt: 'Sail', n: '2' }), 'images.edits', { image: 2 }],
+    ['/v1/rerank', json({ model: 'ranker', query: 'sea', documents: ['land', 'sea'] }), 'rerank', { search: 1 }],
+    [
+      '/v1/video/generations',
+      json({ model: 'filmer', prompt: 'A boat', seconds: 4 }),
+      'videos.generations',
+      { second: 4 }
+    ],
+    [
+      '/v1/chat/completions',
+      json({ model: 'caller', messages: [{ role: 'user', content: 'Hi' }] }),
+      'chat',
+      { request: 1 }
+    ]
+  ]
+  const running = await launch(t, home, config)
+  upstream.always(stall())
+  const open = asked.map(([path, { body, type }]) =>
+    fetch(running.url + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${secretOf('test')}`, 'content-type': type },
+      body
+    }).catch(() => {})
+  )
+  await eventually(() => rows(file, 'SELECT id FROM reservation WHERE dispatched = 1').length === asked.length, 10_000)
+  await running.end('SIGKILL')
+  await Promise.all(open)
+
+  const again = await launch(t, home, config)
+  await again.end('SIGTERM')
+  t.same(verify(file), [], 'the book is in order')
+  const ends = new Map(journal(file).map((entry) => [entry.request_id, entry]))
+  const records = rows(file, 'SELECT json FROM request').map(({ json }) => JSON.parse(json as string))
+  t.equal(records.length, asked.length)
+  for (const [, , endpoint, usage] of asked) {
+    const record = records.find((one) => one.endpoint === endpoint)
+    const end = ends.get(record?.request_id)
+    t.match(end, { kind: 'settle', source: 'recovered', usage }, endpoint)
+    t.ok(end!.amount > 0n && end!.amount <= end!.reserved, `${endpoint}: ${end?.amount} of ${end?.reserved}`)
+  }
 })
 
 /** What a recovery decides of an entry: not when, and not where in the journal. */

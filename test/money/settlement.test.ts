@@ -221,9 +221,9 @@ t.test('an operator may be generous: `abandoned: nothing`', async (t) => {
   t.equal(bench.ledger.rows[1]!.settled?.source, 'partial', 'what was shown is charged all the same')
 })
 
-t.test('what is spoken, and what is listened to, is the prompt of its own kind', async (t) => {
-  const models = { demo: { price: { character: 15, second: 100 } } }
-  const { bench, upstream } = await open(t, { models }, { endpoints: ['audio'] })
+t.test('what is spoken, listened to and searched is the prompt of its own kind', async (t) => {
+  const models = { demo: { price: { character: 15, second: 100, search: 0.002 } } }
+  const { bench, upstream } = await open(t, { models }, { endpoints: ['audio', 'rerank'] })
   upstream.script(stall())
   const speech = bench.start({
     target: '/v1/audio/speech',
@@ -233,6 +233,14 @@ t.test('what is spoken, and what is listened to, is the prompt of its own kind',
   speech.client.leave()
   await speech.answer
   t.match(bench.ledger.rows[0]!.settled, { usage: { character: 19 }, amount: 285_000n })
+
+  upstream.script(stall())
+  const documents = Array.from({ length: 120 }, (_, number) => `document ${number}`)
+  const search = bench.start({ target: '/v1/rerank', body: { messages: undefined, query: 'sea', documents } })
+  await upstream.request(1)
+  search.client.leave()
+  await search.answer
+  t.match(bench.ledger.rows[1]!.settled, { usage: { search: 2, input: 0 }, amount: 4_000_000n })
 })
 
 t.test('pictures are made to their end when their client leaves, and cost what they are', async (t) => {

@@ -175,36 +175,33 @@ function read(file: string, frames: readonly Buffer[]): Batch[] {
   }
 }
 
-t.test('a frame of the format before is read, with what it did not write yet', (t) => {
-  const packer = new Packer()
-  const widths = [3, 2, 4, 3, holdColumns.length, 3, 1, entryColumns.length, recordColumns.length, keyColumns.length, 2]
-  packer.rows([7, 1, 0], 3)
-  for (const width of widths.slice(1)) packer.rows([], width)
-  const answers: Value[][] = [
-    [Buffer.from('id'), 5, Buffer.from('asked'), 200, 'application/json', 0, null],
-    [Buffer.from('other'), 6, Buffer.from('asked'), 200, 'text/plain', 1, Buffer.from('body')]
+t.test('a frame of an earlier format is read, with what it did not write yet', (t) => {
+  const hold: Value[] = [3, 'r1', '', '{}', 9n, 'gpt-5', 'p:1', 10, 20, 1, 'a', 0, 'chat', 'openai-chat', 0, 5]
+  const asked: Value[] = [Buffer.from('id'), 5, Buffer.from('asked'), 200, 'application/json', 0, null]
+  const other: Value[] = [Buffer.from('other'), 6, Buffer.from('asked'), 200, 'text/plain', 1, Buffer.from('body')]
+  const completed = (answer: Value[]): Value[] => [answer[0]!, '', ...answer.slice(1, 5), '{}', ...answer.slice(5)]
+  const answers = [asked, other]
+  const formats: [number, Value[][], Value[]][] = [
+    [1, answers, ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', 9]],
+    [2, answers.map(completed), ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', null, 9]]
   ]
-  packer.rows(answers.flat(), 7)
-  packer.rows(['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', 9], 8)
-  packer.rows([], workColumns.length)
-  const payload = Buffer.alloc(1 + packer.mostBytes)
-  payload[0] = 1
-  const batch = decodeBatch(payload.subarray(0, packer.write(payload, 1)), undefined)
-  t.same(
-    batch.answers,
-    answers.flatMap(([id, time, asked, status, type, ...rest]) => [
-      id!,
-      '',
-      time!,
-      asked!,
-      status!,
-      type!,
-      '{}',
-      ...rest
-    ])
-  )
-  t.same(batch.routes, ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', null, 9])
-  payload[0] = 3
-  t.throws(() => decodeBatch(payload, undefined), /format 3/)
+  for (const [format, answersThen, route] of formats) {
+    const packer = new Packer()
+    packer.rows([7, 1, 0], 3)
+    for (const width of [2, 4, 3]) packer.rows([], width)
+    packer.rows([...hold, ...hold], hold.length)
+    for (const width of [3, 1, entryColumns.length, recordColumns.length, keyColumns.length, 2]) packer.rows([], width)
+    packer.rows(answersThen.flat(), answersThen[0]!.length)
+    packer.rows(route, route.length)
+    packer.rows([], workColumns.length)
+    const payload = Buffer.alloc(1 + packer.mostBytes)
+    payload[0] = format
+    const batch = decodeBatch(payload.subarray(0, packer.write(payload, 1)), undefined)
+    t.same(batch.opened, [...hold, null, ...hold, null], `format ${format}`)
+    t.same(batch.answers, answers.flatMap(completed), `format ${format}`)
+    t.same(batch.routes, ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', null, 9], `format ${format}`)
+    payload[0] = 4
+    t.throws(() => decodeBatch(payload, undefined), /format 4/)
+  }
   t.end()
 })
