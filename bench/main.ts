@@ -1,4 +1,4 @@
-// `npm run bench`: starts upstream and load, runs scenarios, prints their tables and writes them into the README.
+// `npm run bench`: starts upstream and load, runs scenarios, prints their tables and writes them into FIGURES.md.
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -13,7 +13,7 @@ import * as m1 from './m1.ts'
 import { nginx } from './nginx.ts'
 import * as p1 from './p1.ts'
 import { hottest } from './profile.ts'
-import { environment, markdown, writeReadme } from './report.ts'
+import { environment, markdown, writeFigures } from './report.ts'
 import type { Report } from './report.ts'
 import * as s1 from './s1.ts'
 import * as s4 from './s4.ts'
@@ -40,13 +40,13 @@ ${Object.values(scenarios)
   .map(({ title }) => `  ${title}`)
   .join('\n')}
 
-  --quick         one short round each, under two minutes together; the README stays as it is
+  --quick         one short round each, under two minutes together; FIGURES.md stays as it is
   --rounds N      rounds (3); every figure is their median
   --seconds N     length of one measured window (4)
-  --against DIR   also measure another checkout of Sluice, in the same rounds; \`npm ci\` was run there, and the README stays as it
-                  is; not with l1, l2, p1, x1; may be given again
-  --no-write      leave bench/README.md as it is
-  --profile       also say where Sluice spent its time; costs some, so the README stays as it is
+  --against DIR   also measure another checkout of Sluice, in the same rounds; \`npm ci\` was run there, and FIGURES.md stays
+                  as it is; not with l1, l2, p1, x1; may be given again
+  --no-write      leave bench/FIGURES.md as it is
+  --profile       also say where Sluice spent its time; costs some, so FIGURES.md stays as it is
 `
 
 /** Exit codes: 0 for success, 1 when an answer was wrong or missing, 2 for wrong usage. */
@@ -108,7 +108,7 @@ async function main(): Promise<number> {
     process.stdout.write(`${markdown(report)}\n\n`)
     if (profile) process.stdout.write(`${hottest(profile)}\nThe profiles are in ${profile}.\n\n`)
     if (report.problems.length > 0) code = 1
-    else if (write) writeReadme(report, where)
+    else if (write) writeFigures(report, where)
   }
   process.stdout.write(`${where}\n`)
   await Promise.all([upstream.child.stop(), load.child.stop()])

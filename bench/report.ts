@@ -1,4 +1,4 @@
-// Tables of figures, printed and written into the README between markers.
+// Tables of figures, printed, and written into FIGURES.md between markers.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus, release, totalmem } from 'node:os'
@@ -56,15 +56,15 @@ export function environment(rounds: number, seconds: number): string {
   ].join(', ')
 }
 
-/** Replaces the text between a report's markers in the README. */
-export function writeReadme(report: Report, where: string): void {
-  const file = new URL('README.md', import.meta.url)
+/** Replaces the text between a report's markers in FIGURES.md. */
+export function writeFigures(report: Report, where: string): void {
+  const file = new URL('FIGURES.md', import.meta.url)
   const text = readFileSync(file, 'utf8')
   const begin = `<!-- ${report.id}: written by the run -->`
   const end = `<!-- /${report.id} -->`
   const from = text.indexOf(begin)
   const to = text.indexOf(end)
-  if (from < 0 || to < from) throw new Error(`bench/README.md lacks the markers ${begin} and ${end}: put them back`)
+  if (from < 0 || to < from) throw new Error(`bench/FIGURES.md lacks the markers ${begin} and ${end}: put them back`)
   writeFileSync(file, `${text.slice(0, from + begin.length)}\n${markdown(report)}\n\n${where}\n${text.slice(to)}`)
 }
 
