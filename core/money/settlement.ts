@@ -11,6 +11,9 @@ const incredible: Nano = 10n ** 15n
 /** What whoever settles writes to the log where {@link chargeFor} doubts a usage. */
 export const doubted = 'a usage that cannot be true was reported: the prompt is charged instead'
 
+/** What whoever settles writes to the log where computing a charge fails: the hold ends all the same. */
+export const uncomputed = 'a charge could not be computed: the estimate of the request is charged instead'
+
 /** What was consumed, and where the numbers come from. */
 export interface Consumed<Source extends string> {
   readonly usage: Readonly<Usage>
@@ -41,11 +44,21 @@ export function chargeFor<Source extends string>(
   prompt: () => Readonly<Usage>,
   doubt: (usage: Readonly<Usage>) => void
 ): Charged<Source> {
-  const charged = priced<Source>(usage, source, held)
-  if (isCredible(charged, held)) return charged
+  const charged = credible<Source>(usage, source, held)
+  if (charged) return charged
   doubt(usage)
-  const estimated = priced<Source>(prompt(), 'estimated', held)
-  return isCredible(estimated, held) ? estimated : { usage: { ...noUsage }, source: 'estimated', amount: 0n }
+  return credible<Source>(prompt(), 'estimated', held) ?? { usage: { ...noUsage }, source: 'estimated', amount: 0n }
+}
+
+/** The charge for a usage; undefined when its numbers are no counts, or it cannot be true. */
+function credible<Source extends string>(
+  usage: Readonly<Usage>,
+  source: Charged<Source>['source'],
+  held: HeldAt
+): Charged<Source> | undefined {
+  if (!isCounted(usage)) return undefined
+  const charged = priced<Source>(usage, source, held)
+  return charged.amount - held.amount <= incredible ? charged : undefined
 }
 
 function priced<Source extends string>(
@@ -57,6 +70,10 @@ function priced<Source extends string>(
   return { usage: units, source, amount: costOf(units, price) }
 }
 
-function isCredible({ amount }: Charged<string>, held: HeldAt): boolean {
-  return amount - held.amount <= incredible
+function isCounted(usage: Readonly<Usage>): boolean {
+  for (const name in usage) {
+    const units = usage[name as keyof Usage]
+    if (units !== undefined && !(Number.isSafeInteger(units) && units >= 0)) return false
+  }
+  return true
 }

@@ -135,23 +135,24 @@ export default definePlugin({
         const bound = affordable(exchange, whole, term)
         const { name, protocol } = exchange.request.operation
         const pieces = orderedPieces(exchange, term.price)
+        const estimate = {
+          input: pieces ? 0 : Math.min(typicalInput(exchange), bound.units.prompt),
+          maxOutput: bound.output * bound.count,
+          pieces
+        }
         const reservation = services.ledger.reserve({
           requestId: exchange.id,
           scopes,
           amount: bound.amount,
           model: exchange.model,
           price: term.price,
-          estimate: {
-            input: pieces ? 0 : Math.min(typicalInput(exchange), bound.units.prompt),
-            maxOutput: bound.output * bound.count,
-            pieces
-          },
+          estimate,
           time: exchange.receivedAt,
           endpoint: name,
           clientProtocol: protocol,
           streamed: exchange.streaming
         })
-        const hold: Hold = { reservation, price: term.price, abandoned }
+        const hold: Hold = { reservation, price: term.price, estimate, abandoned }
         exchange.set(held, hold)
         exchange.set(reserved, reservation)
         exchange.set(heldInput, bound.units.prompt)

@@ -1,11 +1,11 @@
 // What an exchange is charged in the end, and what its failed attempts cost.
-import { chargeFor, doubted, GatewayError, noUsage } from '../../core/contract/contract.ts'
+import { chargeFor, doubted, GatewayError, noUsage, uncomputed } from '../../core/contract/contract.ts'
 import type { Attempt, Exchange, Outcome } from '../../core/contract/contract.ts'
 import { charge } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
 import type { Price } from '../../core/money/price.ts'
 import type { Charged } from '../../core/money/settlement.ts'
-import type { AttemptCost, Reservation } from '../../core/store/ledger.ts'
+import type { AttemptCost, Reservation, ReserveRequest } from '../../core/store/ledger.ts'
 import type { Usage } from '../../core/money/usage.ts'
 import { promptUsage } from './prompt.ts'
 
@@ -15,6 +15,8 @@ type Source = MeteredUsage['source']
 export interface Hold {
   reservation: Reservation
   price: Price
+  /** What is charged where computing the charge fails. */
+  estimate: ReserveRequest['estimate']
   /** What a client is charged for when it leaves before any of the answer was shown or counted. */
   abandoned: 'prompt' | 'nothing'
 }
@@ -34,7 +36,7 @@ export function settle(exchange: Exchange, hold: Hold, outcome: Outcome): Promis
 
 /** Returns the cost of each attempt that was sent, without the last one; undefined when there are none. */
 export function failedCosts(exchange: Exchange, hold: Hold): readonly AttemptCost[] | undefined {
-  return costsOf(exchange, exchange.attempts.filter((attempt) => attempt.dispatched).slice(0, -1), hold)
+  return knownCosts(exchange, exchange.attempts.filter((attempt) => attempt.dispatched).slice(0, -1), hold)
 }
 
 /** Throws the error that a client gets when its exchange could not be settled. */
@@ -49,14 +51,40 @@ function ended(exchange: Exchange, hold: Hold, outcome: Outcome): Promise<void> 
   const { reservation, price } = hold
   const sent = exchange.attempts.filter((attempt) => attempt.dispatched)
   const last = sent.at(-1)
-  const metered = last && chargeable(exchange, last, outcome, hold)
-  if (!metered) return reservation.void(costsOf(exchange, sent, hold))
-  const { usage, amount, source } = charged(exchange, metered, hold)
-  const costs = costsOf(exchange, sent.slice(0, -1), hold)
+  const due = last && dueFor(exchange, last, outcome, hold)
+  if (!due) return reservation.void(knownCosts(exchange, sent, hold))
+  const { usage, amount, source } = due
+  const costs = knownCosts(exchange, sent.slice(0, -1), hold)
   const settled = reservation.settle({ usage, amount, source, channel: last.channel.name, ...(costs && { costs }) })
   // The slot is set after the settlement, because an amount that the ledger refuses was not charged.
   exchange.set(charge, { amount, reserved: reservation.amount, priceVersion: price.version, usage, source })
   return settled
+}
+
+/** The charge that ends the hold; undefined when nothing is due. A hold must end, so this throws nothing. */
+function dueFor(exchange: Exchange, last: Attempt, outcome: Outcome, hold: Hold): Charged<Source> | undefined {
+  try {
+    const metered = chargeable(exchange, last, outcome, hold)
+    return metered && charged(exchange, metered, hold)
+  } catch (cause) {
+    exchange.log.error(uncomputed, { error: String(cause) })
+    const { kind, bytes } = outcome
+    if (kind === 'failed' && bytes === 0) return undefined
+    const { input, pieces, maxOutput } = hold.estimate
+    const usage = { ...noUsage, input, ...pieces, output: Math.min(Math.ceil(bytes / 3), maxOutput) }
+    const held = { amount: hold.reservation.amount, price: hold.price }
+    return chargeFor({ usage, source: 'estimated' }, held, () => usage, ignore)
+  }
+}
+
+/** The costs of these attempts, or none where computing them fails: they are no part of the charge. */
+function knownCosts(exchange: Exchange, attempts: readonly Attempt[], hold: Hold): AttemptCost[] | undefined {
+  try {
+    return costsOf(exchange, attempts, hold)
+  } catch (cause) {
+    exchange.log.error('the cost of failed attempts could not be computed', { error: String(cause) })
+    return undefined
+  }
 }
 
 /**
@@ -109,3 +137,5 @@ function charged(exchange: Exchange, metered: MeteredUsage, { reservation, price
 function mayBeBilled({ status, error }: Attempt): boolean {
   return status === undefined ? !error?.details.untaken : status < 300
 }
+
+function ignore(): void {}

@@ -1,9 +1,18 @@
 // Charges a session: each of its turns is held and settled by itself, in the same budgets.
-import { chargeFor, doubted, formatDollars, GatewayError, noUsage, sumOf } from '../../core/contract/contract.ts'
+import {
+  chargeFor,
+  doubted,
+  formatDollars,
+  GatewayError,
+  noUsage,
+  sumOf,
+  uncomputed
+} from '../../core/contract/contract.ts'
 import type { Exchange, Turn } from '../../core/contract/contract.ts'
 import { caller, charge, slot } from '../../core/contract/slots.ts'
 import type { Charge, MeteredUsage } from '../../core/contract/slots.ts'
 import type { Ledger, Reservation, ReserveRequest } from '../../core/store/ledger.ts'
+import type { Charged } from '../../core/money/settlement.ts'
 import type { Usage } from '../../core/money/usage.ts'
 import type { Scope } from '../../core/catalogue/caller.ts'
 import { turnBound } from './bound.ts'
@@ -141,14 +150,10 @@ function settleTurn(
   reservation: Reservation,
   abandoned: TurnSetting['abandoned']
 ): Promise<void> {
-  const prompt = { ...noUsage, input: turn.input.typical }
-  const left: MeteredUsage | undefined =
-    turn.abandoned && abandoned === 'prompt' ? { usage: prompt, source: 'estimated' } : undefined
-  const metered = turn.usage ?? left
   try {
-    if (!metered) return reservation.void().catch(refuse)
-    const doubt = (unlikely: Readonly<Usage>): void => exchange.log.error(doubted, { usage: unlikely })
-    const { usage, amount, source } = chargeFor(metered, reservation, () => prompt, doubt)
+    const due = dueFor(exchange, turn, reservation, abandoned)
+    if (!due) return reservation.void().catch(refuse)
+    const { usage, amount, source } = due
     const settled = reservation.settle({ usage, amount, source, channel: exchange.attempts.at(-1)!.channel.name })
     bill.usage = sumOf(bill.usage, usage)
     bill.amount += amount
@@ -157,6 +162,32 @@ function settleTurn(
     return settled.catch(refuse)
   } catch (cause) {
     return refuse(cause)
+  }
+}
+
+/** The charge that ends the hold of a turn; undefined when nothing is due. A hold must end, so this throws nothing. */
+function dueFor(
+  exchange: Exchange,
+  turn: Turn,
+  reservation: Reservation,
+  abandoned: TurnSetting['abandoned']
+): Charged<MeteredUsage['source']> | undefined {
+  const prompt = { ...noUsage, input: turn.input.typical }
+  try {
+    const left: MeteredUsage | undefined =
+      turn.abandoned && abandoned === 'prompt' ? { usage: prompt, source: 'estimated' } : undefined
+    const metered = turn.usage ?? left
+    const doubt = (unlikely: Readonly<Usage>): void => exchange.log.error(doubted, { usage: unlikely })
+    return metered && chargeFor(metered, reservation, () => prompt, doubt)
+  } catch (cause) {
+    exchange.log.error(uncomputed, { error: String(cause) })
+    const usage = { ...prompt, output: turn.output }
+    return chargeFor(
+      { usage, source: 'estimated' },
+      reservation,
+      () => prompt,
+      () => {}
+    )
   }
 }
 

@@ -2,8 +2,9 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
-import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
+import { definePlugin, GatewayError, noUsage } from '../../core/contract/contract.ts'
 import { charge, spent, usage } from '../../core/contract/slots.ts'
+import type { MeteredUsage } from '../../core/contract/slots.ts'
 import type { Model } from '../../core/contract/contract.ts'
 import type { Price } from '../../core/money/price.ts'
 import { Lens } from '../../core/bodies/lens.ts'
@@ -262,6 +263,46 @@ t.test('an answer that no meter counted is charged by its size: a missing number
     source: 'estimated',
     usage: { input: Math.ceil(31 / 3), output: Math.ceil(answer.body.length / 3) }
   })
+})
+
+t.test('a hold ends whatever a meter says: what nobody can compute is charged by the estimate', async (t) => {
+  const says: (() => MeteredUsage)[] = [
+    () => ({ usage: { ...noUsage, input: 1.5, output: NaN }, source: 'upstream' }),
+    () => ({ usage: { ...noUsage, input: -3 }, source: 'upstream' }),
+    () => ({
+      get usage(): never {
+        throw new Error('This meter is broken.')
+      },
+      source: 'upstream'
+    })
+  ]
+  const odd = definePlugin({
+    name: 'odd',
+    summary: 'Counts what is no count.',
+    options: {},
+    provides: [usage],
+    setup: () => ({
+      onResponse(_exchange, { attempt }) {
+        attempt!.usage = says[0]!()
+      }
+    })
+  })
+  for (const broken of [false, false, true]) {
+    const upstream = (await Upstream.start(t)).json(chatAnswer())
+    const sections = { channels: { a: channelTo(upstream) }, chain: ['auth', 'quota', 'route', 'odd'] }
+    const bench = await Workbench.open(t, sections, { more: [odd] })
+    const { status, exchange } = await bench.send({ body: { max_tokens: 5 } })
+    t.equal(status, 200)
+    t.same(bench.ledger.open, [])
+    const { settled, request } = bench.ledger.rows[0]!
+    t.match(settled, { source: 'estimated', usage: { output: broken ? 5 : 0 } })
+    if (broken) t.equal(settled!.usage.input, request.estimate.input)
+    t.ok(settled!.amount > 0n && settled!.amount <= request.amount)
+    t.equal(exchange.get(charge).amount, settled!.amount)
+    const told = broken ? 'could not be computed' : 'cannot be true'
+    t.equal(bench.log.filter(({ message }) => message.includes(told)).length, 1, told)
+    says.shift()
+  }
 })
 
 t.test('a price that changes while a request runs does not change its charge', async (t) => {

@@ -354,3 +354,39 @@ t.test(
     t.equal(data[0].cost_nano, '2000000')
   }
 )
+
+t.test('the hold of a turn ends whatever a meter says, by the estimate', async (t) => {
+  const upstream = await socketUpstream(t)
+  const odd = plugin('odd', {
+    onTurn: (_exchange, turn) =>
+      turn.measure(() => {
+        turn.usage = {
+          get usage(): never {
+            throw new Error('This meter is broken.')
+          },
+          source: 'upstream'
+        }
+      })
+  })
+  const chain = ['auth', 'quota', 'route', 'usage-meter', 'odd'].map((name) => ({ [name]: {} }))
+  const running = await gateway(
+    t,
+    { ...sessionsAt(upstream), chain: [...chain, { log: { sink: 'none' } }] },
+    { plugins: new Map([...plugins, ['odd', odd]]) }
+  )
+  const client = await openRealtime(t, running)
+  const { socket } = await upstream.peer()
+  client.send({ type: 'response.create' })
+  await once(socket!, 'message')
+  socket!.send('{"type":"response.created","response":{"id":"r1"}}')
+  for (let word = 0; word < 20; word++)
+    socket!.send(JSON.stringify({ type: 'response.output_text.delta', response_id: 'r1', delta: 'word ' }))
+  socket!.send('{"type":"response.done","response":{"id":"r1","status":"completed"}}')
+  await client.event('response.done')
+  client.socket.close(1000)
+  await settled(t, running)
+  const { data } = await running.admin('/admin/v1/requests')
+  t.match(data[0], { usage_source: 'estimated' })
+  t.ok(data[0].usage.input > 0 && data[0].usage.output > 0 && Number(data[0].cost_nano) > 0, JSON.stringify(data[0]))
+  t.equal(running.lines.filter(({ message }) => message.includes('could not be computed')).length, 1)
+})

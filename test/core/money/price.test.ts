@@ -284,6 +284,24 @@ t.test('a charge is believed up to a million dollars above its hold, and not a n
   t.end()
 })
 
+t.test('numbers that are no counts are charged by the prompt, and never thrown at whoever settles', (t) => {
+  const price: Price = { version: 'v', perMillion: { input: 1_000_000n } }
+  for (const odd of [1.5, -1, NaN, Infinity, 2 ** 60]) {
+    let doubts = 0
+    const charged = (prompt: number): object =>
+      chargeFor(
+        { usage: { ...noUsage, input: odd }, source: 'upstream' },
+        { amount: 10n, price },
+        () => ({ ...noUsage, input: prompt }),
+        () => doubts++
+      )
+    t.match(charged(3), { usage: { input: 3 }, source: 'estimated', amount: 3n }, String(odd))
+    t.match(charged(odd), { usage: { input: 0 }, source: 'estimated', amount: 0n }, String(odd))
+    t.equal(doubts, 2)
+  }
+  t.end()
+})
+
 t.test('what is due for a stored usage: tiers begin above their border, and no count is odd', (t) => {
   const price = readPrice('{"input":"1000000","tiers":[{"above":10,"input":"2000000"}]}')
   t.equal(dueFor('{"input":10}', price), 10n)
