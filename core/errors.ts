@@ -15,6 +15,8 @@ interface Row {
    * The same request may succeed later, so the SDK decides whether to retry. Absent: `x-should-retry: false` is sent.
    */
   later?: true
+  /** The upstream was paid for an answer, and would be again, so the SDK must not retry. */
+  costly?: true
 }
 
 const invalid = (status: number): Row => ({ status, type: 'invalid_request_error', source: 'client' })
@@ -70,7 +72,8 @@ const errorTable = {
   rate_limit_concurrency: limited,
   upstream_rate_limited: { status: 429, type: 'rate_limit_error', source: 'upstream', retryable: true, later: true },
   client_closed: { status: 499, type: 'client_closed', source: 'client' },
-  answer_not_inspected: { status: 502, type: 'api_error', source: 'gateway' },
+  answer_not_inspected: { status: 502, type: 'api_error', source: 'gateway', costly: true },
+  answer_too_large: { status: 502, type: 'api_error', source: 'gateway', costly: true },
   internal_error: { status: 500, type: 'api_error', source: 'gateway' },
   upstream_bad_response: upstream(502),
   upstream_connection_failed: upstream(502),
@@ -79,7 +82,7 @@ const errorTable = {
   upstream_model_missing: upstream(502),
   upstream_timeout_first_byte: upstream(504),
   upstream_timeout_idle: upstream(504),
-  upstream_timeout_total: { status: 504, type: 'upstream_error', source: 'upstream' },
+  upstream_timeout_total: { status: 504, type: 'upstream_error', source: 'upstream', costly: true },
   session_expired: { ...invalid(408), later: true },
   client_stalled: { status: 499, type: 'client_closed', source: 'client' },
   no_available_channel: unavailable,
@@ -190,6 +193,8 @@ export class GatewayError extends Error {
   readonly retryable: boolean
   /** Whether waiting helps. If not, replies carry `x-should-retry: false`. */
   readonly later: boolean
+  /** Whether another request would be paid for again. If so, replies carry `x-should-retry: false`. */
+  readonly costly: boolean
   readonly details: ErrorDetails
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
@@ -202,6 +207,7 @@ export class GatewayError extends Error {
     this.source = row.source
     this.retryable = details.elsewhere ?? row.retryable ?? false
     this.later = row.later ?? false
+    this.costly = details.costly ?? row.costly ?? false
     this.details = details
   }
 }

@@ -131,7 +131,7 @@ export class EventIntake implements Intake {
       this.#framer.push(chunk)
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
-      this.#fail(bad('The upstream sent an event too large to relay.'))
+      this.#fail(tooLarge('The upstream sent an event too large to relay.'))
     }
     if (this.#framer.begun) this.#host.heard()
   }
@@ -196,7 +196,8 @@ export class EventIntake implements Intake {
 
   #collect(event: Message): void {
     this.#collected += event.data.length
-    if (this.#collected > maxEventBytes) this.#fail(bad('The upstream sent a stream too large to be put together.'))
+    if (this.#collected > maxEventBytes)
+      this.#fail(tooLarge('The upstream sent a stream too large to be put together.'))
     else this.#collector!.add(event.json())
   }
 
@@ -367,6 +368,11 @@ export function uninspected(plugin: string, why: string): GatewayError {
   return new GatewayError('answer_not_inspected', 'The answer cannot be inspected, which this gateway has to do.', {
     cause
   })
+}
+
+/** What obeys its protocol and exceeds a bound of ours has been made, would be made again elsewhere, and is charged. */
+function tooLarge(message: string): GatewayError {
+  return new GatewayError('answer_too_large', `${message} Ask for less at a time.`)
 }
 
 function bad(message: string): GatewayError {

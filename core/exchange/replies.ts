@@ -68,10 +68,9 @@ export function sendError(exchange: LiveExchange, error: GatewayError, client = 
       .add('retry-after-ms', String(Math.ceil(retryAfterMs)))
   }
   // What waiting cannot mend must not be sent again by an SDK on its own; SDKs retry 409, 429 and 5xx unless told
-  // otherwise. Nor what took all the time that there is, or may have been made: it has cost us an
-  // answer, and would again.
-  const costly = error.details.costly === true || error.code === 'upstream_timeout_total'
-  if (!error.later && (error.status === 409 || error.status === 429 || costly)) headers.add('x-should-retry', 'false')
+  // otherwise. Nor what has cost us an answer, and would again.
+  if (!error.later && (error.status === 409 || error.status === 429 || error.costly))
+    headers.add('x-should-retry', 'false')
   const { protocol, framing } = exchange.request.operation
   const said = protocols[protocol].errorBody(shownError(error))
   client.reply(

@@ -97,7 +97,7 @@ export class Translator {
 
   /**
    * Translates a large answer; undefined for one that can be translated at once. Rejects with Untranslatable, with
-   * GatewayError `upstream_bad_response` for an answer that takes too much time or memory, and with `overloaded` and
+   * GatewayError `answer_too_large` for an answer that takes too much time or memory, and with `overloaded` and
    * `client_closed` as {@link translate} does.
    */
   answerBeside(bytes: Buffer, task: AnswerTask, head: AnswerHead, asker: Asker): Promise<TranslatedAnswer> | undefined {
@@ -197,8 +197,8 @@ function answerTooInvolved(): GatewayError {
 /** The error when something that an upstream sent takes too much to translate. */
 export function tooInvolved(what: string): GatewayError {
   return new GatewayError(
-    'upstream_bad_response',
-    `${what} is too involved to be brought into the protocol of the request.`
+    'answer_too_large',
+    `${what} is too involved to be brought into the protocol of the request. Ask for less at a time.`
   )
 }
 

@@ -100,16 +100,21 @@ function chargeable(
   // Nobody counted a whole answer. A missing number is not zero, so the usage is estimated.
   if (kind === 'completed')
     return usage ?? { usage: { ...promptUsage(exchange, price), output: Math.ceil(bytes / 3) }, source: 'estimated' }
-  if (usage && (bytes > 0 || isCounted(usage))) return usage
+  if (usage && (bytes > 0 || isDue(usage, error))) return usage
   // A client that left and was shown nothing pays for the prompt, unless it was the upstream that failed.
   const left = kind === 'aborted' && (!error || (error.source === 'client' && !error.details.untaken))
   if (!left || abandoned === 'nothing') return undefined
   return usage ?? { usage: promptUsage(exchange, price), source: 'estimated' }
 }
 
-/** Whether the answer came to its end and its usage was counted, not estimated. */
-function isCounted({ source }: MeteredUsage): boolean {
-  return source === 'upstream' || source === 'measured'
+/**
+ * Whether an answer of which nothing was shown is charged all the same: its usage was counted to the end and the
+ * upstream did not fail, or it is more than the gateway can carry. Otherwise whoever asks for such answers would have
+ * them made at the operator's cost.
+ */
+function isDue({ source }: MeteredUsage, error: GatewayError | undefined): boolean {
+  const counted = source === 'upstream' || source === 'measured'
+  return error?.code === 'answer_too_large' || (counted && error?.source !== 'upstream')
 }
 
 /** Returns the costs of these attempts, which are journalled beside the charge; undefined when there are none. */

@@ -80,7 +80,8 @@ export class Meter {
    * where a stream broke off.
    */
   read(complete: boolean): MeteredUsage {
-    const metered = this.#read(complete)
+    // A whole answer has come to its end when it is seen, whatever becomes of it.
+    const metered = this.#read(complete || this.#body !== undefined)
     const calls = this.#tools?.read()
     return calls ? { ...metered, usage: { ...metered.usage, ...calls } } : metered
   }

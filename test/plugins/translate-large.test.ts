@@ -189,7 +189,7 @@ t.test('a large answer becomes what a small one becomes, with what is kept of it
 })
 
 t.test(
-  "an answer that takes too long is the upstream's, one that nobody wants does not wait, and not all may",
+  'an answer that takes too long is not asked for again, one that nobody wants does not wait, and not all may',
   async (t) => {
     const slow = new Translator({ patience: 1 })
     t.teardown(() => slow.close())
@@ -197,7 +197,7 @@ t.test(
       .answerBeside(whole(filler.repeat(20)), terms, answerHead, asker())!
       .catch((reason: unknown) => reason)
     t.ok(lost instanceof GatewayError)
-    t.match(lost, { code: 'upstream_bad_response', message: /too involved/ })
+    t.match(lost, { code: 'answer_too_large', message: /too involved/ })
 
     const translator = new Translator({ threads: 1 })
     t.teardown(() => translator.close())

@@ -188,7 +188,7 @@ t.test('requests of as many parts as fit into them are brought over', async (t) 
 
 t.test('lists that are longer than any stack are read, or refused by a word', async (t) => {
   const choice = (message: Json, more?: Json): Json => ({ choices: [{ message, finish_reason: 'stop', ...more }] })
-  const answers: [what: string, upstream: CodecName, answer: Json, refused?: boolean][] = [
+  const answers: [what: string, upstream: CodecName, answer: Json, refused?: string][] = [
     ['calls', 'openai-chat', choice({ tool_calls: list({ id: 'a', function: { name: 'f', arguments: '{}' } }) })],
     [
       'probabilities',
@@ -196,7 +196,12 @@ t.test('lists that are longer than any stack are read, or refused by a word', as
       choice({ content: 'x' }, { logprobs: { content: list({ token: 'a', logprob: -1 }) } })
     ],
     ['pictures', 'openai-chat', choice({ content: 'x', images: list({ image_url: { url: 'https://a.example' } }) })],
-    ['choices', 'openai-chat', { choices: list({ message: { content: 'x' }, finish_reason: 'stop' }) }, true],
+    [
+      'choices',
+      'openai-chat',
+      { choices: list({ message: { content: 'x' }, finish_reason: 'stop' }) },
+      'upstream_bad_response'
+    ],
     ['blocks', 'anthropic', { content: list({ type: 'text', text: 'a' }), stop_reason: 'end_turn' }],
     [
       'items',
@@ -207,13 +212,13 @@ t.test('lists that are longer than any stack are read, or refused by a word', as
       'parts',
       'gemini',
       { candidates: [{ content: { parts: list({ functionCall: { name: 'f' } }) }, finishReason: 'STOP' }] },
-      true
+      'answer_too_large'
     ]
   ]
   for (const [what, upstream, answer, refused] of answers) {
     const [client] = others(upstream)
     const translate = (): unknown => translateAnswer(planOf(client!, upstream), answer, answerHead)
-    if (refused) t.throws(translate, { name: 'Untranslatable', code: 'upstream_bad_response' }, what)
+    if (refused) t.throws(translate, { name: 'Untranslatable', code: refused }, what)
     else t.doesNotThrow(translate, what)
   }
 })
@@ -356,7 +361,7 @@ t.test('whatever an upstream makes us remember comes to an end', async (t) => {
       () => {
         for (let count = 0; count < 1000; count++) more(count).forEach(push)
       },
-      { name: 'Untranslatable', code: 'upstream_bad_response', message: /more in calls and thoughts|too many parts/ },
+      { name: 'Untranslatable', code: 'answer_too_large', message: /more in calls and thoughts|too many parts/ },
       `${what} of ${upstream}`
     )
   }
@@ -366,7 +371,7 @@ t.test('whatever an upstream makes us remember comes to an end', async (t) => {
     () => {
       for (let count = 0; count < 1000; count++) translation.push(parsed(tokens))
     },
-    { code: 'upstream_bad_response' },
+    { code: 'answer_too_large' },
     'probabilities that a response repeats'
   )
 })

@@ -279,7 +279,7 @@ t.test('what an upstream makes a translator keep has a bound', async (t) => {
       () => {
         for (let count = 0; count < 20; count++) push(more(count))
       },
-      { code: 'upstream_bad_response' },
+      { code: 'answer_too_large' },
       name
     )
   }
@@ -289,7 +289,7 @@ t.test('what an upstream makes a translator keep has a bound', async (t) => {
       for (let count = 0; count < 20; count++)
         responses.push(Message.event(JSON.stringify({ choices: [{ index: 0, delta: { content: piece } }] })))
     },
-    { code: 'upstream_bad_response' },
+    { code: 'answer_too_large' },
     'an answer that has to be repeated at its end'
   )
   const parts = codecs.gemini.decodeStream('id')
@@ -298,7 +298,7 @@ t.test('what an upstream makes a translator keep has a bound', async (t) => {
       for (let count = 0; count < 20_000; count++)
         parts.push(Message.event('{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f"}}]}}]}'), () => {})
     },
-    { code: 'upstream_bad_response' },
+    { code: 'answer_too_large' },
     'parts without number'
   )
 })

@@ -133,7 +133,7 @@ export class Run implements StandIn {
   #take(bytes: Buffer): void {
     if (this.recording.length + bytes.length > resultBytes)
       return this.fail(
-        new GatewayError('upstream_bad_response', `The result is larger than ${resultBytes / 1024 / 1024} MiB.`)
+        new GatewayError('answer_too_large', `The result is larger than ${resultBytes / 1024 / 1024} MiB.`)
       )
     this.recording.push(bytes)
   }

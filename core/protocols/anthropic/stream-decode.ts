@@ -5,7 +5,7 @@ import { finishOf } from '../canonical/finish.ts'
 import { exactJson, readArgumentsObject } from '../canonical/json.ts'
 import { Parts } from '../canonical/parts.ts'
 import type { OpenPart } from '../canonical/parts.ts'
-import { badAnswer } from '../canonical/untranslatable.ts'
+import { badAnswer, tooLarge } from '../canonical/untranslatable.ts'
 import { asObject, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Payload } from '../protocol.ts'
@@ -95,7 +95,7 @@ export class MessagesStreamDecoder implements StreamDecoder {
   #open(index: unknown, block: JsonObject, emit: EmitEvent): void {
     const place = numberOf(index)
     if (this.#blocks.has(place)) throw badAnswer('The upstream began a block twice.')
-    if (this.#blocks.size === mostOpen) throw badAnswer('The upstream sent an answer in too many parts.')
+    if (this.#blocks.size === mostOpen) throw tooLarge('The upstream sent an answer in too many parts.')
     const type = block['type']
     const made: Block = {
       part: undefined,

@@ -6,7 +6,7 @@ import { isCut } from '../canonical/finish.ts'
 import { parseObject } from '../canonical/json.ts'
 import { seal } from '../canonical/proofs.ts'
 import type { Proof } from '../canonical/request.ts'
-import { badAnswer } from '../canonical/untranslatable.ts'
+import { tooLarge } from '../canonical/untranslatable.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { writeAnthropicUsage } from '../usage/anthropic.ts'
@@ -102,7 +102,7 @@ export class MessagesStreamEncoder implements StreamEncoder {
     if (this.#isPresent(block)) return this.#say(block, text, write)
     block.text += text
     this.#waiting += text.length
-    if (this.#waiting > mostKept) throw badAnswer('The upstream sent calls too large to be put in order.')
+    if (this.#waiting > mostKept) throw tooLarge('The upstream sent calls too large to be put in order.')
   }
 
   /** Sends what is known of the first block; when that is complete, goes on with the next ones. */

@@ -1,6 +1,6 @@
 // Bounds single deltas and the inputs of calls, because each is read and written in one turn of the event loop.
 import type { EmitEvent } from './answer.ts'
-import { badAnswer } from './untranslatable.ts'
+import { tooLarge } from './untranslatable.ts'
 
 /** The longest delta, in characters. Models send far less at once. */
 const longestDelta = 3 * 1024 * 1024
@@ -22,13 +22,13 @@ export function withinBounds(emit: EmitEvent): EmitEvent {
     if (event.type === 'close') calls.delete(event.part)
     if (event.type === 'delta') {
       const { length } = event.text
-      if (length > longestDelta) throw badAnswer('The upstream sent more in one event than can be translated at once.')
+      if (length > longestDelta) throw tooLarge('The upstream sent more in one event than can be translated at once.')
       const call = calls.get(event.part)
       if (call) {
         call.characters += length
         if (call.characters > freeCharacters) call.values += countOf(event.text)
         if (call.characters > mostCharacters || call.values > mostValues)
-          throw badAnswer('The upstream sent a call with an input too involved to be translated.')
+          throw tooLarge('The upstream sent a call with an input too involved to be translated.')
       }
     }
     emit(event)

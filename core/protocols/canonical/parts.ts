@@ -3,7 +3,7 @@
 import type { Citation, EmitEvent, PartOpening, TokenLogprob } from './answer.ts'
 import { mostKept } from './codec.ts'
 import type { Proof } from './request.ts'
-import { badAnswer } from './untranslatable.ts'
+import { badAnswer, tooLarge } from './untranslatable.ts'
 
 /** The most parts of an answer. No real one reaches it. */
 const mostParts = 10_000
@@ -27,7 +27,7 @@ export class Parts {
   readonly #open = new Set<OpenPart>()
 
   open(candidate: number, opening: PartOpening, emit: EmitEvent): OpenPart {
-    if (this.#count === mostParts) throw badAnswer('The upstream sent an answer in too many parts.')
+    if (this.#count === mostParts) throw tooLarge('The upstream sent an answer in too many parts.')
     if (opening.type === 'tool_call')
       this.count(opening.id.length + opening.name.length + (opening.proof?.value.length ?? 0))
     const part: OpenPart = { number: this.#count++, candidate, type: opening.type, input: '' }
@@ -76,6 +76,6 @@ export class Parts {
    */
   count(length: number): void {
     this.#kept += length
-    if (this.#kept > mostKept) throw badAnswer('The upstream sent more in calls and thoughts than can be translated.')
+    if (this.#kept > mostKept) throw tooLarge('The upstream sent more in calls and thoughts than can be translated.')
   }
 }

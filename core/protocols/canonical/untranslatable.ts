@@ -1,7 +1,8 @@
 // The error that translation throws.
 
 /**
- * Codes of the gateway's table of errors. All but the last are for the client to fix; the last is the upstream's fault.
+ * Codes of the gateway's table of errors. All but the last two are for the client to fix. `upstream_bad_response` is
+ * the upstream's fault, and `answer_too_large` nobody's.
  */
 export type UntranslatableCode =
   | 'unsupported_parameter'
@@ -9,6 +10,7 @@ export type UntranslatableCode =
   | 'missing_field'
   | 'protocol_mismatch'
   | 'upstream_bad_response'
+  | 'answer_too_large'
 
 /** Something cannot be expressed in the other protocol, or violates its own. The message may be shown to clients. */
 export class Untranslatable extends Error {
@@ -32,4 +34,9 @@ export function invalid(param: string, expected: string): Untranslatable {
 /** The error for an upstream's answer that is not what its protocol requires. */
 export function badAnswer(message: string): Untranslatable {
   return new Untranslatable('upstream_bad_response', message)
+}
+
+/** The error for an answer that obeys its protocol and exceeds a bound of the gateway. It is not asked for again. */
+export function tooLarge(message: string): Untranslatable {
+  return new Untranslatable('answer_too_large', message)
 }

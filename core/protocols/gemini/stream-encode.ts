@@ -5,7 +5,7 @@ import { mostKept } from '../canonical/codec.ts'
 import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
 import { parseObject } from '../canonical/json.ts'
 import type { KeptThought } from '../canonical/proofs.ts'
-import { badAnswer } from '../canonical/untranslatable.ts'
+import { tooLarge } from '../canonical/untranslatable.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { writeGeminiUsage } from '../usage/gemini.ts'
@@ -121,7 +121,7 @@ export class GeminiStreamEncoder implements StreamEncoder {
     const parts = isWhole ? writeCall(call, { reason: 'tool_calls' }, led).map((made) => JSON.stringify(made)) : []
     this.#calls.set(part, { candidate, parts })
     this.#waiting += lengthOf(parts)
-    if (this.#waiting > mostKept) throw badAnswer('The upstream sent calls too large to be put in order.')
+    if (this.#waiting > mostKept) throw tooLarge('The upstream sent calls too large to be put in order.')
     this.#tellCalls(write)
   }
 

@@ -6,7 +6,7 @@ import { finishOf } from '../canonical/finish.ts'
 import { parseObject } from '../canonical/json.ts'
 import { Parts } from '../canonical/parts.ts'
 import type { OpenPart } from '../canonical/parts.ts'
-import { badAnswer } from '../canonical/untranslatable.ts'
+import { badAnswer, tooLarge } from '../canonical/untranslatable.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import { openaiChat } from './protocol.ts'
@@ -186,7 +186,7 @@ class Choice {
     const index = placeOfCall(delta, inner['name'], this.#calls.size, this.#calls.get(this.#calls.size - 1))
     let call = this.#calls.get(index)
     if (!call) {
-      if (this.#calls.size === mostCalls) throw badAnswer('The upstream called too many tools.')
+      if (this.#calls.size === mostCalls) throw tooLarge('The upstream called too many tools.')
       // Earlier calls that are complete are closed, so that the new one need not wait for them.
       for (const before of this.#calls.values())
         if (before.part && parseWhole(before.part.input)) this.#parts.close(before.part, emit)

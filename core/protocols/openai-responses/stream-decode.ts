@@ -6,7 +6,7 @@ import { finishOf } from '../canonical/finish.ts'
 import { readArguments } from '../canonical/json.ts'
 import { readTokens } from '../canonical/logprobs.ts'
 import { Parts } from '../canonical/parts.ts'
-import { badAnswer } from '../canonical/untranslatable.ts'
+import { badAnswer, tooLarge } from '../canonical/untranslatable.ts'
 import type { Usage } from '../../money/usage.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
@@ -144,7 +144,7 @@ export class ResponsesStreamDecoder implements StreamDecoder {
   }
 
   #add(place: unknown, item: JsonObject, emit: EmitEvent): StreamedItem {
-    if (this.#items.length === mostItems) throw badAnswer('The upstream sent an answer in too many parts.')
+    if (this.#items.length === mostItems) throw tooLarge('The upstream sent an answer in too many parts.')
     const made = new StreamedItem(item, this.#parts, emit)
     this.#items.push(made)
     this.#found.set(numberOf(place), made)

@@ -5,7 +5,7 @@ import type { AnswerEvent, Finish } from '../canonical/answer.ts'
 import { mostKept } from '../canonical/codec.ts'
 import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
 import { writeTokens } from '../canonical/logprobs.ts'
-import { badAnswer } from '../canonical/untranslatable.ts'
+import { tooLarge } from '../canonical/untranslatable.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { writeResponse } from './answer-encode.ts'
@@ -247,13 +247,13 @@ export class ResponsesStreamEncoder implements StreamEncoder {
   /** Counts text that will be repeated when its part, its item and the response end. */
   #repeat(length: number): void {
     this.#repeated += length
-    if (this.#repeated > mostRepeated) throw badAnswer('The upstream sent an answer too long to be translated.')
+    if (this.#repeated > mostRepeated) throw tooLarge('The upstream sent an answer too long to be translated.')
     this.#keep(length)
   }
 
   #keep(length: number): void {
     this.#kept += length
-    if (this.#kept > mostKept) throw badAnswer('The upstream sent an answer too large to be translated.')
+    if (this.#kept > mostKept) throw tooLarge('The upstream sent an answer too large to be translated.')
   }
 
   #write(type: string, payload: Item, write: WriteEvent): void {
