@@ -1,5 +1,5 @@
-// The command `npm run docs`: writes the generated files, which are gateway.schema.json and the tables of three
-// READMEs. `--check` only compares.
+// The command `npm run docs`: writes the generated files, which are gateway.schema.json and the tables of four pages.
+// `--check` only compares.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -8,6 +8,7 @@ import { matrixTables } from '../core/protocols/matrix.ts'
 import { editorSchema } from './editor-schema.ts'
 import { fileRequired, fileShape } from './shape.ts'
 import { optionsTable } from './table.ts'
+import type { Section } from './table.ts'
 import type { Plugins } from './chain.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -20,22 +21,24 @@ interface Generated {
 
 /** All generated files, for these plugins. */
 function generated(plugins: Plugins): readonly Generated[] {
-  const reference = optionsTable([{ options: fileShape, required: fileRequired, prefix: '' }])
-  const sections = [...plugins.values()].map(({ name, options, required }) => ({
-    prefix: `${name}.`,
-    options,
-    required
-  }))
-  const options = optionsTable(sections)
+  const reference = Object.entries(fileShape).map(([key, option]) =>
+    chapter(key, { prefix: '', options: { [key]: option }, required: fileRequired })
+  )
+  const options = [...plugins.values()]
+    .filter((plugin) => Object.keys(plugin.options).length > 0)
+    .map(({ name, options, required }) => chapter(name, { prefix: `${name}.`, options, required }))
   return [
     { path: 'config/gateway.schema.json', write: () => `${JSON.stringify(editorSchema(plugins), null, 2)}\n` },
-    { path: 'config/README.md', write: (before) => between(before, 'reference', reference) },
-    { path: 'plugins/README.md', write: (before) => between(before, 'options', options) },
-    {
-      path: 'core/protocols/README.md',
-      write: (before) => between(between(before, 'matrix', matrixTables()), 'finishes', finishTable())
-    }
+    { path: 'config/REFERENCE.md', write: (before) => between(before, 'reference', reference.join('')) },
+    { path: 'plugins/OPTIONS.md', write: (before) => between(before, 'options', options.join('')) },
+    { path: 'core/protocols/MATRIX.md', write: (before) => between(before, 'matrix', matrixTables()) },
+    { path: 'core/protocols/FINISHES.md', write: (before) => between(before, 'finishes', finishTable()) }
   ]
+}
+
+/** A heading and the table of a section. */
+function chapter(title: string, section: Section): string {
+  return `\n## ${title}\n\n${optionsTable([section])}`
 }
 
 /**

@@ -2,7 +2,7 @@
 import type { OptionSchema, OptionSchemas, Unit } from '../core/options/schema.ts'
 
 /** Options whose names begin with a prefix: `quota.`. */
-interface Section {
+export interface Section {
   prefix: string
   options: OptionSchemas
   required: readonly string[]

@@ -100,7 +100,7 @@ t.test('a table is put between its marks, and only there', (t) => {
 })
 
 t.test('npm run docs writes what is out of date, and --check names it', (t) => {
-  const folder = t.testdir({ plugins: { 'README.md': '# Plugins\n<!-- options -->\n<!-- /options -->\n' } })
+  const folder = t.testdir({ plugins: { 'OPTIONS.md': '# Plugins\n<!-- options -->\n<!-- /options -->\n' } })
   cpSync(join(root, 'config'), join(folder, 'config'), { recursive: true })
   cpSync(join(root, 'core'), join(folder, 'core'), { recursive: true })
   for (const name of ['node_modules', 'package.json']) symlinkSync(join(root, name), join(folder, name))
@@ -113,21 +113,21 @@ t.test('npm run docs writes what is out of date, and --check names it', (t) => {
 
   const before = run('--check')
   t.equal(before.status, 1)
-  t.match(before.stderr, 'plugins/README.md is out of date: run "npm run docs"')
+  t.match(before.stderr, 'plugins/OPTIONS.md is out of date: run "npm run docs"')
   const wrote = run()
   t.equal(wrote.status, 0, wrote.stderr)
   t.match(wrote.stdout, /^wrote config\/gateway\.schema\.json$/m)
-  t.match(readFileSync(join(folder, 'plugins/README.md'), 'utf8'), '| `needy.must` |')
-  t.match(readFileSync(join(folder, 'config/README.md'), 'utf8'), '| `channels.<name>.base_url` |')
+  t.match(readFileSync(join(folder, 'plugins/OPTIONS.md'), 'utf8'), '| `needy.must` |')
+  t.match(readFileSync(join(folder, 'config/REFERENCE.md'), 'utf8'), '| `channels.<name>.base_url` |')
   t.match(JSON.parse(readFileSync(join(folder, 'config/gateway.schema.json'), 'utf8')), {
     properties: { chain: { type: 'array' } }
   })
   t.equal(run('--check').status, 0)
   t.equal(run().stdout, '', 'nothing is written twice')
 
-  writeFileSync(join(folder, 'plugins/README.md'), '# Plugins\n')
+  writeFileSync(join(folder, 'plugins/OPTIONS.md'), '# Plugins\n')
   const broken = run('--check')
   t.equal(broken.status, 1)
-  t.match(broken.stderr, 'plugins/README.md: has no lines "<!-- options -->"')
+  t.match(broken.stderr, 'plugins/OPTIONS.md: has no lines "<!-- options -->"')
   t.end()
 })
