@@ -1,10 +1,8 @@
 // Finds the ids in a JSON body that refer to things an upstream's account keeps: files, containers, vector stores,
 // prompts, cached contents. It works in slices and does not parse the body.
 import { folded } from '../bodies/lookalike.ts'
-import type { Work } from '../bodies/turns.ts'
+import { Walk } from '../bodies/walk.ts'
 
-/** How many steps pass between two looks at the clock. */
-const stride = 1024
 /** The longest member name that is read, in bytes, with every character escaped. */
 const longestName = 6 * 64
 /**
@@ -17,7 +15,6 @@ const longestId = 512
  */
 export const mostReferences = 200
 
-const quote = 0x22
 const backslash = 0x5c
 
 /**
@@ -84,52 +81,15 @@ interface Frame {
 }
 
 /** A scan of one JSON text, which must have been checked already. */
-export class ReferenceScan implements Work<ReadonlySet<string>> {
-  readonly #bytes: Buffer
+export class ReferenceScan extends Walk<ReadonlySet<string>> {
   readonly #found = new Set<string>()
   readonly #frames: Frame[] = []
-  #at = 0
-  /** The offset of the opening quote of the string being read; undefined outside strings. */
-  #text: number | undefined
 
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes
-  }
-
-  advance(until: number): ReadonlySet<string> | undefined {
-    const bytes = this.#bytes
-    for (let step = 1; this.#at < bytes.length && this.#found.size <= mostReferences; step++) {
-      if (step % stride === 0 && performance.now() >= until) return undefined
-      if (this.#text === undefined) this.#structure(bytes[this.#at]!)
-      else this.#inText(this.#text)
-    }
+  protected get found(): ReadonlySet<string> {
     return this.#found
   }
 
-  #structure(byte: number): void {
-    const at = this.#at++
-    switch (byte) {
-      case quote:
-        this.#text = at
-        return
-      case 0x7b:
-      case 0x5b:
-        this.#open(byte === 0x5b)
-        return
-      case 0x7d:
-      case 0x5d:
-        this.#frames.pop()
-        return
-      case 0x2c: {
-        const frame = this.#frames.at(-1)
-        if (frame && !frame.list) frame.key = undefined
-        return
-      }
-      default:
-    }
-  }
-
-  #open(list: boolean): void {
+  protected open(_at: number, list: boolean): void {
     const frames = this.#frames
     const above = frames.at(-1)
     const under = above ? (above.list ? above.under : (above.key ?? '')) : ''
@@ -139,24 +99,27 @@ export class ReferenceScan implements Work<ReadonlySet<string>> {
     frames.push({ list, under, silent: isSilent, key: undefined })
   }
 
-  /** Goes to the next quote, which ends the string unless it is escaped. */
-  #inText(from: number): void {
-    const bytes = this.#bytes
-    const end = bytes.indexOf(quote, this.#at)
-    this.#at = end + 1
-    let escapes = 0
-    while (bytes[end - 1 - escapes] === backslash) escapes++
-    if (escapes % 2 === 1) return
-    this.#text = undefined
+  protected close(): void {
+    this.#frames.pop()
+  }
+
+  protected comma(): void {
+    const frame = this.#frames.at(-1)
+    if (frame && !frame.list) frame.key = undefined
+  }
+
+  protected text(from: number, end: number): void {
     const frame = this.#frames.at(-1)
     if (!frame) return
     if (!frame.list && frame.key === undefined) frame.key = this.#nameAt(from + 1, end)
     else if (!frame.silent) this.#value(frame, from, end)
   }
 
+  protected scalar(): void {}
+
   /** A member's name in small letters; may be empty for a name that no set contains. */
   #nameAt(from: number, end: number): string {
-    const bytes = this.#bytes
+    const { bytes } = this
     const length = end - from
     if (length > longestName) return ''
     let plain = true
@@ -171,11 +134,13 @@ export class ReferenceScan implements Work<ReadonlySet<string>> {
     const names = naming.has(name) || (name === 'id' && !frame.list && named.has(frame.under))
     if (!names && !addresses.has(name)) return
     const id = this.#textAt(from, end)
-    if (id !== '' && (names || keptAddress.test(id))) this.#found.add(id)
+    if (id === '' || !(names || keptAddress.test(id))) return
+    this.#found.add(id)
+    this.over = this.#found.size > mostReferences
   }
 
   #textAt(from: number, end: number): string {
-    const bytes = this.#bytes
+    const { bytes } = this
     if (end - from <= 6 * longestId) return JSON.parse(bytes.toString('utf8', from, end + 1)) as string
     return bytes.toString('utf8', from + 1, from + longestId)
   }

@@ -2,15 +2,13 @@
 // slices, as a list may be large.
 import { folded } from '../../bodies/lookalike.ts'
 import { inTurns } from '../../bodies/turns.ts'
-import type { Work } from '../../bodies/turns.ts'
+import { Walk } from '../../bodies/walk.ts'
 
-/** How many steps pass between two looks at the clock. */
-const stride = 1024
 /** The longest name or short text that is read, in bytes, with every character escaped. */
 const longestText = 6 * 512
 
-const quote = 0x22
-const backslash = 0x5c
+/** The first letter of `null`. */
+const letterN = 0x6e
 
 /** Members that describe an item and are not its content. */
 const labels: ReadonlySet<string> = new Set(['type', 'id', 'role', 'status', 'phase', 'object'])
@@ -75,83 +73,46 @@ export function findItems(
 }
 
 /** A scan of one list. */
-export class ItemScan implements Work<readonly FoundItem[]> {
-  readonly #bytes: Buffer
+export class ItemScan extends Walk<readonly FoundItem[]> {
   readonly #wants: (item: FoundItem) => boolean
   readonly #most: number
   readonly #found: FoundItem[] = []
   #place = 0
-  #at = 0
   #depth = 0
   #item: Item | undefined
   /** The name of the member whose value comes next; undefined where a name comes next. */
   #name: string | undefined
   /** The offset of the list or object that is the value of the present member. */
   #value = 0
-  /** The offset of the opening quote of the string being read; undefined outside strings. */
-  #text: number | undefined
 
   constructor(bytes: Buffer, wants: (item: FoundItem) => boolean, most = Infinity) {
-    this.#bytes = bytes
+    super(bytes)
     this.#wants = wants
     this.#most = most
   }
 
-  advance(until: number): readonly FoundItem[] | undefined {
-    for (let step = 1; this.#at < this.#bytes.length && this.#found.length < this.#most; step++) {
-      if (step % stride === 0 && performance.now() >= until) return undefined
-      if (this.#text === undefined) this.#structure(this.#bytes[this.#at]!)
-      else this.#inText(this.#text)
-    }
+  protected get found(): readonly FoundItem[] {
     return this.#found
   }
 
-  #structure(byte: number): void {
-    const at = this.#at++
-    switch (byte) {
-      case quote:
-        this.#text = at
-        return
-      case 0x7b:
-        if (++this.#depth === 2) this.#open(at)
-        else if (this.#depth === 3) this.#value = at
-        return
-      case 0x5b:
-        if (++this.#depth === 3) this.#value = at
-        return
-      case 0x7d:
-      case 0x5d:
-        if (this.#depth === 3 && !isBlank(this.#bytes, this.#value + 1, at)) this.#say()
-        if (this.#depth-- === 2) this.#close(at + 1)
-        return
-      case 0x2c:
-        if (this.#depth === 2) this.#name = undefined
-        return
-      case 0x20:
-      case 0x0a:
-      case 0x0d:
-      case 0x09:
-      case 0x3a:
-      // The letters of null, which counts as no content.
-      case 0x6e:
-      case 0x75:
-      case 0x6c:
-        return
-      default:
-        if (this.#depth === 2) this.#say()
-    }
+  protected open(at: number, list: boolean): void {
+    this.#depth++
+    if (this.#depth === 2 && !list) this.#begin(at)
+    else if (this.#depth === 3) this.#value = at
   }
 
-  /** Goes to the next quote, which ends the string unless it is escaped. */
-  #inText(from: number): void {
-    const bytes = this.#bytes
-    const end = bytes.indexOf(quote, this.#at)
-    this.#at = end + 1
-    let escapes = 0
-    while (bytes[end - 1 - escapes] === backslash) escapes++
-    if (escapes % 2 === 1) return
-    this.#text = undefined
+  protected close(at: number): void {
+    if (this.#depth === 3 && !isBlank(this.bytes, this.#value + 1, at)) this.#say()
+    if (this.#depth-- === 2) this.#end(at + 1)
+  }
+
+  protected comma(): void {
+    if (this.#depth === 2) this.#name = undefined
+  }
+
+  protected text(from: number, end: number): void {
     if (this.#depth !== 2 || !this.#item) return
+    const { bytes } = this
     const text = end - from <= longestText ? (JSON.parse(bytes.toString('utf8', from, end + 1)) as string) : undefined
     if (this.#name === undefined) this.#see((this.#name = text ?? ''))
     else if (this.#name === 'type') this.#item.type = text ?? ''
@@ -159,7 +120,12 @@ export class ItemScan implements Work<readonly FoundItem[]> {
     else if (end - from > 1) this.#say()
   }
 
-  #open(from: number): void {
+  /** `null` counts as no content. */
+  protected scalar(first: number): void {
+    if (this.#depth === 2 && first !== letterN) this.#say()
+  }
+
+  #begin(from: number): void {
     this.#name = undefined
     this.#item = {
       from,
@@ -190,7 +156,7 @@ export class ItemScan implements Work<readonly FoundItem[]> {
     if (allContents.has(name)) this.#item.contents.add(name)
   }
 
-  #close(to: number): void {
+  #end(to: number): void {
     const item = this.#item
     this.#item = undefined
     if (!item) return
@@ -200,7 +166,9 @@ export class ItemScan implements Work<readonly FoundItem[]> {
     const own = contents[type ?? 'message']
     const partial = id !== undefined && !stands && own !== undefined && !own.some((name) => item.contents.has(name))
     const found = { id, place: this.#place++, from, to, reference, partial, odd }
-    if (this.#wants(found)) this.#found.push(found)
+    if (!this.#wants(found)) return
+    this.#found.push(found)
+    this.over = this.#found.length >= this.#most
   }
 }
 
