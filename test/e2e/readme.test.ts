@@ -1,4 +1,4 @@
-// The lines of the README's table of endpoints, run by a shell against the gateway that the shipped file describes.
+// The lines of docs/ENDPOINTS.md, run by a shell against the gateway that the shipped file describes.
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,12 +12,11 @@ t.setTimeout(240_000)
 
 const root = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
-t.test('every endpoint has a line in the README, and every line works', async (t) => {
-  const readme = readFileSync(join(root, 'README.md'), 'utf8')
-  const section = /## Endpoints\n([\s\S]*?)\n## /.exec(readme)![1]!
-  const commands = [...section.matchAll(/\| `(curl .*?)` \|$/gm)].map(([, command]) => command!)
+t.test('every endpoint has a line in docs/ENDPOINTS.md, and every line works', async (t) => {
+  const page = readFileSync(join(root, 'docs/ENDPOINTS.md'), 'utf8')
+  const commands = [...page.matchAll(/\| `(curl .*?)` \|$/gm)].map(([, command]) => command!)
   const methods = (path: string): string => path.replace(/^.*:(?=\w+$)/, ':').replace(/\{(\w+)\.\.\.\}/, '{$1}')
-  for (const { paths } of operations) t.ok(section.includes(methods(paths[0]!)), paths[0]!)
+  for (const { paths } of operations) t.ok(page.includes(methods(paths[0]!)), paths[0]!)
 
   const shipped = readFileSync(join(root, 'gateway.yaml'), 'utf8')
     .replace('port: 8080', 'port: 0')
@@ -30,7 +29,7 @@ t.test('every endpoint has a line in the README, and every line works', async (t
   // Whoever copies the lines has no other flags than these; only what curl tells of its progress is left out here.
   writeFileSync(join(folder, '.curlrc'), 'silent\nshow-error\n')
   const env = { ...process.env, CURL_HOME: folder }
-  const setting = /```sh\n(S=[\s\S]*?)```/.exec(section)![1]!.replace('http://127.0.0.1:8080', url)
+  const setting = /```sh\n(S=[\s\S]*?)```/.exec(page)![1]!.replace('http://127.0.0.1:8080', url)
   for (const command of commands) {
     const { stdout, stderr } = await run('sh', ['-c', `${setting}\n${command}`], {
       cwd: folder,
