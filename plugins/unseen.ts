@@ -1,6 +1,6 @@
 // Finds the parts of a request whose length cannot be told from its bytes: pictures, documents, and content stored
 // elsewhere.
-import { stringEnd } from '../core/contract/contract.ts'
+import { stringEnd, Watch } from '../core/contract/contract.ts'
 import type { RequestBody } from '../core/bodies/body.ts'
 
 /** The members that contain a conversation, in all protocols. */
@@ -25,6 +25,22 @@ const elsewhere = [
 
 /** The members whose `url` may lead to something of any length. */
 const addressed: ReadonlySet<string> = new Set(['source', 'video_url', 'audio_url', 'document_url'])
+/** A body that mentions none of these has nothing unseen. An item that is kept elsewhere is referred to by its `id`. */
+const telling = new Watch([
+  ...elsewhere,
+  ...addressed,
+  'image_url',
+  'url',
+  'id',
+  'file_data',
+  'file_id',
+  'file_url',
+  'file_uri',
+  'fileUri',
+  'media_type',
+  'mime_type',
+  'mimeType'
+])
 
 /**
  * The most bytes that are examined one by one, with each string counted as so many of them. A longer body may contain
@@ -46,11 +62,14 @@ export interface Unseen {
   endless: boolean
 }
 
+const nothing: Readonly<Unseen> = Object.freeze({ pictures: 0, endless: false })
+
 /**
  * Examines a body without parsing it. `recalled`: true when the length of the stored conversation that the request
  * continues is known.
  */
-export function unseenIn({ lens }: RequestBody, recalled: boolean): Unseen {
+export function unseenIn({ lens }: RequestBody, recalled: boolean): Readonly<Unseen> {
+  if (!lens.mayMention(telling)) return nothing
   const seen = new Walk(recalled)
   for (const name of elsewhere) {
     const type = recalled && name !== 'prompt' ? undefined : lens.type(name)

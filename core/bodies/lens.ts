@@ -1,10 +1,10 @@
 // Looks at the top level of a JSON object without parsing the values: finds where each one begins and ends.
 import { nameAt } from './json/names.ts'
-import { LensError, scan, Scanning } from './json/scan.ts'
+import { LensError, scan, Scanning, Watch } from './json/scan.ts'
 import type { Member } from './json/scan.ts'
 import { inTurns } from './turns.ts'
 
-export { LensError, maxDepth, maxKeyBytes, maxMembers } from './json/scan.ts'
+export { LensError, maxDepth, maxKeyBytes, maxMembers, Watch } from './json/scan.ts'
 export type { Member } from './json/scan.ts'
 
 /** The types of JSON values. */
@@ -34,6 +34,7 @@ export class Lens {
    * keys.
    */
   readonly oddKeys: readonly string[]
+  readonly #mentioned: number
 
   /**
    * `found`: the scan of these bytes, when there has been one.
@@ -45,6 +46,16 @@ export class Lens {
     this.start = found.start
     this.isAscii = found.isAscii
     this.oddKeys = found.oddKeys
+    this.#mentioned = found.mentioned
+  }
+
+  /**
+   * Whether one of the names of a watch may be a key somewhere in the object, at any depth and in any case. False: none
+   * of them is.
+   */
+  mayMention(watch: Watch): boolean {
+    // Another copy of this code, which a plugin may bring, has watches of its own.
+    return (this.#mentioned & watch.bit) !== 0 || !(watch instanceof Watch)
   }
 
   has(key: string): boolean {

@@ -1,6 +1,7 @@
 // The plugin contract: everything that a plugin may use of core. Plugins import nothing else from core.
 export { elementsOf, stringEnd } from '../bodies/elements.ts'
 export { numberOrDigits } from '../bodies/fields.ts'
+export { Watch } from '../bodies/lens.ts'
 export { retirementHeaders } from '../catalogue/retirement.ts'
 export { Secrets } from './secrets.ts'
 export { GatewayError, unknownModel } from '../errors.ts'

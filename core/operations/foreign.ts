@@ -10,7 +10,7 @@ import type { Awaitable, Exchange, Message, Observer, UpstreamResponse } from '.
 import type { OperationContext, ServedOperation } from '../contract/served.ts'
 import { ownerOf } from '../contract/owner.ts'
 import { caller } from '../contract/slots.ts'
-import { mostReferences, ReferenceScan } from './reference-scan.ts'
+import { mostReferences, ReferenceScan, referring } from './reference-scan.ts'
 
 /** Members of a request that make something new, whose id then stands in the answer. */
 const making = ['tools', 'container', 'audio', 'modalities'] as const
@@ -83,8 +83,10 @@ function keepAccount(exchange: Exchange, candidates: Candidates, context: Operat
   return found instanceof Promise ? found.then(keep) : keep(found)
 }
 
+const none: ReadonlySet<string> = new Set()
+
 function referencesIn({ body }: Exchange): Awaitable<ReadonlySet<string>> {
-  if (!body.form) return inTurns(new ReferenceScan(body.bytes))
+  if (!body.form) return body.lens.mayMention(referring) ? inTurns(new ReferenceScan(body.bytes)) : none
   return new Set(formFields.flatMap((name) => body.fields.string(name) ?? []))
 }
 

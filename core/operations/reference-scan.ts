@@ -1,5 +1,6 @@
 // Finds the ids in a JSON body that refer to things an upstream's account keeps: files, containers, vector stores,
 // prompts, cached contents. It works in slices and does not parse the body.
+import { Watch } from '../bodies/lens.ts'
 import { folded } from '../bodies/lookalike.ts'
 import { Walk } from '../bodies/walk.ts'
 
@@ -40,6 +41,8 @@ const addresses: ReadonlySet<string> = new Set(['fileuri', 'file_uri'])
 const keptAddress = /^files\/|^gs:|\/(?:v1|v1beta|v1alpha)\/files\//i
 /** Members whose objects have the id of a kept thing as `id`. */
 const named: ReadonlySet<string> = new Set(['prompt', 'audio', 'container', 'voice'])
+/** A JSON text that mentions none of these has no references (see `Lens.mayMention`). */
+export const referring = new Watch([...naming, ...addresses, ...named])
 /**
  * Members whose contents belong to the client: arguments and results of calls, schemas, labels. They are not searched,
  * as a member inside may have any name.

@@ -24,6 +24,8 @@ export interface Scan {
   start: number
   /** Whether all bytes are ASCII. */
   isAscii: boolean
+  /** The bits of every {@link Watch} that may have a key of the text among its names. */
+  mentioned: number
 }
 
 /** Why bytes are not a usable JSON object. The message names the byte offset. */
@@ -41,6 +43,8 @@ export const maxKeyBytes = 1024
 /** The layout of the module's memory as assembly/scanner.ts has it, in bytes. */
 const stack = 32
 const table = 1024
+const watched = 12 * 1024
+const watchPlaces = 1024
 const input = 16 * 1024
 const stretch = 64 * 1024
 /** Where the part begins that {@link scannable} offers. The last page is left unused. */
@@ -90,14 +94,40 @@ declare const WebAssembly: {
 const scanner = new WebAssembly.Instance(new WebAssembly.Module(Buffer.from(code, 'base64'))).exports
 const globals = Object.values(scanner).filter((value): value is Global => value instanceof WebAssembly.Global)
 const memory = new Uint8Array(scanner.memory.buffer)
-const results = new Int32Array(scanner.memory.buffer, 0, 5)
+const results = new Int32Array(scanner.memory.buffer, 0, 6)
 const found = new Int32Array(scanner.memory.buffer, table)
+/** By the place of a name: the watches that it is in. */
+const inWatch = new Uint8Array(scanner.memory.buffer, watched, watchPlaces)
+const mostWatches = 8
+let watches = 0
 /** The number of scans so far, and the scan whose state the module holds. */
 let scans = 0
 let current = 0
 
 /** Memory to put bodies in, so that they are scanned without being copied. The scanner never writes to it. */
 export const scannable = Buffer.from(scanner.memory.buffer, spare, memory.length - spare - page)
+
+/**
+ * Names that every scan looks out for from now on: it notes whether its text may have one of them as a key, at any
+ * depth and in any case. Where it may not, nobody has to search the text for them. Make it when a module loads.
+ */
+export class Watch {
+  /** The bit in {@link Scan.mentioned}. The watches that there is no room for share one, which is always set. */
+  readonly bit = 1 << Math.min(watches++, mostWatches)
+
+  /** `names`: in ASCII. */
+  constructor(names: Iterable<string>) {
+    for (const name of names) inWatch[placeInWatch(name)]! |= this.bit
+  }
+}
+
+/** The place of a name in the table of watches, whatever its case. The scanner computes the same. */
+function placeInWatch(name: string): number {
+  const { length } = name
+  const middle = name.charCodeAt(length >> 1) | 0x20
+  const last = name.charCodeAt(length - 1) | 0x20
+  return (length * 17 + middle * 31 + last) % watchPlaces
+}
 
 /**
  * Scans a whole JSON object.
@@ -141,7 +171,13 @@ export class Scanning {
         verdict = scanner.resume(Number(this.#at === this.#bytes.length))
       }
       if (verdict === status.done)
-        return { members: this.#members, oddKeys: this.#oddKeys ?? none, start: results[1]!, isAscii: results[2] === 1 }
+        return {
+          members: this.#members,
+          oddKeys: this.#oddKeys ?? none,
+          start: results[1]!,
+          isAscii: results[2] === 1,
+          mentioned: results[5]! | (1 << mostWatches)
+        }
       if (verdict !== status.more) fail(this.#bytes, reasons[results[3]!]!, results[4]!)
       if (until !== Infinity && performance.now() >= until) return void (this.#kept = state())
     }

@@ -11,6 +11,7 @@ export { escape, high, plain } from './string'
 const results: usize = 0
 const stack: usize = 32
 const table: usize = 1024
+const watched: usize = 12 * 1024
 const input: usize = 16 * 1024
 
 /** How many members fit into the table. */
@@ -53,13 +54,15 @@ export let part: Part = Part.minus
 /** The bytes that the present word still needs, the next one lowest. */
 export let letters: u32 = 0
 /**
- * Where the present number or word began, as an address. It is before the input area when it began in an earlier
+ * Where the present key, number or word began, as an address. It is before the input area when it began in an earlier
  * stretch.
  */
 export let tokenStart: usize = 0
 
 /** Whether any string has bytes beyond ASCII. */
 export let anyHigh: bool = false
+/** The watches of which a key, at any depth, may be one of the names. */
+export let mentioned: i32 = 0
 export let objectStart: i32 = 0
 export let members: i32 = 0
 export let keyStart: i32 = 0
@@ -74,6 +77,7 @@ export function begin(address: usize, length: i32, last: bool): Status {
   state = State.object
   depth = 0
   anyHigh = false
+  mentioned = 0
   origin = <i32>address
   at = address
   end = address + length
@@ -99,6 +103,7 @@ export function resume(last: bool): Status {
   store<i32>(results, i32(!anyHigh), 8)
   store<i32>(results, reason, 12)
   store<i32>(results, failedAt, 16)
+  store<i32>(results, mentioned, 20)
   return status
 }
 
@@ -124,6 +129,7 @@ function run(): Status {
         case State.key:
           if (byte == quote) {
             if (depth == 1) keyStart = placeOf(next)
+            tokenStart = next
             now = beginString(true)
           } else if (byte == 0x7d && now == State.firstKey) now = close()
           else return refuse(Reason.key, next)
@@ -167,6 +173,7 @@ function run(): Status {
       anyHigh = anyHigh || high
       if (isKey) {
         now = State.colon
+        mention(next)
         if (depth > 1) continue
         keyEnd = placeOf(next)
         plainKey = plain
@@ -236,6 +243,20 @@ function addMember(valueEnd: i32, isPlain: bool): void {
   store<i32>(member, valueEnd, 12)
   store<i32>(member, i32(plainKey) | (i32(isPlain) << 1), 16)
   members++
+}
+
+/** Notes which watches the key that has just ended may be in. One that is not plainly written may be in all. */
+function mention(after: usize): void {
+  if (!plain || tokenStart < at) mentioned = -1
+  else mentioned |= i32(load<u8>(watched + placeInWatch(tokenStart + 1, <i32>(after - tokenStart) - 2)))
+}
+
+/** The place of a name in the table of watches, whatever its case. scan.ts computes the same. */
+@inline
+function placeInWatch(name: usize, length: i32): usize {
+  const middle = load<u8>(name + (length >> 1)) | 0x20
+  const last = load<u8>(name + length - 1) | 0x20
+  return (length * 17 + i32(middle) * 31 + i32(last)) & 0x3ff
 }
 
 function beginString(key: bool): State {
