@@ -2,13 +2,13 @@
 import { isBoolean, isObject, isString } from './fields.ts'
 import { Refusal } from './refusal.ts'
 
-/** The ways to break off an answer; the README describes them. */
+/** The ways to break off an answer; DIRECTIVES.md describes them. */
 const cuts = ['reset', 'fin', 'stall', 'end', 'error'] as const
 
 /** The line ends of a stream. */
 export const lineEnds = { lf: '\n', crlf: '\r\n', cr: '\r' } as const
 
-/** All members are optional; the README describes them. Times are in milliseconds. */
+/** All members are optional; DIRECTIVES.md describes them. Times are in milliseconds. */
 export interface Directive {
   model?: string
   text?: string
