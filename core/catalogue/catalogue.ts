@@ -1,6 +1,6 @@
 // The catalogue of a generation: channels, public models, tenants and keys, resolved from gateway.yaml and the key
 // store.
-import type { Caller } from './caller.ts'
+import type { Caller, Scope } from './caller.ts'
 import type { PricePeriod } from '../money/price.ts'
 import type { Nano } from '../money/money.ts'
 
@@ -165,4 +165,10 @@ export interface Catalogue {
   readonly tenants: ReadonlyMap<string, Tenant>
   /** The caller with a key, by the SHA-256 of that key. Undefined when the key is not valid, for any reason. */
   findKey(sha256: Buffer): Caller | undefined
+  /**
+   * The scopes of a caller who was found in an earlier configuration, with the budgets of this one: for what is still
+   * open. They stay those of the tenant, project and member that it was opened for, even when the key is another's by
+   * now. A level that is gone keeps its budget. The same array as long as nothing changes.
+   */
+  scopesNow(opened: Caller): readonly Scope[]
 }

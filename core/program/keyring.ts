@@ -52,7 +52,11 @@ export function openKeyring(config: Config, store: KeyStore, secrets: Secrets): 
     if (bearer?.issuer !== issuer) bearers.set(secret, (bearer = { issuer, caller: narrowed(issuer, secret) }))
     return bearer.caller
   }
-  return { catalogue: { channels, models, tenants, findKey } }
+  const scopesNow = (opened: Caller): readonly Scope[] => {
+    const now = findKey(opened.secret?.issuer ?? opened.digest)
+    return now ? callers.scopesNow(opened, now) : opened.scopes
+  }
+  return { catalogue: { channels, models, tenants, findKey, scopesNow } }
 }
 
 /**
@@ -89,6 +93,8 @@ type Key = ConfigKey | StoredKey
 class Callers {
   readonly #config: Config
   readonly #made = new WeakMap<Key, Caller>()
+  /** The scopes of callers whose key has moved since they were found. */
+  readonly #moved = new WeakMap<Caller, { now: Caller; scopes: readonly Scope[] }>()
   /** Compiled lists of globs, shared by all keys, members and tenants with the same list. */
   readonly #compiled = new Map<string, Matches>()
 
@@ -104,6 +110,26 @@ class Callers {
     caller = tenant && this.#make(key, tenant)
     if (caller) this.#made.set(key, caller)
     return caller
+  }
+
+  /** See {@link Catalogue.scopesNow}. `now` is who has the key in this configuration. */
+  scopesNow(opened: Caller, now: Caller): readonly Scope[] {
+    const { scopes } = opened
+    if (scopes.length === now.scopes.length && scopes.every(({ id }, at) => id === now.scopes[at]!.id))
+      return now.scopes
+    let moved = this.#moved.get(opened)
+    if (moved?.now !== now) {
+      const tenant = this.#config.tenants.get(opened.tenant)
+      const project = tenant?.projects.get(opened.project ?? '')
+      const member = project?.members.get(opened.member ?? '')
+      const levels = { tenant, project, member, key: now.scopes.at(-1) }
+      const own = scopes.map((scope) => {
+        const level = levels[scope.kind]
+        return level ? { ...scope, budget: level.budget } : scope
+      })
+      this.#moved.set(opened, (moved = { now, scopes: own }))
+    }
+    return moved.scopes
   }
 
   #make(key: Key, tenant: ConfigTenant): Caller | undefined {

@@ -176,9 +176,8 @@ export default definePlugin({
 
       whileOpen(exchange) {
         const bill = exchange.find(billed)
-        const { digest, secret } = exchange.find(caller) ?? {}
-        const present = digest && catalogue.findKey(secret?.issuer ?? digest)
-        if (bill && present) bill.scopes = present.scopes
+        const opened = exchange.find(caller)
+        if (bill && opened) bill.scopes = catalogue.scopesNow(opened)
       },
 
       onTurn(exchange, turn) {

@@ -1,7 +1,7 @@
 // Limits the requests, tokens and concurrency of a key. All limits are checked in one step, and shown on every reply.
 import { definePlugin, GatewayError, limitedTokens } from '../../core/contract/contract.ts'
 import type { Exchange, Outcome } from '../../core/contract/contract.ts'
-import { caller, usage } from '../../core/contract/slots.ts'
+import { caller, slot, usage } from '../../core/contract/slots.ts'
 import type { Caller } from '../../core/catalogue/caller.ts'
 import type { Decision, Lease, LimitName, LimitState } from '../../core/store/limits.ts'
 import { answers, outputLimit, typicalInput } from '../estimate.ts'
@@ -12,6 +12,9 @@ const words: Readonly<Record<LimitName, string>> = {
   rpm: 'requests per minute',
   tpm: 'tokens per minute'
 }
+
+/** The limits that the key of an open session has by now; looked up about once a second. */
+const present = slot('ratelimit/present').of<{ limits: Caller['limits'] }>()
 
 export default definePlugin({
   name: 'ratelimit',
@@ -35,7 +38,7 @@ export default definePlugin({
   },
   needs: [caller],
   awaits: [usage],
-  setup({ reset, expected_output }, { services }) {
+  setup({ reset, expected_output }, { catalogue, services }) {
     const show = (exchange: Exchange, { limit, remaining }: LimitState, resetMs: number): void => {
       exchange.setHeader('X-RateLimit-Limit', limit)
       exchange.setHeader('X-RateLimit-Remaining', remaining)
@@ -65,15 +68,24 @@ export default definePlugin({
         return decision instanceof Promise ? decision.then((made) => apply(exchange, made)) : apply(exchange, decision)
       },
 
+      whileOpen(exchange) {
+        const { digest, secret } = exchange.find(caller) ?? {}
+        const now = digest && catalogue.findKey(secret?.issuer ?? digest)
+        const known = exchange.find(present)
+        if (!now) return
+        if (known) known.limits = now.limits
+        else exchange.set(present, { limits: now.limits })
+      },
+
       onTurn(exchange, turn) {
-        const who = exchange.get(caller)
-        const { key, limits } = who
+        const { key, limits: own } = exchange.get(caller)
+        const limits = exchange.find(present)?.limits ?? own
         const { concurrency: _slot, ...rates } = limits
         if (!isLimited(rates)) return
         const tokens =
           rates.tpm === undefined ? 0 : turn.input.typical + Math.min(turn.maxOutput ?? Infinity, expected_output)
         const take = (decision: Decision): void => {
-          if (!decision.admitted) throw refusalOf(who, decision)
+          if (!decision.admitted) throw refusalOf({ key, limits }, decision)
           turn.defer(() => decision.lease.release(turn.usage ? limitedTokens(turn.usage.usage) : 0))
         }
         const decision = services.limits.decide(key, rates, tokens)
@@ -121,7 +133,7 @@ function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
 }
 
 function refusalOf(
-  { key, limits }: Caller,
+  { key, limits }: Pick<Caller, 'key' | 'limits'>,
   { states, refusedBy, retryAfterMs, asked }: Extract<Decision, { admitted: false }>
 ): GatewayError {
   const limit = limits[refusedBy]!

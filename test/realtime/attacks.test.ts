@@ -161,6 +161,62 @@ t.test('a budget that a reload lowers holds for sessions that are open', async (
   )
 })
 
+t.test('a session is charged to whom it was opened for when its key moves, within the limits of today', async (t) => {
+  const at = (tenant: string, project: string, usd: string, rpm: number): Record<string, unknown> => ({
+    tenants: {
+      acme: { budget: { usd, per: 'total' }, projects: { web: { budget: { usd: '50', per: 'total' } } } },
+      other: { projects: { shop: {} } }
+    },
+    keys: [{ name: 'test', key: testKey, tenant, project, limits: { rpm } }]
+  })
+  const session = await open(t, at('acme', 'web', '100', 1000))
+  const { running, upstream, database, client, say, heard, hears } = session
+  const posted = async (): Promise<Record<string, string>> => {
+    const { data } = await running.admin('/admin/v1/balances')
+    const totals = data.filter(({ window }: any) => window === 'total')
+    return Object.fromEntries(totals.map(({ scope, posted_nano }: any) => [scope, posted_nano]))
+  }
+  let turns = 0
+  const turn = async (): Promise<void> => {
+    const id = `resp_${++turns}`
+    client.send(ask)
+    await hears('response.create', turns)
+    say(created(id), done(id, 100, 100))
+    await client.event('response.done', turns)
+  }
+  const reload = async (more: Record<string, unknown>): Promise<void> => {
+    running.configure({ ...sessionsAt(upstream), store: { sqlite: database }, ...more })
+    t.ok((await running.gateway.reload('test')).ok)
+  }
+  await turn()
+  await reload(at('other', 'shop', '99', 5))
+  // The session looks about once a second; what is refused for a while is asked for again.
+  const refusals = (): string[] => client.events.flatMap(({ error }) => error?.code ?? [])
+  const upTo = async (code: string): Promise<void> => {
+    while (!refusals().includes(code)) {
+      if (turns > 3000) throw new Error(`${code} did not come`)
+      const { length } = refusals()
+      client.send(ask)
+      await eventually(() => refusals().length > length || heard('response.create') > turns)
+      if (heard('response.create') === turns) continue
+      const id = `resp_${++turns}`
+      say(created(id), done(id, 100, 100))
+      await client.event('response.done', turns)
+    }
+  }
+  await upTo('rate_limit_rpm')
+  const all = String(BigInt(cost(100, 100)) * BigInt(turns))
+  t.match(await posted(), { 'tenant:acme': all, 'project:acme/web': all, 'key:test': all })
+  t.notOk(Number((await posted())['tenant:other'] ?? 0), 'its new tenant pays nothing')
+
+  await reload(at('other', 'shop', '0.0001', 1000))
+  await upTo('quota_tenant_exceeded')
+  client.socket.close(1000)
+  const spent = String(BigInt(cost(100, 100)) * BigInt(turns))
+  t.match(await posted(), { 'tenant:acme': spent, 'project:acme/web': spent, 'key:test': spent })
+  t.match(await costOf(t, session), { tenant: 'acme', project: 'web', cost_nano: spent })
+})
+
 t.test("ends without a beginning, of nobody's, without usage and of odd forms", async (t) => {
   const session = await open(t)
   const { client, say, hears } = session
