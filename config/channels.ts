@@ -4,6 +4,7 @@ import { channelEndpoints } from '../core/catalogue/endpoints.ts'
 import { credentialHeader } from '../core/protocols/credentials.ts'
 import { isPublic } from '../core/transport/egress.ts'
 import { isMap } from '../core/options/schema-check.ts'
+import { costShape } from './costs.ts'
 import { ConnectingReader, connectingShape } from './connecting.ts'
 import { modelNames, names } from './names.ts'
 import { presetNames } from './presets.ts'
@@ -134,6 +135,7 @@ export const channelsShape = {
         additionalProperties: { type: 'string', minLength: 1, description: "The upstream's name for it." },
         description: "Models it serves: public name: upstream's name."
       },
+      cost: costShape,
       weight: {
         type: 'integer',
         minimum: 0,

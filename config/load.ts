@@ -5,6 +5,7 @@ import { checkerOf, isMap } from '../core/options/schema-check.ts'
 import { Certificates } from './certificates.ts'
 import { chainSchema, readChain } from './chain.ts'
 import { readChannels } from './channels.ts'
+import { Costs } from './costs.ts'
 import { decode } from './text.ts'
 import { checkPlugins } from './plugins.ts'
 import { Files } from './files.ts'
@@ -77,7 +78,8 @@ function readConfig(
   const channels = isMap(value.channels)
     ? readChannels(value.channels, { simulatorUrl, certificates, env }, report)
     : undefined
-  const models = isMap(value.models) ? readModels(value.models, channels, report) : undefined
+  const costs = isMap(value.channels) ? new Costs(value.channels, report) : undefined
+  const models = isMap(value.models) ? readModels(value.models, channels, costs, report) : undefined
   const tenants = isMap(value.tenants) ? readTenants(value.tenants, report) : undefined
   const keys = Array.isArray(value.keys) ? readKeys(value.keys, tenants, report) : []
   if (isMap(value.plugins)) checkPlugins(file, value.plugins, unusable, files, report)

@@ -3,6 +3,7 @@ import { isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
 import { modelNames } from './names.ts'
 import { priceShape, readPrices } from './prices.ts'
+import type { Costs } from './costs.ts'
 import type { Channel, Model } from '../core/catalogue/catalogue.ts'
 import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
 import type { Names } from './price-list.ts'
@@ -67,6 +68,7 @@ type Channels = ReadonlyMap<string, Channel | undefined> | undefined
 export function readModels(
   entries: Readonly<Record<string, ModelEntry>>,
   channels: Channels,
+  costs: Costs | undefined,
   report: Report
 ): Map<string, Model> {
   checkReferences(entries, channels, report)
@@ -79,10 +81,15 @@ export function readModels(
       : undefined
     const deprecated = readDeprecation(name, entry.deprecated, report)
     if (!prices || !report.sound('models', name)) continue
+    const known = serving.flatMap((channel) => {
+      const periods = costs?.of(channel, name, prices)
+      return periods ? [[channel.name, periods] as const] : []
+    })
     models.set(name, {
       name,
       ownedBy: entry.owned_by,
       prices,
+      ...(known.length > 0 && { costs: new Map(known) }),
       contextWindow: entry.context_window,
       maxOutputTokens: entry.max_output_tokens,
       tiers: entry.tiers,

@@ -210,7 +210,8 @@ function readPicture(
   return { size, quality, price }
 }
 
-function versioned(price: Omit<Price, 'version'>): Price {
+/** Names a price by its rates. */
+export function versioned(price: Omit<Price, 'version'>): Price {
   return {
     ...price,
     version: createHash('sha256')

@@ -28,6 +28,21 @@ const budgetShape = {
   }
 } as const satisfies OptionSchema
 
+const mostTags = 16
+
+const tagsShape = {
+  type: 'object',
+  description: `Kept with every charge, for spend by tag; at most ${mostTags}.`,
+  examples: [{ team: 'search', env: 'prod' }],
+  propertyNames: names,
+  additionalProperties: {
+    type: 'string',
+    pattern: '^[^\\p{C}\\p{Zl}\\p{Zp}]{1,64}$',
+    patternErrorMessage: '1 to 64 printable characters',
+    description: 'The value.'
+  }
+} as const satisfies OptionSchema
+
 export const tenantsShape = {
   type: 'object',
   description: 'Customers by name; nothing is shared between them.',
@@ -118,6 +133,7 @@ export const keysShape = {
         }
       },
       budget: budgetShape,
+      tags: tagsShape,
       expires: { type: 'string', format: 'date', description: 'Refused from then on.' }
     }
   }
@@ -172,6 +188,8 @@ export function readKeys(entries: readonly KeyEntry[], tenants: Tenants | undefi
     if (entry.name !== undefined && sound('name')) unique.name(entry, path)
     if (sound('tenant', 'project', 'member')) checkOwner(entry, path, tenants, report)
     if (sound('endpoints')) checkEndpoints(entry, path, report)
+    if (sound('tags') && Object.keys(entry.tags ?? {}).length > mostTags)
+      report.value([...path, 'tags'], `has more than ${mostTags} tags`)
     const sha256 = sound('key', 'key_sha256') ? digestOf(entry, path, report) : undefined
     if (!sha256) continue
     unique.secret(entry, sha256, path)
@@ -181,8 +199,10 @@ export function readKeys(entries: readonly KeyEntry[], tenants: Tenants | undefi
 }
 
 function keyOf(entry: KeyEntry, sha256: Buffer, at: Position): ConfigKey {
-  const { name, tenant, project, member, models, endpoints, limits, budget, expires } = entry
-  return { name, sha256, tenant, project, member, models, endpoints, limits, budget: readBudget(budget), expires, at }
+  const { budget, ...rest } = entry
+  const { name, tenant, project, member, models, endpoints, limits, tags, expires } = rest
+  const who = { name, sha256, tenant, project, member }
+  return { ...who, models, endpoints, limits, budget: readBudget(budget), tags, expires, at }
 }
 
 /** Finds keys that have the name or the secret of an earlier key. */

@@ -16,6 +16,9 @@ export interface Budget {
   per: 'day' | 'month' | 'total'
 }
 
+/** What an operator wants spend to be told apart by: values by name. */
+export type Tags = Readonly<Record<string, string>>
+
 /** A level whose budget a request counts against. */
 export interface Scope {
   kind: 'tenant' | 'project' | 'member' | 'key'
@@ -24,6 +27,14 @@ export interface Scope {
    */
   id: string
   budget?: Budget | undefined
+  /** They are kept with every charge. A tag of an inner scope counts instead of an outer one with the same name. */
+  tags?: Tags | undefined
+}
+
+/** The tags of all scopes together, with sorted names; undefined when there are none. */
+export function tagsOf(scopes: readonly Scope[]): Tags | undefined {
+  const tags = Object.entries(Object.assign(Object.create(null), ...scopes.map(({ tags }) => tags)) as Tags)
+  return tags.length === 0 ? undefined : Object.fromEntries(tags.sort(([one], [other]) => (one < other ? -1 : 1)))
 }
 
 /** The amount that the sessions of one client secret may spend together, and what of it is charged and held. */
@@ -55,6 +66,8 @@ export interface Caller {
   member?: string | undefined
   /** Outermost first: tenant, project, member, key. */
   scopes: readonly Scope[]
+  /** Those of all scopes. */
+  tags?: Tags | undefined
   limits: KeyLimits
   /** Whether this key may use the model: its tenant, its member and the key itself must all allow it. */
   mayUse(model: string): boolean

@@ -130,6 +130,8 @@ export interface Model {
    * first date.
    */
   readonly prices: readonly PricePeriod[]
+  /** What the upstreams charge the operator, by the name of the channel; absent when nothing is known. */
+  readonly costs?: ReadonlyMap<string, readonly PricePeriod[]>
   readonly contextWindow: number | undefined
   readonly maxOutputTokens: number | undefined
   /** The service tiers that may be requested; undefined for those that have a price. */

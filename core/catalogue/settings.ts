@@ -1,7 +1,7 @@
 // The types of a gateway.yaml that was parsed, checked and resolved. config/load.ts makes the values, which are
 // immutable.
 import type { Channel, Identity, Model, Tenant } from './catalogue.ts'
-import type { Budget, KeyLimits } from './caller.ts'
+import type { Budget, KeyLimits, Tags } from './caller.ts'
 
 /** In bytes and milliseconds. The defaults are in config/shape.ts. */
 export interface Limits {
@@ -113,6 +113,7 @@ export interface ConfigKey {
   endpoints: readonly string[]
   limits: KeyLimits
   budget: Budget | undefined
+  tags?: Tags | undefined
   /** In Unix milliseconds. */
   expires: number | undefined
   /** The position of the entry, for problems that are found later. */

@@ -230,6 +230,10 @@ const columns: Readonly<Record<string, (entry: Entry) => unknown>> = {
   channel: ({ channel }) => channel,
   price_version: ({ priceVersion }) => priceVersion,
   source: ({ source }) => source,
+  tags: ({ tags }) => tags,
+  cost_usd: ({ cost }) => (cost === null ? null : formatDollars(cost)),
+  cost_nano: ({ cost }) => (cost === null ? null : String(cost)),
+  cost_price: ({ costPrice }) => costPrice,
   boot: ({ boot }) => boot,
   hash: ({ hash }) => hash
 }

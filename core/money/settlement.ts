@@ -6,7 +6,7 @@ import { noUsage } from './usage.ts'
 import type { Usage } from './usage.ts'
 
 /** A million dollars: a charge that is so much above its hold is a broken upstream's, and would lock every budget. */
-const incredible: Nano = 10n ** 15n
+export const incredible: Nano = 10n ** 15n
 
 /** What whoever settles writes to the log where {@link chargeFor} doubts a usage. */
 export const doubted = 'a usage that cannot be true was reported: the prompt is charged instead'

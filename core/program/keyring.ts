@@ -2,6 +2,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { compileGlobs } from '../catalogue/globs.ts'
 import type { Matches } from '../catalogue/globs.ts'
+import { tagsOf } from '../catalogue/caller.ts'
 import type { Caller, Scope } from '../catalogue/caller.ts'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Config, ConfigKey, ConfigTenant, Problem } from '../catalogue/settings.ts'
@@ -141,7 +142,7 @@ class Callers {
     const path = `${key.tenant}/${key.project}`
     if (project) scopes.push({ kind: 'project', id: `project:${path}`, budget: project.budget })
     if (member) scopes.push({ kind: 'member', id: `member:${path}/${key.member}`, budget: member.budget })
-    scopes.push({ kind: 'key', id: `key:${key.name}`, budget: key.budget })
+    scopes.push({ kind: 'key', id: `key:${key.name}`, budget: key.budget, tags: key.tags })
     return {
       key: key.name,
       digest: key.sha256,
@@ -149,6 +150,7 @@ class Callers {
       project: key.project,
       member: key.member,
       scopes,
+      tags: tagsOf(scopes),
       limits: key.limits,
       mayUse: this.#remembered(layers.map((globs) => this.#compile(globs))),
       mayCall: this.#compile(key.endpoints),

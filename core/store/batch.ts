@@ -24,7 +24,7 @@ export interface Batch {
   moves: (string | bigint)[]
   /** For each budget that changed: limit, scope, window. */
   limits: (string | bigint | null)[]
-  /** For each hold that made progress: channel, delivered units, id. */
+  /** For each hold that made progress: the columns of {@link touchColumns}. */
   touched: Value[]
   /** For each new hold: the columns of {@link holdColumns}. It replaces a row with the same id. */
   opened: Value[]
@@ -46,6 +46,9 @@ export interface Batch {
   routes: Value[]
 }
 
+/** Columns that the journal got later. A row without one of them has the same hash as before there was the column. */
+export const laterColumns = ['tags', 'cost', 'cost_price'] as const
+
 /** Columns of an entry in {@link Batch.entries}; the writer adds seq, boot_id, prev_hash and hash. */
 export const entryColumns = [
   'kind',
@@ -60,7 +63,8 @@ export const entryColumns = [
   'channel',
   'price_version',
   'source',
-  'ts_ms'
+  'ts_ms',
+  ...laterColumns
 ] as const
 
 /** Columns of a hold in {@link Batch.opened}; the writer adds boot_id. */
@@ -81,8 +85,13 @@ export const holdColumns = [
   'client_protocol',
   'streamed',
   'ts_ms',
-  'pieces'
+  'pieces',
+  'tags',
+  'cost_price'
 ] as const
+
+/** Columns in {@link Batch.touched}. */
+export const touchColumns = ['channel', 'cost_price', 'delivered_units', 'id'] as const
 
 /** Columns of a record in {@link Batch.records}; the writer adds seq and written. */
 export const recordColumns = ['request_id', 'tenant', 'key', 'model', 'time', 'json'] as const

@@ -1,5 +1,6 @@
 // The ledger of this store: decides in memory whether a request is admitted, and leaves it to the writer to save the
 // changes.
+import { tagsOf } from '../catalogue/caller.ts'
 import type { Scope } from '../catalogue/caller.ts'
 import { parsePrice, renderPrice } from '../money/price.ts'
 import type { Price } from '../money/price.ts'
@@ -66,7 +67,7 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   reserve(request: ReserveRequest): Reservation {
-    const { requestId, part = '', amount, price, time } = request
+    const { requestId, part = '', amount, price, costs, time } = request
     const draft = this.#writer.admit()
     const name = nameOf(requestId, part)
     if (this.#live.has(name)) throw new Error(`${requestId} has a reservation already: it needs another id or part`)
@@ -77,6 +78,7 @@ export class Book implements Ledger, HoldKeeper {
     }
     const purse = this.#purse(request.scopes, time)
     if (!this.#knownPrices.has(price)) this.#learn(price)
+    if (costs) for (const cost of costs.values()) if (!this.#knownPrices.has(cost)) this.#learn(cost)
     purse.hold(amount)
     const hold = new Hold(request, purse, draft, this)
     this.#live.set(name, hold)
@@ -188,7 +190,9 @@ export class Book implements Ledger, HoldKeeper {
       for (const cell of rest) cell.limit = undefined
       if (budget) limited.push({ scope, budget, cell: first! })
     }
-    const purse = new Purse(JSON.stringify(periods), Math.floor(time / day) * day, [...cells], limited, this.#moved)
+    const tags = tagsOf(scopes)
+    const texts = { scopes: JSON.stringify(periods), tags: tags ? JSON.stringify(tags) : null }
+    const purse = new Purse(texts, Math.floor(time / day) * day, [...cells], limited, this.#moved)
     this.#purses.set(scopes, purse)
     return purse
   }
@@ -202,6 +206,8 @@ export class Book implements Ledger, HoldKeeper {
       windowsOf(per, time).map((window) => this.#cell(id, window))
     )
     const [requestId, part] = [text('request_id'), text('part')]
+    const [channel, tags] = [row['channel'] as string | null, row['tags'] as string | null]
+    const cost = row['cost_price'] === null ? undefined : this.price(text('cost_price'))
     const request: ReserveRequest = {
       requestId,
       part,
@@ -209,6 +215,7 @@ export class Book implements Ledger, HoldKeeper {
       amount: row['amount'] as bigint,
       model: text('model'),
       price: this.price(text('price_version'))!,
+      costs: cost && new Map([[channel ?? '', cost]]),
       estimate: { input: count('input_units'), maxOutput: count('max_out') },
       time
     }
@@ -218,13 +225,13 @@ export class Book implements Ledger, HoldKeeper {
       delivered > 0 ? { ...noUsage, input: count('input_units'), ...pieces, output: delivered } : undefined
     const stored = {
       rowId: count('id'),
-      channel: row['channel'] as string | null,
+      channel,
       lease: count('lease_until'),
       recovered
     }
     this.#live.set(
       nameOf(requestId, part),
-      new Hold(request, new Purse(scopes, time, cells, [], this.#moved), stored, this)
+      new Hold(request, new Purse({ scopes, tags }, time, cells, [], this.#moved), stored, this)
     )
   }
 

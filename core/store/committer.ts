@@ -6,6 +6,7 @@ import {
   keyColumns,
   recordColumns,
   routeColumns,
+  touchColumns,
   workColumns
 } from './batch.ts'
 import type { Batch } from './batch.ts'
@@ -27,9 +28,9 @@ const bodyColumn = answerColumns.indexOf('body')
 
 const [timeColumn, jsonColumn] = [recordColumns.indexOf('time'), recordColumns.indexOf('json')]
 
-const [dispatchedColumn, channelColumn, deliveredColumn] = (['dispatched', 'channel', 'delivered_units'] as const).map(
-  (name) => holdColumns.indexOf(name)
-) as [number, number, number]
+const [dispatchedColumn, channelColumn, costColumn, deliveredColumn] = (
+  ['dispatched', 'channel', 'cost_price', 'delivered_units'] as const
+).map((name) => holdColumns.indexOf(name)) as [number, number, number, number]
 
 /**
  * Applies batches through one connection. After any error the connection must be closed, because the state here may no
@@ -156,16 +157,15 @@ export class Committer {
   #gather({ opened, touched, leased, closed }: Batch): void {
     const rows = this.#holds
     const leases = this.#leases
-    for (let i = 0; i < touched.length; i += 3) {
-      const [channel, delivered, id] = [touched[i]!, touched[i + 1]!, touched[i + 2]!]
+    for (let i = 0; i < touched.length; i += touchColumns.length) {
+      const [channel, cost, delivered, id] = [touched[i]!, touched[i + 1]!, touched[i + 2]!, touched[i + 3]!]
       const row = rows.get(id as number)
-      if (row)
-        [row[dispatchedColumn], row[channelColumn], row[deliveredColumn]] = [
-          channel === null ? 0 : 1,
-          channel,
-          delivered
-        ]
-      else this.#sql.touch.run(channel, delivered, id)
+      if (row) {
+        row[dispatchedColumn] = channel === null ? 0 : 1
+        row[channelColumn] = channel
+        row[costColumn] = cost
+        row[deliveredColumn] = delivered
+      } else this.#sql.touch.run(channel, cost, delivered, id)
     }
     for (let i = 0; i < opened.length; i += holdColumns.length) {
       const id = opened[i] as number
@@ -294,7 +294,7 @@ function prepare(database: Database) {
     limit: database.prepare('UPDATE balance SET "limit" = ? WHERE scope = ? AND window = ?'),
     open: insert('reservation', [...holdColumns, 'boot_id'], '', 'OR REPLACE'),
     touch: database.prepare(
-      'UPDATE reservation SET dispatched = ?1 IS NOT NULL, channel = ?1, delivered_units = ?2 WHERE id = ?3'
+      'UPDATE reservation SET dispatched = ?1 IS NOT NULL, channel = ?1, cost_price = ?2, delivered_units = ?3 WHERE id = ?4'
     ),
     close: database.prepare('DELETE FROM reservation WHERE id = ?'),
     lease: database.prepare('UPDATE reservation SET lease_until = ? WHERE id = ?'),

@@ -7,6 +7,7 @@ import {
   keyColumns,
   recordColumns,
   routeColumns,
+  touchColumns,
   workColumns
 } from './batch.ts'
 import type { Batch } from './batch.ts'
@@ -24,16 +25,21 @@ export const headBytes = head.bytes
 const mark = Buffer.from([0x9e, 0x5c, 0x1f, 0x0a])
 
 /** The first byte of a payload: which columns its rows have. */
-const format = 3
+const format = 4
 
 /** Columns that came after the first format: the format that brought them, and what older rows have there. */
 interface Later {
   readonly since: number
   readonly absent: Readonly<Record<string, Value>>
 }
-const laterHolds: Later = { since: 3, absent: { pieces: null } }
-const laterAnswers: Later = { since: 2, absent: { tenant: '', headers: '{}' } }
-const laterRoutes: Later = { since: 2, absent: { tokens: null } }
+const laterEntries: readonly Later[] = [{ since: 4, absent: { tags: null, cost: null, cost_price: null } }]
+const laterHolds: readonly Later[] = [
+  { since: 3, absent: { pieces: null } },
+  { since: 4, absent: { tags: null, cost_price: null } }
+]
+const laterTouches: readonly Later[] = [{ since: 4, absent: { cost_price: null } }]
+const laterAnswers: readonly Later[] = [{ since: 2, absent: { tenant: '', headers: '{}' } }]
+const laterRoutes: readonly Later[] = [{ since: 2, absent: { tokens: null } }]
 
 /** The size of an encoder's buffer. A larger batch gets a buffer of its own. */
 const roomBytes = 256 * 1024
@@ -60,7 +66,7 @@ export class FrameEncoder {
     packer.rows(batch.moves, 4)
     packer.rows(batch.limits, 3)
     packer.rows(batch.opened, holdColumns.length)
-    packer.rows(batch.touched, 3)
+    packer.rows(batch.touched, touchColumns.length)
     packer.rows(batch.closed, 1)
     packer.rows(batch.entries, entryColumns.length)
     packer.rows(batch.records, recordColumns.length)
@@ -115,9 +121,9 @@ export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
     moves: rows.next(4) as Batch['moves'],
     limits: rows.next(3) as Batch['limits'],
     opened: nextRows(rows, holdColumns, version, laterHolds),
-    touched: rows.next(3),
+    touched: nextRows(rows, touchColumns, version, laterTouches),
     closed: rows.next(1) as number[],
-    entries: rows.next(entryColumns.length, before?.entries),
+    entries: nextRows(rows, entryColumns, version, laterEntries, before?.entries),
     records: rows.next(recordColumns.length, before?.records),
     keys: rows.next(keyColumns.length),
     // Members that an earlier version did not write are empty.
@@ -128,9 +134,17 @@ export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
   }
 }
 
-/** Reads the next rows, which may be of a format without the later columns. */
-function nextRows(rows: Unpacker, columns: readonly string[], version: number, { since, absent }: Later): Value[] {
-  if (version >= since) return rows.next(columns.length)
+/** Reads the next rows, which may be of a format without some of the later columns. Strings of `before` are reused. */
+function nextRows(
+  rows: Unpacker,
+  columns: readonly string[],
+  version: number,
+  later: readonly Later[],
+  before?: readonly Value[]
+): Value[] {
+  const lacked = later.filter(({ since }) => version < since)
+  if (lacked.length === 0) return rows.next(columns.length, before)
+  const absent: Readonly<Record<string, Value>> = Object.assign({}, ...lacked.map(({ absent }) => absent))
   const width = columns.length - Object.keys(absent).length
   const found = rows.next(width)
   const values = found.values()

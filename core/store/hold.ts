@@ -2,7 +2,9 @@
 import type { Batch } from './batch.ts'
 import { maxNano } from './cell.ts'
 import type { AttemptCost, Reservation, ReserveRequest, Settlement } from './ledger.ts'
+import { costOf, withCall } from '../money/price.ts'
 import type { Price } from '../money/price.ts'
+import { incredible } from '../money/settlement.ts'
 import type { Pieces, Usage } from '../money/usage.ts'
 import { renderUsage } from '../money/usage.ts'
 import type { Purse } from './purse.ts'
@@ -219,14 +221,19 @@ export class Hold implements Reservation {
       clientProtocol,
       streamed ? 1 : 0,
       time,
-      rendered(estimate.pieces)
+      rendered(estimate.pieces),
+      this.purse.tags,
+      this.#costPrice(this.#channel)?.version ?? null
     )
   }
 
   /** Writes its progress since its row was written. */
   writeTouch(batch: Batch): void {
     this.#touched = false
-    if (!this.#ended) batch.touched.push(this.#channel, whole(this.#delivered), this.#rowId!)
+    if (!this.#ended) {
+      const cost = this.#costPrice(this.#channel)?.version ?? null
+      batch.touched.push(this.#channel, cost, whole(this.#delivered), this.#rowId!)
+    }
   }
 
   /** Writes until when it is kept. Runs after every {@link Hold.writeOpen} of the batch. */
@@ -238,7 +245,7 @@ export class Hold implements Reservation {
   writeEnd(batch: Batch, rowIds: RowIds): void {
     const { model, price, time } = this.#request
     const { entries } = batch
-    const { scopes } = this.purse
+    const { scopes, tags } = this.purse
     if (this.#rowId !== undefined) rowIds.give(this.#rowId)
     for (const { attempt, channel, usage, amount, source } of this.#costs ?? []) {
       entries.push(
@@ -254,7 +261,9 @@ export class Hold implements Reservation {
         channel,
         price.version,
         source,
-        time
+        time,
+        tags,
+        ...this.#costFor(usage, channel)
       )
     }
     const end = this.#settlement
@@ -272,10 +281,15 @@ export class Hold implements Reservation {
         this.#channel,
         price.version,
         null,
-        time
+        time,
+        tags,
+        null,
+        null
       )
     else {
-      const { amount, usage, channel, source } = end
+      const { amount, channel, source } = end
+      const own = this.#costPrice(channel)
+      const usage = own ? withCall(end.usage, own) : end.usage
       entries.push(
         'settle',
         this.requestId,
@@ -289,9 +303,23 @@ export class Hold implements Reservation {
         channel,
         price.version,
         source,
-        time
+        time,
+        tags,
+        ...this.#costFor(usage, channel)
       )
     }
+  }
+
+  #costPrice(channel: string | null): Price | undefined {
+    const { costs } = this.#request
+    return costs && channel !== null ? costs.get(channel) : undefined
+  }
+
+  /** What the upstream charges, and the version of its price; nothing where it is not known, or cannot be true. */
+  #costFor(usage: Usage, channel: string): [cost: bigint | null, version: string | null] {
+    const price = this.#costPrice(channel)
+    const cost = price ? costOf(usage, price) : undefined
+    return cost === undefined || cost > incredible ? [null, null] : [cost, price!.version]
   }
 }
 

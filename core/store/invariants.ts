@@ -20,7 +20,11 @@ export const invariants = {
     checked: true,
     tests: ['money/crash', 'money/points', 'money/disk', 'money/tasks']
   },
-  I4: { text: 'an amount is its usage at its price, exactly', checked: true, tests: ['money/exact', 'config/prices'] },
+  I4: {
+    text: 'an amount is its usage at its price, and a cost at the price of the upstream, exactly',
+    checked: true,
+    tests: ['money/exact', 'config/prices']
+  },
   I5: {
     text: 'an amount is debited once at each level, within one tenant, and a cost credited to one channel',
     checked: true,

@@ -1,5 +1,5 @@
 // The interface of the key store, for keys issued at run time. Keys declared in gateway.yaml are never in it.
-import type { Budget, KeyLimits } from '../catalogue/caller.ts'
+import type { Budget, KeyLimits, Tags } from '../catalogue/caller.ts'
 
 /** A key as stored. Of its secret only the SHA-256 is stored. */
 export interface StoredKey {
@@ -15,6 +15,7 @@ export interface StoredKey {
   endpoints: readonly string[]
   limits: KeyLimits
   budget?: Budget | undefined
+  tags?: Tags | undefined
   /** Unix milliseconds. */
   expires?: number | undefined
   created: number

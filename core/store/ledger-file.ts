@@ -29,6 +29,11 @@ export interface Entry {
   channel: string | null
   priceVersion: string | null
   source: string | null
+  /** What the caller was tagged with; null when there are none. */
+  tags: unknown
+  /** What the upstream charges, and the version of its price; null where it is not known. */
+  cost: bigint | null
+  costPrice: string | null
   boot: number
   /** Hexadecimal. */
   hash: string
@@ -113,7 +118,7 @@ export class LedgerFile {
     )
     next.setReadBigInts(true)
     const query = this.#database.prepare(`
-      SELECT seq, ts_ms, kind, request_id, part, class, scopes, amount, reserved, usage_json, model, channel, price_version, source, boot_id, lower(hex(hash)) AS hash
+      SELECT seq, ts_ms, kind, request_id, part, class, scopes, amount, reserved, usage_json, model, channel, price_version, source, tags, cost, cost_price, boot_id, lower(hex(hash)) AS hash
       FROM journal WHERE seq > ?1 AND seq <= ?2 AND ts_ms >= ?3 AND ts_ms < ?4
       AND (?5 IS NULL OR EXISTS (SELECT 1 FROM json_each(journal.scopes) AS scope WHERE scope.key = ?5)) ORDER BY seq LIMIT ${page}`)
     query.setReadBigInts(true)
@@ -184,6 +189,9 @@ function entryOf(row: Record<string, unknown>): Entry {
     channel: textOrNull('channel'),
     priceVersion: textOrNull('price_version'),
     source: textOrNull('source'),
+    tags: row['tags'] === null ? null : parse(text('tags')),
+    cost: row['cost'] as bigint | null,
+    costPrice: textOrNull('cost_price'),
     boot: Number(row['boot_id']),
     hash: text('hash')
   }

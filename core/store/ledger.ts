@@ -23,6 +23,11 @@ export interface ReserveRequest {
   model: string
   price: Price
   /**
+   * What the upstreams charge the operator, by the name of the channel. What a channel costs that is not in it is not
+   * known.
+   */
+  costs?: ReadonlyMap<string, Price> | undefined
+  /**
    * What recovery charges an exchange that a crash interrupted: these tokens of input, the delivered output up to a
    * limit, and the units of the request itself that are no tokens, such as characters, seconds and pictures.
    */

@@ -17,6 +17,8 @@ export interface Limited {
 export class Purse {
   /** The scopes with their periods as JSON, as in the journal. */
   readonly scopes: string
+  /** The tags of the caller as JSON, as in the journal; null when there are none. */
+  readonly tags: string | null
   /** The start of the day whose windows these are, in Unix milliseconds. */
   readonly day: number
   readonly #cells: readonly Cell[]
@@ -24,8 +26,15 @@ export class Purse {
   readonly #moved: Cell[]
 
   /** `moved` collects the cells whose balances are to be written. */
-  constructor(scopes: string, day: number, cells: readonly Cell[], budgets: readonly Limited[], moved: Cell[]) {
+  constructor(
+    { scopes, tags }: Pick<Purse, 'scopes' | 'tags'>,
+    day: number,
+    cells: readonly Cell[],
+    budgets: readonly Limited[],
+    moved: Cell[]
+  ) {
     this.scopes = scopes
+    this.tags = tags
     this.day = day
     this.#cells = cells
     this.#budgets = budgets

@@ -1,7 +1,7 @@
 // The recovery: ends each hold that a crash left open, once, before the store opens. Runs in the writer thread.
 import { formatDollars } from '../money/money.ts'
-import { parsePrice } from '../money/price.ts'
-import { chargeFor } from '../money/settlement.ts'
+import { costOf, parsePrice, withCall } from '../money/price.ts'
+import { chargeFor, incredible } from '../money/settlement.ts'
 import { noUsage, parsePieces, sumOf } from '../money/usage.ts'
 import type { Usage } from '../money/usage.ts'
 import { emptyBatch, recordValues } from './batch.ts'
@@ -82,8 +82,8 @@ export interface Recovered {
  */
 export function recover(committer: Committer, written: number, now: number): Recovered {
   const holds = committer.database.prepare(
-    `SELECT reservation.*, price.json AS price FROM reservation JOIN price ON version = price_version
-     WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) AND (part = '') = ? ORDER BY id LIMIT ${chunk}`
+    `SELECT reservation.*, price.json AS price, own.json AS own FROM reservation
+     JOIN price ON price.version = price_version LEFT JOIN price AS own ON own.version = cost_price WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) AND (part = '') = ? ORDER BY id LIMIT ${chunk}`
   )
   holds.setReadBigInts(true)
   const parts = committer.database.prepare(
@@ -121,6 +121,10 @@ interface HoldRow {
   model: string
   price_version: string
   price: string
+  tags: string | null
+  cost_price: string | null
+  /** The price of the version `cost_price`. */
+  own: string | null
   input_units: bigint
   max_out: bigint
   dispatched: bigint
@@ -158,7 +162,11 @@ function end(
           doubt
         )
       : undefined
-  const { usage, amount } = charged ?? { usage: undefined, amount: 0n }
+  const own = charged && row.own !== null ? parsePrice(row.cost_price!, row.own) : undefined
+  const { amount } = charged ?? { amount: 0n }
+  const usage = charged && own ? withCall(charged.usage, own) : charged?.usage
+  const cost = own ? costOf(usage!, own) : undefined
+  const known = cost !== undefined && cost <= incredible
   batch.closed.push(Number(row.id))
   batch.entries.push(
     usage ? 'settle' : 'void',
@@ -173,7 +181,10 @@ function end(
     row.channel,
     row.price_version,
     usage ? 'recovered' : null,
-    time
+    time,
+    row.tags,
+    known ? cost : null,
+    known ? row.cost_price : null
   )
   moves.spread(row.scopes, time, amount, -row.amount)
   if (row.part !== '') return

@@ -218,6 +218,16 @@ const migrations: readonly string[] = [
   `
   -- Units of the request that are no tokens, which a recovery charges, as JSON: {"<class>": <units>, …}; null for none.
   ALTER TABLE reservation ADD COLUMN pieces TEXT;
+  `,
+  `
+  -- What the caller was tagged with when the request arrived, as a JSON object of texts with sorted names; null for nothing.
+  ALTER TABLE journal ADD COLUMN tags TEXT;
+  -- What the upstream charges the operator, and the version of the price by which it follows from the usage; null where
+  -- the file says nothing of it.
+  ALTER TABLE journal ADD COLUMN cost INTEGER;
+  ALTER TABLE journal ADD COLUMN cost_price TEXT;
+  ALTER TABLE reservation ADD COLUMN tags TEXT;
+  ALTER TABLE reservation ADD COLUMN cost_price TEXT;
   `
 ]
 

@@ -232,14 +232,15 @@ export function checkHead(database: Database, file: string, head: Head): Damage[
 /** Says what is wrong with the last row of the journal, if anything. It must be the row that the head names. */
 export function checkLastEntry(database: Database, head: Head): string | undefined {
   const statement = database.prepare(
-    `SELECT seq, boot_id, lower(hex(prev_hash)) AS previous, ${entryColumns.join(', ')} FROM journal ORDER BY seq DESC LIMIT 1`
+    'SELECT *, lower(hex(prev_hash)) AS previous FROM journal ORDER BY seq DESC LIMIT 1'
   )
   statement.setReadBigInts(true)
   const last = statement.get()
   if (Number(last?.['seq'] ?? 0) !== head.seq)
     return `is damaged: the journal ends at row ${last?.['seq'] ?? 0} instead of ${head.seq}`
   if (!last) return undefined
-  const columns = entryColumns.map((name) => last[name] as Value)
+  // The database may be of an earlier version, which had fewer columns.
+  const columns = entryColumns.map((name) => (last[name] ?? null) as Value)
   if (entryHash(last['previous'] as string, head.seq, Number(last['boot_id']), columns, 0) === head.hash)
     return undefined
   return `is damaged: row ${head.seq} of the journal does not have the hash it was written with`

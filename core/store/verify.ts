@@ -228,6 +228,13 @@ function checkAmount(
   const due = dueFor(row['usage_json'], price)
   if (typeof due === 'string') report('I4', name, due)
   else if (amount !== due) report('I4', name, `charges ${amount} where usage and price make ${due}`)
+  const { cost, cost_price: version } = row
+  if (cost === null && version === null) return
+  const own = prices.get(version)
+  if (!own) return report('I4', name, `costs ${cost} at the price version ${version}, which is not stored`)
+  const owed = dueFor(row['usage_json'], own)
+  if (typeof owed === 'bigint' && cost !== owed)
+    report('I4', name, `costs ${cost} where usage and the upstream's price make ${owed}`)
 }
 
 /** Checks I9. */
@@ -306,16 +313,16 @@ function checkRecords(database: Database, head: Head, sealed: Sealed, report: Re
   for (const row of readRows(database, unrecorded))
     report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
   // The cost of a session is the sum of its parts.
-  const differing = `SELECT request.request_id AS id, ${sound('json')} ->> 'cost_nano' AS cost, ended.amount AS own,
+  const differing = `SELECT request.request_id AS id, ${sound('json')} ->> 'cost_nano' AS said, ended.amount AS own,
       (SELECT sum(amount) FROM journal WHERE journal.request_id = request.request_id AND class = 'terminal') AS amount
     FROM request LEFT JOIN journal AS ended ON ended.request_id = request.request_id AND ended.part = '' AND ended.class = 'terminal'
-    WHERE cost <> coalesce(CAST(amount AS TEXT), '0')`
+    WHERE said <> coalesce(CAST(amount AS TEXT), '0')`
   let without = 0
-  for (const { id, cost, own, amount } of readRows(database, differing)) {
+  for (const { id, said, own, amount } of readRows(database, differing)) {
     const all = typeof amount === 'bigint' ? amount + (sealed.parts.get(id!) ?? 0n) : undefined
-    if (cost === String(all)) continue
+    if (said === String(all)) continue
     if (own === null && sealed.last > 0) without++
-    else report('I8', `request ${id}`, `says ${cost} where the journal ${own === null ? 'has nothing' : `says ${all}`}`)
+    else report('I8', `request ${id}`, `says ${said} where the journal ${own === null ? 'has nothing' : `says ${all}`}`)
   }
   if (sealed.whole && without !== sealed.payers)
     report(
@@ -328,7 +335,7 @@ function checkRecords(database: Database, head: Head, sealed: Sealed, report: Re
 /** Checks I11: columns by their storage class, JSON by its types. */
 function checkIntegers(database: Database, report: Report): void {
   const columns = {
-    journal: ['amount', 'reserved'],
+    journal: ['amount', 'reserved', 'cost'],
     reservation: ['amount'],
     balance: ['"limit"', 'posted', 'pending'],
     key: ['budget_limit']

@@ -5,7 +5,7 @@ import type { Hash } from 'node:crypto'
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
-import { entryColumns } from './batch.ts'
+import { entryColumns, laterColumns } from './batch.ts'
 import { entryHash } from './journal.ts'
 import { syncDirectory } from './segment.ts'
 import type { Row, Value } from './sqlite.ts'
@@ -52,7 +52,7 @@ export function volumeOf(row: Row): Volume {
 }
 
 /** Columns of 64 bits. They are text in a volume, because JSON numbers lose digits. */
-const wide: ReadonlySet<string> = new Set(['amount', 'reserved'])
+const wide: ReadonlySet<string> = new Set(['amount', 'reserved', 'cost'])
 
 /**
  * Writes one volume, some rows at a time: lines of JSON with the columns of a journal row, each group of rows as a
@@ -149,6 +149,9 @@ function written(name: string, value: Value): unknown {
   return typeof value !== 'bigint' ? value : wide.has(name) ? String(value) : Number(value)
 }
 
+/** What a row has in the columns that its volume was written without. */
+const absent: Readonly<Row> = Object.fromEntries(laterColumns.map((name) => [name, null]))
+
 /** Thrown when the file of a volume is missing or was changed. */
 export class VolumeError extends Error {}
 
@@ -179,9 +182,8 @@ export function* readVolume(
   let seq = 0
   for (const line of gunzipSync(bytes).toString().split('\n')) {
     if (line === '') continue
-    const row = Object.fromEntries(
-      Object.entries(JSON.parse(line) as Row).map(([name, value]) => [name, read(name, value)])
-    )
+    const row: Row = { ...absent }
+    for (const [name, value] of Object.entries(JSON.parse(line) as Row)) row[name] = read(name, value)
     seq = Number(row['seq'])
     hash = entryHash(
       hash,

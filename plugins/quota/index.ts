@@ -17,7 +17,7 @@ import type { Bound, BoundSetting } from './bound.ts'
 import { orderedPieces, promptUsage } from './prompt.ts'
 import { failedCosts, settle } from './settle.ts'
 import type { Hold } from './settle.ts'
-import { termsFor, termsOf } from './terms.ts'
+import { costsFor, termsFor, termsOf } from './terms.ts'
 import type { Terms } from './terms.ts'
 import { billed, holdTurn, openBill } from './turns.ts'
 
@@ -146,6 +146,7 @@ export default definePlugin({
           amount: bound.amount,
           model: exchange.model,
           price: term.price,
+          costs: costsFor(exchange.body, metering, term),
           estimate,
           time: exchange.receivedAt,
           endpoint: name,

@@ -1,5 +1,13 @@
 // The most that units of a model can cost while one of its prices is in force, computed once per generation.
-import { counters, GatewayError, isFree, priceClasses, pricedClasses, rounded } from '../../core/contract/contract.ts'
+import {
+  counters,
+  GatewayError,
+  inForce,
+  isFree,
+  priceClasses,
+  pricedClasses,
+  rounded
+} from '../../core/contract/contract.ts'
 import type { Model } from '../../core/contract/contract.ts'
 import type { RequestBody } from '../../core/bodies/body.ts'
 import type { Metering } from '../../core/contract/operation.ts'
@@ -22,6 +30,8 @@ export interface Terms {
   /** Unix milliseconds; in force until the next terms are. */
   readonly from: number
   readonly price: Price
+  /** What the upstreams charge the operator, by the name of the channel. */
+  readonly costs: ReadonlyMap<string, Price> | undefined
   /** The brackets, those of the shortest prompts first. The first one includes the empty prompt. */
   readonly brackets: readonly Bracket[]
   /** In tokens; undefined where the file does not say. */
@@ -35,23 +45,33 @@ export interface Terms {
   readonly pictures: readonly { size: string | undefined; quality: string | undefined; terms: Terms }[]
 }
 
-/** Returns the terms of a model, in the order of their dates. */
-export function termsOf({ prices, contextWindow, maxOutputTokens, tiers: allowed }: Model): Terms[] {
-  return prices.map(({ from, price }) => {
-    const terms = (own: Price): Terms => ({
-      from,
-      price: own,
-      brackets: bracketsOf(own),
-      contextWindow,
-      maxOutputTokens,
-      services: new Map(),
-      allowed,
-      pictures: []
+/** Returns the terms of a model, in the order of their dates. A cost that changes makes new terms, as a price does. */
+export function termsOf({ prices, costs, contextWindow, maxOutputTokens, tiers: allowed }: Model): Terms[] {
+  const dates = new Set([...prices, ...[...(costs?.values() ?? [])].flat()].map(({ from }) => from))
+  return [...dates]
+    .sort((a, b) => (a < b ? -1 : 1))
+    .flatMap((from) => {
+      const price = inForce(prices, from)?.price
+      if (!price) return []
+      const owed = [...(costs ?? [])].flatMap(([channel, periods]) => {
+        const cost = inForce(periods, from)?.price
+        return cost ? [[channel, cost] as const] : []
+      })
+      const terms = (own: Price): Terms => ({
+        from,
+        price: own,
+        costs: owed.length > 0 ? new Map(owed) : undefined,
+        brackets: bracketsOf(own),
+        contextWindow,
+        maxOutputTokens,
+        services: new Map(),
+        allowed,
+        pictures: []
+      })
+      const pictures = price.pictures?.map(({ size, quality, price: own }) => ({ size, quality, terms: terms(own) }))
+      const services = new Map([...(price.services ?? [])].map(([name, own]) => [name, terms(own)]))
+      return [{ ...terms(price), pictures: pictures ?? [], services }]
     })
-    const pictures = price.pictures?.map(({ size, quality, price: own }) => ({ size, quality, terms: terms(own) }))
-    const services = new Map([...(price.services ?? [])].map(([name, own]) => [name, terms(own)]))
-    return { ...terms(price), pictures: pictures ?? [], services }
-  })
 }
 
 /** The name of the service tier that a request gets when it asks for none. */
@@ -78,6 +98,26 @@ export function termsFor(body: RequestBody, metering: Metering, terms: Terms, mo
   throw new GatewayError('price_missing', text)
 }
 
+/**
+ * What the upstreams charge for a request: the price of the pictures that it asks for, or of its service tier. What a
+ * channel charges for a tier that its cost does not name is not known.
+ */
+export function costsFor({ fields }: RequestBody, metering: Metering, { costs }: Terms): Terms['costs'] {
+  if (!costs) return undefined
+  if (metering.pictures) {
+    if (![...costs.values()].some(({ pictures }) => pictures)) return costs
+    return new Map([...costs].map(([channel, price]) => [channel, pictured(fields, price.pictures)?.price ?? price]))
+  }
+  const tier = metering.tiers === undefined ? usualTier : tierOf(fields, metering.tiers)
+  if (tier === usualTier) return costs
+  return new Map(
+    [...costs].flatMap(([channel, price]) => {
+      const own = isFree(price) ? price : price.services?.get(tier)
+      return own ? [[channel, own] as const] : []
+    })
+  )
+}
+
 /** Returns the name of the service tier of a request. Tiers that are asked for together are joined to one name. */
 function tierOf(fields: RequestBody['fields'], tiers: NonNullable<Metering['tiers']>): string {
   const asked = tiers.flatMap(({ member, usual }) => {
@@ -90,12 +130,17 @@ function tierOf(fields: RequestBody['fields'], tiers: NonNullable<Metering['tier
 
 /** Returns the first terms that match the pictures that a request asks for. */
 function picturesFor({ fields }: RequestBody, terms: Terms): Terms {
-  if (terms.pictures.length === 0) return terms
+  return pictured(fields, terms.pictures)?.terms ?? terms
+}
+
+/** The first of these pictures that has the size and quality that are asked for. An undefined one matches all. */
+function pictured<T extends { size: string | undefined; quality: string | undefined }>(
+  fields: RequestBody['fields'],
+  pictures: readonly T[] = []
+): T | undefined {
+  if (pictures.length === 0) return undefined
   const [asked, quality] = [fields.string('size') ?? 'auto', fields.string('quality') ?? 'auto']
-  return (
-    terms.pictures.find((picture) => (picture.size ?? asked) === asked && (picture.quality ?? quality) === quality)
-      ?.terms ?? terms
-  )
+  return pictures.find((picture) => (picture.size ?? asked) === asked && (picture.quality ?? quality) === quality)
 }
 
 /**

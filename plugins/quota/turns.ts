@@ -193,7 +193,7 @@ function dueFor(
 
 function commonOf(
   exchange: Exchange<typeof caller>,
-  { price }: Terms,
+  { price, costs }: Terms,
   scopes: readonly Scope[]
 ): Omit<ReserveRequest, 'amount' | 'time'> {
   const { name, protocol } = exchange.request.operation
@@ -202,6 +202,7 @@ function commonOf(
     scopes,
     model: exchange.model,
     price,
+    costs,
     estimate: { input: 0, maxOutput: 0 },
     endpoint: name,
     clientProtocol: protocol,

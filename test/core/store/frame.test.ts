@@ -12,6 +12,7 @@ import {
   keyColumns,
   recordColumns,
   routeColumns,
+  touchColumns,
   workColumns
 } from '../../../core/store/batch.ts'
 import type { Batch } from '../../../core/store/batch.ts'
@@ -58,7 +59,7 @@ const batch = fc.record({
   moves: rows(4),
   limits: rows(3),
   opened: rows(holdColumns.length),
-  touched: rows(3),
+  touched: rows(touchColumns.length),
   leased: rows(2),
   works: rows(workColumns.length),
   closed: rows(1),
@@ -183,25 +184,35 @@ t.test('a frame of an earlier format is read, with what it did not write yet', (
   const answers = [asked, other]
   const formats: [number, Value[][], Value[]][] = [
     [1, answers, ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', 9]],
-    [2, answers.map(completed), ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', null, 9]]
+    [2, answers.map(completed), ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', null, 9]],
+    [3, answers.map(completed), ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', null, 9]]
   ]
+  const entry: Value[] = ['settle', 'r1', '', 'terminal', '{}', 5n, 9n, null, 'demo', 'a', 'v', 'upstream', 7]
   for (const [format, answersThen, route] of formats) {
     const packer = new Packer()
     packer.rows([7, 1, 0], 3)
     for (const width of [2, 4, 3]) packer.rows([], width)
-    packer.rows([...hold, ...hold], hold.length)
-    for (const width of [3, 1, entryColumns.length, recordColumns.length, keyColumns.length, 2]) packer.rows([], width)
+    const then = format < 3 ? hold : [...hold, '{"second":1}']
+    packer.rows([...then, ...then], then.length)
+    packer.rows(['a', 5, 2, 'b', 6, 3], 3)
+    packer.rows([], 1)
+    packer.rows([...entry, ...entry], entry.length)
+    for (const width of [recordColumns.length, keyColumns.length, 2]) packer.rows([], width)
     packer.rows(answersThen.flat(), answersThen[0]!.length)
     packer.rows(route, route.length)
     packer.rows([], workColumns.length)
     const payload = Buffer.alloc(1 + packer.mostBytes)
     payload[0] = format
     const batch = decodeBatch(payload.subarray(0, packer.write(payload, 1)), undefined)
-    t.same(batch.opened, [...hold, null, ...hold, null], `format ${format}`)
+    const held = [...hold, format < 3 ? null : '{"second":1}', null, null]
+    t.same(batch.opened, [...held, ...held], `format ${format}`)
+    t.same(batch.touched, ['a', null, 5, 2, 'b', null, 6, 3], `format ${format}`)
+    const charged = [...entry, null, null, null]
+    t.same(batch.entries, [...charged, ...charged], `format ${format}`)
     t.same(batch.answers, answers.flatMap(completed), `format ${format}`)
     t.same(batch.routes, ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', null, 9], `format ${format}`)
-    payload[0] = 4
-    t.throws(() => decodeBatch(payload, undefined), /format 4/)
+    payload[0] = 5
+    t.throws(() => decodeBatch(payload, undefined), /format 5/)
   }
   t.end()
 })

@@ -101,7 +101,7 @@ const tampered: Record<string, [sql: string, ...breaches: string[]]> = {
     'I10 journal 4'
   ],
   'a second end': [
-    `${rebuilt} INSERT INTO journal SELECT 5, kind, request_id, part, class, scopes, 0, reserved, usage_json, model, channel, price_version, source, ts_ms, boot_id, hash, hash
+    `${rebuilt} INSERT INTO journal SELECT 5, kind, request_id, part, class, scopes, 0, reserved, usage_json, model, channel, price_version, source, ts_ms, boot_id, hash, hash, NULL, NULL, NULL
      FROM journal WHERE seq = 4`,
     'I10 journal 5',
     'I10 journal 5',
@@ -229,14 +229,14 @@ const tampered: Record<string, [sql: string, ...breaches: string[]]> = {
   ],
   'where a usage is from': ["UPDATE journal SET source = 'guess' WHERE seq = 2", 'I10 journal 2', 'I7 journal 2'],
   'a cost that is owed to nobody': [
-    `INSERT INTO journal SELECT 5, 'cost', request_id, part, 'cost:1', scopes, 10, 0, '{"output":10}', model, NULL, price_version, 'partial', ts_ms, boot_id, hash, hash FROM journal WHERE seq = 1`,
+    `INSERT INTO journal SELECT 5, 'cost', request_id, part, 'cost:1', scopes, 10, 0, '{"output":10}', model, NULL, price_version, 'partial', ts_ms, boot_id, hash, hash, NULL, NULL, NULL FROM journal WHERE seq = 1`,
     'I10 journal 5',
     'I10 journal 5',
     'I10 journal 5',
     'I5 journal 5'
   ],
   'the cost of an attempt': [
-    `INSERT INTO journal SELECT 5, 'cost', request_id, part, 'cost:1', scopes, 11, 0, '{"output":10}', model, 'a', price_version, 'partial', ts_ms, boot_id, hash, hash FROM journal WHERE seq = 1`,
+    `INSERT INTO journal SELECT 5, 'cost', request_id, part, 'cost:1', scopes, 11, 0, '{"output":10}', model, 'a', price_version, 'partial', ts_ms, boot_id, hash, hash, NULL, NULL, NULL FROM journal WHERE seq = 1`,
     'I10 journal 5',
     'I10 journal 5',
     'I10 journal 5',
@@ -244,7 +244,7 @@ const tampered: Record<string, [sql: string, ...breaches: string[]]> = {
   ],
   'what was never delivered': ["INSERT INTO outbox (payload) VALUES ('{}')", 'I12 outbox 1'],
   'an old hold': [
-    `INSERT INTO reservation VALUES (7, 'r7', '', '{"key:laptop":"total"}', 5, 'gpt-5', 'sample:1', 1, 1, 0, NULL, 0, NULL, NULL, 0, ${noon}, 0, NULL)`,
+    `INSERT INTO reservation VALUES (7, 'r7', '', '{"key:laptop":"total"}', 5, 'gpt-5', 'sample:1', 1, 1, 0, NULL, 0, NULL, NULL, 0, ${noon}, 0, NULL, NULL, NULL, NULL)`,
     'I9 reservation r7',
     'I2 balance key:laptop total'
   ]
@@ -320,8 +320,8 @@ t.test('every rule that is checked is broken by a test, and names suites that th
 t.test('every column of a journal row counts', (t) => {
   const [row] = query(honest, 'SELECT * FROM journal WHERE seq = 3')
   for (const [column, value] of Object.entries(row!)) {
-    const other =
-      typeof value === 'bigint' ? `${column} + 10` : typeof value === 'string' ? `${column} || '!'` : 'zeroblob(32)'
+    const others = { bigint: `${column} + 10`, string: `${column} || '!'`, object: 'zeroblob(32)' }
+    const other = value === null ? (column === 'cost' ? '7' : "'x'") : others[typeof value as keyof typeof others]
     t.match(after(t, `UPDATE journal SET ${column} = ${other} WHERE seq = 3`).join(), /I10/, column)
   }
   t.end()
