@@ -1,5 +1,5 @@
 // Runs all checks that are not tests at the same time: types, format, lint with its boundaries, floors, circular
-// imports, paths in READMEs, generated documentation and code, vendor names, and money.
+// imports, links and lengths of READMEs, generated documentation and code, vendor names, and money.
 import { spawn } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -77,7 +77,7 @@ function findCircles(): Finding {
   return { ok: found.length === 0, output: found.join('\n') }
 }
 
-/** Finds links and paths in READMEs that lead nowhere. */
+/** Finds links and paths in READMEs that lead nowhere, and READMEs that are too long. */
 function findBrokenReferences(): Finding {
   const found = brokenReferences(root)
   return { ok: found.length === 0, output: found.join('\n') }
