@@ -142,7 +142,15 @@ export interface LimitReason {
  */
 export type Reason = BudgetReason | LimitReason
 
-/** What a code may be thrown with. All of it may reach the client, except `cause` and `reason`. */
+/** What an upstream said of its own failure. Members that it did not send are absent. */
+export interface UpstreamSaid {
+  readonly code?: string
+  readonly type?: string
+  readonly param?: string
+  readonly message?: string
+}
+
+/** What a code may be thrown with. All of it may reach the client, except `cause`, `said` and `reason`. */
 export interface ErrorDetails {
   /** The request field at fault, for `error.param`. */
   param?: string | undefined
@@ -166,6 +174,8 @@ export interface ErrorDetails {
   elsewhere?: true | undefined
   /** Additional reply headers, for example `Allow`. */
   headers?: readonly (readonly [string, string])[] | undefined
+  /** What an upstream said of its own failure, without secrets. Kept in the request record, and never shown to clients. */
+  said?: UpstreamSaid | undefined
   /** Kept in the request record, and never shown to clients: the message says what they may know of it. */
   reason?: Reason | undefined
   /** Logged only, and never shown to clients. */

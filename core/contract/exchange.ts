@@ -1,6 +1,7 @@
 // One request and everything done to answer it, as plugins see it.
 import type { Attempt } from './attempt.ts'
 import type { RequestBody } from '../bodies/body.ts'
+import type { Candidates } from './candidates.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Operation } from './operation.ts'
@@ -65,6 +66,8 @@ export interface Exchange<Needs extends AnySlot = never> {
   readonly log: Logger
   /** The attempts so far, oldest first. */
   readonly attempts: readonly Attempt[]
+  /** The channels that it may be sent to; undefined before the first one is chosen, and when no channel is asked. */
+  readonly candidates: Candidates | undefined
   /**
    * Reads the whole body, once, within the limits; later calls return the same. Only `reads: 'head'` plugins need it.
    */

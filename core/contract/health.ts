@@ -7,6 +7,8 @@ export interface ChannelHealth {
    * The time in Unix milliseconds when a cooling channel is used again, or an ejected one is probed. Null when healthy.
    */
   readonly until: number | null
+  /** Why it is not healthy: a sentence without a full stop. Null when healthy. */
+  readonly reason: string | null
   readonly consecutive_failures: number
   /** Counts of attempts since the channel was last configured. */
   readonly successes: number

@@ -1,9 +1,11 @@
 // Builds the record of an exchange from named fields, so that nothing else can get into it.
 import { formatDollars } from '../money/money.ts'
 import type { AttemptRecord, RequestRecord } from '../store/requests.ts'
+import type { GatewayError } from '../errors.ts'
 import type { Attempt } from './attempt.ts'
+import { decisionOf } from './decision.ts'
 import type { Exchange, Outcome } from './exchange.ts'
-import { caller, charge, dropped, usage } from './slots.ts'
+import { caller, charge, dropped, reservation, usage } from './slots.ts'
 
 /** The longest client request id and the longest model name that are kept, in characters. Both come from the client. */
 const longestName = 128
@@ -19,6 +21,9 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
   const unsaid = last && exchange.find(dropped)?.get(last)
   const { model, requestedModel, streaming } = exchange
   const amount = charged?.amount ?? 0n
+  const held = charged?.reserved ?? exchange.find(reservation)?.amount
+  const reason = outcome.error?.details.reason
+  const decision = decisionOf(exchange)
   return {
     request_id: exchange.id,
     time: timestamp(exchange.receivedAt),
@@ -41,12 +46,14 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
     cost_usd: formatDollars(amount),
     cost_nano: amount.toString(),
     price_version: charged?.priceVersion ?? null,
-    reserved_nano: charged?.reserved.toString() ?? null,
+    reserved_nano: held?.toString() ?? null,
     attempts: exchange.attempts.map(attemptRecord),
     first_byte_ms: outcome.firstByteMs === undefined ? null : tenths(outcome.firstByteMs),
     duration_ms: tenths(outcome.durationMs),
     client_request_id: label(headers['x-request-id']),
-    ...(unsaid && unsaid.length > 0 && { dropped: unsaid })
+    ...(unsaid && unsaid.length > 0 && { dropped: unsaid }),
+    ...(reason && { reason }),
+    ...(decision && { decision })
   }
 }
 
@@ -56,15 +63,38 @@ function attemptRecord({
   error,
   startedAt,
   firstByteAt,
+  dispatched,
   endedAt = performance.now()
 }: Attempt): AttemptRecord {
   return {
     channel: channel.name,
     status,
     error_code: error?.code,
+    ...(error && failureOf(error, dispatched)),
     first_byte_ms: firstByteAt === undefined ? undefined : tenths(firstByteAt - startedAt),
     duration_ms: tenths(endedAt - startedAt)
   }
+}
+
+/** The most characters of our own words about a failure. */
+const longestError = 300
+
+/** What the upstream said of its failure; where it said nothing, our own words. */
+function failureOf(error: GatewayError, dispatched: boolean): Partial<AttemptRecord> {
+  const { said } = error.details
+  const told = said && Object.values(said).some((value) => value !== undefined)
+  return {
+    ...(told ? { upstream_error: said } : { error: wordsOf(error).slice(0, longestError) }),
+    ...(!dispatched && { sent: false })
+  }
+}
+
+/** The message, with the code of the system's error that is behind it, such as `ECONNREFUSED`. */
+function wordsOf(error: GatewayError): string {
+  let code: unknown
+  for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause)
+    code = (cause as NodeJS.ErrnoException).code ?? code
+  return typeof code === 'string' && /^\w{1,64}$/.test(code) ? `${error.message} (${code})` : error.message
 }
 
 let second = 0

@@ -2,6 +2,7 @@
 import type { Attempt } from '../contract/attempt.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
 import { candidatesOf } from './candidates.ts'
+import type { Candidates } from '../contract/candidates.ts'
 import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
 import type { Chain } from './chain.ts'
 import type { AttemptFailure, Awaitable } from '../contract/contract.ts'
@@ -84,6 +85,7 @@ export async function tryChannels<T>(
     let channel
     if (without !== undefined) channel = refused!.channel
     else {
+      candidates.by = plugin
       try {
         channel = selectChannel(exchange.seenBy(plugin), failures, candidates)
         if (channel instanceof Promise) channel = await channel
@@ -91,6 +93,7 @@ export async function tryChannels<T>(
         throw asGatewayError(error, plugin)
       }
     }
+    candidates.by = 'gateway'
     if (exchange.gone) throw clientClosed()
     if (!channel) throw await told(exchange, lastWord(exchange, failures), context)
     const attempt = exchange.attempt(channel, without)
@@ -107,10 +110,12 @@ export async function tryChannels<T>(
       attempt.error = failure
       attempt.endedAt ??= performance.now()
       failures.push({ attempt, error: failure })
-      if (failure.details.elsewhere) candidates.keep((other) => !isAlike(exchange, other, attempt))
+      if (failure.details.elsewhere) leaveAlike(exchange, candidates, attempt, failure)
       if (!refused && !exchange.gone && isRefusedForAdded(exchange, attempt, failure)) refused = attempt
-      else if (isMadeAllTheSame(exchange, attempt, failure)) throw await told(exchange, asCostly(failure), context)
-      else if (!failure.retryable || exchange.gone) throw await told(exchange, failure, context)
+      else if (isMadeAllTheSame(exchange, attempt, failure)) {
+        candidates.stop('it may have been made, and is too dear to be asked for twice')
+        throw await told(exchange, asCostly(failure), context)
+      } else if (!failure.retryable || exchange.gone) throw await told(exchange, failure, context)
     }
   }
 }
@@ -128,6 +133,13 @@ function asCostly({ code, message, details }: GatewayError): GatewayError {
 function lastWord({ model }: LiveExchange, failures: readonly AttemptFailure[]): GatewayError {
   const { error } = failures.findLast(({ attempt }) => attempt.dispatched) ?? failures[0] ?? {}
   return error ?? new GatewayError('no_available_channel', `No channel can serve the model \`${model}\` at the moment.`)
+}
+
+/** Leaves out the channel of an attempt that could not carry the request, and all that are like it. */
+function leaveAlike(exchange: LiveExchange, candidates: Candidates, attempt: Attempt, { message }: GatewayError): void {
+  const { protocol } = formFor(exchange.request.operation, attempt.channel)!
+  const reason = `${protocol} cannot carry the request: ${message.replace(/\.$/, '')}`
+  candidates.keep((other) => !isAlike(exchange, other, attempt), { code: 'protocol', reason })
 }
 
 /** A channel that is spoken to as that of the attempt is: it can carry neither more nor less. */

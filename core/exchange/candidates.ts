@@ -1,12 +1,14 @@
 // Finds the channels that can serve an exchange, and lets plugins narrow and order them.
 import type { Chain } from './chain.ts'
-import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
+import type { Catalogue, Channel, Model } from '../catalogue/catalogue.ts'
 import type { Awaitable } from '../contract/contract.ts'
 import { Candidates } from '../contract/candidates.ts'
+import type { Exclusion } from '../contract/candidates.ts'
 import { GatewayError, unknownModel } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { runHooks } from './hook-run.ts'
 import { formFor } from '../contract/operation.ts'
+import type { Operation } from '../contract/operation.ts'
 import type { OperationContext } from '../contract/served.ts'
 
 /**
@@ -18,30 +20,75 @@ export function candidatesOf(
   { onCandidates }: Chain,
   context: OperationContext
 ): Awaitable<Candidates> {
-  const candidates = new Candidates(serving(exchange, context.catalogue))
+  const candidates = candidatesFor(exchange, context.catalogue)
+  exchange.candidates = candidates
+  if (candidates.channels.length === 0 && exchange.model !== '') {
+    throw new GatewayError(
+      'protocol_mismatch',
+      `The model \`${exchange.model}\` cannot be used with the endpoint ${exchange.request.operation.endpoint}.`,
+      { param: 'model' }
+    )
+  }
   // Where an answer is kept is no matter of policy: the operation speaks before the plugins.
   const bound = exchange.request.operation.onCandidates?.(exchange, candidates, context)
   if (bound instanceof Promise) return bound.then(() => narrowed(exchange, onCandidates, candidates))
   return narrowed(exchange, onCandidates, candidates)
 }
 
-function serving({ model: name, request }: LiveExchange, { channels, models }: Catalogue): readonly Channel[] {
+/** The channels of a model that serve an operation, and why the others do not. */
+interface Fit {
+  readonly serving: readonly Channel[]
+  readonly others: readonly Exclusion[]
+}
+
+/** What was found of each model. Models are made anew with each generation. */
+const fits = new WeakMap<Model, Map<Operation, Fit>>()
+
+function candidatesFor({ model: name, request }: LiveExchange, { channels, models }: Catalogue): Candidates {
   const { operation } = request
   const model = models.get(name)
-  if (!model && name !== '') throw unknownModel(name)
-  const all = model?.channels ?? [...channels.values()].sort((a, b) => a.priority - b.priority)
-  const serve = all.filter((channel) => formFor(operation, channel))
-  if (serve.length === 0 && model) {
-    throw new GatewayError(
-      'protocol_mismatch',
-      `The model \`${name}\` cannot be used with the endpoint ${operation.endpoint}.`,
-      { param: 'model' }
-    )
+  if (model) {
+    const { serving, others } = fitOf(model, operation)
+    return new Candidates(serving, others)
   }
-  return serve
+  if (name !== '') throw unknownModel(name)
+  const all = [...channels.values()].sort((a, b) => a.priority - b.priority)
+  return new Candidates(all.filter((channel) => formFor(operation, channel)))
+}
+
+function fitOf(model: Model, operation: Operation): Fit {
+  let known = fits.get(model)
+  if (!known) fits.set(model, (known = new Map()))
+  let fit = known.get(operation)
+  if (!fit) known.set(operation, (fit = fitFor(model.channels, operation)))
+  return fit
+}
+
+function fitFor(channels: readonly Channel[], operation: Operation): Fit {
+  const serving = channels.filter((channel) => formFor(operation, channel))
+  const others = channels.filter((channel) => !serving.includes(channel))
+  return { serving, others: others.map((channel) => ({ channel, by: 'gateway', ...lacks(channel, operation) })) }
+}
+
+/** Why a channel does not serve an operation. */
+function lacks(
+  { name, protocol, endpoints }: Channel,
+  { endpoint, upstream }: Operation
+): Pick<Exclusion, 'code' | 'reason'> {
+  if (!upstream?.[protocol])
+    return {
+      code: 'endpoint',
+      reason: `the protocol ${protocol} of the channel has nothing for the endpoint ${endpoint}`
+    }
+  const listed = [...endpoints].join(', ')
+  return { code: 'endpoint', reason: `channels.${name}.endpoints lists ${listed}, and not what ${endpoint} needs` }
 }
 
 function narrowed(exchange: LiveExchange, hooks: Chain['onCandidates'], candidates: Candidates): Awaitable<Candidates> {
-  const done = runHooks(hooks, ({ plugin, call }) => call(exchange.seenBy(plugin), candidates))
+  if (hooks.length === 0) return candidates
+  const done = runHooks(hooks, ({ plugin, call }) => {
+    candidates.by = plugin
+    return call(exchange.seenBy(plugin), candidates)
+  })
   return done instanceof Promise ? done.then(() => candidates) : candidates
 }

@@ -5,6 +5,7 @@ import type { RequestBody } from '../bodies/body.ts'
 import type { Upload } from '../bodies/upload.ts'
 import type { Chain } from './chain.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
+import type { Candidates } from '../contract/candidates.ts'
 import type { Client } from '../clients/client.ts'
 import type { Awaitable, Outcome, TextPart } from '../contract/contract.ts'
 import { formFor } from '../contract/operation.ts'
@@ -70,6 +71,7 @@ export class LiveExchange implements Shared {
   /** Of the generation it began with. */
   readonly limits: Limits
   readonly attempts: Attempt[] = []
+  candidates: Candidates | undefined
   readonly releases: Release[] = []
   /** Of every reply. */
   readonly replyHeaders = HeaderLines.identified(this.id)

@@ -75,6 +75,10 @@ export class PluginView implements Exchange<AnySlot> {
     return this.#live.attempts
   }
 
+  get candidates(): Exchange['candidates'] {
+    return this.#live.candidates
+  }
+
   get log(): Logger {
     return (this.#log ??= this.#live.logOf(this.plugin))
   }

@@ -1,7 +1,9 @@
 // Turns what an upstream says went wrong into the gateway's own error: whose fault, retryable, and free of secrets.
 import type { Attempt } from '../contract/attempt.ts'
 import type { Message } from '../contract/message.ts'
+import type { Channel } from '../catalogue/catalogue.ts'
 import { GatewayError } from '../errors.ts'
+import type { UpstreamSaid } from '../errors.ts'
 import type { UpstreamError } from '../protocols/protocol.ts'
 import { blameOf } from '../protocols/signs.ts'
 import type { UpstreamHeaders } from '../transport/transport.ts'
@@ -85,16 +87,23 @@ function errorOf(
   const message = cleanText(said.message, channel)
   // What is said of the account and of its models is for the operator: clients can mend nothing of it.
   const cause = new Error(message === '' ? otherwise : message)
+  const recorded = saidOf(said, message, channel)
   // An upstream that has sent content has begun the work, and may charge for it.
   const untaken = begun ? undefined : true
   if (blame !== undefined && blame !== 'request') {
     const { code, message: ours } = toldOf[blame]
-    return new GatewayError(code, ours, { account: blame === 'account' ? true : undefined, untaken, cause })
+    return new GatewayError(code, ours, {
+      account: blame === 'account' ? true : undefined,
+      untaken,
+      said: recorded,
+      cause
+    })
   }
   if (status === 429) {
     return new GatewayError('upstream_rate_limited', 'The upstream is rate limiting this gateway.', {
       retryAfterMs: pause ?? defaultPause,
       untaken,
+      said: recorded,
       cause
     })
   }
@@ -107,14 +116,26 @@ function errorOf(
       status,
       type: own ? cleanName(said.type, channel) : undefined,
       shownCode: own || clients.has(said.code ?? '') ? cleanName(said.code, channel) : undefined,
-      param: own ? cleanName(said.param, channel) : undefined
+      param: own ? cleanName(said.param, channel) : undefined,
+      said: recorded
     })
   }
   return new GatewayError('upstream_bad_response', message || otherwise, {
     status: status === 503 || status === 529 ? 503 : status === 504 ? 504 : 502,
     untaken: told === undefined || unknowing.has(told) ? undefined : true,
-    retryAfterMs: pause
+    retryAfterMs: pause,
+    said: recorded
   })
+}
+
+/** The most characters of an upstream's message that a record has. */
+const longestRecorded = 300
+
+/** What is recorded of an upstream's error: for operators, and without secrets all the same. */
+function saidOf({ code, type, param }: UpstreamError, message: string, channel: Channel): UpstreamSaid {
+  const names = { code: cleanName(code, channel), type: cleanName(type, channel), param: cleanName(param, channel) }
+  const given = Object.entries({ ...names, message: message === '' ? undefined : message.slice(0, longestRecorded) })
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined))
 }
 
 /**

@@ -238,7 +238,7 @@ function recordOf(row: HoldRow, usage: Usage | undefined, amount: bigint): Reque
     cost_usd: formatDollars(amount),
     cost_nano: String(amount),
     price_version: usage ? row.price_version : null,
-    reserved_nano: usage ? String(row.amount) : null,
+    reserved_nano: String(row.amount),
     attempts: row.channel === null ? [] : [{ channel: row.channel, error_code: 'internal_error', duration_ms: 0 }],
     first_byte_ms: null,
     duration_ms: 0,

@@ -1,13 +1,60 @@
 // The interface of the request log, which has one record per exchange for operators.
+import type { Reason, UpstreamSaid } from '../errors.ts'
 import type { Usage } from '../money/usage.ts'
 
 /** One attempt, as recorded. */
 export interface AttemptRecord {
   channel: string
+  /** The status of the upstream's answer. Absent when there was none. */
   status?: number | undefined
   error_code?: string | undefined
+  /** What went wrong, where the upstream has not said it. */
+  error?: string | undefined
+  upstream_error?: UpstreamSaid | undefined
+  /** False when the channel could not carry the request, which was therefore not sent. */
+  sent?: false | undefined
   first_byte_ms?: number | undefined
   duration_ms: number
+}
+
+/** A channel that may be asked, in the order in which channels are tried. */
+export interface CandidateRecord {
+  channel: string
+  /** The lowest is tried first. It is the channel's priority, unless a plugin sorted the channels. */
+  rank: number
+  /** The share of the requests among channels of one rank. */
+  weight: number
+  /** Why it would have been passed over if there had been another. Absent for a channel that is well. */
+  health?: WhyRecord
+}
+
+/** Why a channel was not asked. */
+export interface WhyRecord {
+  /**
+   * `endpoint`, `model`, `protocol`, `reference`, `ejected`, `cooling`, `probing`, `plugin`, or a plugin's own word.
+   */
+  code: string
+  reason: string
+  /** RFC 3339. */
+  until?: string
+}
+
+/** A channel that was not asked. */
+export interface ExclusionRecord extends WhyRecord {
+  channel: string
+  /** The plugin that left it out, or `gateway`. */
+  by: string
+}
+
+/** How the channel of an exchange was chosen. */
+export interface DecisionRecord {
+  order: CandidateRecord[]
+  /** Those of the model's channels that were left out. Channels without the model are not listed. */
+  excluded: ExclusionRecord[]
+  /** Why no further channel was tried. */
+  stopped?: string
+  /** How many channels are not listed, because there are too many. */
+  omitted?: number
 }
 
 /** One exchange. Never holds a body, a credential or a key's secret. Names are the public format of the admin API. */
@@ -35,8 +82,9 @@ export interface RequestRecord {
   usage_source: 'upstream' | 'measured' | 'partial' | 'estimated' | 'recovered' | 'manual' | null
   cost_usd: string
   cost_nano: string
-  /** The price that was applied to `usage`, and the amount that was held; null when nothing was charged. */
+  /** The price that was applied to `usage`; null when nothing was charged. */
   price_version: string | null
+  /** The most that the exchange could cost, which was held; null when nothing was held. */
   reserved_nano: string | null
   attempts: AttemptRecord[]
   first_byte_ms: number | null
@@ -48,6 +96,10 @@ export interface RequestRecord {
    * them. Absent when there are none.
    */
   dropped?: readonly string[]
+  /** Why the exchange was refused. Absent when it was not, and where the code says it all. */
+  reason?: Reason
+  /** How its channel was chosen. Absent when the first one was taken and none was left out. */
+  decision?: DecisionRecord
 }
 
 /** A query of the log. All conditions hold together. */

@@ -44,7 +44,24 @@ export function textOf(record: RequestRecord): string {
     way.attempt !== undefined && toldBy(record)
       ? `${way.attempt}${timesOf(attempts[0]!)}`
       : `,"attempts":[${attempts.map((attempt) => JSON.stringify(attempt)).join()}`
-  }],"first_byte_ms":${record.first_byte_ms === null ? 'null' : milliseconds(record.first_byte_ms)},"duration_ms":${milliseconds(record.duration_ms)},"client_request_id":${word(record.client_request_id)}${record.dropped ? `,"dropped":${JSON.stringify(record.dropped)}` : ''}}`
+  }],"first_byte_ms":${record.first_byte_ms === null ? 'null' : milliseconds(record.first_byte_ms)},"duration_ms":${milliseconds(record.duration_ms)},"client_request_id":${word(record.client_request_id)}${moreOf(record)}}`
+}
+
+/** The members that only some records have. */
+function moreOf({ dropped, reason, decision }: RequestRecord): string {
+  let text = dropped ? `,"dropped":${JSON.stringify(dropped)}` : ''
+  if (reason) text += `,"reason":${JSON.stringify(reason)}`
+  if (decision) text += `,"decision":${decisionText(decision)}`
+  return text
+}
+
+/** The decisions that many records share, as text. */
+const decisions = new WeakMap<object, string>()
+
+function decisionText(decision: NonNullable<RequestRecord['decision']>): string {
+  let text = decisions.get(decision)
+  if (text === undefined) decisions.set(decision, (text = JSON.stringify(decision)))
+  return text
 }
 
 function callerOf(record: RequestRecord): Known {

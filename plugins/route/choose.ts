@@ -15,9 +15,21 @@ export function choose(
   random: () => number
 ): Channel | undefined {
   const { channels } = candidates
-  // With a single channel, its health does not matter, because there is no other.
-  if (channels.length === 1) return failed.has(channels[0]!) ? undefined : channels[0]
+  if (channels.length === 1) {
+    // With a single channel, its health does not matter, because there is no other.
+    const only = channels[0]!
+    const state = states.get(only)!
+    if (failed.has(only)) return undefined
+    if (!state.available(now)) candidates.passOver(only, state.why(now))
+    return only
+  }
   const usable = channels.filter((channel) => states.get(channel)!.available(now))
+  if (usable.length < channels.length) {
+    for (const channel of channels) {
+      const state = states.get(channel)!
+      if (!failed.has(channel) && !state.available(now)) candidates.passOver(channel, state.why(now))
+    }
+  }
   const left = (usable.length > 0 ? usable : channels).filter((channel) => !failed.has(channel))
   const first = left[0]
   if (!first || left.length === 1) return first

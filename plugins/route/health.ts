@@ -1,5 +1,5 @@
 // The health of a channel, judged by the exchanges that used it: healthy, cooling, or ejected until a probe succeeds.
-import type { ChannelHealth } from '../../core/contract/contract.ts'
+import type { ChannelHealth, Why } from '../../core/contract/contract.ts'
 import { Window } from './window.ts'
 
 /** When more than half of at least this many attempts in the last ten seconds failed, the channel is ejected. */
@@ -27,6 +27,8 @@ const defaultRestMs = 1_000
 export class ChannelState {
   #state: ChannelHealth['state'] = 'healthy'
   #until = 0
+  /** Why it is not healthy. */
+  #reason = ''
   #ejectedAt = -Infinity
   #healthySince = 0
   /** The number of ejections in a row. Each lasts twice as long as the one before, up to a limit. */
@@ -81,15 +83,22 @@ export class ChannelState {
     if (!this.#isOut()) this.#consecutive = 0
   }
 
-  /** An attempt failed because of the upstream. True when the channel is ejected because of it. */
-  failed(now: number, startedAt: number, ejectAfter: number): boolean {
+  /**
+   * An attempt failed because of the upstream; `how` says it in a few words. True when the channel is ejected because
+   * of it.
+   */
+  failed(now: number, startedAt: number, ejectAfter: number, how = 'a failure'): boolean {
     this.#failures++
     if (this.#isOld(startedAt)) return false
     this.#count(now)
     const attempts = this.#recent.all(now)
     const failing = attempts >= enoughAttempts && this.#recent.marked(now) * 2 > attempts
     if (!this.#isOut() && !failing && this.#consecutive < ejectAfter) return false
-    this.#eject(now)
+    const many =
+      this.#consecutive < ejectAfter
+        ? `more than half of ${attempts} attempts within 10 s failed`
+        : `${this.#consecutive} failure${this.#consecutive === 1 ? '' : 's'} in a row`
+    this.#eject(now, this.#isOut() ? `its probe failed with ${how}` : `${many}, the last with ${how}`)
     return true
   }
 
@@ -97,11 +106,11 @@ export class ChannelState {
    * The upstream refused the credential, so nothing will work until someone changes it. True when the channel is
    * ejected.
    */
-  refused(now: number, startedAt: number): boolean {
+  refused(now: number, startedAt: number, reason = 'its upstream refuses the credential of the gateway'): boolean {
     this.#failures++
     if (this.#isOld(startedAt)) return false
     this.#count(now)
-    this.#eject(now)
+    this.#eject(now, reason)
     return true
   }
 
@@ -111,7 +120,8 @@ export class ChannelState {
    */
   doubted(now: number, startedAt: number, key: string): boolean {
     if (!this.#isOld(startedAt)) this.#refusedKeys.add(key)
-    if (this.#refusedKeys.size >= enoughKeys) return this.refused(now, startedAt)
+    if (this.#refusedKeys.size >= enoughKeys)
+      return this.refused(now, startedAt, `its upstream refused ${enoughKeys} keys without saying why`)
     this.undecided(now, startedAt)
     return false
   }
@@ -121,6 +131,7 @@ export class ChannelState {
     if (this.#isOut()) return
     this.#state = 'cooling'
     this.#until = Math.max(this.#until, now + Math.min(ms, longestRestMs))
+    this.#reason = `its upstream asked for a pause of ${Math.min(ms, longestRestMs)} ms`
   }
 
   /** An attempt ended without a result, for example because the client left. Another probe may be sent. */
@@ -130,10 +141,17 @@ export class ChannelState {
     this.#until = now
   }
 
+  /** Why the channel is not available. Only asked while it is not. */
+  why(now: number): Why {
+    const probing = this.#state === 'probing' ? 'a probe is under way; ' : ''
+    return { code: this.#state, reason: probing + this.#reason, until: Math.round(Date.now() + this.#until - now) }
+  }
+
   report(now: number): ChannelHealth {
     const state = this.#state === 'cooling' && now >= this.#until ? 'healthy' : this.#state
     return {
       state,
+      reason: state === 'healthy' ? null : this.#reason,
       until: state === 'healthy' ? null : Math.round(Date.now() + this.#until - now),
       consecutive_failures: this.#consecutive,
       successes: this.#successes,
@@ -155,9 +173,10 @@ export class ChannelState {
     this.#recent.add(now, true)
   }
 
-  #eject(now: number): void {
+  #eject(now: number, reason: string): void {
     if (!this.#isOut() && now - this.#healthySince > forgottenMs) this.#ejections = 0
     this.#state = 'ejected'
+    this.#reason = reason
     this.#ejectedAt = now
     this.#until = now + Math.min(firstEjectionMs * 2 ** this.#ejections, longestEjectionMs)
     this.#ejections++

@@ -1,7 +1,7 @@
 // Chooses the channel of a request, and the next one when that fails.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { definePlugin, sharedKey } from '../../core/contract/contract.ts'
-import type { AttemptFailure, Channel, Exchange } from '../../core/contract/contract.ts'
+import type { AttemptFailure, Candidates, Channel, Exchange } from '../../core/contract/contract.ts'
 import { soonest } from './again.ts'
 import { HealthBoard, reportOf } from './board.ts'
 import { RetryBudget } from './budget.ts'
@@ -13,6 +13,9 @@ const retryBudgets = sharedKey<Map<string, RetryBudget>>('retry budgets')
 
 /** Whether an attempt got no answer in time. After two such waits for a whole answer, no client waits any longer. */
 const wasSilent = ({ error }: AttemptFailure): boolean => error.code === 'upstream_timeout_first_byte'
+
+const tooManyRetries =
+  'the requests for the model have no second try left: see route.retry_ratio and route.retry_per_second'
 
 const noneFailed: ReadonlySet<Channel> = new Set()
 
@@ -76,10 +79,12 @@ export default definePlugin({
     const again = async (
       exchange: Exchange,
       failures: readonly AttemptFailure[],
+      candidates: Candidates,
       now: number
     ): Promise<Channel | undefined> => {
       const next = soonest(failures, now, Math.random)
-      if (!next || !budgetOf(exchange.model).take(now, allowance)) return undefined
+      if (!next) return candidates.stop('every channel was asked, and none of the failures may be over in a moment')
+      if (!budgetOf(exchange.model).take(now, allowance)) return candidates.stop(tooManyRetries)
       const { signal } = exchange
       await sleep(next.ms, undefined, { signal }).catch(() => {})
       if (signal.aborted) return undefined
@@ -96,15 +101,19 @@ export default definePlugin({
           judge.failed(exchange, failures)
           // A channel that could not carry the request was not asked, so it does not count as an attempt.
           const asked = failures.filter(({ attempt }) => attempt.dispatched).length
-          if (!last.error.retryable || asked >= attempts || exchange.signal.aborted) return undefined
-          if (!exchange.streaming && failures.filter(wasSilent).length > 1) return undefined
+          if (!last.error.retryable || exchange.signal.aborted) return undefined
+          if (asked >= attempts) return candidates.stop(`route.attempts allows no more than ${attempts}`)
+          if (!exchange.streaming && failures.filter(wasSilent).length > 1)
+            return candidates.stop('two answers were waited for as long as they may take')
         }
         if (!last) budgetOf(name).request(now)
         const failed = last ? new Set(failures.map(({ attempt }) => attempt.channel)) : noneFailed
         const channel = choose(candidates, failed, states, now, Math.random)
-        if (!channel)
-          return last && failures.length - failed.size < repeats ? again(exchange, failures, now) : undefined
-        if (last?.attempt.dispatched && !budgetOf(name).take(now, allowance)) return undefined
+        if (!channel) {
+          if (last && failures.length - failed.size < repeats) return again(exchange, failures, candidates, now)
+          return candidates.stop(last ? 'no other channel is left' : 'no channel is left')
+        }
+        if (last?.attempt.dispatched && !budgetOf(name).take(now, allowance)) return candidates.stop(tooManyRetries)
         states.get(channel)!.chosen(now)
         return channel
       },

@@ -73,7 +73,7 @@ export class Judge {
       this.#tellOfModel(attempt)
       state.undecided(now, startedAt)
     } else if (error?.source !== 'upstream') state.undecided(now, startedAt)
-    else if (state.failed(now, startedAt, this.#ejectAfter)) return true
+    else if (state.failed(now, startedAt, this.#ejectAfter, howOf(attempt))) return true
     else if (error.details.retryAfterMs !== undefined) state.cool(now, error.details.retryAfterMs)
     return false
   }
@@ -111,6 +111,11 @@ export class Judge {
       hint: `check channels.${channel.name}.models and .base_url in gateway.yaml`
     })
   }
+}
+
+/** How an attempt failed, in a few words. */
+function howOf({ error, status }: Attempt): string {
+  return status === undefined || status < 400 ? error!.code : `${error!.code} (status ${status})`
 }
 
 /** The name of the key; without `auth` in the chain, all requests count as one key's. */

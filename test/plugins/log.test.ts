@@ -119,6 +119,8 @@ t.test('the text of a record is that of JSON.stringify, whatever was recorded be
     duration_ms: ms,
     client_request_id: fc.option(fc.string())
   })
+  const decision = { order: [{ channel: 'ü"', rank: 0, weight: 1 }], excluded: [], stopped: 'no "more"' }
+  const reason = { by: 'limit', scope: 'key:"a"' } as RequestRecord['reason'] & object
   const sameText = (made: RequestRecord): boolean => textOf(made) === JSON.stringify(made)
   fc.assert(
     // One, the same once more, and one that differs in a single member.
@@ -127,6 +129,8 @@ t.test('the text of a record is that of JSON.stringify, whatever was recorded be
       return (
         sameText(one) &&
         sameText({ ...one, dropped: ['user', 'x"y'] }) &&
+        sameText({ ...one, decision }) &&
+        sameText({ ...other, dropped: ['n'], reason, decision }) &&
         sameText({ ...one }) &&
         sameText({ ...one, [member]: other[member] })
       )

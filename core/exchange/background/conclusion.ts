@@ -161,7 +161,7 @@ function finalOf(
     cost_usd: formatDollars(amount),
     cost_nano: String(amount),
     price_version: settlement ? hold!.price.version : null,
-    reserved_nano: settlement ? String(hold!.amount) : null,
+    reserved_nano: hold ? String(hold.amount) : record.reserved_nano,
     duration_ms: durationMs
   }
 }

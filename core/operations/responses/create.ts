@@ -166,7 +166,11 @@ function preferNative({ body: { fields } }: Exchange, candidates: Candidates, na
   const background = flagOf(fields, 'background')
   const stored = mayBeStored(fields)
   if (native.length === 0 || native.length === candidates.channels.length) return
-  if (background) candidates.keep((channel) => native.includes(channel))
+  if (background)
+    candidates.keep((channel) => native.includes(channel), {
+      code: 'endpoint',
+      reason: 'it keeps no responses, which one in the background needs'
+    })
   else if (stored) candidates.prefer((channel) => (native.includes(channel) ? 0 : 1))
 }
 
@@ -222,7 +226,10 @@ async function checkParts(
  */
 function leaveOut(native: readonly Channel[], candidates: Candidates): void {
   if (native.length === candidates.channels.length) throw notFound()
-  candidates.keep((channel) => !native.includes(channel))
+  candidates.keep((channel) => !native.includes(channel), {
+    code: 'reference',
+    reason: "it would look up items of the request that nobody knows to be this project's"
+  })
 }
 
 /** The candidates that speak the client's own protocol, and so keep responses. */

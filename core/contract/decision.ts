@@ -1,0 +1,66 @@
+// Writes down how the channel of an exchange was chosen: which were left out and why, and the order of the others.
+import type { Channel } from '../catalogue/catalogue.ts'
+import type { CandidateRecord, DecisionRecord, ExclusionRecord } from '../store/requests.ts'
+import type { Candidates, Exclusion } from './candidates.ts'
+import type { Exchange } from './exchange.ts'
+
+/** The most channels of either list. A record must not grow with the file. */
+const mostChannels = 32
+
+/**
+ * The decision of an exchange for its record; undefined when there is nothing to tell: the first channel was taken, and
+ * none was left out.
+ */
+export function decisionOf({ candidates, attempts }: Exchange): DecisionRecord | undefined {
+  if (!candidates) return undefined
+  const { excluded, passedOver, stopped } = candidates
+  if (attempts.length > 1 || passedOver.size > 0 || stopped !== undefined || !candidates.untouched) {
+    return describe(
+      candidates,
+      attempts.map(({ channel }) => channel)
+    )
+  }
+  if (excluded.length === 0) return undefined
+  // Channels that never serve the endpoint are the same for all requests like this one.
+  let decision = known.get(excluded)
+  if (!decision) known.set(excluded, (decision = describe(candidates)))
+  return decision
+}
+
+/** The decisions of requests for which nothing but the configuration decided, by their exclusions. */
+const known = new WeakMap<readonly Exclusion[], DecisionRecord>()
+
+/** All that is known of the candidates. `asked`: the channels that were tried. */
+export function describe(candidates: Candidates, asked: readonly Channel[] = []): DecisionRecord {
+  const { channels, excluded, passedOver, stopped } = candidates
+  // When all are passed over, any of them may be chosen.
+  const all = channels.every((channel) => passedOver.has(channel))
+  const isLeftOut = (channel: Channel): boolean => !all && passedOver.has(channel) && !asked.includes(channel)
+  const order = channels.filter((channel) => !isLeftOut(channel))
+  const out = [...excluded, ...channels.filter(isLeftOut).map((channel) => passedOver.get(channel)!)]
+  const omitted = Math.max(0, order.length - mostChannels) + Math.max(0, out.length - mostChannels)
+  return {
+    order: order.slice(0, mostChannels).map((channel) => candidateRecord(candidates, channel)),
+    excluded: out.slice(0, mostChannels).map(exclusionRecord),
+    ...(stopped !== undefined && { stopped }),
+    ...(omitted > 0 && { omitted })
+  }
+}
+
+function candidateRecord(candidates: Candidates, channel: Channel): CandidateRecord {
+  const { name, weight } = channel
+  const health = candidates.passedOver.get(channel)
+  return { channel: name, rank: candidates.rank(channel), weight, ...(health && { health: whyRecord(health) }) }
+}
+
+function exclusionRecord({ channel, by, ...why }: Exclusion): ExclusionRecord {
+  return { channel: channel.name, by, ...whyRecord(why) }
+}
+
+function whyRecord({
+  code,
+  reason,
+  until
+}: Pick<Exclusion, 'code' | 'reason' | 'until'>): CandidateRecord['health'] & object {
+  return { code, reason, ...(until !== undefined && { until: new Date(until).toISOString() }) }
+}
