@@ -174,7 +174,7 @@ export interface ErrorDetails {
   elsewhere?: true | undefined
   /** Additional reply headers, for example `Allow`. */
   headers?: readonly (readonly [string, string])[] | undefined
-  /** What an upstream said of its own failure, without secrets. Kept in the request record, and never shown to clients. */
+  /** What an upstream said of its failure, without secrets. Kept in the request record, and never shown to clients. */
   said?: UpstreamSaid | undefined
   /** Kept in the request record, and never shown to clients: the message says what they may know of it. */
   reason?: Reason | undefined

@@ -1,4 +1,4 @@
-// The channels that an exchange may be sent to, narrowed and ordered by plugins before one is chosen, and why the others
+// The channels that an exchange may be sent to, narrowed and ordered by plugins before one is chosen, and why others
 // are not asked.
 import type { Channel } from '../catalogue/catalogue.ts'
 
