@@ -119,10 +119,10 @@ export default definePlugin({
         const { scopes } = exchange.get(caller)
         const now = inForce(terms.get(exchange.model) ?? [], exchange.receivedAt)
         if (!now) throw unpriced(exchange, 'no price')
-        if (!isPriced(now.price, countersOf(metering)))
+        const term = metering.turns ? now : termsFor(exchange.body, metering, now, exchange.model)
+        if (!isPriced(term.price, countersOf(metering)))
           throw unpriced(exchange, 'no price for what this endpoint counts')
-        if (metering.turns) return openBill(exchange, now, services.ledger, default_output)
-        const term = termsFor(exchange.body, metering, now, exchange.model)
+        if (metering.turns) return openBill(exchange, term, services.ledger, default_output)
         const tools = toolsOf(exchange.body, metering)
         if (tools) {
           const fee = tools.fees.find((name) => !isFree(term.price) && term.price.perMillion[name] === undefined)

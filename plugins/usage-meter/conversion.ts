@@ -1,5 +1,5 @@
 // Converts units without a price to units that have one. The result is an estimate, so that nothing is silently free.
-import { isFree, pricedClasses } from '../../core/contract/contract.ts'
+import { pricedClasses } from '../../core/contract/contract.ts'
 import type { Rates } from '../../core/money/price.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
 import type { Usage } from '../../core/money/usage.ts'
@@ -27,7 +27,7 @@ export interface Pieces {
 /** Returns the usage to charge at these rates. It is an estimate when no counted unit has a price. */
 export function chargeableAt(metered: MeteredUsage, rates: Rates, pieces: () => Pieces): MeteredUsage {
   const { usage } = metered
-  if (isCharged(usage, rates) || isFree({ perMillion: rates }) || isEmpty(usage)) return metered
+  if (isCharged(usage, rates) || isByCall(rates) || isEmpty(usage)) return metered
   const { searches, seconds, input } = pieces()
   const { character = 0, image = 0, second = 0, search = 0 } = usage
   const more: Partial<Usage> = {
@@ -51,7 +51,12 @@ function tokens(
 }
 
 function isCharged(usage: Readonly<Usage>, rates: Rates): boolean {
-  return rates.request !== undefined || pricedClasses.some((name) => usage[name] && rates[name] !== undefined)
+  return pricedClasses.some((name) => usage[name] && rates[name] !== undefined)
+}
+
+/** Whether nothing but the call itself has a price, so that no unit could be converted to one that has. */
+function isByCall(rates: Rates): boolean {
+  return pricedClasses.every((name) => name === 'request' || rates[name] === undefined)
 }
 
 function isEmpty(usage: Readonly<Usage>): boolean {

@@ -1,8 +1,9 @@
 // Reads what an answer consumed out of the answer itself, or estimates it where the upstream does not say.
 import { definePlugin, inForce } from '../../core/contract/contract.ts'
 import type { Channel, Exchange, Model } from '../../core/contract/contract.ts'
-import { goingOn, usage } from '../../core/contract/slots.ts'
+import { goingOn, reservation, usage } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
+import type { Rates } from '../../core/money/price.ts'
 import {
   answers,
   estimatedInput,
@@ -133,10 +134,7 @@ function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Boun
   const most = Math.min(readAtMost(exchange, model), exchange.find(heldInput) ?? Infinity)
   const limit = metering && metering.outputLimits.length > 0 ? (outputLimit(body, metering) ?? Infinity) : Infinity
   const output = Math.min(limit, model?.maxOutputTokens ?? Infinity) * (metering ? answers(body, metering) : 1)
-  const sound =
-    metering && model && inForce(model.prices, exchange.receivedAt)?.price.perMillion.second !== undefined
-      ? soundOf(body, metering)
-      : undefined
+  const sound = metering && ratesOf(exchange, model)?.second !== undefined ? soundOf(body, metering) : undefined
   return { input: (bytesPerToken) => estimatedInput(exchange, bytesPerToken, most), output, sound }
 }
 
@@ -149,22 +147,28 @@ function readAtMost({ body, request }: Exchange, model: Model | undefined): numb
   return model.contextWindow * (metering ? promptsOf(body, metering) : 1)
 }
 
-/** Converts a usage to units that the model has a price for. */
+/** Converts a usage to units that the price of the request has. */
 function inPriced(
   exchange: Exchange,
   metered: MeteredUsage,
   model: Model | undefined,
   bytesPerToken: number
 ): MeteredUsage {
-  const period = model && inForce(model.prices, exchange.receivedAt)
+  const rates = ratesOf(exchange, model)
   const { body, request } = exchange
   const metering = request.operation.metering!
-  if (!period) return metered
-  return chargeableAt(metered, period.price.perMillion, () => ({
+  if (!rates) return metered
+  return chargeableAt(metered, rates, () => ({
     searches: searchOf(body, metering)?.units ?? 0,
     seconds: soundOf(body, metering)?.second ?? 0,
     input: estimatedInput(exchange, bytesPerToken, exchange.find(heldInput) ?? Infinity)
   }))
+}
+
+/** The rates of the hold, which may be those of a service tier or a kind of picture; else those of the model. */
+function ratesOf(exchange: Exchange, model: Model | undefined): Rates | undefined {
+  const price = exchange.find(reservation)?.price ?? (model && inForce(model.prices, exchange.receivedAt)?.price)
+  return price?.perMillion
 }
 
 function askedByUs({ body }: Exchange, protocol: ConstructorParameters<typeof Meter>[0]): boolean {

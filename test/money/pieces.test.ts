@@ -204,6 +204,44 @@ t.test(
   }
 )
 
+t.test('units are converted at the price that the request has, and a price of the call pays for no unit', async (t) => {
+  const tokens = { input: 1, output: 2, image_output: 40 }
+  const names = ['painter', 'talker', 'caller', 'kinds'] as const
+  const local = await gateway(t, {
+    channels: { demo: { models: Object.fromEntries(names.map((name) => [name, name])) } },
+    models: {
+      painter: { price: { ...tokens, pictures: [{ quality: 'hd', image: 0.08 }] } },
+      kinds: { price: { second: 1, pictures: [{ quality: 'hd', image: 0.08 }] } },
+      talker: { price: { ...tokens, request: 0.001 } },
+      caller: { price: { request: 0.001 } }
+    }
+  })
+  const picture = { prompt: 'A boat [[simulator {"usage":null}]]', size: '64x64' }
+  const path = '/v1/images/generations'
+  t.match(
+    await charged(local, path, { model: 'painter', ...picture, quality: 'hd' }),
+    { source: 'measured', usage: { image: 1, image_output: undefined }, cost: '80000000' },
+    'the price of such a picture is for the picture'
+  )
+  t.match(await charged(local, path, { model: 'painter', ...picture }), {
+    source: 'estimated',
+    usage: { image: 1, image_output: 4160 },
+    cost: String(4160 * 40_000)
+  })
+  t.match(await charged(local, path, { model: 'kinds', ...picture, quality: 'hd' }), { cost: '80000000' })
+
+  const speech = { voice: 'alloy', input: 'Hello, how do you do?' }
+  const said = await charged(local, '/v1/audio/speech', { model: 'talker', ...speech })
+  t.match(said, { source: 'estimated', usage: { character: 21, input: 6, audio_output: 28, request: 1 } })
+  t.equal(said.cost, String(6 * 1000 + 28 * 2000 + 1_000_000))
+  t.ok(BigInt(said.reserved) >= BigInt(said.cost))
+  t.match(await charged(local, '/v1/audio/speech', { model: 'caller', ...speech }), {
+    source: 'measured',
+    usage: { character: 21, request: 1, input: 0 },
+    cost: '1000000'
+  })
+})
+
 t.test('what an endpoint counts must have a price, or the model says that it is free', async (t) => {
   const local = await gateway(t, {
     channels: { demo: { models: { tokens: 'demo', pictures: 'demo', free: 'demo', calls: 'demo' } } },
