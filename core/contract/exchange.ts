@@ -89,9 +89,10 @@ export interface Exchange<Needs extends AnySlot = never> {
   /** The value that was last set for a header of the reply. The case of the name does not matter. */
   replyHeader(name: string): string | undefined
   /**
-   * Keeps the first byte of the answer back until the promise resolves; a rejection fails the exchange. The request is
-   * sent upstream without waiting. `durable` is called once: at once for a stream; for an answer sent as a whole, after
-   * the releases; for one that goes out in pieces without being a stream, such as sound, when its first piece is due.
+   * Keeps the first byte of the answer back until the promise resolves, and in the midst of a stream everything from
+   * the message on that a stage is just seeing; a rejection fails the exchange. The request is sent upstream without
+   * waiting. `durable` is called once: at once for a stream; for an answer sent as a whole, after the releases; for one
+   * that goes out in pieces without being a stream, such as sound, when its first piece is due.
    */
   showAfter(durable: () => Promise<void>): void
   /**

@@ -289,7 +289,9 @@ export class LiveExchange implements Shared {
 
   showAfter(durable: () => Promise<void>): void {
     if (!this.#streaming) return void this.#lateAwaited.push(durable)
-    this.#keep(durable())
+    const kept = durable()
+    this.#keep(kept)
+    this.relay?.showAfter(kept)
   }
 
   /** What the first byte waits for, now that it is due. */

@@ -21,6 +21,8 @@ export class Outlet {
   events = 0
   firstByteAt: number | undefined
   committed = false
+  /** Of how much that must be on disk first the output waits. */
+  awaiting = 0
   /** From now on the output is the end of the answer. */
   holding = false
   /** Nothing marks the last run of the body, so the latest one is always held back. */
@@ -100,7 +102,7 @@ export class Outlet {
 
   /** Writes the waiting output. False: the client's buffer is full. */
   flush(): boolean {
-    if (!this.committed || this.holding || this.#out.length === 0) return true
+    if (!this.committed || this.holding || this.awaiting > 0 || this.#out.length === 0) return true
     const last = this.keepsLast ? this.#out.pop() : undefined
     const due = this.waiting - (last?.length ?? 0)
     const parts = due > joinedBytes ? this.#out : [joinedBuffers(this.#out)]

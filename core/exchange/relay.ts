@@ -2,30 +2,27 @@
 import type { Attempt } from '../contract/attempt.ts'
 import type { Client } from '../clients/client.ts'
 import type { Awaitable, UpstreamResponse } from '../contract/contract.ts'
-import type { AnswerKind, Operation } from '../contract/operation.ts'
+import type { Operation } from '../contract/operation.ts'
 import { Decoder } from './decode.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
-import { BodyIntake, BytesIntake, ErrorIntake, EventIntake } from './intake.ts'
+import { BodyIntake, ErrorIntake, EventIntake } from './intake.ts'
 import type { Intake, IntakeHost } from './intake.ts'
+import { intakeFor } from './answer-shape.ts'
+import type { AnswerShape } from './answer-shape.ts'
 import { Outlet } from './outlet.ts'
 import type { Patience } from './patience.ts'
 import { dismiss } from './stages.ts'
 import type { PluginStage } from './stages.ts'
 import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
-import { isJson } from '../wire/media-type.ts'
 import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
 
-/** Bytes of an answer that may wait before the first byte is sent, for instance while its hold is being written. */
+/** Bytes of an answer that may wait for the disk, for instance before the first byte is sent. */
 const waitingBytes = 64 * 1024
 
 /** What the engine decides for every relay. */
-export interface RelayOptions {
+export interface RelayOptions extends AnswerShape {
   /** The client asked for a stream of events. */
   streaming: boolean
-  /** What the upstream may answer with, beside events. */
-  answers: readonly AnswerKind[] | undefined
-  /** See {@link Operation.media}. */
-  media: RegExp | undefined
   /** Of an accepted answer, in the place of the upstream's. */
   status?: number | undefined
   client: Client
@@ -108,28 +105,18 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     if (this.over) return
     this.attempt.status = status
     if (!this.#decode(String(headers['content-encoding'] ?? 'identity'))) return
-    if (status < 200 || status > 299) {
-      this.#intake = new ErrorIntake(this, status, headers)
-      return
-    }
-    const type = headers['content-type']
-    const events =
-      type === undefined ? this.streaming : type !== 'application/json' && isEvents(String(type), this.streaming)
-    const opaque = !events && this.#options.answers?.includes('bytes') && type !== undefined && !isJson(String(type))
-    if (opaque && this.#options.media?.test(String(type)) === false) {
-      this.fail(new GatewayError('upstream_bad_response', 'The upstream sent something else than what was asked for.'))
-      return
-    }
-    this.#intake = events ? new EventIntake(this) : opaque ? new BytesIntake(this) : new BodyIntake(this)
-    // When the upstream's shape is not the one asked for, its type does not describe what the client gets.
-    this.response = {
-      attempt: this.attempt,
-      status: this.#options.status ?? status,
-      headers: events === this.streaming ? headers : {},
-      streaming: this.streaming,
-      frames: false
-    }
     try {
+      this.#intake = intakeFor(this, status, headers, this.#options)
+      if (this.#intake instanceof ErrorIntake) return
+      const events = this.#intake instanceof EventIntake
+      // When the upstream's shape is not the one asked for, its type does not describe what the client gets.
+      this.response = {
+        attempt: this.attempt,
+        status: this.#options.status ?? status,
+        headers: events === this.streaming ? headers : {},
+        streaming: this.streaming,
+        frames: false
+      }
       const stages = this.#options.accept(this.response)
       if (stages instanceof Promise) this.#await(stages)
       else this.outlet.use(stages)
@@ -218,6 +205,24 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#open()
   }
 
+  /**
+   * Holds back what is shown from now on, beginning with the message that a stage is seeing, until this resolves; the
+   * answer fails when it rejects.
+   */
+  showAfter(durable: Promise<void>): void {
+    if (this.over) return
+    this.outlet.awaiting++
+    durable.then(
+      () => {
+        this.outlet.awaiting--
+        if (this.over || !this.outlet.committed || this.outlet.awaiting > 0) return
+        if (this.outlet.flush()) this.#resume()
+        else this.#pause()
+      },
+      (error: unknown) => this.fail(error)
+    )
+  }
+
   complete(): void {
     if (!this.over) this.#conclude(undefined)
   }
@@ -262,6 +267,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
         ? new GatewayError('upstream_timeout_total', `The answer took longer than ${total} ms.`)
         : new GatewayError('client_stalled', `The client has not read the whole answer within ${total} ms.`)
     }
+    if (this.outlet.committed && this.outlet.awaiting > 0) return undefined
     if (isOpen && this.#pausedAt !== undefined) {
       return now - this.#pausedAt > clientStall
         ? new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`)
@@ -320,7 +326,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     try {
       this.#intake!.data(chunk)
       if (!this.outlet.flush()) this.#pause()
-      else if (this.outlet.waiting > waitingBytes && !this.outlet.committed) {
+      else if (this.outlet.waiting > waitingBytes && !(this.outlet.committed && this.outlet.awaiting === 0)) {
         this.open()
         this.#pause()
       } else if (this.outlet.exhausted) this.fail(new GatewayError('client_closed', 'The client left.'))
@@ -376,10 +382,4 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.open()
     this.#finish?.()
   }
-}
-
-/** Whether a media type is that of events. One that is empty says nothing. */
-function isEvents(type: string, asked: boolean): boolean {
-  const essence = type.trim().toLowerCase()
-  return essence === '' ? asked : essence.startsWith('text/event-stream')
 }

@@ -15,8 +15,6 @@ import { mostReferences, ReferenceScan, referring } from './reference-scan.ts'
 
 /** Members of a request that make something new, whose id then stands in the answer. */
 const making = ['tools', 'container', 'audio', 'modalities'] as const
-/** How many milliseconds one message may be scanned for ids. Ids that are not found by then stay unknown. */
-const longest = 15
 /** Form fields that hold the id of a file. */
 const formFields = ['file_id', 'input_reference[file_id]', 'video[id]'] as const
 
@@ -139,17 +137,25 @@ function noteNames(
   if (!attempt || attempt.translated || form || !making.some((member) => fields.has(member))) return undefined
   const { channel } = attempt
   const known = new Set<string>()
+  const freshOf = (names: ReadonlySet<string>): readonly string[] => {
+    const fresh = [...names].filter((name) => !known.has(name)).slice(0, mostReferences - known.size)
+    for (const name of fresh) known.add(name)
+    return fresh
+  }
+  const keep = async (fresh: readonly string[]): Promise<void> => {
+    if (fresh.length === 0) return
+    const { name: at } = channel
+    const place = { ...ownerOf(exchange), channel: at, account: accountOf(channel), model: exchange.model }
+    await services.routes.put(fresh.map((id) => ({ ...place, id, kind: 'other' })))
+  }
   return {
     takes: 'messages',
     observe({ data }) {
-      if (!mayName(data)) return
-      const names = new ReferenceScan(data).advance(performance.now() + longest) ?? known
-      const fresh = [...names].filter((name) => !known.has(name))
-      if (fresh.length === 0 || known.size > mostReferences) return
-      for (const name of fresh) known.add(name)
-      const { name: at } = channel
-      const place = { ...ownerOf(exchange), channel: at, account: accountOf(channel), model: exchange.model }
-      exchange.showAfter(() => services.routes.put(fresh.map((id) => ({ ...place, id, kind: 'other' }))))
+      if (known.size === mostReferences || !mayName(data)) return
+      const found = inTurns(new ReferenceScan(data))
+      if (found instanceof Promise) return exchange.showAfter(() => found.then((names) => keep(freshOf(names))))
+      const fresh = freshOf(found)
+      if (fresh.length > 0) exchange.showAfter(() => keep(fresh))
     }
   }
 }

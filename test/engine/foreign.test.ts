@@ -2,9 +2,12 @@
 // and wherever it stands, and one's own is asked for where it is.
 import t from 'tap'
 import type { Test } from 'tap'
+import { GatewayError } from '../../core/contract/contract.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../kit/gateway.ts'
+import { eventually } from '../kit/probe.ts'
 import { endOfBody, events, head, Upstream } from '../kit/upstream.ts'
+import { channelTo, Workbench } from '../kit/workbench.ts'
 import { secretOf } from '../money/rig.ts'
 
 t.setTimeout(60_000)
@@ -317,4 +320,97 @@ t.test('a container of Messages likewise, whole and streamed', async (t) => {
   two.json(answers['messages']!)
   t.equal((await ask('/v1/messages', { ...base, container: 'container_2' })).status, 200, 'streamed')
   t.equal(one.requests.length, 1, 'by the account that has it, though two serve the model')
+})
+
+const begun = [
+  { type: 'message_start', message: { ...answers['messages'], content: [], stop_reason: null } },
+  { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+  { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'before' } }
+]
+const naming = [
+  {
+    type: 'content_block_start',
+    index: 1,
+    content_block: { type: 'code_execution_tool_result', container: { id: 'container_3' } }
+  },
+  { type: 'content_block_stop', index: 1 },
+  { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'after' } }
+]
+const over = [
+  { type: 'content_block_stop', index: 0 },
+  { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 1 } },
+  { type: 'message_stop' }
+]
+
+for (const outcome of ['written', 'not written'] as const)
+  t.test(`in the midst of a stream no name is shown before its owner is on disk: ${outcome}`, async (t) => {
+    const upstream = await Upstream.start(t)
+    const bench = await Workbench.open(t, {
+      channels: { one: channelTo(upstream, { protocol: 'anthropic' }) },
+      models: { demo: { price } }
+    })
+    const disk = Promise.withResolvers<void>()
+    const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    upstream.script(
+      head(200, { 'content-type': 'text/event-stream' }),
+      events(begun),
+      () => first.promise,
+      events(naming),
+      () => second.promise,
+      events(over),
+      endOfBody()
+    )
+    const tools = [{ type: 'code_execution_20250825', name: 'code_execution' }]
+    const body = { model: 'demo', max_tokens: 9, messages: [user], tools, stream: true }
+    const { client, answer } = bench.start({ target: '/v1/messages', body })
+    await eventually(() => client.text.includes('before'))
+    bench.routes.disk = disk.promise
+    first.resolve()
+    await eventually(() => bench.routes.all.size > 0)
+    t.notMatch(client.text, 'container_3')
+    if (outcome === 'written') {
+      disk.resolve()
+      await eventually(() => client.text.includes('after'))
+      t.match(client.text, 'container_3', 'before the stream is over')
+      second.resolve()
+      t.match((await answer).outcome.kind, 'completed')
+    } else {
+      disk.reject(new GatewayError('billing_unavailable', 'The disk is full.'))
+      const refused = await answer
+      second.resolve()
+      t.match(refused.body, 'The disk is full.')
+      t.notMatch(refused.body, 'container_3')
+      t.equal(refused.outcome.kind, 'failed')
+    }
+  })
+
+t.test('a name is found however much stands before it, whole and streamed', async (t) => {
+  const { ask, upstreams } = await open(t, { protocol: 'anthropic' })
+  const { one } = upstreams
+  const base = { model: 'demo', max_tokens: 9, messages: [user] }
+  const tools = [{ type: 'code_execution_20250825', name: 'code_execution' }]
+  // What stands in more than seven levels is not parsed.
+  const pages = [[[[[[[[Array.from({ length: 3_000_000 }, () => 1)]]]]]]]]
+  one.json({ ...answers['messages'], pages, container: { id: 'container_4' } })
+  t.equal((await ask('/v1/messages', { ...base, tools })).status, 200)
+  one.json(answers['messages']!)
+  t.equal((await ask('/v1/messages', { ...base, container: 'container_4' })).status, 200, 'whole')
+  one.script(
+    head(200, { 'content-type': 'text/event-stream' }),
+    events([
+      ...begun,
+      {
+        type: 'content_block_delta',
+        index: 0,
+        delta: { type: 'text_delta', text: 'x' },
+        pages,
+        container: { id: 'container_5' }
+      },
+      ...over
+    ]),
+    endOfBody()
+  )
+  t.match((await ask('/v1/messages', { ...base, tools, stream: true })).text, /container_5/)
+  one.json(answers['messages']!)
+  t.equal((await ask('/v1/messages', { ...base, container: 'container_5' })).status, 200, 'streamed')
 })
