@@ -1,6 +1,6 @@
 // `npm run mutants -- [area…] [--minutes N] [--sample N] [--jobs N] [--again]`: plants faults in modules, one at a
-// time, and counts those that the tests notice. It continues where it stopped; with `--again` it repeats the faults
-// that no test noticed. It writes the figures into test/README.md.
+// time, and counts those that the tests notice. Only tests that run the changed code are tried. It continues where it
+// stopped; with `--again` it repeats the faults that no test noticed. It writes the figures into test/README.md.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import { API } from 'typescript/unstable/sync'
+import { Covered } from './covered.ts'
 import type { Fault } from './mutant.ts'
 import { changesOf } from './mutators.ts'
 import type { Change } from './mutators.ts'
@@ -18,34 +19,51 @@ const root = join(import.meta.dirname, '..')
 const ledgerOf = (area: string): string => join(root, `.cache/mutants-${area}.json`)
 const readme = join(root, 'test/README.md')
 
-/** The modules where faults are planted, and the tests that should notice them. */
-const areas: Readonly<Record<string, { files: string; tests: string }>> = {
+/** Modules where faults are planted, and the tests that should notice them. */
+interface Area {
+  files: string
+  tests: string
+}
+
+const areas: Readonly<Record<string, Area>> = {
   money: {
     files: '{core/money,plugins/quota,plugins/usage-meter}/*.ts',
     tests:
-      'test/{core/money/price,money/{exact,bounds,tools,pieces},plugins/{quota,usage-asking},' +
-      'protocols/{usage,openai-usage},config/prices}.test.ts'
+      'test/{core/money/price,money/{exact,bounds,tools,pieces,usage,protocols,clamp,reload,limits},' +
+      'plugins/{quota,decision,estimate,usage-asking},protocols/{usage,openai-usage},config/prices,realtime/{session,attacks}}' +
+      '.test.ts'
   },
   limits: {
     files: '{core/store/{memory-limits,window,cell,purse}.ts,plugins/ratelimit/*.ts}',
-    tests: 'test/{core/store/{memory-limits,ledger},plugins/{ratelimit,quota}}.test.ts'
+    tests: 'test/{core/store/{memory-limits,ledger},money/limits,plugins/{ratelimit,quota}}.test.ts'
   },
   holds: {
-    files: '{core/store/{book,hold,due}.ts,plugins/quota/*.ts}',
-    tests: 'test/{core/money/price,core/store/{ledger,detached},plugins/quota}.test.ts'
+    files: 'core/store/{book,hold,due}.ts',
+    tests: 'test/{core/store/{ledger,detached,records,works,verify,costs},plugins/quota}.test.ts'
   },
   auth: {
     files: '{plugins/auth/*.ts,core/program/keyring.ts,core/store/memory-secrets.ts,core/catalogue/caller.ts}',
-    tests: 'test/{plugins/auth,core/program/keyring,realtime/secrets}.test.ts'
+    tests: 'test/{plugins/auth,core/program/keyring,realtime/{secrets,session,looking}}.test.ts'
   },
   translation: {
     files: '{core/protocols/{canonical,anthropic,gemini,openai-chat,openai-responses},plugins/protocol-translate}/*.ts',
-    tests: 'test/{protocols/*,plugins/translate-{channel,errors,large}}.test.ts'
+    tests:
+      'test/{protocols/!(byte-fuzz),engine/embeddings,e2e/translate,plugins/translate-{channel,errors,large}}.test.ts'
   }
 }
 
-/** A test that takes longer than this hangs because of the fault, which counts as noticed. */
-const patienceMs = 120_000
+/** A test of an area that passes without a fault. */
+interface Test {
+  file: string
+  /** Milliseconds that it takes. */
+  took: number
+  covered: Covered
+  /** How many faults of each module it has noticed. */
+  noticed: Map<string, number>
+}
+
+/** How long a test may take when it has not been run before. */
+const patienceMs = 240_000
 
 interface Mutant {
   area: string
@@ -66,25 +84,24 @@ function known(area: string): Known {
   }
 }
 
-/**
- * The tests of each area that pass without a fault, the quickest first. They are run once at the beginning to find that
- * out.
- */
-const tests = new Map<string, readonly string[]>()
+/** The tests that pass without a fault, by file. They are run once at the beginning to find that out. */
+const tests = new Map<string, Test>()
 
-async function tryTests(area: string): Promise<void> {
-  const took = new Map<string, number>()
-  for (const file of globSync(areas[area]!.tests, { cwd: root })) {
+async function tryTests(areas: readonly Area[]): Promise<void> {
+  const modules = new Set(areas.flatMap(({ files }) => globSync(files, { cwd: root })).map(urlOf))
+  for (const file of new Set(areas.flatMap(({ tests }) => globSync(tests, { cwd: root })))) {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-covered-'))
     const began = performance.now()
-    if (await fails(file)) console.log(`${file} fails without any fault, and is left out`)
-    else took.set(file, performance.now() - began)
+    const failed = await fails(file, patienceMs, { NODE_V8_COVERAGE: folder })
+    const took = performance.now() - began
+    const covered = new Covered(folder, (url) => modules.has(url))
+    rmSync(folder, { recursive: true, force: true })
+    if (failed) console.log(`${file} fails without any fault, and is left out`)
+    else tests.set(file, { file, took, covered, noticed: new Map() })
   }
-  tests.set(
-    area,
-    [...took].toSorted(([, one], [, other]) => one - other).map(([file]) => file)
-  )
 }
 
+const urlOf = (file: string): string => pathToFileURL(join(root, file)).href
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16)
 
 /** All faults of an area, in an arbitrary order that stays the same. */
@@ -102,8 +119,8 @@ function mutantsOf(area: string, api: API): Mutant[] {
     .toSorted((one, other) => (one.id < other.id ? -1 : 1))
 }
 
-/** Runs one file of tests; true when it fails or does not end. */
-function fails(file: string, fault?: Fault): Promise<boolean> {
+/** Runs one file of tests; true when it fails or does not end within so many milliseconds. */
+function fails(file: string, patience: number, more: NodeJS.ProcessEnv, fault?: Fault): Promise<boolean> {
   const options = ['resolve.ts', ...(fault ? ['mutant.ts'] : [])].map(
     (name) => `--import=${join(import.meta.dirname, name)}`
   )
@@ -115,11 +132,12 @@ function fails(file: string, fault?: Fault): Promise<boolean> {
     NODE_OPTIONS: options.join(' '),
     TAP_BAIL: '1',
     TAP_TIMEOUT: '240',
-    SLUICE_FAULT: JSON.stringify(fault)
+    SLUICE_FAULT: JSON.stringify(fault),
+    ...more
   }
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [join(root, file)], { cwd: root, stdio: 'ignore', env })
-    const timer = setTimeout(() => child.kill('SIGKILL'), patienceMs)
+    const timer = setTimeout(() => child.kill('SIGKILL'), patience)
     child.once('exit', (code) => {
       clearTimeout(timer)
       rmSync(folder, { recursive: true, force: true })
@@ -128,12 +146,25 @@ function fails(file: string, fault?: Fault): Promise<boolean> {
   })
 }
 
-/** The first test that notices the fault; null when none does. The test of the module itself is run first. */
+/**
+ * The first test that notices the fault; null when none does. The first to be run are those that are quick and have
+ * noticed many faults of the module.
+ */
 async function noticedBy({ area, file, change }: Mutant): Promise<string | null> {
-  const fault = { url: pathToFileURL(join(root, file)).href, ...change }
-  const isOwn = (test: string): boolean => join('test', file).startsWith(test.replace('.test.ts', ''))
-  const ordered = tests.get(area)!.toSorted((one, other) => Number(isOwn(other)) - Number(isOwn(one)))
-  for (const test of ordered) if (await fails(test, fault)) return test
+  const fault = { url: urlOf(file), ...change }
+  const files = new Set(globSync(areas[area]!.tests, { cwd: root }))
+  const cost = ({ took, noticed }: Test): number => took / (1 + (noticed.get(file) ?? 0))
+  const able = [...tests.values()]
+    // An operator belongs to its right side, which may not have been run where the left side decided.
+    .filter(({ covered }) => covered.has(fault.url, change.from) || covered.has(fault.url, change.from - 1))
+    .filter((test) => files.has(test.file))
+    .toSorted((one, other) => cost(one) - cost(other))
+  for (const test of able) {
+    // A test that takes that much longer hangs because of the fault, which counts as noticed.
+    if (!(await fails(test.file, 20_000 + 10 * test.took, {}, fault))) continue
+    test.noticed.set(file, (test.noticed.get(file) ?? 0) + 1)
+    return test.file
+  }
   return null
 }
 
@@ -181,7 +212,7 @@ async function main(): Promise<number> {
   const wrong = positionals.find((name) => !(name in areas))
   if (wrong !== undefined) throw new Error(`there is no area ${wrong}: known are ${Object.keys(areas).join(', ')}`)
   const wanted = positionals.length > 0 ? positionals : Object.keys(areas)
-  for (const area of wanted) await tryTests(area)
+  await tryTests(wanted.map((area) => areas[area]!))
   const api = new API({ cwd: root })
   const all = Object.keys(areas).flatMap((area) => mutantsOf(area, api))
   api.close()
