@@ -23,9 +23,8 @@ export class MemorySecrets implements Secrets {
   put(secret: KeptSecret): boolean {
     const issuer = nameOf(secret.issuer)
     if (this.#now() - this.#sweptAt > sweepMs || this.#countOf(issuer) >= mostPerKey) this.#sweep()
-    const count = this.#countOf(issuer)
-    if (count >= mostPerKey) return false
-    this.#counts.set(issuer, count + 1)
+    if (this.#countOf(issuer) >= mostPerKey) return false
+    this.#count(issuer)
     this.#secrets.set(nameOf(secret.sha256), secret)
     return true
   }
@@ -39,17 +38,18 @@ export class MemorySecrets implements Secrets {
     return this.#counts.get(issuer) ?? 0
   }
 
+  /** Removes expired secrets, and counts what is left. */
   #sweep(): void {
-    const now = this.#now()
-    this.#sweptAt = now
+    this.#sweptAt = this.#now()
+    this.#counts.clear()
     for (const [name, { expires, issuer }] of this.#secrets) {
-      if (expires > now) continue
-      this.#secrets.delete(name)
-      const key = nameOf(issuer)
-      const left = this.#countOf(key) - 1
-      if (left > 0) this.#counts.set(key, left)
-      else this.#counts.delete(key)
+      if (expires > this.#sweptAt) this.#count(nameOf(issuer))
+      else this.#secrets.delete(name)
     }
+  }
+
+  #count(issuer: string): void {
+    this.#counts.set(issuer, this.#countOf(issuer) + 1)
   }
 }
 

@@ -231,6 +231,19 @@ t.test('an expired key says so, one that expires later works', async (t) => {
   t.equal((await bench.send({ headers: { authorization: 'Bearer sk-soon-key' } })).status, 200)
 })
 
+t.test('a key is good up to its time, and from its time on it is not', async (t) => {
+  const expires = Date.UTC(2027, 0, 1)
+  const found = { expires, mayCall: () => true, mayUse: () => true }
+  const hooks = await auth.setup({}, { catalogue: { models: new Map(), findKey: () => found } } as never)
+  const at = (receivedAt: number) => () => {
+    const request = { headers: { 'x-api-key': 'sk-a' }, path: '/v1/chat/completions', query: '', operation: chat }
+    return hooks.onRequest!({ request, receivedAt, model: '', set() {}, read() {} } as never)
+  }
+  t.doesNotThrow(at(expires - 1))
+  t.throws(at(expires), { code: 'expired_api_key' })
+  t.throws(at(expires + 1), { code: 'expired_api_key' })
+})
+
 t.test('a key calls only the endpoints it is for', async (t) => {
   const bench = await open(t)
   const headers = { authorization: 'Bearer sk-lists-key' }
