@@ -105,7 +105,15 @@ export interface Metering {
 }
 
 /** The counters that an operation may count units with. Each of them may count zero. */
-export function countersOf({ seconds, characters, pictures, searched, sound }: Metering): readonly Counter[] {
+export function countersOf(metering: Metering): readonly Counter[] {
+  let counted = counters.get(metering)
+  if (!counted) counters.set(metering, (counted = readCounters(metering)))
+  return counted
+}
+
+const counters = new WeakMap<Metering, readonly Counter[]>()
+
+function readCounters({ seconds, characters, pictures, searched, sound }: Metering): readonly Counter[] {
   // An operation sold by the second counts no tokens.
   if (seconds) return ['call', 'seconds']
   return [
@@ -195,5 +203,6 @@ export function formFor({ endpoint, upstream }: Operation, channel: Channel): Up
   const forms = upstream?.[channel.protocol]
   if (forms === undefined) return undefined
   if ('protocol' in forms) return channel.endpoints.has(forms.endpoint ?? endpoint) ? forms : undefined
-  return forms.find((form) => channel.endpoints.has(form.endpoint ?? endpoint))
+  for (const form of forms) if (channel.endpoints.has(form.endpoint ?? endpoint)) return form
+  return undefined
 }

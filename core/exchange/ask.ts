@@ -45,13 +45,16 @@ export function ask(exchange: LiveExchange, generation: Generation, parts: AskPa
 
 /** @throws GatewayError when the client left meanwhile, for whom the next plugin need not be asked */
 function askPlugin(exchange: LiveExchange, { plugin, call }: OnRequest): Awaitable<OwnReply | undefined> {
-  const told = (reply: Reply | void): OwnReply | undefined => {
-    if (reply) return { reply, plugin }
-    if (exchange.gone) throw clientClosed()
-    return undefined
-  }
   const reply = call(exchange.seenBy(plugin))
-  return reply instanceof Promise ? reply.then(told) : told(reply)
+  return reply instanceof Promise
+    ? reply.then((late) => replyOf(exchange, plugin, late))
+    : replyOf(exchange, plugin, reply)
+}
+
+function replyOf(exchange: LiveExchange, plugin: string, reply: Reply | void): OwnReply | undefined {
+  if (reply) return { reply, plugin }
+  if (exchange.gone) throw clientClosed()
+  return undefined
 }
 
 function askOperation(
@@ -85,7 +88,10 @@ function readBody(exchange: LiveExchange, generation: Generation, parts: AskPart
 
 /** The reply of the operation itself; undefined when an upstream is to answer. */
 function handle(exchange: LiveExchange, generation: Generation, parts: AskParts): Awaitable<OwnReply | undefined> {
-  const own = (reply: Reply | undefined): OwnReply | undefined => reply && { reply, plugin: '' }
   const reply = exchange.request.operation.onRequest?.(exchange, contextOf(generation, parts))
-  return reply instanceof Promise ? reply.then(own) : own(reply)
+  return reply instanceof Promise ? reply.then(ownReply) : ownReply(reply)
+}
+
+function ownReply(reply: Reply | undefined): OwnReply | undefined {
+  return reply && { reply, plugin: '' }
 }

@@ -16,19 +16,23 @@ import { textStage } from './text-stage.ts'
 /** The stages of one answer while they are asked for. */
 class Staging {
   readonly stages: PluginStage[] = []
+  readonly #exchange: LiveExchange
+  readonly #spoken: Protocol
   /** Of the messages at this place of the chain. */
   #protocol: Protocol
-  readonly #spoken: Protocol
-  /** What the operation does as soon as the client's protocol is spoken. */
-  #adopt: (() => Stage | undefined) | undefined
+  /** The operation has yet to do what it does as soon as the client's protocol is spoken. */
+  #waits: boolean
 
-  constructor(protocol: Protocol, spoken: Protocol, adopt: (() => Stage | undefined) | undefined) {
-    this.#protocol = protocol
-    this.#spoken = spoken
-    this.#adopt = adopt
+  constructor(exchange: LiveExchange, attempt: Attempt | undefined) {
+    const { operation } = exchange.request
+    this.#exchange = exchange
+    this.#spoken = protocols[operation.protocol]
+    this.#protocol = attempt?.protocol ?? this.#spoken
+    this.#waits = attempt !== undefined && operation.stageInProtocol !== undefined
   }
 
-  add(plugin: string, stage: Stage): void {
+  add(plugin: string, stage: Stage | void): void {
+    if (!stage) return
     if ('text' in stage) {
       const made = textStage(plugin, stage, this.#protocol)
       if (made) this.stages.push({ plugin, stage: made })
@@ -41,10 +45,9 @@ class Staging {
 
   /** Once, where the answer is in the client's protocol. */
   adopt(): void {
-    if (this.#protocol !== this.#spoken) return
-    const stage = this.#adopt?.()
-    this.#adopt = undefined
-    if (stage) this.add('the core', stage)
+    if (!this.#waits || this.#protocol !== this.#spoken) return
+    this.#waits = false
+    this.add('the core', this.#exchange.request.operation.stageInProtocol!(this.#exchange))
   }
 }
 
@@ -59,31 +62,26 @@ export function stagesOf(
   context?: OperationContext
 ): Awaitable<PluginStage[]> {
   const { attempt } = response
-  const { operation } = exchange.request
-  const spoken = protocols[operation.protocol]
-  const staging = new Staging(
-    attempt?.protocol ?? spoken,
-    spoken,
-    attempt && operation.stageInProtocol && (() => operation.stageInProtocol!(exchange))
-  )
-  const failed = (error: unknown): never => {
-    dismiss(staging.stages)
-    throw error
-  }
+  const staging = new Staging(exchange, attempt)
   try {
     if (attempt) addOwn(staging, exchange, response, attempt, context)
     const asked = runHooks(onResponse, ({ plugin, call }) => {
-      const add = (stage: Stage | void): void => {
-        if (stage) staging.add(plugin, stage)
-      }
       const stage = call(exchange.seenBy(plugin), response)
-      return stage instanceof Promise ? stage.then(add) : add(stage)
+      return stage instanceof Promise ? stage.then((late) => staging.add(plugin, late)) : staging.add(plugin, stage)
     })
-    const rest = (): PluginStage[] => finished(staging, exchange, response, context)
-    return asked instanceof Promise ? asked.then(rest).catch(failed) : rest()
+    return asked instanceof Promise
+      ? asked
+          .then(() => finished(staging, exchange, response, context))
+          .catch((error: unknown) => failed(staging, error))
+      : finished(staging, exchange, response, context)
   } catch (error) {
-    return failed(error)
+    return failed(staging, error)
   }
+}
+
+function failed({ stages }: Staging, error: unknown): never {
+  dismiss(stages)
+  throw error
 }
 
 /** Adds the stages of the core that see an upstream's answer before those of all plugins. */
@@ -95,13 +93,11 @@ function addOwn(
   context: OperationContext | undefined
 ): void {
   const { operation } = exchange.request
-  const noted = context && operation.onResponse?.(exchange, response, context)
-  if (noted) staging.add('the core', noted)
+  staging.add('the core', context && operation.onResponse?.(exchange, response, context))
   const name = exchange.requestedModel || exchange.find(shownModel)
   if (name !== undefined && !response.frames && attempt.upstreamModel !== name)
     staging.add('the core', restoreModelName(name, attempt.protocol))
-  const own = context && operation.stageAtUpstream?.(exchange, context)
-  if (own) staging.add('the core', own)
+  staging.add('the core', context && operation.stageAtUpstream?.(exchange, context))
   staging.adopt()
 }
 
@@ -111,7 +107,6 @@ function finished(
   { attempt }: UpstreamResponse,
   context: OperationContext | undefined
 ): PluginStage[] {
-  const last = attempt && context && exchange.request.operation.stageAtClient?.(exchange, context)
-  if (last) staging.add('the core', last)
+  staging.add('the core', attempt && context && exchange.request.operation.stageAtClient?.(exchange, context))
   return staging.stages
 }

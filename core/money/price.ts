@@ -53,7 +53,8 @@ export interface PricePeriod {
  * undefined before the first.
  */
 export function inForce<T extends { readonly from: number }>(periods: readonly T[], time: number): T | undefined {
-  return periods.findLast(({ from }) => from <= time)
+  for (let i = periods.length - 1; i >= 0; i--) if (periods[i]!.from <= time) return periods[i]
+  return undefined
 }
 
 /** A price without rates. Its charges are journalled like any other, with the amount 0. */

@@ -77,9 +77,9 @@ function sharedOf({ tenants, models }: Catalogue): ReadonlySet<string> {
 /** Keeps only the channels of the account that has what the request refers to. */
 function keepAccount(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
   const found = referencesIn(exchange)
-  const keep = (names: ReadonlySet<string>): Awaitable<void> =>
-    names.size === 0 ? undefined : keepFound(names, exchange, candidates, context)
-  return found instanceof Promise ? found.then(keep) : keep(found)
+  return found instanceof Promise
+    ? found.then((names) => keepFound(names, exchange, candidates, context))
+    : keepFound(found, exchange, candidates, context)
 }
 
 const none: ReadonlySet<string> = new Set()
@@ -89,7 +89,16 @@ function referencesIn({ body }: Exchange): Awaitable<ReadonlySet<string>> {
   return new Set(formFields.flatMap((name) => body.fields.string(name) ?? []))
 }
 
-async function keepFound(
+function keepFound(
+  names: ReadonlySet<string>,
+  exchange: Exchange,
+  candidates: Candidates,
+  context: OperationContext
+): Awaitable<void> {
+  return names.size === 0 ? undefined : keepAccountOf(names, exchange, candidates, context)
+}
+
+async function keepAccountOf(
   names: ReadonlySet<string>,
   exchange: Exchange,
   candidates: Candidates,

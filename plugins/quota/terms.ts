@@ -85,9 +85,9 @@ const usualTier = 'default'
 export function termsFor(body: RequestBody, metering: Metering, terms: Terms, model: string): Terms {
   if (metering.pictures) return picturesFor(body, terms)
   const tier = metering.tiers === undefined ? usualTier : tierOf(body.fields, metering.tiers)
-  const { allowed = [usualTier, ...terms.services.keys()], price } = terms
-  if (tier === usualTier && terms.allowed === undefined) return terms
-  if (terms.allowed !== undefined && !allowed.includes(tier)) {
+  const { allowed, price } = terms
+  if (tier === usualTier && allowed === undefined) return terms
+  if (allowed !== undefined && !allowed.includes(tier)) {
     const { member } = metering.tiers![0]!
     const text = `The service tier \`${tier.slice(0, 64)}\` is not offered for the model \`${model}\`.`
     throw new GatewayError('unsupported_parameter', text, { param: member })
@@ -120,12 +120,13 @@ export function costsFor({ fields }: RequestBody, metering: Metering, { costs }:
 
 /** Returns the name of the service tier of a request. Tiers that are asked for together are joined to one name. */
 function tierOf(fields: RequestBody['fields'], tiers: NonNullable<Metering['tiers']>): string {
-  const asked = tiers.flatMap(({ member, usual }) => {
-    if (!fields.has(member)) return []
+  let asked: string | undefined
+  for (const { member, usual } of tiers) {
+    if (!fields.has(member)) continue
     const value = fields.string(member)?.toLowerCase() ?? (fields.flag(member) === false ? usual[0]! : 'unknown')
-    return usual.includes(value) ? [] : [value]
-  })
-  return asked.length === 0 ? usualTier : asked.join('+')
+    if (!usual.includes(value)) asked = asked === undefined ? value : `${asked}+${value}`
+  }
+  return asked ?? usualTier
 }
 
 /** Returns the first terms that match the pictures that a request asks for. */

@@ -67,11 +67,13 @@ export function isSealed(value: string): boolean {
  * Whether a body may hold something that the gateway sealed: {@link mark} as it is, or in base64. Nearly no body does.
  */
 export function mayBeSealed(body: Buffer): boolean {
-  return body.includes(mark) || body.includes(markInBase64)
+  return (body.includes(markEnd) && body.includes(mark)) || body.includes(markInBase64)
 }
 
-/** Only the leading characters that do not depend on what follows the mark. */
-const markInBase64 = Buffer.from(mark).toString('base64').slice(0, 10)
+/** Words do not have it in them, so that it is looked for in less time than the whole mark. */
+const markEnd = Buffer.from(mark.slice(-2))
+/** Likewise from its first digit on, and without the last characters, which depend on what follows the mark. */
+const markInBase64 = Buffer.from(Buffer.from(mark).toString('base64').slice(1, 7))
 
 function isFamily(word: string): word is Family {
   return word === 'openai' || word === 'anthropic' || word === 'gemini'
