@@ -3,7 +3,9 @@
 import { createHash } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
+import { changeOf } from '../core/store/documents.ts'
 import { openStore } from '../core/store/store.ts'
+import { keyDocuments } from '../core/tenancy/stored.ts'
 import { Child } from './child.ts'
 import type { Rig } from './contest.ts'
 import type { Contestant } from './contestant.ts'
@@ -91,19 +93,19 @@ async function storeKeys(file: string, count: number): Promise<void> {
   for (let number = 1; number <= count; number++) {
     const secret = numberedKey(number)
     written.push(
-      store.keys.create({
-        name: `key-${number}`,
-        sha256: createHash('sha256').update(secret).digest(),
-        hint: `sk-be…${secret.slice(-4)}`,
-        tenant: `acme-${number % tenants}`,
-        project: 'web',
-        member: 'alice',
-        models: ['*'],
-        endpoints: ['*'],
-        limits,
-        budget: { limit: BigInt(dollars) * 1_000_000_000n, per: 'month' },
-        created
-      })
+      store.documents.change([
+        changeOf(keyDocuments, `key-${number}`, {
+          name: `key-${number}`,
+          tenant: `acme-${number % tenants}`,
+          project: 'web',
+          member: 'alice',
+          settings: { limits, budget: { usd: String(dollars), per: 'month' } },
+          secrets: [
+            { sha256: createHash('sha256').update(secret).digest('hex'), hint: `sk-be…${secret.slice(-4)}`, created }
+          ],
+          created
+        })
+      ])
     )
     // The store refuses more operations when too many wait for the disk.
     if (number % 1000 > 0 && number < count) continue

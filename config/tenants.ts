@@ -5,8 +5,8 @@ import { endpointNames } from '../core/catalogue/endpoints.ts'
 import { isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
 import { names } from './names.ts'
-import type { Budget } from '../core/catalogue/caller.ts'
-import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
+import type { Budget, Rights } from '../core/catalogue/caller.ts'
+import type { OptionSchema, OptionValue, OptionValues } from '../core/options/schema.ts'
 import type { ConfigKey, ConfigTenant, Position } from '../core/catalogue/settings.ts'
 import type { Path, Report } from './report.ts'
 
@@ -28,11 +28,12 @@ const budgetShape = {
   }
 } as const satisfies OptionSchema
 
-const mostTags = 16
+/** The most tags of one level. */
+export const mostTags = 16
 
 const tagsShape = {
   type: 'object',
-  description: `Kept with every charge, for spend by tag; at most ${mostTags}.`,
+  description: `Kept with every charge, for spend by tag; at most ${mostTags}. A level adds to those of the level above, and overrides them.`,
   examples: [{ team: 'search', env: 'prod' }],
   propertyNames: names,
   additionalProperties: {
@@ -43,23 +44,50 @@ const tagsShape = {
   }
 } as const satisfies OptionSchema
 
+const limitsShape = {
+  type: 'object',
+  description: 'Upper bounds; one that is left out does not limit.',
+  default: {},
+  properties: {
+    rps: { ...atMost, description: 'Requests per second.' },
+    rpm: { ...atMost, description: 'Requests per minute.' },
+    tpm: { ...atMost, description: 'Tokens per minute, input and output together.' },
+    concurrency: { ...atMost, description: 'Requests at one time.' }
+  }
+} as const satisfies OptionSchema
+
+/** What every level (tenant, project, member and key) may use and spend. All levels of a request have to allow it. */
+export const rightsShape = {
+  enabled: { type: 'boolean', default: true, description: 'false refuses all requests at this level and below it.' },
+  models: { ...globs, description: 'Models that may be used; every level has to allow them.' },
+  endpoints: { ...globs, description: 'Endpoints that may be called: chat, models, …; every level has to allow them.' },
+  limits: limitsShape,
+  budget: budgetShape,
+  expires: { type: 'string', format: 'date', description: 'Refused from then on.' },
+  tags: tagsShape
+} as const satisfies Readonly<Record<string, OptionSchema>>
+
+/** What a tenant has beside its rights and its projects. */
+export const tenantSettings = {
+  foreign_references: {
+    type: 'string',
+    enum: ['refuse', 'pass'],
+    description:
+      'What becomes of requests that refer to a file, container, vector store, prompt or cached content at an upstream, or to an item of a response, which was not made through the gateway by the same project: refused as not found, or passed on. Default: refused where the account of the upstream serves several tenants.'
+  }
+} as const satisfies Readonly<Record<string, OptionSchema>>
+
 export const tenantsShape = {
   type: 'object',
-  description: 'Customers by name; nothing is shared between them.',
+  description: 'Customers by name; nothing is shared between them. More can be made at run time.',
   default: {},
   propertyNames: names,
   additionalProperties: {
     type: 'object',
     description: 'One tenant.',
     properties: {
-      models: { ...globs, description: 'Models the tenant may use.' },
-      budget: budgetShape,
-      foreign_references: {
-        type: 'string',
-        enum: ['refuse', 'pass'],
-        description:
-          'What becomes of requests that refer to a file, container, vector store, prompt or cached content at an upstream, or to an item of a response, which was not made through the gateway by the same project: refused as not found, or passed on. Default: refused where the account of the upstream serves several tenants.'
-      },
+      ...rightsShape,
+      ...tenantSettings,
       projects: {
         type: 'object',
         description: 'Projects by name.',
@@ -69,17 +97,13 @@ export const tenantsShape = {
           type: 'object',
           description: 'One project.',
           properties: {
-            budget: budgetShape,
+            ...rightsShape,
             members: {
               type: 'object',
               description: 'Members by name.',
               default: {},
               propertyNames: names,
-              additionalProperties: {
-                type: 'object',
-                description: 'One member.',
-                properties: { models: { ...globs, description: 'Models the member may use.' }, budget: budgetShape }
-              }
+              additionalProperties: { type: 'object', description: 'One member.', properties: rightsShape }
             }
           }
         }
@@ -119,28 +143,14 @@ export const keysShape = {
       tenant: { type: 'string', description: 'The tenant it belongs to.' },
       project: { type: 'string', description: 'The project its use counts for.' },
       member: { type: 'string', description: 'The member of the project who uses it.' },
-      models: { ...globs, description: 'Models the key may use; tenant and member have to allow them too.' },
-      endpoints: { ...globs, description: 'Endpoints the key may call: chat, models, …' },
-      limits: {
-        type: 'object',
-        description: 'Upper bounds; one that is left out does not limit.',
-        default: {},
-        properties: {
-          rps: { ...atMost, description: 'Requests per second.' },
-          rpm: { ...atMost, description: 'Requests per minute.' },
-          tpm: { ...atMost, description: 'Tokens per minute, input and output together.' },
-          concurrency: { ...atMost, description: 'Requests at one time.' }
-        }
-      },
-      budget: budgetShape,
-      tags: tagsShape,
-      expires: { type: 'string', format: 'date', description: 'Refused from then on.' }
+      ...rightsShape
     }
   }
 } as const satisfies OptionSchema
 
 type TenantEntry = OptionValue<typeof tenantsShape.additionalProperties>
 type KeyEntry = OptionValue<typeof keysShape.items>
+type RightsEntry = OptionValues<typeof rightsShape>
 type Tenants = ReadonlyMap<string, ConfigTenant | undefined>
 
 /** Reads the tenants. A faulty one becomes undefined, so that its name is still known. */
@@ -149,24 +159,42 @@ export function readTenants(
   report: Report
 ): Map<string, ConfigTenant | undefined> {
   const read = (name: string, entry: TenantEntry): ConfigTenant | undefined =>
-    report.sound('tenants', name) ? readTenant(name, entry) : undefined
+    checkTenant(name, entry, report) ? readTenant(name, entry) : undefined
   return new Map(Object.entries(entries).map(([name, entry]) => [name, read(name, entry)]))
+}
+
+/** Checks what schemas cannot say, at all levels of a tenant. Returns whether the tenant is sound. */
+function checkTenant(name: string, entry: TenantEntry, report: Report): boolean {
+  const at = ['tenants', name]
+  if (!report.sound(...at)) return false
+  checkRights(entry, at, report)
+  for (const [project, { members, ...rights }] of Object.entries(entry.projects)) {
+    checkRights(rights, [...at, 'projects', project], report)
+    for (const [member, rightsOfMember] of Object.entries(members))
+      checkRights(rightsOfMember, [...at, 'projects', project, 'members', member], report)
+  }
+  return report.sound(...at)
 }
 
 function readTenant(name: string, entry: TenantEntry): ConfigTenant {
   const projects = Object.entries(entry.projects).map(([projectName, project]) => {
     const members = Object.entries(project.members).map(
-      ([memberName, member]) => [memberName, { models: member.models, budget: readBudget(member.budget) }] as const
+      ([memberName, member]) => [memberName, readRights(member)] as const
     )
-    return [projectName, { budget: readBudget(project.budget), members: new Map(members) }] as const
+    return [projectName, { ...readRights(project), members: new Map(members) }] as const
   })
-  return {
-    name,
-    models: entry.models,
-    budget: readBudget(entry.budget),
-    foreignReferences: entry.foreign_references,
-    projects: new Map(projects)
-  }
+  return { name, ...readRights(entry), foreignReferences: entry.foreign_references, projects: new Map(projects) }
+}
+
+/** The rights that a checked entry describes. */
+export function readRights(entry: RightsEntry): Rights {
+  const { enabled, models, endpoints, limits, budget, expires, tags } = entry
+  return { enabled, models, endpoints, limits, budget: readBudget(budget), expires, tags }
+}
+
+function checkRights(entry: RightsEntry, path: Path, report: Report): void {
+  if (report.sound(...path, 'endpoints')) checkEndpoints(entry, path, report)
+  if (Object.keys(entry.tags ?? {}).length > mostTags) report.value([...path, 'tags'], `has more than ${mostTags} tags`)
 }
 
 function readBudget(entry: OptionValue<typeof budgetShape> | undefined): Budget | undefined {
@@ -187,9 +215,7 @@ export function readKeys(entries: readonly KeyEntry[], tenants: Tenants | undefi
     if (!isMap(entry)) continue
     if (entry.name !== undefined && sound('name')) unique.name(entry, path)
     if (sound('tenant', 'project', 'member')) checkOwner(entry, path, tenants, report)
-    if (sound('endpoints')) checkEndpoints(entry, path, report)
-    if (sound('tags') && Object.keys(entry.tags ?? {}).length > mostTags)
-      report.value([...path, 'tags'], `has more than ${mostTags} tags`)
+    if (sound('endpoints', 'tags')) checkRights(entry, path, report)
     const sha256 = sound('key', 'key_sha256') ? digestOf(entry, path, report) : undefined
     if (!sha256) continue
     unique.secret(entry, sha256, path)
@@ -199,10 +225,8 @@ export function readKeys(entries: readonly KeyEntry[], tenants: Tenants | undefi
 }
 
 function keyOf(entry: KeyEntry, sha256: Buffer, at: Position): ConfigKey {
-  const { budget, ...rest } = entry
-  const { name, tenant, project, member, models, endpoints, limits, tags, expires } = rest
-  const who = { name, sha256, tenant, project, member }
-  return { ...who, models, endpoints, limits, budget: readBudget(budget), tags, expires, at }
+  const { name, tenant, project, member } = entry
+  return { name, sha256, tenant, project, member, ...readRights(entry), at }
 }
 
 /** Finds keys that have the name or the secret of an earlier key. */
@@ -257,7 +281,7 @@ function checkOwner(
   if (member !== undefined && !members.has(member)) unknown('member', member, members.keys())
 }
 
-function checkEndpoints(entry: KeyEntry, path: Path, report: Report): void {
+function checkEndpoints(entry: RightsEntry, path: Path, report: Report): void {
   for (const [index, glob] of entry.endpoints.entries()) {
     if (glob.includes('*') || endpointNames.includes(glob)) continue
     const at = [...path, 'endpoints', index]

@@ -14,7 +14,6 @@ import { BackgroundWork } from './exchange/background/background.ts'
 import { Engine } from './exchange/engine.ts'
 import { Generations, Shared } from './program/generation.ts'
 import type { GenerationParts } from './program/generation.ts'
-import { openKeyring } from './program/keyring.ts'
 import { createLogger } from './telling/log.ts'
 import type { Logger } from './telling/log.ts'
 import { Metrics } from './telling/metrics.ts'
@@ -27,6 +26,7 @@ import { Reloader } from './program/reload.ts'
 import { tellWays } from './program/ways.ts'
 import type { ReloadResult } from './program/reload.ts'
 import { Server } from './clients/server.ts'
+import type { Catalogue } from './catalogue/catalogue.ts'
 import type { Config, Settings } from './catalogue/settings.ts'
 import { MemoryCache } from './store/memory-cache.ts'
 import { MemoryLimits } from './store/memory-limits.ts'
@@ -35,6 +35,7 @@ import type { Services } from './store/services.ts'
 import { openStore } from './store/store.ts'
 import type { Store } from './store/store.ts'
 import { Vault } from './store/vault.ts'
+import { Tenancy } from './tenancy/tenancy.ts'
 import type { Transport } from './transport/transport.ts'
 import { Transports } from './transport/transports.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
@@ -122,10 +123,10 @@ function wire(
   make(tokens.metrics, () => new Metrics())
   make(tokens.transport, () => new Transports())
   make(tokens.services, () => {
-    const { keys, ledger, requests, works, answers, routes } = get(tokens.store)
+    const { documents, ledger, requests, works, answers, routes } = get(tokens.store)
     const vault = new Vault(works, get(tokens.settings).state)
     return {
-      keys,
+      documents,
       ledger,
       requests,
       works,
@@ -187,18 +188,31 @@ async function prepare(
     transport
   }: { services: Services; metrics: Metrics; log: Logger; shared: Shared; transport: Transport }
 ): Promise<GenerationParts> {
-  const { catalogue, problems } = openKeyring(config, services.keys, services.secrets)
-  if (!catalogue) throw new ConfigError(problems)
-  tellWays(config, log)
-  const leave = await transport.use(config.channels.values())
+  const { channels, models } = config
+  const tenancy = new Tenancy(config, services.documents, services.secrets)
   const user = shared.user()
+  let leave = (): void => {}
   const drop = async (): Promise<void> => {
     await user.drop()
     leave()
+    tenancy.close()
+  }
+  const catalogue: Catalogue = {
+    channels,
+    models,
+    get tenants() {
+      return tenancy.tenants
+    },
+    findKey: (sha256) => tenancy.findKey(sha256),
+    scopesNow: (opened) => tenancy.scopesNow(opened)
   }
   const context = (plugin: Plugin): PluginContext =>
     contextOf(plugin, { services, metrics, log, catalogue, shared: user })
   try {
+    const clashes = tenancy.clashes()
+    if (clashes.length > 0) throw new ConfigError(clashes)
+    tellWays(config, log)
+    leave = await transport.use(channels.values())
     return { config, catalogue, chain: await compileChain(config.chain, plugins, context), drop }
   } catch (error) {
     await drop()

@@ -3,7 +3,9 @@
 import type { Budget } from '../catalogue/caller.ts'
 import { formatDollars } from '../money/money.ts'
 import type { Config } from '../catalogue/settings.ts'
-import type { StoredKey } from '../store/keys.ts'
+import type { Documents } from '../store/documents.ts'
+import { Levels, scopeOf, storedRights } from '../tenancy/levels.ts'
+import { keyDocuments } from '../tenancy/stored.ts'
 import type { Balance } from '../store/ledger.ts'
 import { windowOf } from '../store/window.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
@@ -19,7 +21,7 @@ interface Spender {
 export function listBalances({ query }: Call, { generations, store }: AdminParts): Answer {
   const scope = query.get('scope')
   const tenant = query.get('tenant')
-  const spenders = spendersOf(generations.current.config, store.keys.all())
+  const spenders = spendersOf(generations.current.config, store.documents)
   const all = withBudgets(store.ledger.balances(scope === undefined ? {} : { scope }), spenders, Date.now()).filter(
     (balance) =>
       (scope === undefined || balance.scope === scope) &&
@@ -49,17 +51,13 @@ function withBudgets(balances: readonly Balance[], spenders: ReadonlyMap<string,
   return [...all.values()]
 }
 
-function spendersOf({ tenants, keys }: Config, stored: readonly StoredKey[]): Map<string, Spender> {
+function spendersOf(config: Config, documents: Documents): Map<string, Spender> {
   const spenders = new Map<string, Spender>()
-  for (const [tenant, { budget, projects }] of tenants) {
-    spenders.set(`tenant:${tenant}`, { tenant, budget })
-    for (const [project, { budget: ofProject, members }] of projects) {
-      spenders.set(`project:${tenant}/${project}`, { tenant, budget: ofProject })
-      for (const [member, { budget: ofMember }] of members)
-        spenders.set(`member:${tenant}/${project}/${member}`, { tenant, budget: ofMember })
-    }
-  }
-  for (const { name, tenant, budget } of [...keys, ...stored]) spenders.set(`key:${name}`, { tenant, budget })
+  for (const { path, rights } of new Levels(config, documents).all())
+    spenders.set(scopeOf(path), { tenant: path[0], budget: rights.budget })
+  for (const { name, tenant, budget } of config.keys) spenders.set(`key:${name}`, { tenant, budget })
+  for (const { name, tenant, settings } of documents.all(keyDocuments))
+    spenders.set(`key:${name}`, { tenant, budget: storedRights(settings, 'key').budget })
   return spenders
 }
 

@@ -1,16 +1,17 @@
 // The types of the admin listener: the services that it shows, its routes, their requests and their answers.
 import type { Awaitable } from '../contract/contract.ts'
+import type { Actor } from './audit.ts'
 import type { Generations } from '../program/generation.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Metrics } from '../telling/metrics.ts'
 import type { Reloader } from '../program/reload.ts'
-import type { Settings } from '../catalogue/settings.ts'
+import type { Config, Settings } from '../catalogue/settings.ts'
 import type { Store } from '../store/store.ts'
 
 /** The services of a gateway that operators inspect and control. */
 export interface AdminParts {
   settings: NonNullable<Settings['admin']>
-  store: Pick<Store, 'keys' | 'ledger' | 'requests' | 'health'>
+  store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'health'>
   metrics: Pick<Metrics, 'expose'>
   generations: Pick<Generations, 'current'>
   reloader: Pick<Reloader, 'last' | 'reload'>
@@ -19,15 +20,26 @@ export interface AdminParts {
   draining(): boolean
 }
 
-/** One operation. Paths below `/admin/` need the token; all others are open to anyone who can reach the listener. */
-export interface Route {
-  readonly method: 'GET' | 'POST' | 'DELETE'
-  /** An exact path, or one whose last segment is a name in braces that stands for any text: `/admin/v1/keys/{name}`. */
+/** The parts that there are without a running gateway, when a command has opened the store. */
+export interface OfflineParts {
+  readonly store: Pick<Store, 'documents' | 'ledger' | 'requests'>
+  readonly generations: { readonly current: { readonly config: Config } }
+  readonly log: Logger
+}
+
+/**
+ * One operation of a running gateway. Paths below `/admin/` need the token; all others are open to anyone who can reach
+ * the listener.
+ */
+export interface LiveRoute {
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  /** Segments are exact, or a name in braces that stands for any text: `/admin/v1/keys/{key}`. */
   readonly path: string
   /** The parameters that the query may have; others are refused. Absent: the query is ignored. */
   readonly query?: readonly string[]
   /** On a loopback address, the request must name localhost or a loopback address in `Host`, or have the token. */
   readonly local?: boolean
+  readonly offline?: undefined
   /**
    * Answers a request.
    * @throws GatewayError when the request is refused
@@ -35,12 +47,23 @@ export interface Route {
   handle(call: Call, parts: AdminParts): Awaitable<Answer>
 }
 
+/** An operation that needs no running gateway: commands may use it on an opened store. */
+export interface OfflineRoute extends Omit<LiveRoute, 'handle' | 'offline'> {
+  readonly offline: true
+  handle(call: Call, parts: OfflineParts): Awaitable<Answer>
+}
+
+/** One operation. */
+export type Route = LiveRoute | OfflineRoute
+
 /** A request that the guard admitted. */
 export interface Call {
   /** The parameters, percent-decoded. None is empty, and none occurs twice. */
   readonly query: ReadonlyMap<string, string>
-  /** The text in the place of the path's braces, percent-decoded; empty when the path has none. */
-  readonly name: string
+  /** The texts in the places of the path's braces, percent-decoded, by the names in the braces. */
+  readonly names: Readonly<Record<string, string>>
+  /** Who asks. */
+  readonly by: Actor
   /** The header `Accept`; empty when there is none. */
   readonly accept: string
   /**

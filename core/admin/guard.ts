@@ -3,15 +3,16 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { isIPv4 } from 'node:net'
 import type { Awaitable } from '../contract/contract.ts'
+import type { Actor } from './audit.ts'
 import { GatewayError } from '../errors.ts'
 import type { Logger } from '../telling/log.ts'
 import { WrongTokens } from './wrong-tokens.ts'
 
 /**
- * Checks one request. Returns a promise only when it has to wait.
+ * Checks one request, and says who asks. Returns a promise only when it has to wait.
  * @throws GatewayError when the request is refused
  */
-export type Guard = (request: IncomingMessage) => Awaitable<void>
+export type Guard = (request: IncomingMessage) => Awaitable<Actor>
 
 /** Makes the guard for a token. An empty token admits programs of this machine. Wrong tokens are logged. */
 export function guardFor(token: string, log: Logger): Guard {
@@ -35,7 +36,7 @@ export function checkSingle({ headersDistinct }: IncomingMessage): void {
  * Protects routes that need no token on a loopback listener from web pages. A site that lets its own name resolve to a
  * loopback address is recognised by that name in `Host`, and its pages do not have the token.
  */
-export function checkHost(request: IncomingMessage, guard: Guard): Awaitable<void> {
+export function checkHost(request: IncomingMessage, guard: Guard): Awaitable<Actor | void> {
   const { host = '', authorization } = request.headers
   if (isLoopbackHost(host) || !isLoopback(request.socket.localAddress ?? '')) return undefined
   if (authorization !== undefined) return guard(request)
@@ -48,9 +49,9 @@ export function checkHost(request: IncomingMessage, guard: Guard): Awaitable<voi
 function tokenCheck(token: string, log: Logger): Guard {
   const expected = digest(token)
   const wrong = new WrongTokens(log)
-  const compare = (presented: string, address: string, url: string): void => {
+  const compare = (presented: string, address: string, url: string): Actor => {
     // Digests have the same length, so the time of the comparison does not even tell the length of the token.
-    if (timingSafeEqual(digest(presented), expected)) return
+    if (timingSafeEqual(digest(presented), expected)) return { kind: 'token', id: 'admin.token', address }
     wrong.note(address, url.split('?', 1)[0]!.slice(0, 100))
     throw unauthenticated('invalid', 'This is not the admin token of this gateway.')
   }
@@ -89,7 +90,7 @@ const own =
  * either by this address or by a name of its own that resolves to it. The browser shows both: in `Origin` and
  * `Sec-Fetch-Site`, or in `Host`.
  */
-function checkLoopback({ headers, httpVersion, socket: { remoteAddress = '' } }: IncomingMessage): void {
+function checkLoopback({ headers, httpVersion, socket: { remoteAddress = '' } }: IncomingMessage): Actor {
   const { host = '', origin } = headers
   const strange = Object.keys(headers).find((name) => !own.test(name))
   const sign =
@@ -108,6 +109,7 @@ function checkLoopback({ headers, httpVersion, socket: { remoteAddress = '' } }:
   if ((origin !== undefined && origin !== `http://${host}`) || (site !== 'none' && site !== 'same-origin')) {
     throw new GatewayError('origin_not_allowed', 'Pages of other sites may not use the admin API.')
   }
+  return { kind: 'local', id: 'this machine', address: remoteAddress }
 }
 
 function forbidden(message: string): GatewayError {

@@ -1,165 +1,216 @@
-// The key desk: creates, lists and revokes keys, checked against the configuration and the store. The admin API and
-// `sluice keys` both use it.
+// The key desk: creates, changes, rotates and revokes keys, checked against the configuration and the store.
 import { createHash, randomBytes } from 'node:crypto'
-import { keysShape } from '../../config/tenants.ts'
-import type { KeyLimits } from '../catalogue/caller.ts'
-import { endpointNames } from '../catalogue/endpoints.ts'
+import { rightsShape } from '../../config/tenants.ts'
+import type { Rights } from '../catalogue/caller.ts'
 import { GatewayError } from '../errors.ts'
-import { checkerOf, isMap } from '../options/schema-check.ts'
-import type { Fault } from '../options/schema-check.ts'
-import type { OptionValues } from '../options/schema.ts'
 import type { Config, ConfigKey } from '../catalogue/settings.ts'
-import type { KeyStore, StoredKey } from '../store/keys.ts'
 import { suggestion } from '../options/suggest.ts'
-import { invalidField, sentence, shown } from './query.ts'
-import { showBudget } from './tenants.ts'
-import type { ShownBudget } from './tenants.ts'
+import { changeOf } from '../store/documents.ts'
+import type { Documents } from '../store/documents.ts'
+import { Levels, storedRights } from '../tenancy/levels.ts'
+import { keyDocuments } from '../tenancy/stored.ts'
+import type { StoredKey, StoredSecret } from '../tenancy/stored.ts'
+import { auditEntry } from './audit.ts'
+import type { Actor } from './audit.ts'
+import { changed, conflict, nameFaults, readEntry, refuse, showTime } from './entry.ts'
+import { sentence, shown } from './query.ts'
+import { showRights } from './rights.ts'
+import type { ShownRights } from './rights.ts'
+import { ownerFaults } from './level-desk.ts'
 
-/** A key as shown: everything but its secret. Absent values are null. */
-export interface ShownKey {
+/** A key as shown: everything but its secrets. Absent values are null. */
+export interface ShownKey extends ShownRights {
   name: string
   /** Keys of the file can be changed only there. */
   source: 'file' | 'store'
-  /** `unowned`: its tenant, project or member is not in the file any more, so the key is refused. */
-  state: 'active' | 'expired' | 'revoked' | 'unowned'
-  /** The first and last characters of its secret; null for keys of the file. */
+  /** `unowned`: its tenant, project or member is missing, closed or disabled, so the key is refused. */
+  state: 'active' | 'disabled' | 'expired' | 'revoked' | 'unowned'
+  /** The first and last characters of its newest secret; null for keys of the file. */
   hint: string | null
+  /** All secrets that are not over, the newest first; `until` says when one ends. */
+  secrets: { hint: string; created: string | null; until: string | null }[]
   tenant: string
   project: string | null
   member: string | null
-  models: readonly string[]
-  endpoints: readonly string[]
-  limits: KeyLimits
-  budget: ShownBudget | null
-  /** RFC 3339. */
-  expires: string | null
+  /** RFC 3339, as are the other times. */
   created: string | null
+  changed: string | null
   revoked: string | null
 }
 
-/** A key that was just created. `key` is its secret, which cannot be shown again. */
+/** A key that was just created or rotated. `key` is its secret, which cannot be shown again. */
 export type IssuedKey = ShownKey & { key: string }
 
-/** The fields of an entry of `keys:` in the file without its secret, which the key desk makes. */
-const { key: _secret, key_sha256: _digest, ...fields } = keysShape.items.properties
-type KeyRequest = OptionValues<typeof fields, 'tenant'>
+const name = { type: 'string', description: 'The name of the key; made up when left out.' } as const
+const owner = {
+  tenant: { type: 'string', description: 'The tenant it belongs to.' },
+  project: { type: 'string', description: 'The project its use counts for.' },
+  member: { type: 'string', description: 'The member of the project who uses it.' }
+} as const
+
+/** What a key is created with: an entry of `keys:` in gateway.yaml, without a secret. */
+export const keyFields = { name, ...owner, ...rightsShape } as const
+
+/** What a rotation is asked with. */
+export const rotationFields = {
+  overlap: {
+    type: 'string',
+    format: 'duration',
+    default: '0s',
+    atMost: '90d',
+    description: 'How long the present secret stays valid beside the new one.'
+  },
+  rotation: {
+    type: 'string',
+    pattern: '^[\\x21-\\x7e]{1,64}$',
+    patternErrorMessage: 'at most 64 printable ASCII characters without spaces',
+    description: 'A name for this rotation: asked again by the same name, it replaces the secret that was lost.'
+  }
+} as const
 
 /** The key desk of one gateway. Every refusal is a GatewayError that names the field or the place. */
 export class KeyDesk {
   readonly #config: Config
-  readonly #keys: KeyStore
+  readonly #documents: Documents
+  readonly #levels: Levels
 
   /** Uses one configuration: make a new key desk after a reload. */
-  constructor(config: Config, keys: KeyStore) {
+  constructor(config: Config, documents: Documents) {
     this.#config = config
-    this.#keys = keys
+    this.#documents = documents
+    this.#levels = new Levels(config, documents)
   }
 
   /** Lists the keys of the file, then those of the store, including revoked ones. */
   list(): ShownKey[] {
-    return [...this.#config.keys.map((key) => this.#show(key)), ...this.#keys.all().map((key) => this.#show(key))]
+    const stored = this.#documents.all(keyDocuments)
+    return [...this.#config.keys.map((key) => this.#showDeclared(key)), ...stored.map((key) => this.#showStored(key))]
   }
 
-  /**
-   * Creates a key from a request in the form of an entry of `keys:`, without a secret. Without `name` it makes one up.
-   * Resolves when the key is on disk and can be used.
-   */
-  async create(request: unknown): Promise<IssuedKey> {
-    const { name: wanted, budget, ...rest } = this.#read(request)
-    const { tenant, project, member } = rest
-    const name = wanted ?? `${member ?? project ?? tenant}-${randomBytes(4).toString('hex')}`
-    this.#refuseTaken(name)
-    const secret = `sk-${base62(randomBytes(32))}`
-    const key: StoredKey = {
-      ...rest,
-      name,
-      sha256: createHash('sha256').update(secret).digest(),
-      hint: `${secret.slice(0, 7)}…${secret.slice(-4)}`,
-      budget: budget && { limit: budget.usd, per: budget.per },
-      created: Date.now()
-    }
-    await this.#keys.create(key)
-    return { ...this.#show(key), key: secret }
-  }
-
-  /**
-   * Revokes a key for good, from the next request on. Revoking it again changes nothing. Resolves when that is on disk.
-   */
-  async revoke(name: string): Promise<ShownKey> {
+  /** @throws GatewayError `key_not_found` */
+  find(name: string): ShownKey {
     const declared = this.#declared(name)
-    if (declared)
-      throw conflict('key_read_only', `The key ${name} stands in ${this.#place(declared)}: take it out there.`)
-    if (!this.#stored(name)) {
-      const known = this.list().flatMap((key) => (key.source === 'store' ? [key.name] : []))
-      throw new GatewayError('route_not_found', sentence(`There is no key ${shown(name)}${suggestion(name, known)}`), {
-        shownCode: 'key_not_found',
-        param: 'name'
-      })
-    }
-    await this.#keys.revoke(name)
-    return this.#show(this.#stored(name)!)
+    return declared ? this.#showDeclared(declared) : this.#showStored(this.#stored(name))
   }
 
-  #read(request: unknown): KeyRequest {
-    if (!isMap(request))
-      throw new GatewayError(
-        'invalid_request',
-        'A key is made from a JSON object such as {"name": "ci", "tenant": "acme"}.'
-      )
-    // The checker is made when the first key is created, so that it does not slow the start.
-    const { value, faults } = checkerOf(fields, ['tenant'])(request)
-    refuse(faults.map((fault) => ({ field: fault.pointer.slice(1).replaceAll('/', '.'), message: messageOf(fault) })))
-    refuse([...this.#ownerFaults(value), ...endpointFaults(value.endpoints), ...expiryFaults(value.expires)])
-    return value
+  /** Creates a key from a request with {@link keyFields}. Resolves when the key is on disk and can be used. */
+  async create(request: unknown, by: Actor): Promise<IssuedKey> {
+    const example = '{"tenant": "acme", "project": "web", "budget": {"usd": 5, "per": "day"}}'
+    const { settings: given, value } = readEntry(keyFields, ['tenant'], request, example)
+    const { name: _name, tenant: _tenant, project: _project, member: _member, ...settings } = given
+    const { tenant, project, member } = value
+    refuse([
+      ...ownerFaults(this.#levels, [tenant, project, member]),
+      ...(value.name === undefined ? [] : nameFaults('name', value.name))
+    ])
+    const name = value.name ?? `${member ?? project ?? tenant}-${randomBytes(4).toString('hex')}`
+    this.#refuseTaken(name)
+    const { secret, stored } = newSecret(undefined)
+    const key: StoredKey = { name, tenant, project, member, settings, secrets: [stored], created: stored.created }
+    const after = this.#showStored(key)
+    await this.#put(key, by, 'key.create', undefined, after)
+    return { ...after, key: secret }
   }
 
-  #show(key: ConfigKey | StoredKey): ShownKey {
-    const stored = 'hint' in key ? key : undefined
-    return {
-      name: key.name,
-      source: stored ? 'store' : 'file',
-      state: this.#stateOf(key, stored?.revoked),
-      hint: stored?.hint ?? null,
-      tenant: key.tenant,
-      project: key.project ?? null,
-      member: key.member ?? null,
-      models: key.models,
-      endpoints: key.endpoints,
-      limits: key.limits,
-      budget: showBudget(key.budget),
-      expires: showTime(key.expires),
-      created: showTime(stored?.created),
-      revoked: showTime(stored?.revoked)
-    }
+  /** Changes the rights of a key by a merge patch, from the next request on. Resolves when that is on disk. */
+  async change(name: string, patch: unknown, by: Actor): Promise<ShownKey> {
+    const key = this.#changeable(name)
+    const settings = changed(rightsShape, key.settings, patch, '{"budget": {"usd": 10, "per": "day"}}')
+    const next: StoredKey = { ...key, settings, changed: Date.now() }
+    const after = this.#showStored(next)
+    await this.#put(next, by, 'key.change', this.#showStored(key), after)
+    return after
   }
 
-  #stateOf(key: ConfigKey | StoredKey, revoked: number | undefined): ShownKey['state'] {
-    if (revoked !== undefined) return 'revoked'
-    if (this.#ownerFaults(key).length > 0) return 'unowned'
-    return key.expires !== undefined && key.expires <= Date.now() ? 'expired' : 'active'
+  /**
+   * Gives a key a new secret. The one before stays valid for the overlap; older ones end at once. Budgets, limits and
+   * what was spent belong to the key and stay.
+   */
+  async rotate(name: string, request: unknown, by: Actor): Promise<IssuedKey> {
+    const key = this.#changeable(name)
+    const { overlap, rotation } = readEntry(rotationFields, [], request, '{"overlap": "24h"}').value
+    const { secret, stored } = newSecret(rotation)
+    const [newest, previous] = key.secrets
+    // The secret of a rotation whose answer was lost is nobody's: the new one takes its place.
+    const repeated = rotation !== undefined && newest?.rotation === rotation
+    const old = repeated ? previous : newest && { ...newest, until: stored.created + overlap }
+    const kept = old && (old.until ?? Infinity) > stored.created ? [old] : []
+    const next: StoredKey = { ...key, secrets: [stored, ...kept], changed: stored.created }
+    const after = this.#showStored(next)
+    await this.#put(next, by, 'key.rotate', this.#showStored(key), after)
+    return { ...after, key: secret }
   }
 
-  /** Finds which of a key's tenant, project and member is not in the file. */
-  #ownerFaults({ tenant, project, member }: Pick<KeyRequest, 'tenant' | 'project' | 'member'>): FieldFault[] {
-    const projects = this.#config.tenants.get(tenant)?.projects
-    if (!projects) return [this.#unknown('tenant', tenant, this.#config.tenants)]
-    if (project === undefined)
-      return member === undefined ? [] : [{ field: 'project', message: 'project is missing: a member belongs to one' }]
-    const members = projects.get(project)?.members
-    if (!members) return [this.#unknown('project', project, projects)]
-    return member === undefined || members.has(member) ? [] : [this.#unknown('member', member, members)]
+  /** Revokes a key for good, from the next request on. Again it changes nothing. Resolves when that is on disk. */
+  async revoke(name: string, by: Actor): Promise<ShownKey> {
+    this.#refuseDeclared(name)
+    const key = this.#stored(name)
+    if (key.revoked !== undefined) return this.#showStored(key)
+    const next: StoredKey = { ...key, revoked: Date.now() }
+    const after = this.#showStored(next)
+    await this.#put(next, by, 'key.revoke', this.#showStored(key), after)
+    return after
   }
 
-  #unknown(level: string, name: string, known: ReadonlyMap<string, unknown>): FieldFault {
-    return {
-      field: level,
-      message: `${this.#config.file} has no ${level} ${shown(name)}${suggestion(name, [...known.keys()])}`
-    }
+  #put(key: StoredKey, by: Actor, action: string, before: ShownKey | undefined, after: ShownKey): Promise<void> {
+    const entry = auditEntry(by, action, { kind: 'key', id: key.name }, before, after)
+    return this.#documents.change([changeOf(keyDocuments, key.name, key)], entry)
+  }
+
+  #showDeclared(key: ConfigKey): ShownKey {
+    return this.#show(key, key, {
+      source: 'file',
+      hint: null,
+      secrets: [],
+      created: null,
+      changed: null,
+      revoked: null
+    })
+  }
+
+  #showStored(key: StoredKey): ShownKey {
+    const now = Date.now()
+    const secrets = key.secrets.filter(({ until = Infinity }) => until > now)
+    return this.#show(key, storedRights(key.settings, 'key'), {
+      source: 'store',
+      hint: key.secrets[0]?.hint ?? null,
+      secrets: secrets.map(({ hint, created, until }) => ({
+        hint,
+        created: showTime(created),
+        until: showTime(until)
+      })),
+      created: showTime(key.created),
+      changed: showTime(key.changed),
+      revoked: showTime(key.revoked)
+    })
+  }
+
+  #show(
+    { name, tenant, project, member }: Pick<StoredKey, 'name' | 'tenant' | 'project' | 'member'>,
+    rights: Rights,
+    rest: Pick<ShownKey, 'source' | 'hint' | 'secrets' | 'created' | 'changed' | 'revoked'>
+  ): ShownKey {
+    const line = this.#levels.lineOf([tenant, project, member])
+    const owned = line?.every((level) => level.rights.enabled) ?? false
+    const expires = Math.min(
+      ...[rights, ...(line ?? []).map((level) => level.rights)].map((one) => one.expires ?? Infinity)
+    )
+    const state =
+      rest.revoked !== null
+        ? 'revoked'
+        : !owned
+          ? 'unowned'
+          : !rights.enabled
+            ? 'disabled'
+            : expires <= Date.now()
+              ? 'expired'
+              : 'active'
+    return { name, state, tenant, project: project ?? null, member: member ?? null, ...showRights(rights), ...rest }
   }
 
   #refuseTaken(name: string): void {
     const declared = this.#declared(name)
-    const stored = this.#stored(name)
+    const stored = this.#documents.find(keyDocuments, name)
     if (!declared && !stored) return
     const where = declared
       ? `in ${this.#place(declared)}`
@@ -169,12 +220,32 @@ export class KeyDesk {
     throw conflict('key_exists', `There is a key ${name} already, ${where}: choose another name.`)
   }
 
+  #refuseDeclared(name: string): void {
+    const declared = this.#declared(name)
+    if (declared)
+      throw conflict('key_read_only', `The key ${name} stands in ${this.#place(declared)}: change it there.`)
+  }
+
+  #changeable(name: string): StoredKey {
+    this.#refuseDeclared(name)
+    const key = this.#stored(name)
+    if (key.revoked !== undefined)
+      throw conflict('key_revoked', `The key ${name} is revoked for good: create another one.`)
+    return key
+  }
+
   #declared(name: string): ConfigKey | undefined {
     return this.#config.keys.find((key) => key.name === name)
   }
 
-  #stored(name: string): StoredKey | undefined {
-    return this.#keys.all().find((key) => key.name === name)
+  #stored(name: string): StoredKey {
+    const key = this.#documents.find(keyDocuments, name)
+    if (key) return key
+    const known = this.#documents.all(keyDocuments).map((one) => one.name)
+    throw new GatewayError('route_not_found', sentence(`There is no key ${shown(name)}${suggestion(name, known)}`), {
+      shownCode: 'key_not_found',
+      param: 'name'
+    })
   }
 
   #place({ at }: ConfigKey): string {
@@ -182,41 +253,17 @@ export class KeyDesk {
   }
 }
 
-interface FieldFault {
-  field: string
-  message: string
-}
-
-/** Refuses with all faults in one error, which names the first field. Does nothing without faults. */
-function refuse(faults: readonly FieldFault[]): void {
-  if (faults.length > 0) throw invalidField(faults[0]!.field, faults.map(({ message }) => sentence(message)).join(' '))
-}
-
-function messageOf({ pointer, on, message }: Fault): string {
-  const name = pointer.slice(1).replaceAll('/', '.')
-  if (name === '') return message
-  return on === 'value' ? `${name} ${message}` : `${name}: ${message}`
-}
-
-function endpointFaults(globs: readonly string[]): FieldFault[] {
-  return globs
-    .filter((glob) => !glob.includes('*') && !endpointNames.includes(glob))
-    .map((glob) => ({
-      field: 'endpoints',
-      message: `there is no endpoint ${shown(glob)}${suggestion(glob, endpointNames)}`
-    }))
-}
-
-function expiryFaults(expires: number | undefined): FieldFault[] {
-  return expires === undefined || expires > Date.now() ? [] : [{ field: 'expires', message: 'expires is in the past' }]
-}
-
-function conflict(code: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', message, { status: 409, shownCode: code, param: 'name' })
-}
-
-function showTime(time: number | undefined): string | null {
-  return time === undefined ? null : new Date(time).toISOString()
+function newSecret(rotation: string | undefined): { secret: string; stored: StoredSecret } {
+  const secret = `sk-${base62(randomBytes(32))}`
+  return {
+    secret,
+    stored: {
+      sha256: createHash('sha256').update(secret).digest('hex'),
+      hint: `${secret.slice(0, 7)}…${secret.slice(-4)}`,
+      created: Date.now(),
+      ...(rotation !== undefined && { rotation })
+    }
+  }
 }
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'

@@ -37,6 +37,16 @@ export function readLimit(query: ReadonlyMap<string, string>, otherwise: number)
   return limit
 }
 
+/** The items whose members are those that the query asks for. `filters` are names of both. */
+export function matching<T extends object>(
+  items: readonly T[],
+  filters: readonly (keyof T & string)[],
+  query: ReadonlyMap<string, string>
+): T[] {
+  const wanted = filters.filter((name) => query.has(name))
+  return items.filter((item) => wanted.every((name) => item[name] === query.get(name)))
+}
+
 /**
  * Makes a page of a list in memory: the items after the cursor, ordered by id (in UTF-16 code units). The cursor names
  * the last item shown, so that items which come or go between two pages make no other item appear twice or not at all.

@@ -5,12 +5,12 @@ import { listBalances } from './balances.ts'
 import { listCapabilities } from './capabilities.ts'
 import { listChannels } from './channels.ts'
 import { reload, showConfig } from './config.ts'
-import type { Route } from './contract.ts'
+import type { Call, Route } from './contract.ts'
 import { alive, exposeMetrics, ready } from './health.ts'
-import { createKey, listKeys, revokeKey } from './keys.ts'
+import { changeKey, createKey, keyFilters, listKeys, revokeKey, rotateKey, showKey } from './keys.ts'
 import { paging } from './query.ts'
 import { listRequests, requestFilters } from './requests.ts'
-import { listTenants } from './tenants.ts'
+import { levelRoutes } from './tenants.ts'
 
 /** All routes. */
 const routes: readonly Route[] = [
@@ -22,22 +22,26 @@ const routes: readonly Route[] = [
   { method: 'GET', path: '/admin/v1/balances', query: ['scope', 'tenant', ...paging], handle: listBalances },
   { method: 'GET', path: '/admin/v1/channels', query: paging, handle: listChannels },
   { method: 'GET', path: '/admin/v1/capabilities', query: ['client', 'channel', ...paging], handle: listCapabilities },
-  { method: 'GET', path: '/admin/v1/tenants', query: paging, handle: listTenants },
   { method: 'GET', path: '/admin/v1/config', query: [], handle: showConfig },
   { method: 'POST', path: '/admin/v1/reload', query: [], handle: reload },
-  { method: 'GET', path: '/admin/v1/keys', query: paging, handle: listKeys },
-  { method: 'POST', path: '/admin/v1/keys', query: [], handle: createKey },
-  { method: 'DELETE', path: '/admin/v1/keys/{name}', query: [], handle: revokeKey }
+  ...levelRoutes,
+  { method: 'GET', path: '/admin/v1/keys', offline: true, query: [...keyFilters, ...paging], handle: listKeys },
+  { method: 'POST', path: '/admin/v1/keys', offline: true, query: [], handle: createKey },
+  { method: 'GET', path: '/admin/v1/keys/{key}', offline: true, query: [], handle: showKey },
+  { method: 'PATCH', path: '/admin/v1/keys/{key}', offline: true, query: [], handle: changeKey },
+  { method: 'DELETE', path: '/admin/v1/keys/{key}', offline: true, query: [], handle: revokeKey },
+  { method: 'POST', path: '/admin/v1/keys/{key}/rotate', offline: true, query: [], handle: rotateKey }
 ]
 
 /**
- * Finds the route of a method and a raw path, and the text in the place of its braces. HEAD is served as GET.
+ * Finds the route of a method and a raw path, and the texts in the places of its braces. HEAD is served as GET.
  * @throws GatewayError `route_not_found`, or `method_not_allowed` with `Allow`
  */
-export function findRoute(method: string, path: string): { route: Route; name: string } {
+export function findRoute(method: string, path: string): { route: Route; names: Call['names'] } {
+  const segments = path.split('/')
   const found = routes.flatMap((route) => {
-    const name = nameIn(path, route.path)
-    return name === undefined ? [] : [{ route, name }]
+    const names = namesIn(segments, route.path.split('/'))
+    return names ? [{ route, names }] : []
   })
   if (found.length === 0) throw notFound(path)
   const match = found.find(({ route }) => route.method === (method === 'HEAD' ? 'GET' : method))
@@ -46,20 +50,24 @@ export function findRoute(method: string, path: string): { route: Route; name: s
   throw new GatewayError('method_not_allowed', `${path} takes ${allow}.`, { headers: [['allow', allow]] })
 }
 
-/**
- * Matches a path with a pattern. Returns the text in the place of its braces, or an empty text when it has none;
- * undefined when the path does not match.
- */
-function nameIn(path: string, pattern: string): string | undefined {
-  if (!pattern.endsWith('}')) return path === pattern ? '' : undefined
-  const start = pattern.slice(0, pattern.lastIndexOf('{'))
-  const rest = path.slice(start.length)
-  if (!path.startsWith(start) || rest === '' || rest.includes('/')) return undefined
-  try {
-    return decodeURIComponent(rest)
-  } catch {
-    return undefined
+/** Matches a path with a pattern. Returns the texts in the places of its braces; undefined when it does not match. */
+function namesIn(segments: readonly string[], pattern: readonly string[]): Call['names'] | undefined {
+  if (segments.length !== pattern.length) return undefined
+  const names: Record<string, string> = {}
+  for (const [place, part] of pattern.entries()) {
+    const segment = segments[place]!
+    if (!part.startsWith('{')) {
+      if (segment !== part) return undefined
+      continue
+    }
+    try {
+      names[part.slice(1, -1)] = decodeURIComponent(segment)
+    } catch {
+      return undefined
+    }
+    if (segment === '') return undefined
   }
+  return names
 }
 
 function notFound(path: string): GatewayError {

@@ -6,6 +6,7 @@ import { asGatewayError } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
 import { createServer } from '../wire/http.ts'
 import { readJson } from './body.ts'
+import type { Actor } from './audit.ts'
 import type { AdminParts, Answer } from './contract.ts'
 import { boundConnections } from './connections.ts'
 import { checkHost, checkSingle, guardFor } from './guard.ts'
@@ -18,6 +19,9 @@ const bounds = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsChec
 const mostConnections = 256
 /** How long answers under way may take when the listener is closed, in milliseconds. */
 const closeAfterMs = 1000
+
+/** The actor of routes that anyone may use. */
+const nobody: Actor = { kind: 'local', id: 'nobody', address: null }
 
 /** A running admin listener. */
 export class AdminServer {
@@ -80,13 +84,14 @@ export class AdminServer {
     const path = mark === -1 ? url : url.slice(0, mark)
     // The guard comes before the route, so that only those who are admitted learn which routes exist.
     checkSingle(request)
-    if (path.startsWith('/admin')) await this.#guard(request)
-    const { route, name } = findRoute(method, path)
+    const by = path.startsWith('/admin') ? await this.#guard(request) : nobody
+    const { route, names } = findRoute(method, path)
     if (route.local) await checkHost(request, this.#guard)
     const query = route.query
       ? readQuery(mark === -1 ? '' : url.slice(mark + 1), route.query)
       : new Map<string, string>()
-    return route.handle({ query, name, accept: headers.accept ?? '', json: () => readJson(request) }, this.#parts)
+    const call = { query, names, by, accept: headers.accept ?? '', json: () => readJson(request) }
+    return route.handle(call, this.#parts)
   }
 
   #refuse(error: GatewayError, { method, url }: IncomingMessage, response: ServerResponse): Answer {

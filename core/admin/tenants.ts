@@ -1,40 +1,88 @@
-// The route of tenants: the tree of tenants, projects and members, with the models and the budget of each.
-import type { Budget } from '../catalogue/caller.ts'
-import { formatDollars } from '../money/money.ts'
-import type { AdminParts, Answer, Call } from './contract.ts'
-import { pageOf } from './query.ts'
+// The routes of tenants, projects and members: list, show, create, change and close them.
+import type { LevelKind, Path } from '../tenancy/stored.ts'
+import type { Answer, Call, OfflineParts, OfflineRoute } from './contract.ts'
+import { LevelDesk } from './level-desk.ts'
+import type { ShownLevel } from './level-desk.ts'
+import { matching, pageOf, paging } from './query.ts'
 
-/** Lists the tenants. `scope` is the name that balances have for each level. */
-export function listTenants({ query }: Call, { generations }: AdminParts): Answer {
-  const { data, next } = pageOf([...generations.current.config.tenants.values()], ({ name }) => name, query)
-  const shown = data.map(({ name: tenant, models, budget, projects }) => ({
-    name: tenant,
-    scope: `tenant:${tenant}`,
-    models,
-    budget: showBudget(budget),
-    projects: Array.from(projects, ([project, { budget, members }]) => ({
-      name: project,
-      scope: `project:${tenant}/${project}`,
-      budget: showBudget(budget),
-      members: Array.from(members, ([member, { models, budget }]) => ({
-        name: member,
-        scope: `member:${tenant}/${project}/${member}`,
-        models,
-        budget: showBudget(budget)
-      }))
+const filters = {
+  tenant: ['state', 'source'],
+  project: ['tenant', 'state', 'source'],
+  member: ['tenant', 'project', 'state', 'source']
+} as const satisfies Readonly<Record<LevelKind, readonly string[]>>
+
+/** The routes of one kind of level: of its list, and of one of them. */
+function routesOf(kind: LevelKind, names: string): OfflineRoute[] {
+  const list = `/admin/v1/${kind}s`
+  const one = `${list}/${names}`
+  return [
+    {
+      method: 'GET',
+      path: list,
+      query: [...filters[kind], ...paging],
+      offline: true,
+      handle: (call, parts) => listOf(kind, call, parts)
+    },
+    { method: 'POST', path: list, query: [], offline: true, handle: (call, parts) => create(kind, call, parts) },
+    {
+      method: 'GET',
+      path: one,
+      query: [],
+      offline: true,
+      handle: (call, parts) => ({ json: deskOf(parts).find(pathOf(call)) })
+    },
+    { method: 'PATCH', path: one, query: [], offline: true, handle: (call, parts) => change(kind, call, parts) },
+    { method: 'DELETE', path: one, query: [], offline: true, handle: (call, parts) => close(kind, call, parts) }
+  ]
+}
+
+/** All routes of levels. */
+export const levelRoutes: readonly OfflineRoute[] = [
+  ...routesOf('tenant', '{tenant}'),
+  ...routesOf('project', '{tenant}/{project}'),
+  ...routesOf('member', '{tenant}/{project}/{member}')
+]
+
+/** Lists the levels of a kind by their names. Tenants are shown with their projects, and those with their members. */
+function listOf(kind: LevelKind, { query }: Call, parts: OfflineParts): Answer {
+  const desk = deskOf(parts)
+  const { data, next } = pageOf(matching(desk.list(kind), filters[kind], query), ({ scope }) => scope, query)
+  if (kind !== 'tenant') return { json: { data, next } }
+  const [projects, members] = [desk.list('project'), desk.list('member')]
+  const below = (all: readonly ShownLevel[], tenant: string, project?: string): ShownLevel[] =>
+    all.filter((level) => level.tenant === tenant && level.project === project)
+  const nested = data.map((tenant) => ({
+    ...tenant,
+    projects: below(projects, tenant.name).map((project) => ({
+      ...project,
+      members: below(members, tenant.name, project.name)
     }))
   }))
-  return { json: { data: shown, next } }
+  return { json: { data: nested, next } }
 }
 
-/** A budget as in the file, and its amount in nano-dollars as well. */
-export interface ShownBudget {
-  usd: string
-  usd_nano: string
-  per: Budget['per']
+async function create(kind: LevelKind, { json, by }: Call, parts: OfflineParts): Promise<Answer> {
+  const level = await deskOf(parts).create(kind, await json(), by)
+  parts.log.info(`a ${kind} was made`, { [kind]: level.scope, by: by.id })
+  return { status: 201, json: level }
 }
 
-/** Shows a budget; null when there is none. */
-export function showBudget(budget: Budget | undefined): ShownBudget | null {
-  return budget ? { usd: formatDollars(budget.limit), usd_nano: String(budget.limit), per: budget.per } : null
+async function change(kind: LevelKind, call: Call, parts: OfflineParts): Promise<Answer> {
+  const level = await deskOf(parts).change(pathOf(call), await call.json(), call.by)
+  parts.log.info(`a ${kind} was changed`, { [kind]: level.scope, by: call.by.id })
+  return { json: level }
+}
+
+async function close(kind: LevelKind, call: Call, parts: OfflineParts): Promise<Answer> {
+  const level = await deskOf(parts).close(pathOf(call), call.by)
+  parts.log.info(`a ${kind} was closed`, { [kind]: level.scope, by: call.by.id })
+  return { json: level }
+}
+
+function pathOf({ names: { tenant, project, member } }: Call): Path {
+  return project === undefined ? [tenant!] : member === undefined ? [tenant!, project] : [tenant!, project, member]
+}
+
+function deskOf({ generations, store }: OfflineParts): LevelDesk {
+  return new LevelDesk(generations.current.config, store.documents)
 }

@@ -19,6 +19,20 @@ export interface Budget {
 /** What an operator wants spend to be told apart by: values by name. */
 export type Tags = Readonly<Record<string, string>>
 
+/** What one level (tenant, project, member or key) may use and spend. */
+export interface Rights {
+  /** False refuses all requests at this level and below it. */
+  readonly enabled: boolean
+  /** Globs. */
+  readonly models: readonly string[]
+  readonly endpoints: readonly string[]
+  readonly limits: KeyLimits
+  readonly budget: Budget | undefined
+  /** Unix milliseconds; refused from then on. */
+  readonly expires: number | undefined
+  readonly tags: Tags | undefined
+}
+
 /** A level whose budget a request counts against. */
 export interface Scope {
   kind: 'tenant' | 'project' | 'member' | 'key'
@@ -73,6 +87,6 @@ export interface Caller {
   mayUse(model: string): boolean
   /** Whether the key's endpoint globs match the endpoint, such as `chat` or `models`. */
   mayCall(endpoint: string): boolean
-  /** Unix milliseconds; the key is refused from then on. */
+  /** Unix milliseconds; refused from then on, by the level whose time ends first. */
   expires?: number | undefined
 }

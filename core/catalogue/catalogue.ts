@@ -1,8 +1,7 @@
 // The catalogue of a generation: channels, public models, tenants and keys, resolved from gateway.yaml and the key
 // store.
-import type { Caller, Scope } from './caller.ts'
+import type { Caller, Rights, Scope } from './caller.ts'
 import type { PricePeriod } from '../money/price.ts'
-import type { Nano } from '../money/money.ts'
 
 /** The family of protocols that an upstream speaks. */
 export type ChannelFamily = 'openai' | 'anthropic' | 'gemini'
@@ -149,10 +148,8 @@ export interface Model {
 }
 
 /** A tenant, for balances and the admin API. */
-export interface Tenant {
+export interface Tenant extends Rights {
   readonly name: string
-  readonly models: readonly string[]
-  readonly budget: { readonly limit: Nano; readonly per: 'day' | 'month' | 'total' } | undefined
   /**
    * What happens to requests that refer to things not made through the gateway. Undefined: they are refused when other
    * tenants use the same account of the upstream.

@@ -1,7 +1,7 @@
 // The types of a gateway.yaml that was parsed, checked and resolved. config/load.ts makes the values, which are
 // immutable.
 import type { Channel, Identity, Model, Tenant } from './catalogue.ts'
-import type { Budget, KeyLimits, Tags } from './caller.ts'
+import type { Rights } from './caller.ts'
 
 /** In bytes and milliseconds. The defaults are in config/shape.ts. */
 export interface Limits {
@@ -103,32 +103,24 @@ export interface Position {
 }
 
 /** A key declared in the file. */
-export interface ConfigKey {
+export interface ConfigKey extends Rights {
   name: string
   sha256: Buffer
   tenant: string
   project: string | undefined
   member: string | undefined
-  models: readonly string[]
-  endpoints: readonly string[]
-  limits: KeyLimits
-  budget: Budget | undefined
-  tags?: Tags | undefined
-  /** In Unix milliseconds. */
-  expires: number | undefined
   /** The position of the entry, for problems that are found later. */
   at: Position
 }
 
 /** A tenant with its projects and members. */
 export interface ConfigTenant extends Tenant {
-  readonly projects: ReadonlyMap<
-    string,
-    {
-      readonly budget: Budget | undefined
-      readonly members: ReadonlyMap<string, { readonly models: readonly string[]; readonly budget: Budget | undefined }>
-    }
-  >
+  readonly projects: ReadonlyMap<string, ConfigProject>
+}
+
+/** A project with the rights of its members. */
+export interface ConfigProject extends Rights {
+  readonly members: ReadonlyMap<string, Rights>
 }
 
 /** One entry of `chain:`. The schema of the plugin checks and converts its options. */

@@ -1,5 +1,8 @@
 // Declares commands of the program, and reads their arguments.
 import { parseArgs } from 'node:util'
+import { plugins } from '../../plugins/index.ts'
+import type { Config } from '../catalogue/settings.ts'
+import { readConfig } from '../program/configuration.ts'
 import { suggestion } from '../options/suggest.ts'
 
 /** The exit codes. The help lists them too. */
@@ -71,6 +74,14 @@ export function defineCommand<const O extends Options>(definition: {
 export const configOption = {
   config: { value: 'FILE', default: 'gateway.yaml', text: 'the configuration' }
 } as const satisfies Options
+
+/**
+ * Reads the configuration that the option `--config` names.
+ * @throws ConfigError with every problem
+ */
+export async function configOf({ config: file }: { config: string }): Promise<Config> {
+  return (await readConfig({ file, env: process.env, plugins })).config
+}
 
 /** The option `--json`, of the commands that print data. */
 export const jsonOption = { json: { text: 'for programs: JSON on standard output' } } as const satisfies Options

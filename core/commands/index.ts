@@ -8,7 +8,8 @@ import { exits, UsageError } from './command.ts'
 import type { Command } from './command.ts'
 import { commandHelp, programHelp } from './help.ts'
 import { importModels } from './import.ts'
-import { createKey, listKeys, revokeKey } from './keys.ts'
+import { changeKey, createKey, listKeys, revokeKey, rotateKey } from './keys.ts'
+import { levelCommands } from './levels.ts'
 import { exportLedger, showBalances, verifyLedger } from './ledger.ts'
 import { backupLedger } from './ledger-backup.ts'
 import { repairLedger } from './ledger-repair.ts'
@@ -21,7 +22,10 @@ const commands: readonly Command[] = [
   listPlugins,
   createKey,
   listKeys,
+  changeKey,
+  rotateKey,
   revokeKey,
+  ...levelCommands,
   verifyLedger,
   showBalances,
   exportLedger,

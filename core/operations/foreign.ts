@@ -50,11 +50,12 @@ export function refusesForeign(exchange: Exchange, catalogue: Catalogue, channel
   return channels.some((channel) => sharedOf(catalogue).has(accountOf(channel)))
 }
 
-const sharedAccounts = new WeakMap<Catalogue['models'], ReadonlySet<string>>()
+/** By the map of tenants, which is another one when a tenant has changed. */
+const sharedAccounts = new WeakMap<Catalogue['tenants'], ReadonlySet<string>>()
 
 /** The accounts that serve models of more than one tenant. */
 function sharedOf({ tenants, models }: Catalogue): ReadonlySet<string> {
-  let shared = sharedAccounts.get(models)
+  let shared = sharedAccounts.get(tenants)
   if (shared) return shared
   const users = new Map<string, Set<string>>()
   for (const tenant of tenants.values()) {
@@ -70,7 +71,7 @@ function sharedOf({ tenants, models }: Catalogue): ReadonlySet<string> {
     }
   }
   shared = new Set([...users].filter(([, whose]) => whose.size > 1).map(([account]) => account))
-  sharedAccounts.set(models, shared)
+  sharedAccounts.set(tenants, shared)
   return shared
 }
 

@@ -38,8 +38,10 @@ export interface Batch {
   entries: Value[]
   /** For each request record: the columns of {@link recordColumns}. */
   records: Value[]
-  /** For each key that was created or revoked: the columns of {@link keyColumns}. */
-  keys: Value[]
+  /** For each document that changed or is to be deleted: the columns of {@link documentColumns}. */
+  documents: Value[]
+  /** For each entry of the audit log: the columns of {@link auditColumns}. */
+  audit: Value[]
   /** For each answer that is kept: the columns of {@link answerColumns}. */
   answers: Value[]
   /** For each route that is kept or removed: the columns of {@link routeColumns}. */
@@ -115,23 +117,11 @@ export function recordValues(
   ]
 }
 
-/** All columns of the table key but its checksum. */
-export const keyColumns = [
-  'name',
-  'sha256',
-  'hint',
-  'tenant',
-  'project',
-  'member',
-  'models',
-  'endpoints',
-  'limits',
-  'budget_limit',
-  'budget_per',
-  'expires',
-  'created',
-  'revoked'
-] as const
+/** All columns of the table document but its checksum. A document without JSON is deleted. */
+export const documentColumns = ['kind', 'id', 'json'] as const
+
+/** Columns of an entry in {@link Batch.audit}; the writer adds seq and hash. */
+export const auditColumns = ['time', 'json'] as const
 
 /** Columns of the table answer in {@link Batch.answers}; the writer adds bytes. */
 export const answerColumns = ['id', 'tenant', 'time', 'asked', 'status', 'type', 'headers', 'streamed', 'body'] as const
@@ -173,7 +163,8 @@ export function emptyBatch(number: number, written: number): Batch {
     closed: [],
     entries: [],
     records: [],
-    keys: [],
+    documents: [],
+    audit: [],
     answers: [],
     routes: []
   }

@@ -1,9 +1,10 @@
 // Applies batches to the database, many of them in one transaction. Runs in the writer thread.
 import {
   answerColumns,
+  auditColumns,
+  documentColumns,
   entryColumns,
   holdColumns,
-  keyColumns,
   recordColumns,
   routeColumns,
   touchColumns,
@@ -13,7 +14,7 @@ import type { Batch } from './batch.ts'
 import { checksum, recordChecksum } from './checksum.ts'
 import { headColumns, headValues, readHead } from './head.ts'
 import type { Head } from './head.ts'
-import { entryHash, entryWidth } from './journal.ts'
+import { auditHash, entryHash, entryWidth } from './journal.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
 import { blockSize } from './schema.ts'
 import type { Database, Statement, Value } from './sqlite.ts'
@@ -105,7 +106,8 @@ export class Committer {
     this.#gather(batch)
     this.#journal(batch.entries)
     this.#records(batch)
-    this.#keys(batch.keys)
+    this.#documents(batch.documents)
+    this.#audit(batch.audit)
     this.#answers(batch.answers)
     this.#routes(batch.routes)
     this.#works(batch.works)
@@ -216,14 +218,26 @@ export class Committer {
     }
   }
 
-  #keys(keys: readonly Value[]): void {
-    if (keys.length === 0) return
-    const { key, keyCount } = this.#sql
-    for (let i = 0; i < keys.length; i += keyColumns.length) {
-      const row = keys.slice(i, i + keyColumns.length)
-      key.run(...row, checksum(row))
+  #documents(documents: readonly Value[]): void {
+    if (documents.length === 0) return
+    const { document, deleteDocument, documentCount } = this.#sql
+    for (let i = 0; i < documents.length; i += documentColumns.length) {
+      const row = documents.slice(i, i + documentColumns.length)
+      if (row.at(-1) === null) deleteDocument.run(...row.slice(0, -1))
+      else document.run(...row, checksum(row))
     }
-    this.#next.keys = Number(keyCount.get()!['count'])
+    this.#next.documents = Number(documentCount.get()!['count'])
+  }
+
+  /** Adds entries of the audit log, and moves the head to the last of them. */
+  #audit(audit: readonly Value[]): void {
+    const next = this.#next
+    for (let i = 0; i < audit.length; i += auditColumns.length) {
+      const [time, json] = [audit[i] as number, audit[i + 1] as string]
+      next.audits++
+      next.auditHash = auditHash(next.auditHash, next.audits, time, json)
+      this.#sql.audit.run(next.audits, time, json, Buffer.from(next.auditHash, 'hex'))
+    }
   }
 
   #answers(answers: readonly Value[]): void {
@@ -309,17 +323,19 @@ function prepare(database: Database) {
     ),
     extent: insert('request_extent', ['block', 'bytes', 'written', 'time']),
     block: insert('request_block', ['block', 'field', 'value']),
-    key: insert(
-      'key',
-      [...keyColumns, 'crc'],
-      'ON CONFLICT (name) DO UPDATE SET revoked = excluded.revoked, crc = excluded.crc'
+    document: insert(
+      'document',
+      [...documentColumns, 'crc'],
+      'ON CONFLICT (kind, id) DO UPDATE SET json = excluded.json, crc = excluded.crc'
     ),
+    deleteDocument: database.prepare('DELETE FROM document WHERE kind = ? AND id = ?'),
+    documentCount: database.prepare('SELECT count(*) AS count FROM document'),
+    audit: insert('audit', ['seq', ...auditColumns, 'hash']),
     answer: insert('answer', [...answerColumns, 'bytes'], '', 'OR REPLACE'),
     route: insert('route', routeColumns, '', 'OR REPLACE'),
     unroute: database.prepare('DELETE FROM route WHERE tenant = ? AND project = ? AND id = ?'),
     work: insert('work', workColumns, '', 'OR REPLACE'),
     forget: database.prepare('DELETE FROM work WHERE tenant = ? AND project = ? AND id = ?'),
-    keyCount: database.prepare('SELECT count(*) AS count FROM key'),
     boot: insert('boot', ['boot_id', 'history', 'began']),
     head: database.prepare(`UPDATE head SET ${[...headColumns, 'crc'].map((name) => `${name} = ?`).join(', ')}`)
   }

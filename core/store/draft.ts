@@ -19,7 +19,8 @@ export class Draft implements Gathering {
   readonly ended: Hold[] = []
   readonly prices: string[] = []
   readonly records: Value[] = []
-  readonly keys: Value[] = []
+  readonly documents: Value[] = []
+  readonly audit: Value[] = []
   readonly answers: Value[] = []
   readonly routes: Value[] = []
   readonly works: Value[] = []
@@ -70,7 +71,8 @@ export class Draft implements Gathering {
     const batch = emptyBatch(number, written)
     batch.prices = this.prices
     batch.records = this.records
-    batch.keys = this.keys
+    batch.documents = this.documents
+    batch.audit = this.audit
     batch.answers = this.answers
     batch.routes = this.routes
     batch.works = this.works

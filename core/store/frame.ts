@@ -2,15 +2,17 @@
 import { crc32 } from 'node:zlib'
 import {
   answerColumns,
+  auditColumns,
+  documentColumns,
   entryColumns,
   holdColumns,
-  keyColumns,
   recordColumns,
   routeColumns,
   touchColumns,
   workColumns
 } from './batch.ts'
 import type { Batch } from './batch.ts'
+import { documentsOf, keyColumns } from './former-keys.ts'
 import { Packer, Unpacker } from './packing.ts'
 import type { Value } from './sqlite.ts'
 
@@ -24,8 +26,11 @@ const head = { mark: 0, length: 4, history: 8, number: 16, payload: 24, head: 28
 export const headBytes = head.bytes
 const mark = Buffer.from([0x9e, 0x5c, 0x1f, 0x0a])
 
-/** The first byte of a payload: which columns its rows have. */
-const format = 4
+/**
+ * The first byte of a payload: which rows it has, and which columns they have. Formats before 5 had rows of keys
+ * instead of documents, and no audit log.
+ */
+const format = 5
 
 /** Columns that came after the first format: the format that brought them, and what older rows have there. */
 interface Later {
@@ -70,11 +75,12 @@ export class FrameEncoder {
     packer.rows(batch.closed, 1)
     packer.rows(batch.entries, entryColumns.length)
     packer.rows(batch.records, recordColumns.length)
-    packer.rows(batch.keys, keyColumns.length)
+    packer.rows(batch.documents, documentColumns.length)
     packer.rows(batch.leased, 2)
     packer.rows(batch.answers, answerColumns.length)
     packer.rows(batch.routes, routeColumns.length)
     packer.rows(batch.works, workColumns.length)
+    packer.rows(batch.audit, auditColumns.length)
     const most = head.bytes + 1 + packer.mostBytes
     const room = most <= roomBytes ? this.#room : Buffer.allocUnsafeSlow(most)
     room[head.bytes] = format
@@ -125,12 +131,13 @@ export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
     closed: rows.next(1) as number[],
     entries: nextRows(rows, entryColumns, version, laterEntries, before?.entries),
     records: rows.next(recordColumns.length, before?.records),
-    keys: rows.next(keyColumns.length),
+    documents: version < 5 ? documentsOf(rows.next(keyColumns.length)) : rows.next(documentColumns.length),
     // Members that an earlier version did not write are empty.
     leased: rows.next(2) as number[],
     answers: nextRows(rows, answerColumns, version, laterAnswers),
     routes: nextRows(rows, routeColumns, version, laterRoutes),
-    works: rows.next(workColumns.length)
+    works: rows.next(workColumns.length),
+    audit: rows.next(auditColumns.length)
   }
 }
 

@@ -12,9 +12,12 @@ export interface Head {
   /** The last batch, and the last journal row, that the balances on disk include. */
   balancedBatch: number
   balancedSeq: number
-  /** How many rows the tables request and key have. */
+  /** How many rows the tables request and document have. */
   requests: number
-  keys: number
+  documents: number
+  /** The last row of the audit log, and its hash in hexadecimal. */
+  audits: number
+  auditHash: string
   /** Unix milliseconds. Records of requests that arrived up to then may have been deleted. */
   unrecorded: number
   /**
@@ -37,11 +40,13 @@ export const headColumns = [
   'balanced_batch',
   'balanced_seq',
   'requests',
-  'keys',
+  'documents',
   'unrecorded',
   'history',
   'open',
-  'writes'
+  'writes',
+  'audits',
+  'audit_hash'
 ] as const
 
 /** The columns of a head in the order of {@link headColumns}. */
@@ -53,11 +58,13 @@ export function headValues({
   balancedBatch,
   balancedSeq,
   requests,
-  keys,
+  documents,
   unrecorded,
   history,
   open,
-  writes
+  writes,
+  audits,
+  auditHash
 }: Head): Value[] {
   return [
     boot,
@@ -67,11 +74,13 @@ export function headValues({
     balancedBatch,
     balancedSeq,
     requests,
-    keys,
+    documents,
     unrecorded,
     Buffer.from(history, 'hex'),
     open ? 1 : 0,
-    writes
+    writes,
+    audits,
+    Buffer.from(auditHash, 'hex')
   ]
 }
 
@@ -86,11 +95,13 @@ export function readHead(database: Database): Head {
     balancedBatch: Number(row['balanced_batch']),
     balancedSeq: Number(row['balanced_seq']),
     requests: Number(row['requests']),
-    keys: Number(row['keys']),
+    documents: Number(row['documents'] ?? row['keys']),
     unrecorded: Number(row['unrecorded']),
-    history: Buffer.from((row['history'] ?? Buffer.alloc(0)) as Uint8Array).toString('hex'),
+    history: hex(row['history']),
     open: row['open'] === 1,
-    writes: Number(row['writes'] ?? 0)
+    writes: Number(row['writes'] ?? 0),
+    audits: Number(row['audits'] ?? 0),
+    auditHash: hex(row['audit_hash'])
   }
 }
 
@@ -109,5 +120,9 @@ export function historyLeft(database: Database, { boot, history }: Head): string
 }
 
 function hexOf(row: Record<string, Value> | undefined): string {
-  return Buffer.from((row?.['history'] ?? Buffer.alloc(0)) as Uint8Array).toString('hex')
+  return hex(row?.['history'])
+}
+
+function hex(value: Value | undefined): string {
+  return value instanceof Uint8Array ? Buffer.from(value).toString('hex') : ''
 }

@@ -59,7 +59,11 @@ export const invariants = {
     checked: true,
     tests: ['money/budgets']
   },
-  I16: { text: 'request records, keys and the head are what was written', checked: true, tests: [] },
+  I16: {
+    text: 'request records, documents, the audit log and the head are what was written',
+    checked: true,
+    tests: []
+  },
   I17: { text: "the file is whole, by SQLite's own check", checked: true, tests: [] },
   I18: { text: 'the commit log is there, and goes on where the database ends', checked: true, tests: ['chaos/damage'] }
 } as const satisfies Readonly<Record<string, Invariant>>

@@ -1,4 +1,4 @@
-// The hash chain of the journal: computes the hash of a row.
+// The hash chains of the journal and of the audit log: compute the hash of a row.
 import { hash } from 'node:crypto'
 import { entryColumns, laterColumns } from './batch.ts'
 import type { Value } from './sqlite.ts'
@@ -33,6 +33,14 @@ export function entryHash(previous: string, seq: number, boot: number, entries: 
     }
   }
   return hash('sha256', text)
+}
+
+/**
+ * The hash of an entry of the audit log, in hexadecimal: SHA-256 over the previous entry's hash (empty before the first
+ * one), the entry's number, its time and its JSON, joined by colons.
+ */
+export function auditHash(previous: string, seq: number, time: number, json: string): string {
+  return hash('sha256', `${previous}:${seq}:${time}:${json}`)
 }
 
 /** The columns of the row that was hashed last, and their texts. Most of them are the same in the next row. */

@@ -1,6 +1,7 @@
 // The reader thread: answers questions from the database on a read-only connection, so that they delay no commit.
 import { openForReading } from './sqlite.ts'
 import type { Database, Row, Value } from './sqlite.ts'
+import type { AuditQuery } from './documents.ts'
 import { blockSize, storedBalances } from './schema.ts'
 import { serve } from './service.ts'
 import type { Service } from './service.ts'
@@ -25,7 +26,7 @@ export interface ReaderQuery {
  * `balances`: those of the window `from` and of all windows that sort after it.
  * `work`: one piece of work. `works`: a page of an owner's work that has not expired at `now`.
  * `expired`: work that expired at `before`. `oldest`: the tenant's oldest ended work whose result takes space.
- * `answer`: a kept answer. `route`: a route that has not expired at `now`.
+ * `answer`: a kept answer. `route`: a route that has not expired at `now`. `audit`: entries of the audit log.
  */
 export type ReaderQuestion =
   | { kind: 'requests'; query: ReaderQuery }
@@ -42,6 +43,7 @@ export type ReaderQuestion =
   /** Answers kept before `since`, in Unix milliseconds, are too old and are not found. */
   | { kind: 'answer'; id: Uint8Array; since: number }
   | { kind: 'route'; tenant: string; project: string; id: string; now: number }
+  | { kind: 'audit'; query: AuditQuery }
 
 /** A kept answer as stored. */
 export interface StoredAnswer {
@@ -68,6 +70,7 @@ export type ReaderReply =
   | { kind: 'expired'; rows: string[] }
   | { kind: 'oldest'; rows: string[] }
   | { kind: 'names'; rows: string[] }
+  | { kind: 'audit'; rows: Row[] }
   | { kind: 'error'; error: string }
 
 /** A question. Its reply has the same `id`. */
@@ -108,6 +111,7 @@ class StoreReader implements Service<NumberedQuestion> {
       if (question.kind === 'requests') return { kind: 'requests', ...list(database, question.query) }
       if (question.kind === 'route') return { kind: 'route', row: routeOf(database, question) }
       if (question.kind === 'answer') return { kind: 'answer', answer: answerOf(database, question) }
+      if (question.kind === 'audit') return { kind: 'audit', rows: auditOf(database, question.query) }
       if (question.kind === 'balances') return { kind: 'balances', rows: storedBalances(database, question.from) }
       return { kind: question.kind, rows: works(database, question).map(({ json }) => json as string) }
     } catch (error) {
@@ -147,6 +151,20 @@ function routeOf(
   return database
     .prepare(`SELECT ${columns} FROM route WHERE tenant = ? AND project = ? AND id = ? AND expires > ?`)
     .get(tenant, project, id, now) as Row | undefined
+}
+
+function auditOf(database: Database, { before, since, until, members = {}, limit }: AuditQuery): Row[] {
+  const named = Object.entries(members)
+  const matches = named.map(() => 'AND json ->> ? = ?').join(' ')
+  return database
+    .prepare(`SELECT * FROM audit WHERE seq < ? AND time BETWEEN ? AND ? ${matches} ORDER BY seq DESC LIMIT ?`)
+    .all(
+      before ?? Number.MAX_SAFE_INTEGER,
+      since ?? 0,
+      until ?? Number.MAX_SAFE_INTEGER,
+      ...named.flatMap(([name, text]) => [`$.${JSON.stringify(name)}`, text]),
+      limit
+    ) as Row[]
 }
 
 function works(

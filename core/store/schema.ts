@@ -1,4 +1,5 @@
 // Defines the tables as numbered migrations. Money is in nano-dollars, times are in Unix milliseconds.
+import { moveKeys } from './former-keys.ts'
 import type { Database, Row } from './sqlite.ts'
 
 /** How many requests a block of the table request_block has. */
@@ -228,8 +229,31 @@ const migrations: readonly string[] = [
   ALTER TABLE journal ADD COLUMN cost_price TEXT;
   ALTER TABLE reservation ADD COLUMN tags TEXT;
   ALTER TABLE reservation ADD COLUMN cost_price TEXT;
+  `,
+  `
+  -- What operators change while the gateway runs: tenants, projects, members, keys and the like.
+  CREATE TABLE document (
+    number INTEGER PRIMARY KEY,    -- the order in which they were first put
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    json TEXT NOT NULL,
+    crc INTEGER NOT NULL,          -- of kind, id and json, see checksum.ts: a change by hand is found
+    UNIQUE (kind, id)
+  ) STRICT;
+
+  -- Who changed what. Rows are only added, each with a hash over the one before (see journal.ts).
+  CREATE TABLE audit (seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, json TEXT NOT NULL, hash BLOB NOT NULL) STRICT;
+  CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit log is only appended to'); END;
+  CREATE TRIGGER audit_is_not_cut BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit log is only appended to'); END;
+
+  ALTER TABLE head RENAME COLUMN keys TO documents;
+  ALTER TABLE head ADD COLUMN audits INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE head ADD COLUMN audit_hash BLOB NOT NULL DEFAULT x'';
   `
 ]
+
+/** What a migration does besides its SQL, by its number. */
+const steps: Readonly<Record<number, (database: Database) => void>> = { 6: moveKeys }
 
 /**
  * Brings a database to the newest schema, in one transaction.
@@ -251,6 +275,7 @@ export function migrate(database: Database, file: string): void {
     }
     for (let next = version; next < migrations.length; next++) {
       database.exec(migrations[next]!)
+      steps[next + 1]?.(database)
       database.prepare('INSERT INTO schema_migrations VALUES (?, ?)').run(next + 1, Date.now())
     }
     database.exec('COMMIT')

@@ -1,8 +1,8 @@
 // The stores that the core and plugins use. Each is an interface with a built-in implementation.
 import type { Answers } from './answers.ts'
 import type { Cache } from './cache.ts'
+import type { Documents } from './documents.ts'
 import type { Ledger } from './ledger.ts'
-import type { KeyStore } from './keys.ts'
 import type { Limits } from './limits.ts'
 import type { RequestLog } from './requests.ts'
 import type { Routes } from './routes.ts'
@@ -12,7 +12,7 @@ import type { Works } from './works.ts'
 
 /** The stores of the process. They stay open over reloads of the configuration; the container opens and closes them. */
 export interface Services {
-  readonly keys: KeyStore
+  readonly documents: Documents
   readonly ledger: Ledger
   readonly limits: Limits
   readonly secrets: Secrets

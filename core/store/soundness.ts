@@ -1,8 +1,9 @@
 // Checks for `verify` that rows match their checksums and counts, and that SQLite finds no fault with the file.
-import { keyColumns, recordColumns, recordValues } from './batch.ts'
+import { documentColumns, recordColumns, recordValues } from './batch.ts'
 import { checksum, recordChecksum } from './checksum.ts'
 import { headColumns } from './head.ts'
 import type { InvariantName, Report } from './invariants.ts'
+import { auditHash } from './journal.ts'
 import type { RequestRecord } from './requests.ts'
 import { readRows } from './sqlite.ts'
 import type { Database, Row } from './sqlite.ts'
@@ -16,15 +17,33 @@ export function checkWritten(database: Database, report: Report): number {
   if (checksum(headColumns.map((name) => head![name]!)) !== Number(head!['crc']))
     report('I16', 'head', 'is not what was written')
   const records = checkCount(database, 'request', Number(head!['requests']), report)
-  checkCount(database, 'key', Number(head!['keys']), report)
+  checkCount(database, 'document', Number(head!['documents']), report)
+  checkAudit(database, head!, report)
   for (const row of readRows(database, 'SELECT * FROM request ORDER BY seq')) {
     if (!isRecord(row)) report('I16', `request ${row['request_id']}`, 'is not what was written')
   }
-  for (const row of readRows(database, 'SELECT * FROM key')) {
-    if (checksum(keyColumns.map((name) => row[name]!)) !== Number(row['crc']))
-      report('I16', `key ${row['name']}`, 'is not what was written')
+  for (const row of readRows(database, 'SELECT * FROM document')) {
+    if (checksum(documentColumns.map((name) => row[name]!)) !== Number(row['crc']))
+      report('I16', `document ${row['kind']} ${row['id']}`, 'is not what was written')
   }
   return records
+}
+
+/** Checks that the audit log is a whole chain, and ends where the head says. */
+function checkAudit(database: Database, head: Row, report: Report): void {
+  let last = ''
+  let seq = 0
+  for (const row of readRows(database, 'SELECT * FROM audit ORDER BY seq')) {
+    last = auditHash(last, ++seq, Number(row['time']), String(row['json']))
+    if (Number(row['seq']) === seq && hexOf(row['hash']) === last) continue
+    return report('I16', `audit ${row['seq']}`, 'is not what was written')
+  }
+  if (seq !== Number(head['audits']) || last !== hexOf(head['audit_hash']))
+    report('I16', 'audit', `has ${seq} rows where ${head['audits']} were written`)
+}
+
+function hexOf(value: Row[string] | undefined): string {
+  return Buffer.from(value as Uint8Array).toString('hex')
 }
 
 /** Whether the row matches its checksum, and its columns match its JSON. */
@@ -35,7 +54,7 @@ function isRecord(row: Row): boolean {
   return recordColumns.every((name, column) => String(values[column]).toWellFormed() === String(row[name]))
 }
 
-function checkCount(database: Database, table: 'request' | 'key', written: number, report: Report): number {
+function checkCount(database: Database, table: 'request' | 'document', written: number, report: Report): number {
   const [row] = readRows(database, `SELECT count(*) AS count FROM ${table}`)
   const count = Number(row!['count'])
   if (count !== written) report('I16', table, `has ${count} rows where ${written} were written`)

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Answers } from './answers.ts'
 import { Book } from './book.ts'
-import { KeyRing } from './key-ring.ts'
-import type { KeyStore } from './keys.ts'
+import { DocumentBook } from './document-book.ts'
+import type { Documents } from './documents.ts'
 import type { Ledger } from './ledger.ts'
 import { canonicalPath, Ownership } from './lock.ts'
 import { Logbook } from './logbook.ts'
@@ -56,7 +56,7 @@ export interface StoreOptions {
 
 /** An open store. The process has only one on a file. */
 export interface Store {
-  readonly keys: KeyStore
+  readonly documents: Documents
   readonly ledger: Ledger
   readonly requests: RequestLog
   readonly answers: Answers
@@ -119,7 +119,7 @@ export async function openStore({
     requests,
     answers,
     routes: new RouteBook(writer, reader, routeAge, lasting),
-    keys: new KeyRing(writer, snapshot.keys, clock),
+    documents: new DocumentBook(writer, reader, snapshot.documents, clock),
     works: new WorkList(writer, reader, results, found, snapshot.works, new Room(snapshot.room), lasting),
     async flush() {
       await writer.flushed()

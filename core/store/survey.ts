@@ -68,6 +68,7 @@ export function survey(file: string): Survey {
     const log = surveyLog(file, head.history, head.batch)
     const damage = checkHead(database, file, head)
     for (const query of readAtStart) database.prepare(query).all()
+    readDocuments(database)
     return {
       head,
       log,
@@ -117,9 +118,16 @@ export function surveyBeside(given: string): { batches: number; damage: Damage[]
  * What a start reads. It is read here first, because a start that fails to read it would already have changed the
  * files.
  */
-const readAtStart = ['balance', 'price', 'key', 'reservation']
-  .map((table) => `SELECT count(*) FROM ${table}`)
-  .concat('SELECT length(json) FROM request ORDER BY seq DESC LIMIT 1024')
+const readAtStart = [
+  ...['balance', 'price', 'reservation'].map((table) => `SELECT count(*) FROM ${table}`),
+  'SELECT length(json) FROM request ORDER BY seq DESC LIMIT 1024'
+]
+
+/** Reads the table of documents; in a store of an earlier version that of keys, of which documents are made. */
+function readDocuments(database: Database): void {
+  const tables = database.prepare("SELECT name FROM sqlite_master WHERE name IN ('document', 'key')").all()
+  for (const { name } of tables) database.prepare(`SELECT count(*) FROM ${name as string}`).all()
+}
 
 function mismatchOf(file: string): Damage | undefined {
   if (!existsSync(file)) return undefined

@@ -337,8 +337,7 @@ function checkIntegers(database: Database, report: Report): void {
   const columns = {
     journal: ['amount', 'reserved', 'cost'],
     reservation: ['amount'],
-    balance: ['"limit"', 'posted', 'pending'],
-    key: ['budget_limit']
+    balance: ['"limit"', 'posted', 'pending']
   }
   for (const [table, names] of Object.entries(columns)) {
     const broken = names.map((name) => `typeof(${name}) NOT IN ('integer', 'null')`).join(' OR ')

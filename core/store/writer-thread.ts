@@ -50,7 +50,7 @@ export interface Snapshot {
   since: number
   balances: Record<string, Value>[]
   prices: Record<string, Value>[]
-  keys: Record<string, Value>[]
+  documents: Record<string, Value>[]
   /** The open holds that were detached. */
   detached: Record<string, Value>[]
   /** The open work, oldest first. */
@@ -215,7 +215,7 @@ class StoreWriter implements Service<WriterRequest> {
       since,
       balances: storedBalances(database, windowOf('month', since)),
       prices: all('SELECT * FROM price'),
-      keys: all('SELECT * FROM key ORDER BY created, name'),
+      documents: all('SELECT kind, id, json FROM document ORDER BY number'),
       detached,
       works: all('SELECT json FROM work WHERE open = 1 ORDER BY created'),
       room: all('SELECT tenant, sum(bytes) AS bytes FROM work WHERE bytes IS NOT NULL GROUP BY tenant')

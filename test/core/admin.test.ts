@@ -452,33 +452,56 @@ t.test('a reload is taken over or refused with its problems while the old config
 
 t.test('tenants show their tree with what each may use and spend', async (t) => {
   const local = await gateway(t, { tenants: tree })
+  const usual = {
+    source: 'file',
+    state: 'active',
+    enabled: true,
+    models: ['*'],
+    endpoints: ['*'],
+    limits: {},
+    budget: null,
+    expires: null,
+    tags: {},
+    created: null,
+    changed: null,
+    closed: null
+  }
+  const alice = {
+    ...usual,
+    name: 'alice',
+    tenant: 'acme',
+    project: 'web',
+    scope: 'member:acme/web/alice',
+    models: ['demo'],
+    budget: { usd: '1', usd_nano: '1000000000', per: 'total' }
+  }
+  const web = {
+    ...usual,
+    name: 'web',
+    tenant: 'acme',
+    scope: 'project:acme/web',
+    budget: { usd: '10', usd_nano: '10000000000', per: 'day' }
+  }
+  const acme = {
+    ...usual,
+    name: 'acme',
+    tenant: 'acme',
+    scope: 'tenant:acme',
+    budget: { usd: '100', usd_nano: '100000000000', per: 'month' },
+    foreign_references: null
+  }
+  const other = { ...usual, name: 'other', tenant: 'other', scope: 'tenant:other', foreign_references: null }
   t.strictSame(await local.admin('/admin/v1/tenants'), {
     data: [
-      {
-        name: 'acme',
-        scope: 'tenant:acme',
-        models: ['*'],
-        budget: { usd: '100', usd_nano: '100000000000', per: 'month' },
-        projects: [
-          {
-            name: 'web',
-            scope: 'project:acme/web',
-            budget: { usd: '10', usd_nano: '10000000000', per: 'day' },
-            members: [
-              {
-                name: 'alice',
-                scope: 'member:acme/web/alice',
-                models: ['demo'],
-                budget: { usd: '1', usd_nano: '1000000000', per: 'total' }
-              }
-            ]
-          }
-        ]
-      },
-      { name: 'other', scope: 'tenant:other', models: ['*'], budget: null, projects: [] }
+      { ...acme, projects: [{ ...web, members: [alice] }] },
+      { ...other, projects: [] }
     ],
     next: null
   })
+  t.strictSame(await local.admin('/admin/v1/projects'), { data: [web], next: null })
+  t.strictSame(await local.admin('/admin/v1/members?tenant=acme&project=web'), { data: [alice], next: null })
+  t.strictSame(await local.admin('/admin/v1/members?tenant=other'), { data: [], next: null })
+  t.strictSame(await local.admin('/admin/v1/members/acme/web/alice'), alice)
 })
 
 t.test('a key works from the moment it is made until it is revoked, and its secret is shown once', async (t) => {
@@ -505,7 +528,11 @@ t.test('a key works from the moment it is made until it is revoked, and its secr
       ...request,
       source: 'store',
       state: 'active',
+      enabled: true,
+      tags: {},
       hint: `${key.slice(0, 7)}…${key.slice(-4)}`,
+      secrets: [{ hint: `${key.slice(0, 7)}…${key.slice(-4)}`, created: shown.created, until: null }],
+      changed: null,
       budget: { usd: '0.25', usd_nano: '250000000', per: 'day' },
       expires: '2100-01-01T00:00:00.000Z',
       created: '',
@@ -588,7 +615,7 @@ t.test('keys of the file are read only, and names are taken once', async (t) => 
   t.match(refusal(await admin('DELETE', '/admin/v1/keys/test')), {
     status: '409',
     code: 'key_read_only',
-    message: /gateway\.yaml:\d+:\d+: take it out there/
+    message: /gateway\.yaml:\d+:\d+: change it there/
   })
   t.equal((await local.chat()).status, 200)
   const create = (body: unknown): Promise<ReceivedReply> => admin('POST', '/admin/v1/keys', { body })

@@ -402,7 +402,7 @@ t.test(
     })
     t.match(wrongToken, { code: 1, err: /does not let this command in: This is not the admin token/ })
     t.match(unknown, { code: 1, err: /no key "lve", did you mean "live"\?/ })
-    t.match(readOnly, { code: 1, err: /gateway\.yaml:\d+:\d+: take it out there/ })
+    t.match(readOnly, { code: 1, err: /gateway\.yaml:\d+:\d+: change it there/ })
     t.match(misspelt, { code: 1, out: '', err: /no tenant "acmee", did you mean "acme"\?/ })
     t.match(clash, { code: 1, out: '', err: /already, in the store: choose another name/ })
     t.match(await keys('revoke', 'live'), {

@@ -20,11 +20,9 @@ import { operations } from '../../core/operations/index.ts'
 import { Operations } from '../../core/operations/operations.ts'
 import { Generations, Shared } from '../../core/program/generation.ts'
 import type { GenerationParts } from '../../core/program/generation.ts'
-import { openKeyring } from '../../core/program/keyring.ts'
 import { contextOf } from '../../core/program/plugin-context.ts'
 import type { LogFields, Logger } from '../../core/telling/log.ts'
 import type { Answers, KeptAnswer } from '../../core/store/answers.ts'
-import type { KeyStore } from '../../core/store/keys.ts'
 import { MemoryCache } from '../../core/store/memory-cache.ts'
 import { MemoryLimits } from '../../core/store/memory-limits.ts'
 import { MemorySecrets } from '../../core/store/memory-secrets.ts'
@@ -38,6 +36,9 @@ import { Transports } from '../../core/transport/transports.ts'
 import { Vault } from '../../core/store/vault.ts'
 import { Watchdog } from '../../core/watchdog/watchdog.ts'
 import { plugins } from '../../plugins/index.ts'
+import { Tenancy } from '../../core/tenancy/tenancy.ts'
+import type { Catalogue } from '../../core/catalogue/catalogue.ts'
+import { MemoryDocuments } from './documents.ts'
 import { TestLedger } from './ledger.ts'
 import { TestMetrics } from './metrics.ts'
 import { TestRoutes } from './routes.ts'
@@ -217,13 +218,6 @@ class TestAnswers implements Answers {
   }
 }
 
-const noKeys: KeyStore = {
-  all: () => [],
-  find: () => undefined,
-  create: () => Promise.resolve(),
-  revoke: () => Promise.resolve(false)
-}
-
 const gone = Promise.resolve()
 /** A store for work that keeps nothing: work is tested with the whole gateway. */
 const noWorks: Works = {
@@ -268,6 +262,7 @@ export class Workbench {
   readonly limits: Limits
   readonly #book: Ledger
   readonly records: RequestRecord[] = []
+  readonly documents = new MemoryDocuments()
   readonly routes = new TestRoutes()
   readonly cache = new MemoryCache(64 * 1024 * 1024)
   readonly answers = new TestAnswers()
@@ -287,7 +282,7 @@ export class Workbench {
       list: () => Promise.resolve({ data: this.records, next: null })
     }
     return {
-      keys: noKeys,
+      documents: this.documents,
       ledger: this.#book,
       limits: this.limits,
       secrets: this.#secrets,
@@ -419,8 +414,17 @@ export class Workbench {
     if (!config) throw new Error(problems.map(({ place, message }) => `${place}: ${message}`).join('\n'))
     const misplaced = checkOrder(config.chain, this.#plugins, ({ plugin }) => plugin)
     if (misplaced.length > 0) throw new Error(misplaced.map(({ place, message }) => `${place}: ${message}`).join('\n'))
-    const { catalogue, problems: clashes } = openKeyring(config, noKeys, this.#secrets)
-    if (!catalogue) throw new Error(clashes.map(({ message }) => message).join('\n'))
+    const tenancy = new Tenancy(config, this.documents, this.#secrets)
+    const { channels, models } = config
+    const catalogue: Catalogue = {
+      channels,
+      models,
+      get tenants() {
+        return tenancy.tenants
+      },
+      findKey: (sha256) => tenancy.findKey(sha256),
+      scopesNow: (opened) => tenancy.scopesNow(opened)
+    }
     const user = this.shared.user()
     const services = this.#services
     try {

@@ -5,11 +5,12 @@ import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import t from 'tap'
 import {
+  auditColumns,
+  documentColumns,
   answerColumns,
   emptyBatch,
   entryColumns,
   holdColumns,
-  keyColumns,
   recordColumns,
   routeColumns,
   touchColumns,
@@ -18,6 +19,7 @@ import {
 import type { Batch } from '../../../core/store/batch.ts'
 import { decodeBatch, FrameEncoder, headBytes } from '../../../core/store/frame.ts'
 import { readFrames, scanFrames } from '../../../core/store/frame-reader.ts'
+import { keyColumns } from '../../../core/store/former-keys.ts'
 import { Packer } from '../../../core/store/packing.ts'
 import type { Value } from '../../../core/store/sqlite.ts'
 
@@ -65,7 +67,8 @@ const batch = fc.record({
   closed: rows(1),
   entries: rows(entryColumns.length),
   records: rows(recordColumns.length),
-  keys: rows(keyColumns.length),
+  documents: rows(documentColumns.length),
+  audit: rows(auditColumns.length),
   answers: rows(answerColumns.length),
   routes: rows(routeColumns.length)
 }) as fc.Arbitrary<Omit<Batch, 'number'>>
@@ -182,6 +185,24 @@ t.test('a frame of an earlier format is read, with what it did not write yet', (
   const other: Value[] = [Buffer.from('other'), 6, Buffer.from('asked'), 200, 'text/plain', 1, Buffer.from('body')]
   const completed = (answer: Value[]): Value[] => [answer[0]!, '', ...answer.slice(1, 5), '{}', ...answer.slice(5)]
   const answers = [asked, other]
+  const sha256 = Buffer.alloc(32, 7)
+  const rest: Value[] = ['["*"]', '["chat"]', '{"rpm":5}']
+  const keys: Value[][] = [
+    ['laptop', sha256, 'sk-ab…9f', 'acme', 'web', 'alice', ...rest, 5_000_000_000n, 'day', Date.UTC(2027, 0), 5, null],
+    ['plain', sha256, 'sk-ab…9f', 'acme', null, null, ...rest, null, null, null, 6, 7]
+  ]
+  const settings = { models: ['*'], endpoints: ['chat'], limits: { rpm: 5 } }
+  const secret = { sha256: sha256.toString('hex'), hint: 'sk-ab…9f' }
+  const plain = { name: 'plain', tenant: 'acme', settings, secrets: [{ ...secret, created: 6 }], created: 6 }
+  const whole = {
+    name: 'laptop',
+    tenant: 'acme',
+    project: 'web',
+    member: 'alice',
+    settings: { ...settings, budget: { usd: '5', per: 'day' }, expires: '2027-01-01T00:00:00.000Z' },
+    secrets: [{ ...secret, created: 5 }],
+    created: 5
+  }
   const formats: [number, Value[][], Value[]][] = [
     [1, answers, ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', 9]],
     [2, answers.map(completed), ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', null, 9]],
@@ -197,7 +218,9 @@ t.test('a frame of an earlier format is read, with what it did not write yet', (
     packer.rows(['a', 5, 2, 'b', 6, 3], 3)
     packer.rows([], 1)
     packer.rows([...entry, ...entry], entry.length)
-    for (const width of [recordColumns.length, keyColumns.length, 2]) packer.rows([], width)
+    packer.rows([], recordColumns.length)
+    packer.rows(keys.flat(), keyColumns.length)
+    packer.rows([], 2)
     packer.rows(answersThen.flat(), answersThen[0]!.length)
     packer.rows(route, route.length)
     packer.rows([], workColumns.length)
@@ -211,8 +234,17 @@ t.test('a frame of an earlier format is read, with what it did not write yet', (
     t.same(batch.entries, [...charged, ...charged], `format ${format}`)
     t.same(batch.answers, answers.flatMap(completed), `format ${format}`)
     t.same(batch.routes, ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', null, 9], `format ${format}`)
-    payload[0] = 5
-    t.throws(() => decodeBatch(payload, undefined), /format 5/)
+    t.same(
+      [0, 3].map((at) => [...batch.documents.slice(at, at + 2), JSON.parse(batch.documents[at + 2] as string)]),
+      [
+        ['key', 'laptop', whole],
+        ['key', 'plain', { ...plain, revoked: 7 }]
+      ],
+      `format ${format}`
+    )
+    t.same(batch.audit, [], `format ${format}`)
+    payload[0] = 6
+    t.throws(() => decodeBatch(payload, undefined), /format 6/)
   }
   t.end()
 })

@@ -1,10 +1,11 @@
 // The request log and the key store on the embedded store.
-import { randomBytes, randomUUIDv7 } from 'node:crypto'
+import { randomUUIDv7 } from 'node:crypto'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
-import type { StoredKey } from '../../../core/store/keys.ts'
+import { changeOf, documentKind } from '../../../core/store/documents.ts'
+import type { AuditQuery } from '../../../core/store/documents.ts'
 import type { RequestQuery, RequestRecord } from '../../../core/store/requests.ts'
 import { openStore } from '../../../core/store/store.ts'
 import type { Store } from '../../../core/store/store.ts'
@@ -160,52 +161,53 @@ t.test('a record that is told twice is kept once, and one with odd values is kep
   t.same(verify(file), [], 'and its checksum is right')
 })
 
-function key(name: string, more: Partial<StoredKey> = {}): StoredKey {
-  return {
-    name,
-    sha256: randomBytes(32),
-    hint: 'sk-ab…9f',
-    tenant: 'acme',
-    models: ['*'],
-    endpoints: ['chat'],
-    limits: { rpm: 5 },
-    created: noon,
-    ...more
-  }
-}
+const things = documentKind<{ name: string; more?: number }>('thing')
 
-t.test('a key is found by its hash at once and after a restart, with all it was given', async (t) => {
+t.test('a document is found at once and after a restart, and a change is in the audit log', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
-  const store = await openStore({ file, durability: 'process', now: () => noon + 5 })
-  const plain = key('plain', { created: noon - 1 })
-  const full = key('full', {
-    project: 'web',
-    member: 'alice',
-    budget: { limit: 2n ** 60n, per: 'day' },
-    expires: noon + 1,
-    limits: { rps: 1, concurrency: 2 }
+  let now = noon
+  const store = await openStore({ file, durability: 'process', now: () => now })
+  const { documents } = store
+  const seen: string[] = []
+  const end = documents.watch((changes) => void seen.push(changes.map(({ id }) => id).join()))
+  const [one, two] = [{ name: 'one' }, { name: 'two', more: 2 }]
+  const writing = documents.change([changeOf(things, 'b', one), changeOf(things, 'a', two)], {
+    action: 'make',
+    by: 'me'
   })
-  const writing = Promise.all([store.keys.create(plain), store.keys.create(full)])
-  t.equal(store.keys.find(Buffer.from(full.sha256)), full, 'before it is on disk')
-  t.equal(store.keys.find(randomBytes(32)), undefined)
+  t.equal(documents.find(things, 'b'), one, 'before it is on disk')
+  t.same(seen, ['b,a'])
   await writing
-  t.equal(await store.keys.revoke('plain'), true)
-  t.equal(await store.keys.revoke('plain'), false)
-  t.equal(await store.keys.revoke('nobody'), false)
-  t.equal(store.keys.find(plain.sha256)!.revoked, noon + 5, 'a revoked key is known as such')
-  await t.rejects(store.keys.create(key('full')), /full exists already: choose another name/)
-  await t.rejects(
-    store.keys.create(key('other', { sha256: full.sha256 })),
-    /full exists already: choose another secret/
-  )
-  const before = store.keys.all()
+  now += 1000
+  await documents.change([changeOf(things, 'b', { name: 'other' })], { action: 'change', by: 'you' })
+  await documents.change([changeOf(things, 'a', null), changeOf(things, 'c', one)])
+  end()
+  now += 1000
+  await documents.change([], { action: 'refused', by: 'you' })
+  t.same(seen, ['b,a', 'b', 'a,c'])
+  t.same(documents.all(things), [{ name: 'other' }, one])
+  t.equal(documents.find(things, 'a'), undefined)
+  t.same(documents.all(documentKind('other')), [])
+  const entries = async (store: Store, query: Partial<AuditQuery> = {}): Promise<unknown[]> =>
+    (await store.documents.audit({ limit: 10, ...query })).map(({ seq, time, entry }) => [seq, time, entry['action']])
+  const all = [
+    [3, noon + 2000, 'refused'],
+    [2, noon + 1000, 'change'],
+    [1, noon, 'make']
+  ]
+  t.same(await entries(store), all)
+  t.same(await entries(store, { before: 3, limit: 1 }), [all[1]])
+  t.same(await entries(store, { members: { by: 'you' }, since: noon + 1001 }), [all[0]])
+  t.same(await entries(store, { members: { by: "' OR 1" } }), [])
+  t.same(await entries(store, { until: noon }), [all[2]])
   await store.close()
+  t.same(verify(file), [])
   const again = await openStore({ file, durability: 'process' })
-  const clean = (keys: readonly StoredKey[]): unknown =>
-    JSON.parse(JSON.stringify(keys, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value)))
-  t.same(clean(again.keys.all()), clean(before))
-  t.equal(again.keys.find(full.sha256)!.budget!.limit, 2n ** 60n)
+  t.same(again.documents.all(things), [{ name: 'other' }, one], 'in the order in which they were first put')
+  t.same(await entries(again), all)
+  await again.documents.change([changeOf(things, 'd', two)], { action: 'later', by: 'me' })
   await again.close()
+  t.same(verify(file), [], 'and the chain goes on')
 })
 
 t.test('a store in memory works as one in a file and leaves nothing behind', async (t) => {

@@ -2,6 +2,7 @@
 import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { changeOf, documentKind } from '../../../core/store/documents.ts'
 import { invariants } from '../../../core/store/invariants.ts'
 import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
@@ -18,22 +19,11 @@ t.before(async () => {
     await settle(store, reserve(store.ledger, scopes, 50n, { requestId: `r${output}` }), output)
   await giveBack(store, reserve(store.ledger, scopes, 50n, { requestId: 'r40' }))
   store.requests.append(record({ request_id: 'refused', outcome: 'rejected', status: 401 }))
-  const key = {
-    hint: 'sk-ab…9f',
-    tenant: 'acme',
-    models: ['*'],
-    endpoints: ['chat'],
-    limits: { rpm: 5 },
-    created: noon
-  }
-  await store.keys.create({
-    ...key,
-    name: 'one',
-    sha256: Buffer.alloc(32, 1),
-    budget: { limit: 2n ** 60n, per: 'day' }
+  const things = documentKind('thing')
+  await store.documents.change([changeOf(things, 'one', { budget: 5 }), changeOf(things, 'two', { revoked: 1 })], {
+    action: 'make'
   })
-  await store.keys.create({ ...key, name: 'two', sha256: Buffer.alloc(32, 2) })
-  await store.keys.revoke('two')
+  await store.documents.change([changeOf(things, 'two', { revoked: 2 })], { action: 'revoke' })
   await store.close()
 })
 
@@ -42,7 +32,9 @@ function after(t: { testdir(): string }, sql: string): string[] {
   const file = join(t.testdir(), 'copy.db')
   cpSync(honest, file)
   const database = openDatabase(file, 'process')
-  database.exec('PRAGMA foreign_keys = OFF; DROP TRIGGER journal_is_not_changed; DROP TRIGGER journal_is_not_cut')
+  database.exec(
+    'PRAGMA foreign_keys = OFF; DROP TRIGGER journal_is_not_changed; DROP TRIGGER journal_is_not_cut; DROP TRIGGER audit_is_not_changed; DROP TRIGGER audit_is_not_cut'
+  )
   database.exec(sql)
   database.close()
   return verify(file).map(({ invariant, row }) => `${invariant} ${row}`)
@@ -149,14 +141,20 @@ const tampered: Record<string, [sql: string, ...breaches: string[]]> = {
     'I16 request refused'
   ],
   'a checksum that was taken away': ["UPDATE request SET crc = 0 WHERE request_id = 'r30'", 'I16 request r30'],
-  'what a key may do': [`UPDATE key SET models = '["gpt-5"]' WHERE name = 'one'`, 'I16 key one'],
-  'what a key may spend': ["UPDATE key SET budget_limit = budget_limit + 1 WHERE name = 'one'", 'I16 key one'],
-  'a key that was revoked': ["UPDATE key SET revoked = NULL WHERE name = 'two'", 'I16 key two'],
-  'a key that is gone': ["DELETE FROM key WHERE name = 'two'", 'I16 key'],
-  'a key that was never made': [
-    "INSERT INTO key SELECT 'three', zeroblob(32), hint, tenant, project, member, models, endpoints, limits, budget_limit, budget_per, expires, created, NULL, 0 FROM key WHERE name = 'one'",
-    'I16 key',
-    'I16 key three'
+  'what a document says': [`UPDATE document SET json = '{"budget":50}' WHERE id = 'one'`, 'I16 document thing one'],
+  'whose a document is': ["UPDATE document SET id = 'three' WHERE id = 'one'", 'I16 document thing three'],
+  'a document that is gone': ["DELETE FROM document WHERE id = 'two'", 'I16 document'],
+  'a document that was never made': [
+    "INSERT INTO document SELECT 9, kind, 'three', json, crc FROM document WHERE id = 'one'",
+    'I16 document',
+    'I16 document thing three'
+  ],
+  'who changed what': [`UPDATE audit SET json = '{"action":"other"}' WHERE seq = 1`, 'I16 audit 1'],
+  'when it was changed': ['UPDATE audit SET time = time + 1 WHERE seq = 2', 'I16 audit 2'],
+  'a change that is gone': ['DELETE FROM audit WHERE seq = 2', 'I16 audit'],
+  'a change that was never made': [
+    `INSERT INTO audit SELECT 3, time, json, hash FROM audit WHERE seq = 2`,
+    'I16 audit 3'
   ],
   'which batch was last': ['UPDATE head SET batch = batch - 1', 'I16 head'],
   'which start it was': ["UPDATE head SET history = x'0011223344556677'", 'I16 head'],

@@ -1,0 +1,40 @@
+// Shows the rights of tenants, projects, members and keys.
+import type { Budget, Rights } from '../catalogue/caller.ts'
+import { formatDollars } from '../money/money.ts'
+import { showTime } from './entry.ts'
+
+/** Rights as the admin API shows them. Absent values are null. */
+export interface ShownRights {
+  enabled: boolean
+  models: readonly string[]
+  endpoints: readonly string[]
+  limits: Rights['limits']
+  budget: ShownBudget | null
+  /** RFC 3339. */
+  expires: string | null
+  tags: NonNullable<Rights['tags']>
+}
+
+/** A budget as in the file, and its amount in nano-dollars as well. */
+export interface ShownBudget {
+  usd: string
+  usd_nano: string
+  per: Budget['per']
+}
+
+/** Shows rights. */
+export function showRights({ enabled, models, endpoints, limits, budget, expires, tags }: Rights): ShownRights {
+  return {
+    enabled,
+    models,
+    endpoints,
+    limits,
+    budget: showBudget(budget),
+    expires: showTime(expires),
+    tags: tags ?? {}
+  }
+}
+
+function showBudget(budget: Budget | undefined): ShownBudget | null {
+  return budget ? { usd: formatDollars(budget.limit), usd_nano: String(budget.limit), per: budget.per } : null
+}

@@ -1,0 +1,73 @@
+// The options by which commands give rights to tenants, projects, members and keys.
+import { UsageError } from './command.ts'
+import type { Given, Options } from './command.ts'
+
+/** What a level or key may use and spend. In commands that change something, `none` takes it out. */
+export const rightsOptions = {
+  models: { value: 'A,B', text: 'models it may use; * stands for anything' },
+  endpoints: { value: 'A,B', text: 'endpoints it may call' },
+  rps: { value: 'N', text: 'requests per second' },
+  rpm: { value: 'N', text: 'requests per minute' },
+  tpm: { value: 'N', text: 'tokens per minute' },
+  concurrency: { value: 'N', text: 'requests at one time' },
+  budget: { value: 'USD/PERIOD', text: 'what it may spend: 5/day, 100/month, 1000/total' },
+  expires: { value: 'DATE', text: 'refused from then on: 2027-01-01' },
+  tags: { value: 'A=X,B=Y', text: 'words to account by' },
+  enabled: { value: 'yes|no', text: 'no refuses its requests until it is yes again' }
+} as const satisfies Options
+
+const limits = ['rps', 'rpm', 'tpm', 'concurrency'] as const
+
+/** The options in the form that the admin API takes; null for `none`. Options that were not given are left out. */
+export function rightsOf(options: Given<typeof rightsOptions>): Record<string, unknown> {
+  const { models, endpoints, budget, expires, tags, enabled } = options
+  const given = limits.filter((limit) => options[limit] !== undefined)
+  const rights = {
+    models: optional(models, (text) => text.split(',')),
+    endpoints: optional(endpoints, (text) => text.split(',')),
+    limits:
+      given.length === 0
+        ? undefined
+        : Object.fromEntries(
+            given.map((limit) => [limit, optional(options[limit], (text) => readNumber(limit, text))])
+          ),
+    budget: optional(budget, readBudget),
+    expires: optional(expires, (text) => text),
+    tags: optional(tags, readTags),
+    enabled: optional(enabled, readSwitch)
+  }
+  return Object.fromEntries(Object.entries(rights).filter(([, value]) => value !== undefined))
+}
+
+function optional<T>(text: string | undefined, read: (text: string) => T): T | null | undefined {
+  return text === undefined ? undefined : text === 'none' ? null : read(text)
+}
+
+function readNumber(option: string, text: string): number {
+  if (!/^\d{1,15}$/.test(text))
+    throw new UsageError(`--${option} is ${JSON.stringify(text)}: it must be a whole number, or none`)
+  return Number(text)
+}
+
+function readBudget(text: string): { usd: string; per: string } {
+  const [, usd, per] = /^([^/]+)\/([^/]+)$/.exec(text) ?? []
+  if (usd === undefined || per === undefined)
+    throw new UsageError(`--budget is ${JSON.stringify(text)}: it must be like 5/day, 100/month or 1000/total, or none`)
+  return { usd, per }
+}
+
+function readTags(text: string): Record<string, string | null> {
+  return Object.fromEntries(
+    text.split(',').map((pair) => {
+      const [, name, value] = /^([^=]+)=(.*)$/.exec(pair) ?? []
+      if (name === undefined)
+        throw new UsageError(`--tags is ${JSON.stringify(text)}: it must be like team=search,env=prod`)
+      return [name, value === '' ? null : value!]
+    })
+  )
+}
+
+function readSwitch(text: string): boolean {
+  if (text === 'yes' || text === 'no') return text === 'yes'
+  throw new UsageError(`--enabled is ${JSON.stringify(text)}: it must be yes or no`)
+}

@@ -1,0 +1,71 @@
+// The interface of documents: the small things that operators change while the gateway runs, such as tenants and keys,
+// and the audit log of those changes.
+
+/** A kind of document. `name` is stored with each document and never changes. */
+export interface DocumentKind<T extends object> {
+  readonly name: string
+  /** The type of the values, which are plain JSON. It exists for the compiler alone. */
+  readonly type?: T
+}
+
+/** Declares a kind of document. */
+export function documentKind<T extends object>(name: string): DocumentKind<T> {
+  return { name }
+}
+
+/** One change: the new value of a document, or null to delete it. */
+export interface DocumentChange {
+  readonly kind: string
+  readonly id: string
+  readonly value: object | null
+}
+
+/** Makes a change of one document, for {@link Documents.change}. */
+export function changeOf<T extends object>({ name }: DocumentKind<T>, id: string, value: T | null): DocumentChange {
+  return { kind: name, id, value }
+}
+
+/** An entry of the audit log: plain JSON without a secret. */
+export type AuditEntry = Readonly<Record<string, unknown>>
+
+/** An entry as stored. `seq` counts from 1 without gaps. `hash` covers the entry and the hash before it. */
+export interface StoredAuditEntry {
+  readonly seq: number
+  /** Unix milliseconds. */
+  readonly time: number
+  readonly entry: AuditEntry
+  /** SHA-256 in hexadecimal. */
+  readonly hash: string
+}
+
+/** A page of the audit log. */
+export interface AuditQuery {
+  /** Only entries with a smaller `seq`, newest first. Default: from the newest on. */
+  readonly before?: number | undefined
+  /** Unix milliseconds, both included. */
+  readonly since?: number | undefined
+  readonly until?: number | undefined
+  /** Members of the entry that must have this text. */
+  readonly members?: Readonly<Record<string, string>> | undefined
+  readonly limit: number
+}
+
+/**
+ * The documents of the store. All are in memory, so reads are immediate and include every change at once. A value is
+ * never changed: a change puts another one in its place.
+ */
+export interface Documents {
+  /** All documents of a kind, in the order in which they were first put. */
+  all<T extends object>(kind: DocumentKind<T>): readonly T[]
+  find<T extends object>(kind: DocumentKind<T>, id: string): T | undefined
+  /**
+   * Makes changes together, with an entry in the audit log. Watchers are told before it returns. Resolves when all is
+   * on disk. An entry without changes is for what was refused.
+   * @throws GatewayError `billing_unavailable` when the store cannot take it; rejects with it when the disk fails
+   */
+  change(changes: readonly DocumentChange[], entry?: AuditEntry): Promise<void>
+  /** Calls `tell` after each change. Returns a function that ends this. */
+  watch(tell: (changes: readonly DocumentChange[]) => void): () => void
+  /** Lists entries of the audit log, newest first. */
+  audit(query: AuditQuery): Promise<readonly StoredAuditEntry[]>
+}

@@ -1,0 +1,133 @@
+// Makes callers of keys: the rights of a key and of the levels above it, as one.
+import { tagsOf } from '../catalogue/caller.ts'
+import type { Caller, Rights, Scope } from '../catalogue/caller.ts'
+import { compileGlobs } from '../catalogue/globs.ts'
+import type { Matches } from '../catalogue/globs.ts'
+import { scopeOf } from './levels.ts'
+import type { Levels } from './levels.ts'
+
+/** A key of the file or of the store, as far as a caller is made of it. */
+export interface Key extends Rights {
+  readonly name: string
+  readonly tenant: string
+  readonly project?: string | undefined
+  readonly member?: string | undefined
+}
+
+/** A secret of a key. */
+export interface Held {
+  readonly sha256: Buffer
+  /** A function, because reading the settings of all keys would slow down the start. */
+  key(): Key
+  /** Unix milliseconds; refused from then on. Undefined for as long as the key is valid. */
+  readonly until: number | undefined
+}
+
+/** The callers by secret, each made on its first request. */
+export class Callers {
+  readonly #levels: Levels
+  readonly #models: ReadonlyMap<string, unknown>
+  readonly #made = new WeakMap<Held, Caller>()
+  /** The scopes of callers whose key has moved since they were found. */
+  readonly #moved = new WeakMap<Caller, { now: Caller; scopes: readonly Scope[] }>()
+  /** Compiled lists of globs, shared by all keys and levels with the same list. */
+  readonly #compiled = new Map<string, Matches>()
+
+  /** `models` are the known ones. */
+  constructor(levels: Levels, models: ReadonlyMap<string, unknown>) {
+    this.#levels = levels
+    this.#models = models
+  }
+
+  /** Undefined when the key or a level above it is disabled, or there is no such level any more. */
+  of(held: Held): Caller | undefined {
+    const made = this.#made.get(held)
+    if (made) return made
+    const caller = this.#make(held.key(), held.sha256)
+    if (caller) this.#made.set(held, caller)
+    return caller
+  }
+
+  /** See {@link Catalogue.scopesNow}. `now` is who has the key in this configuration. */
+  scopesNow(opened: Caller, now: Caller): readonly Scope[] {
+    const { scopes, tenant, project, member } = opened
+    if (scopes.length === now.scopes.length && scopes.every(({ id }, at) => id === now.scopes[at]!.id))
+      return now.scopes
+    let moved = this.#moved.get(opened)
+    if (moved?.now !== now) {
+      const paths = { tenant: [tenant], project: [tenant, project], member: [tenant, project, member] } as const
+      const own = scopes.map((scope) => {
+        const level = scope.kind === 'key' ? now.scopes.at(-1) : this.#levels.find(paths[scope.kind])?.rights
+        return level ? { ...scope, budget: level.budget } : scope
+      })
+      this.#moved.set(opened, (moved = { now, scopes: own }))
+    }
+    return moved.scopes
+  }
+
+  #make(key: Key, digest: Buffer): Caller | undefined {
+    const { name, tenant, project, member } = key
+    const line = this.#levels.lineOf([tenant, project, member])
+    if (!line || !key.enabled || line.some(({ rights }) => !rights.enabled)) return undefined
+    const rights = [...line.map((level) => level.rights), key]
+    const scopes: Scope[] = line.map(({ kind, path, rights: { budget, tags } }) => ({
+      kind,
+      id: scopeOf(path),
+      budget,
+      tags
+    }))
+    scopes.push({ kind: 'key', id: `key:${name}`, budget: key.budget, tags: key.tags })
+    const expires = Math.min(...rights.map((level) => level.expires ?? Infinity))
+    return {
+      key: name,
+      digest,
+      tenant,
+      project,
+      member,
+      scopes,
+      tags: tagsOf(scopes),
+      limits: key.limits,
+      mayUse: this.#remembered(rights.map(({ models }) => this.#compile(models))),
+      mayCall: this.#allOf(rights.map(({ endpoints }) => endpoints)),
+      expires: expires === Infinity ? undefined : expires
+    }
+  }
+
+  /** Whether all lists match. Keys with the same lists share one function. */
+  #allOf(lists: readonly (readonly string[])[]): Matches {
+    const limiting = [...new Map(lists.map((globs) => [JSON.stringify(globs), globs])).values()].filter(
+      (globs) => !globs.includes('*')
+    )
+    if (limiting.length <= 1) return this.#compile(limiting[0] ?? ['*'])
+    const id = JSON.stringify(limiting)
+    let matches = this.#compiled.get(id)
+    if (!matches) {
+      const all = limiting.map((globs) => this.#compile(globs))
+      this.#compiled.set(id, (matches = (name) => all.every((one) => one(name))))
+    }
+    return matches
+  }
+
+  #compile(globs: readonly string[]): Matches {
+    const id = JSON.stringify(globs)
+    let matches = this.#compiled.get(id)
+    if (!matches) this.#compiled.set(id, (matches = compileGlobs(globs)))
+    return matches
+  }
+
+  /**
+   * Whether all layers match a model. Results are remembered for known models only, because clients may send any name.
+   */
+  #remembered(layers: readonly Matches[]): Matches {
+    const models = this.#models
+    const answers = new Map<string, boolean>()
+    return (model) => {
+      let answer = answers.get(model)
+      if (answer === undefined) {
+        answer = layers.every((matches) => matches(model))
+        if (models.has(model)) answers.set(model, answer)
+      }
+      return answer
+    }
+  }
+}

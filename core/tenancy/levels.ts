@@ -1,0 +1,124 @@
+// The tenants, projects and members of a configuration: those of gateway.yaml, and those that were made at run time.
+import { readRights } from '../../config/tenants.ts'
+import type { Rights } from '../catalogue/caller.ts'
+import type { Tenant } from '../catalogue/catalogue.ts'
+import type { Config, Problem } from '../catalogue/settings.ts'
+import { checkerOf } from '../options/schema-check.ts'
+import type { Documents } from '../store/documents.ts'
+import { idOf, kindOf, levelDocuments, levelKinds, levelSettings } from './stored.ts'
+import type { LevelKind, Path, StoredLevel } from './stored.ts'
+
+/** One tenant, project or member. */
+export interface Level {
+  readonly kind: LevelKind
+  readonly path: Path
+  readonly rights: Rights
+  readonly foreignReferences: Tenant['foreignReferences']
+  /** Undefined for a level of the file, which can be changed only there. */
+  readonly stored: StoredLevel | undefined
+}
+
+/** Levels by the name that balances have for them: `tenant:acme`, `project:acme/web`, `member:acme/web/alice`. */
+export class Levels {
+  readonly #declared = new Map<string, Level>()
+  readonly #documents: Documents
+  #stored: Map<string, Level> | undefined
+
+  constructor(config: Config, documents: Documents) {
+    this.#documents = documents
+    for (const [tenant, { projects, foreignReferences, ...rights }] of config.tenants) {
+      this.#declare([tenant], rights, foreignReferences)
+      for (const [project, { members, ...ofProject }] of projects) {
+        this.#declare([tenant, project], ofProject)
+        for (const [member, ofMember] of members) this.#declare([tenant, project, member], ofMember)
+      }
+    }
+  }
+
+  /** All levels, those of the file first. */
+  all(): Level[] {
+    return [...this.#declared.values(), ...this.#fromStore().values()]
+  }
+
+  find(path: Path): Level | undefined {
+    const scope = scopeOf(path)
+    return this.#declared.get(scope) ?? this.#fromStore().get(scope)
+  }
+
+  /** The level that a path leads to, and those above it, outermost first; undefined when one of them is missing. */
+  lineOf(path: Path): Level[] | undefined {
+    const line = path.flatMap((name, depth) => {
+      if (name === undefined) return []
+      return [this.find(path.slice(0, depth + 1) as unknown as Path)]
+    })
+    return line.every((level) => level !== undefined) ? line : undefined
+  }
+
+  /** The level that a document describes, whether it is in the store or not yet. */
+  read(kind: LevelKind, stored: StoredLevel): Level {
+    return levelOf(kind, stored)
+  }
+
+  /** The levels of the file whose name one in the store has too. */
+  clashes(file: string): Problem[] {
+    const stored = this.#fromStore()
+    return [...this.#declared]
+      .filter(([scope]) => stored.has(scope))
+      .map(([, { kind, path }]) => ({
+        place: file,
+        message: `a ${kind} ${idOf(path)} is in the store too, maybe closed: choose another name`
+      }))
+  }
+
+  /** Reads the levels of the store anew when they are next asked for. Called after each change of one. */
+  forget(): void {
+    this.#stored = undefined
+  }
+
+  #declare(path: Path, rights: Rights, foreignReferences?: Tenant['foreignReferences']): void {
+    this.#declared.set(scopeOf(path), { kind: kindOf(path), path, rights, foreignReferences, stored: undefined })
+  }
+
+  #fromStore(): Map<string, Level> {
+    this.#stored ??= new Map(
+      levelKinds.flatMap((kind) =>
+        this.#documents
+          .all(levelDocuments[kind])
+          .map((stored) => [scopeOf(stored.path), levelOf(kind, stored)] as const)
+      )
+    )
+    return this.#stored
+  }
+}
+
+/** The name of a level's balances. */
+export function scopeOf(path: Path): string {
+  return `${kindOf(path)}:${idOf(path)}`
+}
+
+type StoredRights = Rights & Pick<Level, 'foreignReferences'>
+
+/** The rights by settings, which never change: to check them again and again would take long. */
+const understood = new WeakMap<object, StoredRights>()
+
+/**
+ * The rights that stored settings describe. Settings that the schema of this version refuses give no rights: nobody
+ * knows what they were meant to allow.
+ */
+export function storedRights(settings: object, kind: LevelKind | 'key'): StoredRights {
+  const known = understood.get(settings)
+  if (known) return known
+  const { value, faults } = checkerOf(kind === 'tenant' ? levelSettings.tenant : levelSettings.project)(settings)
+  const rights = readRights(value)
+  const foreignReferences =
+    'foreign_references' in value ? (value.foreign_references as Level['foreignReferences']) : undefined
+  const result = { ...rights, enabled: rights.enabled && faults.length === 0, foreignReferences }
+  understood.set(settings, result)
+  return result
+}
+
+function levelOf(kind: LevelKind, stored: StoredLevel): Level {
+  const { foreignReferences, ...rights } = storedRights(stored.settings, kind)
+  const enabled = rights.enabled && stored.closed === undefined
+  return { kind, path: stored.path, rights: { ...rights, enabled }, foreignReferences, stored }
+}

@@ -1,0 +1,159 @@
+// The tenancy of a generation: who a key belongs to and what it may do, by gateway.yaml and by what is in the store.
+import { timingSafeEqual } from 'node:crypto'
+import type { Caller, Scope } from '../catalogue/caller.ts'
+import type { Catalogue, Tenant } from '../catalogue/catalogue.ts'
+import type { Config, Problem } from '../catalogue/settings.ts'
+import type { DocumentChange, Documents } from '../store/documents.ts'
+import type { KeptSecret, Secrets } from '../store/secrets.ts'
+import { Callers } from './callers.ts'
+import type { Held, Key } from './callers.ts'
+import { Levels, storedRights } from './levels.ts'
+import { keyDocuments, levelKinds } from './stored.ts'
+import type { StoredKey } from './stored.ts'
+
+/**
+ * Finds callers and tenants. Changes in the store count from the next request on, in every generation that is in use. A
+ * key is not found when its tenant, project or member is missing, closed or disabled.
+ */
+export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'scopesNow'> {
+  readonly levels: Levels
+  readonly #config: Config
+  readonly #documents: Documents
+  readonly #secrets: Secrets
+  readonly #unwatch: () => void
+  /** The secrets of all keys that are not revoked, by the SHA-256 as latin1. */
+  readonly #held = new Map<string, Held>()
+  /** The same texts for the keys of the store, by the name of the key. */
+  readonly #digests = new Map<string, string[]>()
+  #callers: Callers
+  #tenants: ReadonlyMap<string, Tenant> | undefined
+  /**
+   * Callers by the digest object that was presented. It works because the same object is presented again for the same
+   * key.
+   */
+  #found = new WeakMap<Buffer, Caller>()
+  /** The callers by client secret. Each is kept as long as its secret object is. */
+  readonly #bearers = new WeakMap<KeptSecret, { issuer: Caller; caller: Caller }>()
+
+  /** `secrets` are the client secrets. Call {@link Tenancy.close} when the generation is over. */
+  constructor(config: Config, documents: Documents, secrets: Secrets) {
+    this.#config = config
+    this.#documents = documents
+    this.#secrets = secrets
+    this.levels = new Levels(config, documents)
+    this.#callers = new Callers(this.levels, config.models)
+    for (const key of documents.all(keyDocuments)) this.#hold(key)
+    for (const key of config.keys)
+      this.#held.set(key.sha256.toString('latin1'), { sha256: key.sha256, key: () => key, until: undefined })
+    this.#unwatch = documents.watch((changes) => this.#follow(changes))
+  }
+
+  /** The names that are both in the file and in the store, with their places in the file. */
+  clashes(): Problem[] {
+    const { file, keys } = this.#config
+    const clashing = keys.filter(({ name }) => this.#documents.find(keyDocuments, name))
+    return [
+      ...this.levels.clashes(file),
+      ...clashing.map(({ name, at }) => ({
+        place: `${file}:${at.line}:${at.column}`,
+        message: `a key named ${name} is in the store too, maybe revoked: choose another name`
+      }))
+    ]
+  }
+
+  get tenants(): ReadonlyMap<string, Tenant> {
+    this.#tenants ??= new Map(
+      this.levels
+        .all()
+        .filter(({ kind }) => kind === 'tenant')
+        .map(({ path: [name], rights, foreignReferences }) => [name, { name, ...rights, foreignReferences }])
+    )
+    return this.#tenants
+  }
+
+  findKey(sha256: Buffer): Caller | undefined {
+    const before = this.#found.get(sha256)
+    if (before) return before
+    // The time of the lookup depends on digests, which reveal nothing of a secret. The final comparison takes constant
+    // time.
+    const held = this.#held.get(sha256.toString('latin1'))
+    if (!held) return this.#bySecret(sha256)
+    const { until } = held
+    if (held.sha256.length !== sha256.length || !timingSafeEqual(held.sha256, sha256)) return undefined
+    if (until !== undefined && until <= Date.now()) return undefined
+    const caller = this.#callers.of(held)
+    if (caller && until === undefined) this.#found.set(sha256, caller)
+    return caller
+  }
+
+  scopesNow(opened: Caller): readonly Scope[] {
+    const now = this.findKey(opened.secret?.issuer ?? opened.digest)
+    return now ? this.#callers.scopesNow(opened, now) : opened.scopes
+  }
+
+  /** Follows no more changes. */
+  close(): void {
+    this.#unwatch()
+  }
+
+  #bySecret(sha256: Buffer): Caller | undefined {
+    const secret = this.#secrets.find(sha256)
+    const issuer = secret && this.findKey(secret.issuer)
+    if (!issuer) return undefined
+    let bearer = this.#bearers.get(secret)
+    if (bearer?.issuer !== issuer) this.#bearers.set(secret, (bearer = { issuer, caller: narrowed(issuer, secret) }))
+    return bearer.caller
+  }
+
+  #follow(changes: readonly DocumentChange[]): void {
+    let relevant = false
+    for (const { kind, id } of changes) {
+      if (kind === keyDocuments.name) {
+        relevant = true
+        for (const text of this.#digests.get(id) ?? []) this.#held.delete(text)
+        this.#digests.delete(id)
+        const key = this.#documents.find(keyDocuments, id)
+        if (key) this.#hold(key)
+      } else if (levelKinds.some((level) => level === kind)) {
+        relevant = true
+        this.levels.forget()
+        this.#tenants = undefined
+        this.#callers = new Callers(this.levels, this.#config.models)
+      }
+    }
+    if (relevant) this.#found = new WeakMap()
+  }
+
+  #hold(stored: StoredKey): void {
+    const { name, secrets, revoked } = stored
+    if (revoked !== undefined) return
+    let made: Key | undefined
+    const key = (): Key => (made ??= keyOf(stored))
+    const texts = secrets.map(({ sha256: hex, until }) => {
+      const sha256 = Buffer.from(hex, 'hex')
+      const text = sha256.toString('latin1')
+      this.#held.set(text, { sha256, key, until })
+      return text
+    })
+    this.#digests.set(name, texts)
+  }
+}
+
+function keyOf({ name, tenant, project, member, settings }: StoredKey): Key {
+  return { ...storedRights(settings, 'key'), name, tenant, project, member }
+}
+
+/**
+ * The caller for a client secret: the rights of the key that made it, limited to one endpoint, one model and a short
+ * time.
+ */
+function narrowed(issuer: Caller, secret: KeptSecret): Caller {
+  return {
+    ...issuer,
+    digest: secret.sha256,
+    secret,
+    mayUse: (model) => model === secret.model && issuer.mayUse(model),
+    mayCall: (endpoint) => endpoint === 'realtime' && issuer.mayCall(endpoint),
+    expires: Math.min(secret.expires, issuer.expires ?? Infinity)
+  }
+}

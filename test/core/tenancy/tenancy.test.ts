@@ -1,0 +1,315 @@
+// Who a key is and what it may do: keys of the file and of the store, in three layers.
+import fc from 'fast-check'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { loadConfig } from '../../../config/load.ts'
+import { compileGlobs } from '../../../core/catalogue/globs.ts'
+import { MemorySecrets } from '../../../core/store/memory-secrets.ts'
+import { Tenancy } from '../../../core/tenancy/tenancy.ts'
+import { plugins } from '../../config/plugins.ts'
+import { digestOf as digest, MemoryDocuments, putKey, storedKey } from '../../kit/documents.ts'
+import type { Caller } from '../../../core/catalogue/caller.ts'
+import { changeOf } from '../../../core/store/documents.ts'
+import { keyDocuments, levelDocuments } from '../../../core/tenancy/stored.ts'
+import type { LevelKind, Path, StoredLevel } from '../../../core/tenancy/stored.ts'
+import type { Config } from '../../../core/catalogue/settings.ts'
+
+const folder = t.testdir()
+
+const yaml = `
+channels: { demo: { protocol: simulator, models: { gpt-5: a, gpt-5-mini: b, claude: c } } }
+models: { gpt-5: { price: free }, gpt-5-mini: { price: free }, claude: { price: free } }
+tenants:
+  acme:
+    models: ["gpt-*", "claude"]
+    budget: { usd: 1000, per: month }
+    projects:
+      web: { members: { alice: { models: ["*-mini", "claude"], budget: { usd: 20, per: day } }, bob: } }
+  blue: { models: [claude] }
+keys:
+  - { name: tenant-wide, key: sk-wide, tenant: acme }
+  - { name: project, key: sk-project, tenant: acme, project: web, models: ["gpt-5"], endpoints: [chat, "m*"] }
+  - { name: alice, key: sk-alice, tenant: acme, project: web, member: alice, models: ["gpt-*"],
+      limits: { rps: 3 }, budget: { usd: 1, per: total }, expires: 2027-01-01 }
+  - { name: bob, key: sk-bob, tenant: acme, project: web, member: bob }
+  - { name: blue, key: sk-blue, tenant: blue }
+chain: [auth]
+`
+
+function configure(): Config {
+  const file = join(folder, 'gateway.yaml')
+  writeFileSync(file, yaml)
+  const { config, problems } = loadConfig(file, { env: {}, plugins, simulatorUrl: new URL('http://127.0.0.1:1/v1') })
+  if (!config) throw new Error(problems.map(({ place, message }) => `${place} ${message}`).join('\n'))
+  return config
+}
+
+function open(documents = new MemoryDocuments(), secrets = new MemorySecrets()): Tenancy {
+  return new Tenancy(configure(), documents, secrets)
+}
+
+function usable(caller: Caller | undefined): string[] {
+  return ['gpt-5', 'gpt-5-mini', 'claude', 'o3'].filter((model) => caller?.mayUse(model))
+}
+
+t.test('a model may be used when tenant, member and key all allow it', (t) => {
+  const tenancy = open()
+  const findKey = tenancy.findKey.bind(tenancy)
+  t.same(usable(findKey(digest('sk-wide'))), ['gpt-5', 'gpt-5-mini', 'claude'])
+  t.same(usable(findKey(digest('sk-project'))), ['gpt-5'])
+  t.same(usable(findKey(digest('sk-alice'))), ['gpt-5-mini'])
+  t.same(usable(findKey(digest('sk-bob'))), ['gpt-5', 'gpt-5-mini', 'claude'], 'a member without a list adds no bound')
+  t.same(usable(findKey(digest('sk-blue'))), ['claude'])
+  const alice = findKey(digest('sk-alice'))!
+  t.same(usable(alice), usable(alice), 'the answer is the same when it is asked again')
+  t.end()
+})
+
+t.test('a caller carries its scopes, outermost first, with the budgets of each level', (t) => {
+  const tenancy = open()
+  const findKey = tenancy.findKey.bind(tenancy)
+  const alice = findKey(digest('sk-alice'))!
+  t.match(alice, {
+    key: 'alice',
+    tenant: 'acme',
+    project: 'web',
+    member: 'alice',
+    limits: { rps: 3 },
+    expires: Date.UTC(2027, 0, 1)
+  })
+  t.same(alice.scopes, [
+    { kind: 'tenant', id: 'tenant:acme', budget: { limit: 1_000_000_000_000n, per: 'month' } },
+    { kind: 'project', id: 'project:acme/web', budget: undefined },
+    { kind: 'member', id: 'member:acme/web/alice', budget: { limit: 20_000_000_000n, per: 'day' } },
+    { kind: 'key', id: 'key:alice', budget: { limit: 1_000_000_000n, per: 'total' } }
+  ])
+  t.same(
+    findKey(digest('sk-blue'))!.scopes.map(({ id }) => id),
+    ['tenant:blue', 'key:blue']
+  )
+  const project = findKey(digest('sk-project'))!
+  t.same(
+    ['chat', 'models', 'embeddings'].filter((endpoint) => project.mayCall(endpoint)),
+    ['chat', 'models']
+  )
+  t.end()
+})
+
+t.test('a key is one caller object for as long as the generation lives, and an unknown one is none', (t) => {
+  const tenancy = open()
+  const findKey = tenancy.findKey.bind(tenancy)
+  t.equal(findKey(digest('sk-wide')), findKey(digest('sk-wide')))
+  t.equal(findKey(digest('sk-nobody')), undefined)
+  t.equal(findKey(Buffer.alloc(0)), undefined)
+  t.equal(findKey(digest('sk-wide').subarray(0, 31)), undefined)
+  t.end()
+})
+
+t.test('whoever has a secret is one caller, until the key that made it is another', async (t) => {
+  const secrets = new MemorySecrets()
+  const [sha256, issuer] = [digest('ek_one'), digest('sk-made')]
+  const store = new MemoryDocuments()
+  const expires = new Date(Date.now() + 30_000).toISOString()
+  const made = storedKey('made', { models: ['claude', 'gpt-5'], endpoints: ['realtime', 'chat'], expires })
+  await putKey(store, made)
+  secrets.put({ sha256, issuer, model: 'claude', expires: Date.now() + 60_000 })
+  const tenancy = open(store, secrets)
+  const first = tenancy.findKey(sha256)!
+  t.equal(tenancy.findKey(sha256), first)
+  t.same(usable(first), ['claude'], 'one model of those that its key may use')
+  t.same(['chat', 'realtime'].filter(first.mayCall), ['realtime'], 'and one endpoint')
+  t.equal(first.expires, Date.parse(expires), 'no longer than its key')
+  await putKey(store, { ...made, revoked: 1 })
+  t.equal(tenancy.findKey(sha256), undefined)
+})
+
+t.test('keys of the store count from the moment they are there until they are revoked', async (t) => {
+  const store = new MemoryDocuments()
+  const tenancy = open(store)
+  t.equal(tenancy.findKey(digest('sk-made')), undefined)
+  const key = storedKey(
+    'made',
+    { models: ['claude'], budget: { usd: '0.000000005', per: 'day' } },
+    { project: 'web', member: 'alice' }
+  )
+  await putKey(store, key)
+  const made = tenancy.findKey(digest('sk-made'))
+  t.match(made, { key: 'made', tenant: 'acme', project: 'web', member: 'alice' })
+  t.same(usable(made), ['claude'])
+  t.same(made!.scopes.at(-1), { kind: 'key', id: 'key:made', budget: { limit: 5n, per: 'day' } })
+  // Who presents a key may remember its digest.
+  const remembered = digest('sk-made')
+  t.equal(tenancy.findKey(remembered), made)
+  await putKey(store, { ...key, settings: { enabled: false } })
+  t.equal(tenancy.findKey(remembered), undefined, 'a disabled one is refused')
+  await putKey(store, { ...key, settings: { models: ['gpt*'] } })
+  t.same(usable(tenancy.findKey(remembered)), ['gpt-5-mini'], 'a changed one has what it was given')
+  await putKey(store, { ...key, revoked: 1 })
+  t.equal(tenancy.findKey(remembered), undefined)
+})
+
+t.test('a rotated key is found by both secrets until the older one is over', async (t) => {
+  const store = new MemoryDocuments()
+  const tenancy = open(store)
+  const key = storedKey('made')
+  const [old] = key.secrets
+  const fresh = { sha256: digest('sk-new').toString('hex'), hint: 'sk-…', created: 1 }
+  const soon = Date.now() + 60_000
+  await putKey(store, { ...key, secrets: [fresh, { ...old!, until: soon }] })
+  const callers = ['sk-new', 'sk-made'].map((secret) => tenancy.findKey(digest(secret)))
+  t.same(
+    callers.map((caller) => caller?.key),
+    ['made', 'made']
+  )
+  t.same(
+    callers.map((caller) => caller?.digest),
+    [digest('sk-new'), digest('sk-made')]
+  )
+  await putKey(store, { ...key, secrets: [fresh, { ...old!, until: Date.now() }] })
+  t.same(
+    ['sk-new', 'sk-made'].map((secret) => tenancy.findKey(digest(secret))?.key),
+    ['made', undefined]
+  )
+  await putKey(store, { ...key, secrets: [fresh] })
+  t.same(
+    ['sk-new', 'sk-made'].map((secret) => tenancy.findKey(digest(secret))?.key),
+    ['made', undefined]
+  )
+})
+
+t.test('what belongs to nobody, or to somebody who is closed or disabled, is not found', async (t) => {
+  const store = new MemoryDocuments()
+  await putKey(store, storedKey('of-tenant', {}, { tenant: 'gone' }))
+  await putKey(store, storedKey('of-project', {}, { project: 'gone' }))
+  await putKey(store, storedKey('of-member', {}, { project: 'web', member: 'gone' }))
+  await putKey(store, storedKey('of-no-project', {}, { member: 'alice' }))
+  await putKey(store, storedKey('constructor', {}, { tenant: 'constructor' }))
+  await putKey(store, storedKey('whole', {}, { project: 'web', member: 'alice' }))
+  await putKey(store, storedKey('unclear', { budget: { usd: '1', per: 'eon' } }))
+  const tenancy = open(store)
+  const found = (): string[] =>
+    store
+      .all(keyDocuments)
+      .flatMap(({ name, secrets }) => (tenancy.findKey(Buffer.from(secrets[0]!.sha256, 'hex')) ? [name] : []))
+  t.same(found(), ['whole'])
+  const level = (kind: LevelKind, path: Path, more: Partial<StoredLevel> = {}): Promise<void> =>
+    store.change([changeOf(levelDocuments[kind], path.join('/'), { path, settings: {}, created: 0, ...more })])
+  await level('tenant', ['gone'])
+  await level('project', ['acme', 'gone'])
+  await level('member', ['acme', 'web', 'gone'])
+  t.same(found(), ['of-tenant', 'of-project', 'of-member', 'whole'], 'made at run time, below what the file has too')
+  await level('tenant', ['gone'], { closed: 1 })
+  await level('project', ['acme', 'gone'], { settings: { enabled: false } })
+  t.same(found(), ['of-member', 'whole'])
+  tenancy.close()
+  t.equal(store.watched, 0, 'a generation that is over follows nothing')
+})
+
+t.test('all levels together say what a key may do', async (t) => {
+  const store = new MemoryDocuments()
+  const path: Path = ['late', 'app', 'eve']
+  const put = (kind: LevelKind, depth: number, settings: Record<string, unknown>): Promise<void> => {
+    const part = path.slice(0, depth) as unknown as Path
+    return store.change([changeOf(levelDocuments[kind], part.join('/'), { path: part, settings, created: 0 })])
+  }
+  await put('tenant', 1, { models: ['gpt-*', 'claude'], tags: { team: 'a', site: 'x' }, expires: '2999-01-01' })
+  await put('project', 2, { endpoints: ['chat', 'models'], budget: { usd: 7, per: 'month' } })
+  await put('member', 3, { models: ['*-mini', 'claude'], tags: { team: 'b' }, expires: '2998-01-01' })
+  await putKey(
+    store,
+    storedKey(
+      'eve',
+      { endpoints: ['chat', 'embeddings'], tags: { who: 'eve' } },
+      { tenant: 'late', project: 'app', member: 'eve' }
+    )
+  )
+  const tenancy = open(store)
+  const caller = tenancy.findKey(digest('sk-eve'))!
+  t.same(usable(caller), ['gpt-5-mini', 'claude'])
+  t.same(['chat', 'models', 'embeddings'].filter(caller.mayCall), ['chat'])
+  t.same(caller.tags, { site: 'x', team: 'b', who: 'eve' })
+  t.equal(caller.expires, Date.UTC(2998, 0, 1))
+  t.same(
+    caller.scopes.map(({ id, budget }) => [id, budget?.limit]),
+    [
+      ['tenant:late', undefined],
+      ['project:late/app', 7_000_000_000n],
+      ['member:late/app/eve', undefined],
+      ['key:eve', undefined]
+    ]
+  )
+  t.same([...tenancy.tenants.keys()], ['acme', 'blue', 'late'])
+})
+
+t.test('a name in the file and in the store is refused with its place, revoked or not', async (t) => {
+  const store = new MemoryDocuments()
+  await putKey(store, storedKey('alice'))
+  await putKey(store, storedKey('bob', {}, { revoked: 1 }))
+  await putKey(store, storedKey('other'))
+  const file = join(folder, 'gateway.yaml')
+  t.same(open(store).clashes(), [
+    { place: `${file}:14:5`, message: 'a key named alice is in the store too, maybe revoked: choose another name' },
+    { place: `${file}:16:5`, message: 'a key named bob is in the store too, maybe revoked: choose another name' }
+  ])
+  const levels = new MemoryDocuments()
+  await levels.change([
+    changeOf(levelDocuments.tenant, 'blue', { path: ['blue'], settings: {}, created: 0, closed: 1 })
+  ])
+  t.same(open(levels).clashes(), [
+    { place: file, message: 'a tenant blue is in the store too, maybe closed: choose another name' }
+  ])
+  t.same(open().clashes(), [])
+})
+
+t.test('thousands of keys with the same lists share them', async (t) => {
+  const store = new MemoryDocuments()
+  await putKey(store, storedKey('one', { endpoints: ['chat', 'm*'] }))
+  await putKey(store, storedKey('two', { endpoints: ['chat', 'm*'] }))
+  await putKey(store, storedKey('three', { endpoints: ['chat'] }))
+  const tenancy = open(store)
+  const findKey = tenancy.findKey.bind(tenancy)
+  const [one, two, three] = ['one', 'two', 'three'].map((name) => findKey(digest(`sk-${name}`))!.mayCall)
+  t.equal(one, two)
+  t.not(one, three)
+})
+
+t.test('globs match like their meaning says, in time linear in the name', (t) => {
+  const rows: [string[], string, boolean][] = [
+    [[], 'a', false],
+    [['*'], '', true],
+    [['a'], 'a', true],
+    [['a'], 'A', false],
+    [['a*'], 'a', true],
+    [['*a'], 'ba', true],
+    [['a*a'], 'a', false],
+    [['a*b*c'], 'a-b-c', true],
+    [['a*b*c'], 'acb', false],
+    [['**'], 'x', true],
+    [['gpt-5.*'], 'gpt-5x', false],
+    [['(a|b)'], 'a', false],
+    [['[a]*'], '[a]x', true],
+    [['x', 'gpt-*'], 'gpt-5', true],
+    [['*ab*ab'], 'xab', false]
+  ]
+  for (const [globs, name, expected] of rows)
+    t.equal(compileGlobs(globs)(name), expected, `"${globs}" and "${name}": ${expected}`)
+  const letters = fc.string({ unit: fc.constantFrom('a', 'b', '*', '.'), maxLength: 8 })
+  fc.assert(
+    fc.property(letters, fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 12 }), (glob, name) => {
+      const oracle = new RegExp(
+        `^${glob
+          .split('*')
+          .map((piece) => piece.replaceAll('.', '\\.'))
+          .join('.*')}$`,
+        's'
+      )
+      return compileGlobs([glob])(name) === oracle.test(name)
+    }),
+    { numRuns: 1000 }
+  )
+  const before = process.cpuUsage()
+  t.equal(compileGlobs([`${'*a'.repeat(50)}*b*`])('a'.repeat(1_000_000)), false)
+  t.ok(process.cpuUsage(before).user < 1_000_000, 'many stars and a name of a megabyte take no noticeable time')
+  t.end()
+})
