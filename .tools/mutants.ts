@@ -35,7 +35,7 @@ const areas: Readonly<Record<string, Area>> = {
   },
   limits: {
     files: '{core/store/{memory-limits,window,cell,purse}.ts,plugins/ratelimit/*.ts}',
-    tests: 'test/{core/store/{memory-limits,ledger},money/limits,plugins/{ratelimit,quota}}.test.ts'
+    tests: 'test/{core/store/{memory-limits,ledger},money/limits,plugins/{ratelimit,quota},realtime/attacks}.test.ts'
   },
   holds: {
     files: 'core/store/{book,hold,due}.ts',

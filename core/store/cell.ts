@@ -51,7 +51,7 @@ export class Cell {
 
   /** Whether there are no holds, and everything is written. */
   get settled(): boolean {
-    return this.used === this.posted && this.#savedUsed === this.#savedPosted && this.posted === this.#savedPosted
+    return !this.#moved && this.used === this.posted
   }
 
   /** Holds an amount. `moved` is the list of cells to be written; the cell adds itself unless it is in it. */

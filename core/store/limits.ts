@@ -23,7 +23,7 @@ export type Decision =
 export interface Lease {
   /**
    * Frees the concurrency slot, and corrects the token limit to the tokens really used; undefined keeps the reserved
-   * tokens.
+   * tokens. What was admitted with `tokens` 0 has nothing to correct, whatever is told here.
    */
   release(tokens: number | undefined): void
 }

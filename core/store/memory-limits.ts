@@ -44,7 +44,6 @@ class Bucket {
   /** Brings the bucket to `now`, and to a limit that may have changed. */
   turn(now: number, limit: number): void {
     this.leak(now)
-    if (limit === this.#limit) return
     this.#limit = limit
     // What was allowed under a larger limit must not lock a key out for many windows of the smaller one.
     this.content = Math.min(this.content, 2 * this.#capacity())
@@ -104,7 +103,8 @@ class MemoryLease implements Lease {
   readonly #entry: Entry
   readonly #now: () => number
   readonly #tokens: number
-  readonly #level: number
+  /** What the bucket of tokens held then; undefined when there is none, and nothing to correct. */
+  readonly #level: number | undefined
   readonly #at: number
   #released = false
 
@@ -112,7 +112,7 @@ class MemoryLease implements Lease {
     this.#entry = entry
     this.#now = now
     this.#tokens = tokens
-    this.#level = entry.tpm?.content ?? 0
+    this.#level = entry.tpm?.content
     this.#at = at
     entry.leases++
   }
@@ -125,7 +125,7 @@ class MemoryLease implements Lease {
     if (!tpm || this.#tokens === 0 || tokens === undefined || tokens === this.#tokens) return
     const now = this.#now()
     tpm.leak(now)
-    tpm.correct(this.#tokens, tokens, this.#level, now - this.#at)
+    tpm.correct(this.#tokens, tokens, this.#level!, now - this.#at)
   }
 }
 

@@ -127,8 +127,7 @@ function tightest(states: readonly LimitState[]): LimitState | undefined {
 function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
   // The usage of the attempt, because the slot `usage` is filled by a release too, which may run later.
   const metered = exchange.attempts.at(-1)?.usage?.usage
-  if (exchange.request.operation.metering?.turns) lease.release(0)
-  else if (metered) lease.release(limitedTokens(metered))
+  if (metered) lease.release(limitedTokens(metered))
   else lease.release(kind === 'failed' || exchange.attempts.length === 0 ? 0 : undefined)
 }
 

@@ -116,6 +116,9 @@ t.test('a refusal shows the limit that refused, also when another has less left'
   const refused = await bench.send()
   t.match(error(refused), { code: 'rate_limit_tpm', message: /1000 tokens per minute/ })
   t.same(rates(refused), ['1000', '200', '48'])
+  const { reason } = bench.records.at(-1)!
+  t.match(reason, { by: 'limit', scope: 'key:test-key', limit_name: 'tpm', limit: 1000, used: 800, left: 200 })
+  t.match(reason, { asked: 1000, free_at: /^\d{4}-/ }, 'never more than the limit')
 })
 
 t.test(
@@ -257,6 +260,8 @@ t.test('slots are taken while an answer lasts, streams included', async (t) => {
   t.equal(error(refused).code, 'rate_limit_concurrency')
   t.equal(refused.headers['retry-after'], '1')
   t.equal(refused.headers['retry-after-ms'], '1000')
+  const { reason } = bench.records.at(-1)!
+  t.match(reason, { limit_name: 'concurrency', limit: 2, asked: 1, used: 2, left: 0, free_at: null })
   finish.resolve()
   for (const { answer } of running) t.equal((await answer).status, 200)
   upstream.json(chatAnswer())
@@ -378,4 +383,39 @@ t.test('a limit changed by a reload holds at once and forgets nothing', async (t
   upstream.json(chatAnswer())
   t.same(rates(await bench.send()).slice(0, 2), ['4', '0'])
   t.equal((await bench.send()).status, 429)
+})
+
+t.test('the turns of a session count by their tokens, and ask nobody where only sessions are limited', async (t) => {
+  const asked: number[] = []
+  const inner = new MemoryLimits(() => 0)
+  const limits: Limits = {
+    decide(key, limits, tokens) {
+      asked.push(tokens)
+      return inner.decide(key, limits, tokens)
+    }
+  }
+  const options = { reset: 'delta', expected_output: 10 } as const
+  const hooks = await ratelimit.setup(options, { services: { limits } } as never)
+  const begin = (limits: object, maxOutput?: number) => {
+    const ends: (() => void)[] = []
+    const turn = { input: { typical: 100 }, maxOutput, usage: undefined, defer: (end: () => void) => ends.push(end) }
+    hooks.onTurn!({ get: () => ({ key: 'k', limits }), find() {} } as never, turn as never)
+    return (used?: object): void => {
+      Object.assign(turn, { usage: used && { usage: used } })
+      for (const end of ends) end()
+    }
+  }
+  begin({ concurrency: 1 })
+  t.same(asked, [])
+  begin({ concurrency: 1, rpm: 1 })
+  const ends = [begin({ tpm: 1000 }), begin({ tpm: 1000 }, 5), begin({ tpm: 1000 }, 50)]
+  t.same(asked, [0, 110, 105, 110], 'its input, and of its output what is expected unless it may have less')
+  const left = (): unknown => inner.decide('k', { tpm: 1000 }, 1000).states[0]!.remaining
+  t.equal(left(), 675)
+  ends[0]!({ input: 20, output: 30, cached_input: 7 })
+  t.equal(left(), 735, 'what it used is counted when it ends')
+  ends[1]!()
+  t.equal(left(), 840, 'nothing where it used nothing')
+  ends[2]!({ input: 100, output: 400 })
+  t.equal(left(), 450)
 })

@@ -177,6 +177,18 @@ t.test('a refusal names the outermost budget that cannot carry it, and holds not
     { scope: 'project:acme/web', free_at: null },
     'no window is enough for more than the whole budget'
   )
+  for (const [spent, left] of [
+    [98n, '2'],
+    [99n, '1'],
+    [100n, '0'],
+    [107n, '0']
+  ] as const) {
+    const own = [scope('key', `k${spent}`, 100n)]
+    await settle(store, reserve(store.ledger, own, 98n), Number(spent))
+    const { reason } = refusal(() => reserve(store.ledger, own, 3n)).details
+    t.equal(store.ledger.affordable(own, noon), BigInt(left))
+    t.match(reason, { left_nano: left, posted_nano: String(spent), free_at: null }, `${spent} of 100`)
+  }
   await check()
 })
 
@@ -248,6 +260,20 @@ t.test('a start with a clock that is months ahead and is corrected afterwards re
   t.same(verify(file), [])
 })
 
+t.test('the month before is in memory, and what was before that is read when it is asked for', async (t) => {
+  const { store, check } = await open(t)
+  const scopes = [scope('tenant', 'acme', 100n, 'month')]
+  const december = Date.UTC(2026, 11, 15)
+  const november = Date.UTC(2026, 10, 1)
+  for (const time of [december, november]) await giveBack(store, reserve(store.ledger, scopes, 1n, { time }))
+  const october = (): Reservation => reserve(store.ledger, scopes, 1n, { time: november - 1 })
+  t.equal(refusal(october).code, 'billing_unavailable')
+  const read = await outcome(october)
+  t.not(typeof read, 'string')
+  await giveBack(store, read as Reservation)
+  await check()
+})
+
 t.test('a clock that jumps by months, to and fro, opens each window once', async (t) => {
   const { store, check } = await open(t)
   let run = 0
@@ -256,6 +282,7 @@ t.test('a clock that jumps by months, to and fro, opens each window once', async
     month: fc.constantFrom(-5, -1, 0, 1, 3, 7),
     day: fc.nat(1),
     amount: fc.bigInt(1n, 60n),
+    end: fc.constantFrom('settled', 'given back', 'given back later'),
     wait: fc.boolean()
   })
   await fc.assert(
@@ -268,7 +295,9 @@ t.test('a clock that jumps by months, to and fro, opens each window once', async
       ])
       const left = new Map<string, bigint>()
       const leftOf = (name: string, limit: bigint): bigint => left.get(name) ?? limit
-      for (const { caller, month, day, amount, wait } of steps) {
+      const open: (() => Promise<void>)[] = []
+      for (const { caller, month, day, amount, end, wait } of steps) {
+        if (open.length > 2) await open.shift()!()
         const date = new Date(noon)
         const time = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + month, 10 + day)
         const windows: [string, bigint][] = [
@@ -281,10 +310,16 @@ t.test('a clock that jumps by months, to and fro, opens each window once', async
           throw new Error(`admitted: ${typeof admitted !== 'string'}, model: ${fits}`)
         if (typeof admitted === 'string') continue
         for (const [name, rest] of windows) left.set(name, rest - amount)
-        const settled = settle(store, admitted, Number(amount))
-        await settled
+        const back = async (): Promise<void> => {
+          for (const [name] of windows) left.set(name, left.get(name)! + amount)
+          await giveBack(store, admitted)
+        }
+        if (end === 'settled') await settle(store, admitted, Number(amount))
+        else if (end === 'given back') await back()
+        else open.push(back)
         if (wait) await store.flush()
       }
+      for (const back of open) await back()
     }),
     { numRuns: 20 }
   )

@@ -132,6 +132,21 @@ t.test('a refusal by one limit takes nothing of the others', (t) => {
   t.end()
 })
 
+t.test('a refusal says how much of its limit was asked for', (t) => {
+  for (const [name, asked] of [
+    ['concurrency', 1],
+    ['rps', 1],
+    ['rpm', 1],
+    ['tpm', 7]
+  ] as const) {
+    const { limits } = limiter()
+    const narrow = { concurrency: 9, rps: 9, rpm: 9, tpm: 100, [name]: name === 'tpm' ? 10 : 1 }
+    admitted(limits.decide('k', narrow, 7))
+    t.match(limits.decide('k', narrow, 7), { refusedBy: name, asked })
+  }
+  t.end()
+})
+
 t.test('when several limits refuse, the one with the longest wait is named and its wait given', (t) => {
   const { limits } = limiter()
   const all = { concurrency: 1, rps: 1, rpm: 1 }
@@ -329,6 +344,18 @@ t.test('idle keys go as fast as new ones come, in whatever moment that is', (t) 
   clock.now += minute
   for (let i = 0; i < 1000; i++) admitted(limits.decide(`new-${i}`, { rps: 1 }, 1)).release(1)
   t.ok(limits.size <= 1010, `${limits.size} keys are remembered`)
+  t.end()
+})
+
+t.test('idle keys among busy ones go twice as fast as new ones come', (t) => {
+  const { limits, clock } = limiter()
+  for (let i = 0; i < 1000; i++) {
+    const lease = admitted(limits.decide(`old-${i}`, { rps: 1 }, 1))
+    if (i % 2 === 0) lease.release(1)
+  }
+  clock.now += minute
+  for (let i = 0; i < 500; i++) admitted(limits.decide(`new-${i}`, { rps: 1 }, 1))
+  t.ok(limits.size <= 1010, `${limits.size} keys are remembered: 500 busy ones and 500 new ones`)
   t.end()
 })
 
