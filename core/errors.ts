@@ -222,6 +222,11 @@ export class GatewayError extends Error {
   }
 }
 
+/** The error of an exchange whose client left before there was anything to send, or all of it was sent. */
+export function clientClosed(): GatewayError {
+  return new GatewayError('client_closed', 'The client left before the answer was complete.')
+}
+
 /** The error for requests that arrive while the gateway stops. */
 export function restarting(): GatewayError {
   return new GatewayError('draining', 'The gateway is being restarted. Try again.', { retryAfterMs: 1000 })

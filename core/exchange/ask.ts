@@ -1,6 +1,5 @@
 // Asks what may answer a request by itself: the plugins from the top of the chain down, then the operation. The body is
 // read on the way.
-import { clientClosed } from './attempts.ts'
 import type { BackgroundWork } from './background/background.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
 import type { Chain, OnRequest } from './chain.ts'
@@ -43,7 +42,7 @@ export function ask(exchange: LiveExchange, generation: Generation, parts: AskPa
   return asked ?? askOperation(exchange, generation, parts)
 }
 
-/** @throws GatewayError when the client left meanwhile, for whom the next plugin need not be asked */
+/** @throws GatewayError when the exchange is over meanwhile, for which the next plugin need not be asked */
 function askPlugin(exchange: LiveExchange, { plugin, call }: OnRequest): Awaitable<OwnReply | undefined> {
   const reply = call(exchange.seenBy(plugin))
   return reply instanceof Promise
@@ -53,7 +52,7 @@ function askPlugin(exchange: LiveExchange, { plugin, call }: OnRequest): Awaitab
 
 function replyOf(exchange: LiveExchange, plugin: string, reply: Reply | void): OwnReply | undefined {
   if (reply) return { reply, plugin }
-  if (exchange.gone) throw clientClosed()
+  if (exchange.over) throw exchange.over
   return undefined
 }
 

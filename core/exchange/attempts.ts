@@ -66,7 +66,7 @@ export function attemptAnswer(exchange: LiveExchange, setting: AttemptSetting, p
  * reached the client. A channel that cannot carry the request is passed over with all that are like it, before it is
  * asked.
  * @throws GatewayError the last failure of a channel that was asked, what none of them can carry,
- * `no_available_channel`, or `client_closed`
+ * `no_available_channel`, or why the exchange is over
  */
 export async function tryChannels<T>(
   exchange: LiveExchange,
@@ -94,14 +94,14 @@ export async function tryChannels<T>(
       }
     }
     candidates.by = 'gateway'
-    if (exchange.gone) throw clientClosed()
+    if (exchange.over) throw exchange.over
     if (!channel) throw await told(exchange, lastWord(exchange, failures), context)
     const attempt = exchange.attempt(channel, without)
     try {
       exchange.request.operation.onAttempt?.(exchange, attempt)
       const prepared = runHooks(chain.onAttempt, ({ plugin, call }) => call(exchange.seenBy(plugin), attempt))
       if (prepared instanceof Promise) await prepared
-      if (exchange.gone) throw clientClosed()
+      if (exchange.over) throw exchange.over
       const made = await make(attempt)
       if (without !== undefined) rememberRefusal(channel, without)
       return made
@@ -111,11 +111,11 @@ export async function tryChannels<T>(
       attempt.endedAt ??= performance.now()
       failures.push({ attempt, error: failure })
       if (failure.details.elsewhere) leaveAlike(exchange, candidates, attempt, failure)
-      if (!refused && !exchange.gone && isRefusedForAdded(exchange, attempt, failure)) refused = attempt
+      if (!refused && !exchange.over && isRefusedForAdded(exchange, attempt, failure)) refused = attempt
       else if (isMadeAllTheSame(exchange, attempt, failure)) {
         candidates.stop('it may have been made, and is too dear to be asked for twice')
         throw await told(exchange, asCostly(failure), context)
-      } else if (!failure.retryable || exchange.gone) throw await told(exchange, failure, context)
+      } else if (!failure.retryable || exchange.over) throw await told(exchange, failure, context)
     }
   }
 }
@@ -157,11 +157,6 @@ function isRefusedForAdded({ body }: LiveExchange, { added, translated }: Attemp
 /** A failure as the operation tells of it. */
 function told(exchange: LiveExchange, failure: GatewayError, context: OperationContext): Awaitable<GatewayError> {
   return exchange.request.operation.onFailure?.(exchange, failure, context) ?? failure
-}
-
-/** The client left before there was anything to send. */
-export function clientClosed(): GatewayError {
-  return new GatewayError('client_closed', 'The client left before the answer was complete.')
 }
 
 function send(

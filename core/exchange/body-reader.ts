@@ -24,6 +24,8 @@ export interface BodyBounds {
   time: number
   memory: BodyMemory
   watchdog: Watchdog
+  /** Asked now and then whether the request is over, which ends the reading. */
+  whose: { readonly over: GatewayError | undefined }
 }
 
 /**
@@ -91,6 +93,8 @@ class BodyReader<T> implements Watched, BodySink {
   }
 
   check(now: number): void {
+    const { over } = this.#bounds.whose
+    if (over) return this.#refuse(over)
     const allowed = this.#bounds.time + this.#length / slowestBytesPerMs
     if (now - this.#startedAt > allowed)
       this.#refuse(new GatewayError('request_timeout', 'The request body did not arrive in time.'))

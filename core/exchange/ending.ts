@@ -1,7 +1,6 @@
 // How an exchange ends: its outcome for plugins and records, and the last bytes or error for its client.
-import { clientClosed } from './attempts.ts'
 import type { Outcome, WholeReply } from '../contract/contract.ts'
-import { GatewayError, reasons } from '../errors.ts'
+import { clientClosed, GatewayError, reasons } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { Relay } from './relay.ts'
 import { sendError, sendErrorEvent, sendHead, sendReply, sendWhole, statusFor } from './replies.ts'

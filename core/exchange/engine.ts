@@ -72,16 +72,13 @@ export class Engine {
     return this.#running.size === 0 ? Promise.resolve() : new Promise((resolve) => (this.#onIdle = resolve))
   }
 
-  /** Ends answers still under way with an error in the client's protocol; each is settled as usual. */
+  /**
+   * Ends what is still under way, in whatever phase it is, with an error in the client's protocol; each exchange is
+   * settled as usual.
+   */
   stop(): void {
-    for (const exchange of this.#running) {
-      // Whoever waits to try again hears of it first: what fails now is not tried again.
-      exchange.abort()
-      const error = new GatewayError('draining', 'The gateway is being restarted.')
-      if (exchange.standIn) exchange.standIn.fail(error)
-      else exchange.relay?.fail(error)
-      exchange.session?.fail(error)
-    }
+    this.#refusing = true
+    for (const exchange of this.#running) exchange.stop(new GatewayError('draining', 'The gateway is being restarted.'))
   }
 
   /** Begins an exchange. Never throws and never rejects; the answer goes to the request's client. */

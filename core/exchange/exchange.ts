@@ -17,7 +17,7 @@ import type { LogFields, Logger } from '../telling/log.ts'
 import { PluginView } from './plugin-view.ts'
 import type { Shared } from './plugin-view.ts'
 import { protocols } from '../protocols/index.ts'
-import type { Relay } from './relay.ts'
+import { UnderWay } from './under-way.ts'
 import { checkMembers, flagOf, shortText } from './request-members.ts'
 import { HeaderLines } from '../wire/response-head.ts'
 import type { Limits } from '../catalogue/settings.ts'
@@ -34,40 +34,13 @@ interface Release {
  */
 type Read = (exchange: LiveExchange) => Awaitable<RequestBody>
 
-/** A session that has begun, as whoever ends it sees it. */
-export interface OpenSession {
-  readonly attempt: Attempt
-  /** Of messages that were sent to the client. */
-  readonly bytes: number
-  /** What the ends of turns that were open wait for, once it is over. */
-  readonly settled: Promise<unknown> | undefined
-  /** Ends it: the client is told why as soon as all is settled. Safe to call at any time. */
-  fail(error: unknown): void
-  /** After the settlement: closes the client's side. `error`: what went wrong there. */
-  closeClient(error: GatewayError | undefined): void
-}
-
-/** Takes the place of a client that was answered before its exchange is over. */
-export interface StandIn {
-  /** Ends the exchange, wherever it is. */
-  fail(error: GatewayError): void
-  /** Resolves when the answer is kept; `last` is the end of it. */
-  keepAnswer(last: Buffer): Promise<void>
-  /** It has the client's place already. */
-  readonly tookOver: boolean
-  /** All is settled: whoever follows the answer may see its end. */
-  finish(error: GatewayError | undefined): void
-}
-
 /** Made by the engine per request; plugins get it as {@link Exchange}. */
-export class LiveExchange implements Shared {
+export class LiveExchange extends UnderWay implements Shared {
   readonly receivedAt = Date.now()
   readonly id = exchangeId(this.receivedAt)
   readonly startedAt = performance.now()
   readonly request: ServedRequest
   client: Client
-  /** Has the client's place when it is there. */
-  standIn: StandIn | undefined
   /** Of the generation it began with. */
   readonly limits: Limits
   readonly attempts: Attempt[] = []
@@ -75,18 +48,12 @@ export class LiveExchange implements Shared {
   readonly releases: Release[] = []
   /** Of every reply. */
   readonly replyHeaders = HeaderLines.identified(this.id)
-  /** The answer under way, from the moment an attempt is sent. */
-  relay: Relay | undefined
-  /** Of a WebSocket that is open. */
-  session: OpenSession | undefined
   /** The request body as it was read, out of the engine's body memory, which gets it back at the end. */
   held: Buffer | undefined
   /** The form that was read, closed at the end. */
   upload: Upload | undefined
   /** The operation has looked up what the request goes on with. */
   recalled = false
-  /** The client left before its answer ended. */
-  gone = false
   rosterPlace: number | undefined = undefined
   readonly #log: Logger
   #ownLog: Logger | undefined
@@ -97,8 +64,6 @@ export class LiveExchange implements Shared {
   readonly #slots: unknown[] = []
   readonly #awaited: Promise<void>[] = []
   readonly #lateAwaited: (() => Promise<void>)[] = []
-  #abort: AbortController | undefined
-  #aborted = false
   #body: RequestBody | undefined
   /** The body while it is read: a second reader of the same source would wait for ever. */
   #reading: Promise<RequestBody> | undefined
@@ -120,6 +85,7 @@ export class LiveExchange implements Shared {
     read: Read,
     log: Logger
   ) {
+    super()
     this.request = request
     this.client = client
     this.limits = limits
@@ -183,14 +149,6 @@ export class LiveExchange implements Shared {
     this.#log.error(message, { exchange: this.id, ...fields })
   }
 
-  get signal(): AbortSignal {
-    if (!this.#abort) {
-      this.#abort = new AbortController()
-      if (this.#aborted) this.#abort.abort()
-    }
-    return this.#abort.signal
-  }
-
   /** Whether work goes on at an upstream when the exchange is over. */
   get beginsWork(): boolean {
     const { operation } = this.request
@@ -200,12 +158,6 @@ export class LiveExchange implements Shared {
   /** What is asked for must not be made twice. */
   get dear(): boolean {
     return this.request.operation.dear === true || this.beginsWork
-  }
-
-  /** Tells those who ask for the signal, or will. */
-  abort(): void {
-    this.#aborted = true
-    this.#abort?.abort()
   }
 
   read(): Awaitable<RequestBody> {

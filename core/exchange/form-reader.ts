@@ -24,6 +24,8 @@ export interface FormBounds {
   time: number
   memory: BodyMemory
   watchdog: Watchdog
+  /** Asked now and then whether the request is over, which ends the reading. */
+  whose: { readonly over: GatewayError | undefined }
   /** Files are sound, whose length is measured. */
   sound?: boolean
 }
@@ -87,6 +89,8 @@ class FormReader implements Watched, BodySink {
   }
 
   check(now: number): void {
+    const { over } = this.#bounds.whose
+    if (over) return this.#fail(over)
     const allowed = this.#bounds.time + this.#upload.length / slowestBytesPerMs
     if (now - this.#startedAt > allowed)
       this.#fail(new GatewayError('request_timeout', 'The request body did not arrive in time.'))

@@ -2,7 +2,7 @@
 import { GatewayError } from '../errors.ts'
 import type { SocketOffer } from '../clients/client.ts'
 import { FrameSocket } from '../wire/frame-socket.ts'
-import { clientClosed, tryChannels } from './attempts.ts'
+import { tryChannels } from './attempts.ts'
 import type { AttemptParts, AttemptSetting } from './attempts.ts'
 import type { LiveExchange } from './exchange.ts'
 import { Session } from './session.ts'
@@ -38,12 +38,14 @@ export async function openSession(
     { catalogue, services: parts.services, background: parts.background, memory: parts.memory },
     async (attempt) => {
       attempt.dispatched = true
-      const answer = await parts.transport.connect(attempt.channel, {
-        path: attempt.path,
-        headers: socketHeadersOf(exchange, attempt),
-        maxMessage,
-        signal: exchange.signal
-      })
+      const answer = await parts.transport
+        .connect(attempt.channel, {
+          path: attempt.path,
+          headers: socketHeadersOf(exchange, attempt),
+          maxMessage,
+          signal: exchange.signal
+        })
+        .catch((error: unknown) => Promise.reject(exchange.over ?? (error as Error)))
       if (!(answer instanceof FrameSocket)) {
         attempt.status = answer.status
         throw errorFromResponse(attempt, answer.status, answer.headers, answer.body)
@@ -69,7 +71,7 @@ export async function openSession(
           mayGoOn: () => mayGoOn(exchange)
         })
         await Promise.all(exchange.awaited)
-        if (exchange.gone) throw clientClosed()
+        if (exchange.over) throw exchange.over
         const subprotocol = offer.subprotocols.find((name) => name === operation.subprotocol)
         session.open(offer.accept(exchange.replyHeaders, subprotocol, maxMessage))
         exchange.session = session

@@ -35,7 +35,7 @@ export function receive(
   const packed = isPacked(kind, String(headers['content-encoding'] ?? 'identity'))
   const declared = headers['content-length'] === undefined ? undefined : Number(headers['content-length'])
   if (kind === 'form') return receiveForm(exchange, source, declared, { memory, watchdog })
-  const bounds = { size: limits.jsonBody, time: limits.clientBody, memory, watchdog }
+  const bounds = { size: limits.jsonBody, time: limits.clientBody, memory, watchdog, whose: exchange }
   const take = (bytes: Buffer): Awaitable<RequestBody> => {
     exchange.held = bytes
     const read = RequestBody.read(bytes)
@@ -80,6 +80,7 @@ async function receiveForm(
     size: limits.multipartBody,
     time: limits.clientBody,
     ...parts,
+    whose: exchange,
     sound: request.operation.metering?.sound === true
   }
   const form = await readForm(source, String(request.headers['content-type'] ?? ''), declared, bounds)

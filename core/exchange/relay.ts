@@ -99,6 +99,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   /** The call this relay is the sink of; set right after it was sent. */
   set call(call: UpstreamCall) {
     this.#call = call
+    if (this.over) call.abort()
   }
 
   onHead(status: number, headers: UpstreamResponse['headers']): void {

@@ -40,6 +40,7 @@ export class Sockets implements Keeper {
     })
     const giveUp = (): void => dial.destroy()
     request.signal.addEventListener('abort', giveUp, { once: true })
+    if (request.signal.aborted) giveUp()
     try {
       return await promise
     } finally {

@@ -16,7 +16,7 @@ import type { Sent } from './readers/readers.ts'
 // Only the first run installs and compiles, which may take a while.
 t.setTimeout(600_000)
 const watchdog = new Watchdog()
-const bounds = { size: 1e6, time: 60_000, memory: new BodyMemory(1e8), watchdog }
+const bounds = { size: 1e6, time: 60_000, memory: new BodyMemory(1e8), watchdog, whose: { over: undefined } }
 const mark = 'the-boundary'
 const mixed = `multipart/form-data; boundary=${mark}`
 const charged = 'cheap'

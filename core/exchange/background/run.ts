@@ -1,10 +1,10 @@
 // An exchange that goes on after its client was answered: who stands in for the client.
 import type { Client } from '../../clients/client.ts'
-import { GatewayError } from '../../errors.ts'
+import { clientClosed, GatewayError } from '../../errors.ts'
 import type { Work } from '../../store/works.ts'
 import type { Watchdog } from '../../watchdog/watchdog.ts'
-import { clientClosed } from '../attempts.ts'
-import type { LiveExchange, StandIn } from '../exchange.ts'
+import type { LiveExchange } from '../exchange.ts'
+import type { StandIn } from '../under-way.ts'
 import { hearOut } from '../leaving.ts'
 import { errorEvent, sendError, sendHead } from '../replies.ts'
 import type { RunPool } from './pool.ts'
@@ -54,8 +54,8 @@ export class Run implements StandIn {
   fail(error: GatewayError): void {
     if (this.#last) return
     this.failure ??= error
-    // Wherever it is on its way, nothing is begun for it any more.
-    this.#exchange.gone = true
+    // Wherever it is on its way, nothing is begun for it any more. A client that waits for the acceptance is told why.
+    if (this.tookOver || !this.#exchange.over) this.#exchange.gone = true
     this.#pool.withdraw(this, error)
     this.#exchange.abort()
     if (this.cancelled) this.#exchange.relay?.leave()

@@ -7,7 +7,6 @@ import type { TaskSettings } from '../../catalogue/settings.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Work, Works } from '../../store/works.ts'
 import type { Watchdog } from '../../watchdog/watchdog.ts'
-import { clientClosed } from '../attempts.ts'
 import type { LiveExchange } from '../exchange.ts'
 import { newWork } from './beginning.ts'
 import type { Conclusions } from './conclusion.ts'
@@ -72,7 +71,7 @@ export class Runs {
     const put = this.#works.put(whole)
     this.#places.leave(exchange)
     await Promise.all([put, exchange.find(reservation)?.detach(exchange.receivedAt)])
-    if (exchange.gone) throw clientClosed()
+    if (exchange.over) throw exchange.over
     return accepted(exchange, whole)
   }
 

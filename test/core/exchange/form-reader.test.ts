@@ -20,6 +20,7 @@ import type { FormPart } from '../../kit/form.ts'
 // Others on the machine have uploads too.
 process.env['TMPDIR'] = t.testdir()
 const watchdog = new Watchdog()
+const whose = { over: undefined }
 const memory = new BodyMemory(128 * 1024 * 1024)
 
 /**
@@ -107,6 +108,7 @@ async function read(body: Buffer, type: string, size = 65_536, bounds = {}, decl
     time: 60_000,
     memory,
     watchdog,
+    whose,
     ...bounds
   })
 }
@@ -212,7 +214,7 @@ t.test('who sends the beginning of an upload and waits holds about as much memor
   for (const sent of [1, 1000, 100_000, 1_000_000]) {
     const own = new BodyMemory(64 * 1024 * 1024)
     const source = new Source([], 'never')
-    const reading = readForm(source, type, body.length, { size: 2 ** 30, time: 60_000, memory: own, watchdog })
+    const reading = readForm(source, type, body.length, { size: 2 ** 30, time: 60_000, memory: own, watchdog, whose })
     source.push(body.subarray(0, sent))
     t.ok(own.used <= 2 * sent + 128 * 1024, `${own.used} bytes for ${sent}`)
     source.lose()
@@ -343,12 +345,13 @@ t.test('a body that is no form is refused with the reason, and leaves nothing be
       size: 2 ** 30,
       time: 60_000,
       memory,
-      watchdog
+      watchdog,
+      whose
     }),
     { code: 'client_closed' }
   )
   await t.rejects(
-    async () => readForm(new Source([]), type, 1001, { size: 1000, time: 1, memory, watchdog }),
+    async () => readForm(new Source([]), type, 1001, { size: 1000, time: 1, memory, watchdog, whose }),
     { code: 'request_too_large' },
     'by what it announces'
   )

@@ -126,7 +126,7 @@ t.test('a body that nobody wants yet is not read', async (t) => {
 t.test('a body in tiny chunks takes the memory it is counted with', async (t) => {
   const memory = new BodyMemory(64 * MiB)
   const { server, port } = await runServer(t, ({ client, body }) => {
-    const bounds = { size: 8 * MiB, time: 60_000, memory, watchdog: new Watchdog() }
+    const bounds = { size: 8 * MiB, time: 60_000, memory, watchdog: new Watchdog(), whose: { over: undefined } }
     void (async () =>
       readBody(body, undefined, bounds, (bytes) =>
         client.reply(200, HeaderLines.of(), Buffer.from(String(bytes.equals(Buffer.alloc(bytes.length, 'x')))))
