@@ -45,6 +45,8 @@ export class Book implements Ledger, HoldKeeper {
   readonly #knownPrices = new WeakSet<Price>()
   /** The holds whose end is not on disk yet. The keys are made by {@link nameOf}. */
   readonly #live = new Map<string, Hold>()
+  /** How many of them are parts, by the id of the request. */
+  readonly #parts = new Map<string, number>()
   /** The cells that changed since their balance was last written to a batch. */
   readonly #moved: Cell[] = []
 
@@ -81,7 +83,7 @@ export class Book implements Ledger, HoldKeeper {
     if (costs) for (const cost of costs.values()) if (!this.#knownPrices.has(cost)) this.#learn(cost)
     purse.hold(amount)
     const hold = new Hold(request, purse, draft, this)
-    this.#live.set(name, hold)
+    this.#follow(name, hold)
     draft.opened.push(hold)
     draft.count()
     this.#writer.wakeSoon()
@@ -116,12 +118,9 @@ export class Book implements Ledger, HoldKeeper {
     return json === undefined ? undefined : parsePrice(version, json)
   }
 
-  /**
-   * Whether the request has a hold whose end is not on disk yet. Looks only at the hold of the whole request, not at
-   * those of parts.
-   */
+  /** Whether the request, or a part of it, has a hold whose end is not on disk yet. */
   owes(requestId: string): boolean {
-    return this.#live.has(requestId)
+    return this.#live.has(requestId) || this.#parts.has(requestId)
   }
 
   hurry(): void {
@@ -164,7 +163,13 @@ export class Book implements Ledger, HoldKeeper {
 
   /** Removes holds from memory. The writer calls it when their ends are on disk. */
   forget(ended: readonly Hold[]): void {
-    for (const hold of ended) this.#live.delete(nameOf(hold.requestId, hold.part))
+    for (const { requestId, part } of ended) {
+      this.#live.delete(nameOf(requestId, part))
+      if (part === '') continue
+      const left = this.#parts.get(requestId)! - 1
+      if (left > 0) this.#parts.set(requestId, left)
+      else this.#parts.delete(requestId)
+    }
   }
 
   #purse(scopes: readonly Scope[], time: number): Purse {
@@ -229,10 +234,13 @@ export class Book implements Ledger, HoldKeeper {
       lease: count('lease_until'),
       recovered
     }
-    this.#live.set(
-      nameOf(requestId, part),
-      new Hold(request, new Purse({ scopes, tags }, time, cells, [], this.#moved), stored, this)
-    )
+    const purse = new Purse({ scopes, tags }, time, cells, [], this.#moved)
+    this.#follow(nameOf(requestId, part), new Hold(request, purse, stored, this))
+  }
+
+  #follow(name: string, hold: Hold): void {
+    this.#live.set(name, hold)
+    if (hold.part !== '') this.#parts.set(hold.requestId, (this.#parts.get(hold.requestId) ?? 0) + 1)
   }
 
   #cell(scope: string, window: string): Cell {

@@ -13,7 +13,7 @@ export interface KeptSecret extends ClientSecret {
 
 /** The secrets that have not expired. They do not outlive the process. */
 export interface Secrets {
-  /** Keeps a secret. Returns false when its key already has as many as it may. */
+  /** Keeps a secret, or replaces the one with its SHA-256. Returns false when its key has as many as it may. */
   put(secret: KeptSecret): boolean
   /** Finds a secret that has not expired. */
   find(sha256: Buffer): KeptSecret | undefined

@@ -213,4 +213,11 @@ t.test('the memory of secrets forgets them, and no key fills it', async (t: Test
   t.ok(secrets.find(Buffer.from('three 7')), 'and no other')
   t.ok(Array.from({ length: 998 }, (_, n) => secrets.put(made('three', 2000 + n, 9999))).every(Boolean))
   t.equal(secrets.put(made('three', 1001, 9999)), false, 'and no more than there were')
+
+  for (let times = 0; times < 1500; times++) t.equal(secrets.put(made('four', 0, 300 + times)), true, 'one is one')
+  t.ok(Array.from({ length: 999 }, (_, n) => secrets.put(made('four', 1 + n, 9999))).every(Boolean))
+  t.equal(secrets.put(made('four', 1000, 9999)), false)
+  t.equal(secrets.put(made('four', 0, 9999)), true, 'one that is there is replaced when there is no more room')
+  t.equal(secrets.put({ ...made('five', 0, 9999), sha256: Buffer.from('four 0') }), true, 'by whoever')
+  t.equal(secrets.put(made('four', 1000, 9999)), true, 'and makes room')
 })

@@ -137,11 +137,17 @@ export function pageOf({ own, response }: KeptState, query: URLSearchParams): un
   if (order !== 'asc' && order !== 'desc')
     throw new GatewayError('invalid_field', 'The parameter `order` must be `asc` or `desc`.', { param: 'order' })
   const { id } = JSON.parse(response) as { id: string }
-  const items = (JSON.parse(`[${own}]`) as unknown[]).map((item, at) => ({
-    type: 'message',
-    id: inputItemId(id, at),
-    ...asObject(item)
-  }))
+  const known = new Set<string>()
+  // A page goes on behind an id, so every item has one, and no two have the same.
+  const idOf = (given: unknown, at: number): string => {
+    const own = typeof given === 'string' && given !== '' && !known.has(given) ? given : inputItemId(id, at)
+    known.add(own)
+    return own
+  }
+  const items = (JSON.parse(`[${own}]`) as unknown[]).map((item, at) => {
+    const members = asObject(item) ?? {}
+    return { ...members, type: members['type'] ?? 'message', id: idOf(members['id'], at) }
+  })
   if (order === 'desc') items.reverse()
   const after = query.get('after')
   const first = after === null ? 0 : items.findIndex((item) => item.id === after) + 1
