@@ -36,10 +36,19 @@ export function ask(exchange: LiveExchange, generation: Generation, parts: AskPa
   const { onRequest } = operation.open ? openChain : generation.chain
   const asked = runHooks(onRequest, (hook) => {
     const ready = hook.readsBody ? readBody(exchange, generation, parts, false) : undefined
-    return ready instanceof Promise ? ready.then(() => askPlugin(exchange, hook)) : askPlugin(exchange, hook)
+    return ready instanceof Promise ? askAfter(ready, exchange, hook) : askPlugin(exchange, hook)
   })
   if (asked instanceof Promise) return asked.then((reply) => reply ?? askOperation(exchange, generation, parts))
   return asked ?? askOperation(exchange, generation, parts)
+}
+
+async function askAfter(
+  ready: Promise<unknown>,
+  exchange: LiveExchange,
+  hook: OnRequest
+): Promise<OwnReply | undefined> {
+  await ready
+  return askPlugin(exchange, hook)
 }
 
 /** @throws GatewayError when the exchange is over meanwhile, for which the next plugin need not be asked */

@@ -150,6 +150,11 @@ export class Engine {
       exchange.complain('an exchange could not be settled', { error: reasons(error) })
       ending = asGatewayError(error)
     }
+    this.#finish(exchange, generation, ending, unsettled)
+  }
+
+  /** Sends the answer, or the rest of it, and lets the exchange go. `unsettled`: the settlement, where it goes on. */
+  #finish(exchange: LiveExchange, generation: Generation, ending: Ending, unsettled: Promise<void> | undefined): void {
     try {
       send(exchange, ending)
     } catch (error) {

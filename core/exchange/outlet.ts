@@ -33,7 +33,7 @@ export class Outlet {
   readonly #makeFraming: (() => StreamFraming) | undefined
   /** Writes events in another form than server-sent events; undefined where they are written as they are. */
   framing: StreamFraming | undefined
-  #stages = new Stages([], (message) => this.#write(message))
+  readonly #stages = new Stages((message) => this.#write(message))
   #out: Buffer[] = []
   /** The end marker of a stream. */
   #last: Message | undefined
@@ -48,7 +48,7 @@ export class Outlet {
 
   /** Sets the stages, in the order in which messages pass them. Called once, before the first message. */
   use(stages: readonly PluginStage[]): void {
-    this.#stages = new Stages(stages, (message) => this.#write(message))
+    this.#stages.use(stages)
   }
 
   /** The plugin that cannot see such an answer, in runs of a file or of JSON; undefined when there is none. */

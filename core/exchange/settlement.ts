@@ -46,16 +46,16 @@ async function conclude(
   awaited: readonly Promise<void>[]
 ): Promise<void> {
   let failure: GatewayError | undefined
-  for (const { plugin, promise } of dues) {
+  for (let i = 0; i < dues.length; i++) {
     try {
-      await promise
+      await dues[i]!.promise
     } catch (error) {
       if (error instanceof GatewayError) failure ??= error
-      else exchange.complain('a release failed', { plugin, error: reasons(error) })
+      else exchange.complain('a release failed', { plugin: dues[i]!.plugin, error: reasons(error) })
     }
   }
   if (failure) throw failure
-  for (const promise of awaited) await promise
+  for (let i = 0; i < awaited.length; i++) await awaited[i]
 }
 
 /** The promise, whose rejection is looked at later. */

@@ -11,27 +11,35 @@ export interface PluginStage {
 
 /** Tells stages of their end of which there is no answer after all. Why not is known already, whatever they throw. */
 export function dismiss(stages: readonly PluginStage[]): void {
+  const ending = new Stages(() => {})
+  ending.use(stages)
   try {
-    new Stages(stages, () => {}).end(false, undefined)
+    ending.end(false, undefined)
   } catch {
     // All of them have been told.
   }
 }
 
+const none: readonly PluginStage[] = []
+
 /** The stages of one answer. What a stage throws is thrown on, as an error that names its plugin. */
 export class Stages {
-  readonly #stages: readonly PluginStage[]
+  #stages: readonly PluginStage[] = none
   readonly #out: Emit
   /** By the stage that what is emitted goes to; only for those that decide what goes on, which few do. */
-  readonly #emits: Emit[] = []
+  #emits: Emit[] | undefined
   /** What is made beside the loop of a whole answer. */
   #made: Promise<void> | undefined
   #over = false
 
-  /** In the order in which messages pass them; `out` gets what they let through. */
-  constructor(stages: readonly PluginStage[], out: Emit) {
-    this.#stages = stages
+  /** `out` gets what the stages let through. */
+  constructor(out: Emit) {
     this.#out = out
+  }
+
+  /** Sets the stages, in the order in which messages pass them. Called once, before the first message. */
+  use(stages: readonly PluginStage[]): void {
+    this.#stages = stages
   }
 
   /**
@@ -92,7 +100,7 @@ export class Stages {
   }
 
   #emitTo(index: number): Emit {
-    return (this.#emits[index] ??= (message) => this.#from(message, index))
+    return ((this.#emits ??= [])[index] ??= (message) => this.#from(message, index))
   }
 
   #from(message: Message, index: number): void {

@@ -3,6 +3,7 @@
 import { accountOf } from '../catalogue/account.ts'
 import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
 import { compileGlobs } from '../catalogue/globs.ts'
+import { Watch } from '../bodies/lens.ts'
 import { inTurns } from '../bodies/turns.ts'
 import type { Candidates } from '../contract/candidates.ts'
 import { GatewayError } from '../contract/contract.ts'
@@ -15,6 +16,7 @@ import { mostReferences, ReferenceScan, referring } from './reference-scan.ts'
 
 /** Members of a request that make something new, whose id then stands in the answer. */
 const making = ['tools', 'container', 'audio', 'modalities'] as const
+const mayMake = new Watch(making)
 /** Form fields that hold the id of a file. */
 const formFields = ['file_id', 'input_reference[file_id]', 'video[id]'] as const
 
@@ -143,8 +145,9 @@ function noteNames(
   { attempt }: UpstreamResponse,
   { services }: OperationContext
 ): Observer | undefined {
-  const { fields, form } = exchange.body
-  if (!attempt || attempt.translated || form || !making.some((member) => fields.has(member))) return undefined
+  const { lens, form } = exchange.body
+  if (!attempt || attempt.translated || form || !lens.mayMention(mayMake)) return undefined
+  if (!making.some((member) => lens.has(member))) return undefined
   const { channel } = attempt
   const known = new Set<string>()
   const freshOf = (names: ReadonlySet<string>): readonly string[] => {

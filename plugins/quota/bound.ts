@@ -84,7 +84,7 @@ export function boundOf(
   const read = calls > 0 && setting.estimate === 'worst' ? (calls + 1) * (contextWindow ?? setting.defaultContext) : 0
   const context = (contextWindow ?? Infinity) * promptsOf(body, metering)
   const units: Units = {
-    ...nothing,
+    call: 1,
     prompt: Math.max(search ? prompt + search.again : Math.min(prompt + sound * heardTokens, context), read),
     answer: (output + predicted) * count + characters * spokenTokens + sound * writtenTokens,
     characters,

@@ -36,7 +36,7 @@ export function settle(exchange: Exchange, hold: Hold, outcome: Outcome): Promis
 
 /** Returns the cost of each attempt that was sent, without the last one; undefined when there are none. */
 export function failedCosts(exchange: Exchange, hold: Hold): readonly AttemptCost[] | undefined {
-  return knownCosts(exchange, exchange.attempts.filter((attempt) => attempt.dispatched).slice(0, -1), hold)
+  return knownCosts(exchange, exchange.attempts.filter(wasSent).slice(0, -1), hold)
 }
 
 /** Throws the error that a client gets when its exchange could not be settled. */
@@ -49,12 +49,14 @@ export function refuse(cause: unknown): never {
 
 function ended(exchange: Exchange, hold: Hold, outcome: Outcome): Promise<void> {
   const { reservation, price } = hold
-  const sent = exchange.attempts.filter((attempt) => attempt.dispatched)
+  const { attempts } = exchange
+  // Nearly always there is one attempt, and it was sent.
+  const sent = attempts.every(wasSent) ? attempts : attempts.filter(wasSent)
   const last = sent.at(-1)
   const due = last && dueFor(exchange, last, outcome, hold)
   if (!due) return reservation.void(knownCosts(exchange, sent, hold))
   const { usage, amount, source } = due
-  const costs = knownCosts(exchange, sent.slice(0, -1), hold)
+  const costs = sent.length > 1 ? knownCosts(exchange, sent.slice(0, -1), hold) : undefined
   const settled = reservation.settle({ usage, amount, source, channel: last.channel.name, ...(costs && { costs }) })
   // The slot is set after the settlement, because an amount that the ledger refuses was not charged.
   exchange.set(charge, { amount, reserved: reservation.amount, priceVersion: price.version, usage, source })
@@ -133,6 +135,10 @@ function charged(exchange: Exchange, metered: MeteredUsage, { reservation, price
   const held = { amount: reservation.amount, price }
   const doubt = (usage: Readonly<Usage>): void => exchange.log.error(doubted, { usage })
   return chargeFor(metered, held, () => promptUsage(exchange, price), doubt)
+}
+
+function wasSent({ dispatched }: Attempt): boolean {
+  return dispatched
 }
 
 /**

@@ -21,8 +21,11 @@ export type Units = Readonly<Record<Counter, number>>
 interface Bracket {
   readonly above: number
   readonly upTo: number
-  /** The price of a million units in the dearest class that they can be counted in. */
-  readonly rates: Readonly<Record<Counter, bigint>>
+  /**
+   * By counter: the price of a million units in the dearest class that they can be counted in. Counters that cost
+   * nothing are left out.
+   */
+  readonly rates: readonly { readonly counter: Counter; readonly rate: bigint }[]
 }
 
 /** A price, with what is needed to compute the most that a request can cost. */
@@ -154,9 +157,9 @@ export function amountOf({ brackets }: Terms, units: Units): bigint {
   for (const { above, upTo, rates } of brackets) {
     if (units.prompt <= above) break
     let sum = 0n
-    for (const counter of counters) {
+    for (const { counter, rate } of rates) {
       const count = counter === 'prompt' ? Math.min(units.prompt, upTo) : units[counter]
-      if (count > 0) sum += BigInt(count) * rates[counter]
+      if (count > 0) sum += BigInt(count) * rate
     }
     const amount = rounded(sum)
     if (amount > most) most = amount
@@ -169,9 +172,9 @@ function bracketsOf({ perMillion, tiers = [] }: Price): Bracket[] {
   return steps.map((step, index) => ({
     above: step.above,
     upTo: steps[index + 1]?.above ?? Infinity,
-    rates: Object.fromEntries(
-      counters.map((counter) => [counter, dearest(step.perMillion, counter)])
-    ) as Bracket['rates']
+    rates: counters
+      .map((counter) => ({ counter, rate: dearest(step.perMillion, counter) }))
+      .filter(({ rate }) => rate > 0n)
   }))
 }
 

@@ -79,7 +79,8 @@ export class ChannelState {
     this.#successes++
     this.#recent.add(now, false)
     this.answered(now, startedAt)
-    this.#refusedKeys.clear()
+    // Clearing makes a new table, also of an empty set.
+    if (this.#refusedKeys.size > 0) this.#refusedKeys.clear()
     if (!this.#isOut()) this.#consecutive = 0
   }
 
