@@ -40,7 +40,7 @@ ${Object.values(scenarios)
   .map(({ title }) => `  ${title}`)
   .join('\n')}
 
-  --quick         one short round each, under two minutes together; FIGURES.md stays as it is
+  --quick         one short round each; FIGURES.md stays as it is
   --rounds N      rounds (3); every figure is their median
   --seconds N     length of one measured window (4)
   --against DIR   also measure another checkout of Sluice, in the same rounds; \`npm ci\` was run there, and FIGURES.md stays

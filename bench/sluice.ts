@@ -1,5 +1,5 @@
-// Starts Sluice as operators run it: with every plugin, a key with limits and budgets, and ledger and request log on
-// disk.
+// Starts Sluice as operators run it: with every plugin but idempotency, a key with limits and budgets, and ledger and
+// request log on disk.
 import { createHash } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
