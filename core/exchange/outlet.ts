@@ -105,12 +105,13 @@ export class Outlet {
     if (!this.committed || this.holding || this.awaiting > 0 || this.#out.length === 0) return true
     const last = this.keepsLast ? this.#out.pop() : undefined
     const due = this.waiting - (last?.length ?? 0)
-    const parts = due > joinedBytes ? this.#out : [joinedBuffers(this.#out)]
+    const parts = this.#out
     this.#out = last ? [last] : []
     this.waiting = last?.length ?? 0
     if (due === 0) return true
     this.firstByteAt ??= performance.now()
     this.bytes += due
+    if (due <= joinedBytes) return this.#client.write(joinedBuffers(parts))
     let more = true
     for (const part of parts) more = this.#client.write(part)
     return more

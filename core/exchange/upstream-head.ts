@@ -13,8 +13,14 @@ const streamHeaders: readonly string[] = ['content-type', 'application/json', 'a
  */
 export function headersOf(exchange: LiveExchange, attempt: Attempt): readonly string[] {
   const described = description(exchange)
-  const more = Object.entries({ ...protocolHeaders(exchange, attempt), ...attempt.headers })
-  return more.length === 0 ? described : described.concat(...more)
+  const own = protocolHeaders(exchange, attempt)
+  const more = own ? { ...own, ...attempt.headers } : attempt.headers
+  return isEmpty(more) ? described : described.concat(...Object.entries(more))
+}
+
+function isEmpty(headers: Readonly<Record<string, string>>): boolean {
+  for (const _name in headers) return false
+  return true
 }
 
 /** Of a handshake, by name: what the protocol demands, what plugins set. */
