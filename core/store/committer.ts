@@ -17,6 +17,7 @@ import type { Head } from './head.ts'
 import { auditHash, entryHash, entryWidth } from './journal.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
 import { blockSize } from './schema.ts'
+import { SpendTable } from './spend-table.ts'
 import type { Database, Statement, Value } from './sqlite.ts'
 import { versionAfter } from './write-ahead.ts'
 
@@ -40,6 +41,7 @@ const [dispatchedColumn, channelColumn, costColumn, deliveredColumn] = (
 export class Committer {
   readonly database: Database
   readonly #sql: ReturnType<typeof prepare>
+  readonly #spend: SpendTable
   /** The head as committed, and as it will be after the open transaction. */
   #head: Head
   #next: Head
@@ -64,6 +66,7 @@ export class Committer {
   constructor(database: Database) {
     this.database = database
     this.#sql = prepare(database)
+    this.#spend = new SpendTable(database)
     this.#head = this.#next = readHead(database)
     this.#request = Number(database.prepare('SELECT coalesce(max(seq), 0) AS seq FROM request').get()!['seq'])
     const block = database
@@ -121,6 +124,7 @@ export class Committer {
     if (!this.#open) return
     const { entry, record, open, close, lease, head, commit } = this.#sql
     entry.flush()
+    this.#spend.flush()
     this.#next.requests += record.flush()
     const { boot } = this.#next
     for (const [id, row] of this.#holds) {
@@ -193,6 +197,7 @@ export class Committer {
       const hash = hashes[next.seq % hashes.length]!
       hash.write(next.hash, 'hex')
       entry.add(entries, i, next.seq, next.boot, previous, hash)
+      this.#spend.add(entries, i)
     }
   }
 

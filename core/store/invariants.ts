@@ -65,7 +65,8 @@ export const invariants = {
     tests: []
   },
   I17: { text: "the file is whole, by SQLite's own check", checked: true, tests: [] },
-  I18: { text: 'the commit log is there, and goes on where the database ends', checked: true, tests: ['chaos/damage'] }
+  I18: { text: 'the commit log is there, and goes on where the database ends', checked: true, tests: ['chaos/damage'] },
+  I19: { text: 'spend is what the journal adds up to', checked: true, tests: ['core/store/spend'] }
 } as const satisfies Readonly<Record<string, Invariant>>
 
 /** The name of an invariant. */

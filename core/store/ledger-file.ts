@@ -2,6 +2,8 @@
 import { readHead } from './head.ts'
 import type { Balance } from './ledger.ts'
 import { missingMoves } from './recovery.ts'
+import { querySpend } from './spend-query.ts'
+import type { SpendPage, SpendQuery } from './spend.ts'
 import { canonicalPath } from './lock.ts'
 import { checkSchema } from './schema.ts'
 import { openForReading } from './sqlite.ts'
@@ -104,6 +106,11 @@ export class LedgerFile {
     } finally {
       this.#database.exec('COMMIT')
     }
+  }
+
+  /** Adds up what was charged as of the last commit. */
+  spend(query: SpendQuery): SpendPage {
+    return querySpend(this.#database, query)
   }
 
   /**

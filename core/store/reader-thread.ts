@@ -2,6 +2,8 @@
 import { openForReading } from './sqlite.ts'
 import type { Database, Row, Value } from './sqlite.ts'
 import type { AuditQuery } from './documents.ts'
+import { querySpend } from './spend-query.ts'
+import type { SpendPage, SpendQuery } from './spend.ts'
 import { blockSize, storedBalances } from './schema.ts'
 import { serve } from './service.ts'
 import type { Service } from './service.ts'
@@ -23,6 +25,7 @@ export interface ReaderQuery {
 /**
  * The questions that the thread answers.
  * `requests`: a page of the request log.
+ * `spend`: a page of sums.
  * `balances`: those of the window `from` and of all windows that sort after it.
  * `work`: one piece of work. `works`: a page of an owner's work that has not expired at `now`.
  * `expired`: work that expired at `before`. `oldest`: the tenant's oldest ended work whose result takes space.
@@ -30,6 +33,7 @@ export interface ReaderQuery {
  */
 export type ReaderQuestion =
   | { kind: 'requests'; query: ReaderQuery }
+  | { kind: 'spend'; query: SpendQuery }
   | { kind: 'balances'; from: string }
   | { kind: 'work'; tenant: string; project: string; id: string }
   | { kind: 'works'; query: WorkQuery; now: number }
@@ -62,6 +66,7 @@ export interface StoredAnswer {
  */
 export type ReaderReply =
   | { kind: 'requests'; records: string[]; next: number | undefined }
+  | { kind: 'spend'; page: SpendPage }
   | { kind: 'balances'; rows: Row[] }
   | { kind: 'answer'; answer: StoredAnswer | undefined }
   | { kind: 'route'; row: Row | undefined }
@@ -109,6 +114,7 @@ class StoreReader implements Service<NumberedQuestion> {
     try {
       const database = (this.#database ??= openForReading(this.#file))
       if (question.kind === 'requests') return { kind: 'requests', ...list(database, question.query) }
+      if (question.kind === 'spend') return { kind: 'spend', page: querySpend(database, question.query) }
       if (question.kind === 'route') return { kind: 'route', row: routeOf(database, question) }
       if (question.kind === 'answer') return { kind: 'answer', answer: answerOf(database, question) }
       if (question.kind === 'audit') return { kind: 'audit', rows: auditOf(database, question.query) }

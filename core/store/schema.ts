@@ -1,5 +1,6 @@
 // Defines the tables as numbered migrations. Money is in nano-dollars, times are in Unix milliseconds.
 import { moveKeys } from './former-keys.ts'
+import { SpendTable } from './spend-table.ts'
 import type { Database, Row } from './sqlite.ts'
 
 /** How many requests a block of the table request_block has. */
@@ -249,11 +250,67 @@ const migrations: readonly string[] = [
   ALTER TABLE head RENAME COLUMN keys TO documents;
   ALTER TABLE head ADD COLUMN audits INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE head ADD COLUMN audit_hash BLOB NOT NULL DEFAULT x'';
+  `,
+  `
+  -- What the journal adds up to, by day (since 1970, UTC), spender, model, channel and prices: written in the transaction
+  -- of the entries. '' stands for none.
+  CREATE TABLE spend_day (
+    day INTEGER NOT NULL,
+    spender INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    price TEXT NOT NULL,           -- versions; '' as cost_price: the cost is not known
+    cost_price TEXT NOT NULL,
+    requests INTEGER NOT NULL,     -- that ended
+    charge INTEGER NOT NULL,       -- what customers pay
+    failed INTEGER NOT NULL,       -- what failed attempts are worth at their prices, which nobody pays
+    cost INTEGER NOT NULL,         -- what the upstream charges
+    input INTEGER NOT NULL,        -- units that were charged
+    cached_input INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    reasoning INTEGER NOT NULL,
+    units TEXT,                    -- those of other classes, {"<class>": <units>, …}
+    PRIMARY KEY (day, spender, model, channel, price, cost_price)
+  ) STRICT, WITHOUT ROWID;
+  -- The same by month (since the year 0), for what needs no days.
+  CREATE TABLE spend_month (
+    month INTEGER NOT NULL,
+    spender INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    price TEXT NOT NULL,
+    cost_price TEXT NOT NULL,
+    requests INTEGER NOT NULL,
+    charge INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    cost INTEGER NOT NULL,
+    input INTEGER NOT NULL,
+    cached_input INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    reasoning INTEGER NOT NULL,
+    units TEXT,
+    PRIMARY KEY (month, spender, model, channel, price, cost_price)
+  ) STRICT, WITHOUT ROWID;
+  -- Whom charges belong to, and what the caller was tagged with then.
+  CREATE TABLE spender (
+    id INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    project TEXT NOT NULL,
+    member TEXT NOT NULL,
+    key TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    UNIQUE (tenant, project, member, key, tags)
+  ) STRICT;
   `
 ]
 
 /** What a migration does besides its SQL, by its number. */
-const steps: Readonly<Record<number, (database: Database) => void>> = { 6: moveKeys }
+const steps: Readonly<Record<number, (database: Database, file: string) => void>> = {
+  6: moveKeys,
+  7: (database, file) => new SpendTable(database).fill(database, file)
+}
 
 /**
  * Brings a database to the newest schema, in one transaction.
@@ -275,7 +332,7 @@ export function migrate(database: Database, file: string): void {
     }
     for (let next = version; next < migrations.length; next++) {
       database.exec(migrations[next]!)
-      steps[next + 1]?.(database)
+      steps[next + 1]?.(database, file)
       database.prepare('INSERT INTO schema_migrations VALUES (?, ?)').run(next + 1, Date.now())
     }
     database.exec('COMMIT')

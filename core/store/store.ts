@@ -22,6 +22,7 @@ import { silentLog } from '../telling/log.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Keeping } from './upkeep.ts'
 import { Writer } from './writer.ts'
+import type { SpendPage, SpendQuery } from './spend.ts'
 import type { StoreHealth } from './store-health.ts'
 import { doubted } from '../money/settlement.ts'
 import { explain, Troubles } from './troubles.ts'
@@ -62,6 +63,8 @@ export interface Store {
   readonly answers: Answers
   readonly routes: Routes
   readonly works: Works
+  /** Adds up what was charged until now, unless the disk fails: then it may be older. */
+  spend(query: SpendQuery): Promise<SpendPage>
   /**
    * Resolves when everything queued until now is in the database, or the disk fails. Without it the database follows
    * within a quarter of a second.
@@ -121,6 +124,10 @@ export async function openStore({
     routes: new RouteBook(writer, reader, routeAge, lasting),
     documents: new DocumentBook(writer, reader, snapshot.documents, clock),
     works: new WorkList(writer, reader, results, found, snapshot.works, new Room(snapshot.room), lasting),
+    async spend(query) {
+      if (writer.health.healthy) await writer.flushed()
+      return (await reader.ask({ kind: 'spend', query })).page
+    },
     async flush() {
       await writer.flushed()
     },

@@ -13,6 +13,8 @@ import { canonicalPath } from './lock.ts'
 import { attempt, checkFile, checkWritten } from './soundness.ts'
 import { openForReading, readRows } from './sqlite.ts'
 import type { Database, Row, Value } from './sqlite.ts'
+import { checkSpend } from './spend-check.ts'
+import { SpendSums } from './spend-sums.ts'
 import { surveyBeside } from './survey.ts'
 import { readVolume, VolumeError, volumeFolder, volumeOf } from './volume.ts'
 
@@ -56,13 +58,15 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
     const check = (names: readonly InvariantName[], run: () => void): void => attempt(names, run, report)
     progress('file')
     check(['I17'], () => checkFile(database, report))
+    const spend = new SpendSums()
     let sealed: Sealed = { last: 0, whole: false, payers: 0, parts: new Map() }
     check(
       ['I4', 'I5', 'I7', 'I10'],
-      () => void (sealed = checkJournal(database, canonicalPath(file), head, accounts, report, progress))
+      () => void (sealed = checkJournal(database, canonicalPath(file), head, { accounts, spend }, report, progress))
     )
     check(['I9'], () => checkHolds(database, head, accounts, report, progress))
     check(['I1', 'I2', 'I6', 'I14'], () => checkBalances(database, head, sealed, accounts, report, progress))
+    check(['I19'], () => checkSpend(database, sealed.whole, spend, report))
     check(['I3'], () => checkEnds(database, report))
     check(['I12'], () => checkOutbox(database, report))
     progress('request')
@@ -95,7 +99,7 @@ function checkJournal(
   database: Database,
   file: string,
   head: Head,
-  accounts: Accounts,
+  { accounts, spend }: { accounts: Accounts; spend: SpendSums },
   report: Report,
   progress: Progress
 ): Sealed {
@@ -110,6 +114,13 @@ function checkJournal(
     if (++count % stride === 0) progress('journal', count)
     checkAmount(name, row, prices, report)
     post(name, row, head, accounts, report)
+    const { amount, cost } = row
+    // What is no integer is a breach of I11.
+    if (typeof amount !== 'bigint' || (cost !== null && typeof cost !== 'bigint')) return
+    spend.add(
+      entryColumns.map((column) => row[column]!),
+      0
+    )
   }
   const sealed: Sealed = { last: 0, whole: true, payers: 0, parts: new Map() }
   const records = recordsOf(database, head, sealed.parts, report)
@@ -314,8 +325,9 @@ function checkRecords(database: Database, head: Head, sealed: Sealed, report: Re
     report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
   // The cost of a session is the sum of its parts.
   const differing = `SELECT request.request_id AS id, ${sound('json')} ->> 'cost_nano' AS said, ended.amount AS own,
-      (SELECT sum(amount) FROM journal WHERE journal.request_id = request.request_id AND class = 'terminal') AS amount
-    FROM request LEFT JOIN journal AS ended ON ended.request_id = request.request_id AND ended.part = '' AND ended.class = 'terminal'
+      (SELECT sum(amount) FROM journal WHERE journal.request_id = request.request_id AND class = 'terminal' AND seq > ${sealed.last}) AS amount
+    FROM request LEFT JOIN journal AS ended
+      ON ended.request_id = request.request_id AND ended.part = '' AND ended.class = 'terminal' AND ended.seq > ${sealed.last}
     WHERE said <> coalesce(CAST(amount AS TEXT), '0')`
   let without = 0
   for (const { id, said, own, amount } of readRows(database, differing)) {

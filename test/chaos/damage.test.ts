@@ -275,7 +275,8 @@ t.test('wherever the write-ahead log of a young store is cut off', async (t) => 
   const size = statSync(join(image.folder, 'sluice.db-wal')).size
   const frame = 16_384 + 24
   const frames = Math.floor((size - 32) / frame)
-  const cuts = Array.from({ length: frames }, (_, at) => 32 + at * frame + 100).slice(long ? 0 : -12)
+  // The quick run takes every third: the last transaction alone has a dozen frames, and the commit log has all of it.
+  const cuts = Array.from({ length: frames }, (_, at) => 32 + at * frame + 100).filter((_, at) => long || at % 3 === 2)
   let refused = 0
   for (const cut of cuts) {
     const outcome = await trial(image, `cut at ${cut} of ${size}`, (folder) =>

@@ -250,7 +250,9 @@ const tampered: Record<string, [sql: string, ...breaches: string[]]> = {
 
 for (const [what, [sql, ...breaches]] of Object.entries(tampered)) {
   t.test(`${what} is named when somebody tampered with it`, (t) => {
-    t.same(after(t, sql).sort(), breaches.sort())
+    // Spend follows from the journal and differs with it; core/store/spend has what is wrong with spend alone.
+    const found = after(t, sql).filter((breach) => !breach.startsWith('I19'))
+    t.same(found.sort(), breaches.sort())
     t.end()
   })
 }
@@ -305,6 +307,7 @@ t.test('a charge beyond what was held may pass a limit, and a limit that was low
 t.test('every rule that is checked is broken by a test, and names suites that there are', (t) => {
   const broken = new Set([
     'I17',
+    'I19',
     ...Object.values(tampered).flatMap(([, ...breaches]) => breaches.map((breach) => breach.split(' ')[0]!))
   ])
   for (const [name, { checked, tests }] of Object.entries(invariants)) {

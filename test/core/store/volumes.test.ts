@@ -6,6 +6,8 @@ import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { Test } from 'tap'
+import { Committer } from '../../../core/store/committer.ts'
+import { Sealing } from '../../../core/store/sealing.ts'
 import { LedgerFile } from '../../../core/store/ledger-file.ts'
 import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
@@ -112,7 +114,8 @@ t.test('a file of sealed entries that is missing or was changed is named, with w
   rmSync(second)
   t.same(breaches(file), [
     `I10 volume 201-400: is sealed in ${second}, which is missing: bring that file back`,
-    ...['I1', 'I6', 'I14'].map((name) => `${name} balance: cannot be compared, as rows of the journal are missing`)
+    ...['I1', 'I6', 'I14'].map((name) => `${name} balance: cannot be compared, as rows of the journal are missing`),
+    'I19 spend: cannot be compared, as rows of the journal are missing'
   ])
   const ledger = new LedgerFile(file)
   t.throws(() => [...ledger.entries()], {
@@ -195,5 +198,18 @@ t.test('killed in the midst of it, or with damaged entries, nothing is sealed wr
   t.equal(volumes(file).length, 1)
   t.equal(entriesIn(file), 801, 'the volume before it is sealed, and no other')
   edit("UPDATE journal SET model = 'gpt-5' WHERE seq = 300")
+  t.same(breaches(file), [])
+})
+
+t.test('entries that are sealed, and not yet gone from the database, are counted once', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await openStore({ file, durability: 'process', now: () => noon })
+  await serve(store, 300)
+  await store.close()
+  const database = openDatabase(file, 'process')
+  const sealing = new Sealing(new Committer(database), `${file}.journal`, { age: 0, size: 0, rows: 200 }, () => {})
+  while (volumes(file).length === 0) sealing.slice(noon + day)
+  database.close()
+  t.equal(entriesIn(file), 300)
   t.same(breaches(file), [])
 })

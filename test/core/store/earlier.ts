@@ -1,0 +1,28 @@
+// Makes the store of an earlier version of one of this version: takes its newest migrations back.
+import { openDatabase } from '../../../core/store/sqlite.ts'
+
+/** What takes a migration back, by its number. */
+const undo: Readonly<Record<number, string>> = {
+  4: 'ALTER TABLE reservation DROP COLUMN pieces;',
+  5: ['journal.tags', 'journal.cost', 'journal.cost_price', 'reservation.tags', 'reservation.cost_price']
+    .map((column) => `ALTER TABLE ${column.replace('.', ' DROP COLUMN ')};`)
+    .join('\n'),
+  6: `DROP TABLE document; DROP TABLE audit;
+    ALTER TABLE head DROP COLUMN audits; ALTER TABLE head DROP COLUMN audit_hash;
+    ALTER TABLE head RENAME COLUMN documents TO keys;
+    CREATE TABLE key (name TEXT PRIMARY KEY, sha256, hint, tenant, project, member, models, endpoints, limits,
+      budget_limit, budget_per, expires, created, revoked, crc);`,
+  7: 'DROP TABLE spend_day; DROP TABLE spend_month; DROP TABLE spender;'
+}
+
+/** Brings a store that nobody has open back to a version of its schema. Keys made at run time are lost. */
+export function rewind(file: string, version: number): void {
+  const database = openDatabase(file, 'process')
+  try {
+    const { newest } = database.prepare('SELECT max(version) AS newest FROM schema_migrations').get()!
+    for (let last = Number(newest); last > version; last--) database.exec(undo[last]!)
+    database.prepare('DELETE FROM schema_migrations WHERE version > ?').run(version)
+  } finally {
+    database.close()
+  }
+}

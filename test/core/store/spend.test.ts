@@ -1,0 +1,257 @@
+// Spend: sums that follow the journal entry by entry, whatever happens to the store, and queries of them.
+import { readdirSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import t from 'tap'
+import type { Test } from 'tap'
+import { LedgerFile } from '../../../core/store/ledger-file.ts'
+import type { Entry } from '../../../core/store/ledger-file.ts'
+import type { SpendGroup, SpendQuery, SpendSum } from '../../../core/store/spend.ts'
+import { openDatabase } from '../../../core/store/sqlite.ts'
+import { openStore } from '../../../core/store/store.ts'
+import type { Store } from '../../../core/store/store.ts'
+import { verify } from '../../../core/store/verify.ts'
+import type { Scope } from '../../../core/catalogue/caller.ts'
+import type { Price } from '../../../core/money/price.ts'
+import { costOf } from '../../../core/money/price.ts'
+import type { Usage } from '../../../core/money/usage.ts'
+import { eventually } from '../../kit/probe.ts'
+import { rewind } from './earlier.ts'
+import { noon, price, query, record, reserve, scope, used } from './sample.ts'
+
+t.setTimeout(240_000)
+
+const day = 86_400_000
+const ever = { age: 1e6 * day, size: 2 ** 50 }
+const rolled = { requests: ever, journal: { age: ever.age, size: 172_000, rows: 200 }, patience: 0 }
+const open = (file: string): Promise<Store> =>
+  openStore({ file, durability: 'process', keeping: rolled, now: () => noon })
+
+const own: Price = { version: 'own:1', perMillion: { input: 700_000n, output: 300_000n } }
+const costs = new Map([['openai', own]])
+const callers: readonly (readonly Scope[])[] = [
+  [
+    scope('tenant', 'acme', 10n ** 15n, 'month'),
+    scope('project', 'acme/web'),
+    { ...scope('key', 'laptop'), tags: { team: 'search', env: 'prod' } }
+  ],
+  [scope('tenant', 'acme', 10n ** 15n, 'month'), { ...scope('key', 'desk'), tags: { team: 'ads' } }],
+  [scope('tenant', 'other'), scope('project', 'other/web'), scope('member', 'other/web/bob'), scope('key', 'phone')]
+]
+
+interface Ask {
+  caller: number
+  model: string
+  channel: string
+  costed: boolean
+  days: number
+  usage: Usage
+  failed: number | undefined
+  voided: boolean
+}
+
+const ask: fc.Arbitrary<Ask> = fc.record({
+  caller: fc.nat(callers.length - 1),
+  model: fc.constantFrom('gpt-5', 'claude'),
+  channel: fc.constantFrom('openai', 'backup'),
+  costed: fc.boolean(),
+  days: fc.nat(40),
+  usage: fc.record({
+    input: fc.nat(5000),
+    cached_input: fc.nat(9),
+    cache_write: fc.constant(0),
+    output: fc.nat(5000),
+    reasoning: fc.nat(9),
+    image: fc.nat(2)
+  }),
+  failed: fc.option(fc.nat(900), { nil: undefined }),
+  voided: fc.boolean()
+})
+
+async function serve(store: Store, asks: readonly Ask[]): Promise<void> {
+  const ends = asks.map(({ caller, model, channel, costed, days, usage, failed, voided }) => {
+    const time = noon - days * day
+    const more = { model, time, ...(costed && { costs }) }
+    const reservation = reserve(store.ledger, callers[caller]!, 99_999n, more)
+    const attempts =
+      failed === undefined
+        ? undefined
+        : [{ attempt: 1, channel: 'openai', usage: used(failed), amount: BigInt(failed), source: 'partial' as const }]
+    const amount = voided ? 0n : costOf(usage, price)
+    const ended = voided
+      ? reservation.void(attempts)
+      : reservation.settle({ usage, amount, source: 'upstream', channel, ...(attempts && { costs: attempts }) })
+    store.requests.append(
+      record({ request_id: reservation.requestId, time: new Date(time).toISOString(), cost_nano: String(amount) })
+    )
+    return ended
+  })
+  await Promise.all(ends)
+}
+
+function reading<T>(file: string, work: (ledger: LedgerFile) => T): T {
+  const ledger = new LedgerFile(file)
+  try {
+    return work(ledger)
+  } finally {
+    ledger.close()
+  }
+}
+
+/** What a query should find, added up from the entries of the journal, apart from the product. */
+function expected(entries: readonly Entry[], by: readonly SpendGroup[], chosen: (entry: Entry) => boolean): SpendSum[] {
+  const sums = new Map<string, SpendSum & { usage: Record<string, number> }>()
+  for (const entry of entries.filter(chosen)) {
+    const group = by.map((name) => groupOf(entry, name))
+    const id = JSON.stringify(group)
+    const sum = sums.get(id) ?? {
+      group,
+      requests: 0,
+      charge: 0n,
+      cost: undefined as bigint | undefined,
+      uncosted: 0n,
+      failed: 0n,
+      usage: { input: 0, cached_input: 0, cache_write: 0, output: 0, reasoning: 0 } as Record<string, number>
+    }
+    if (entry.cost !== null) sum.cost = (sum.cost ?? 0n) + entry.cost
+    if (entry.kind === 'cost') sum.failed += entry.amount
+    else {
+      sum.charge += entry.amount
+      if (entry.cost === null) sum.uncosted += entry.amount
+      if (entry.class === 'terminal' && entry.part === '') sum.requests++
+      for (const [name, units] of Object.entries((entry.usage ?? {}) as Record<string, number>))
+        if (units > 0) sum.usage[name] = (sum.usage[name] ?? 0) + units
+    }
+    sums.set(id, sum)
+  }
+  const ordered = (one: readonly string[], other: readonly string[]): number => {
+    const at = one.findIndex((name, index) => name !== other[index])
+    return at === -1 ? 0 : one[at]! < other[at]! ? -1 : 1
+  }
+  return [...sums.values()].sort((one, other) => ordered(one.group, other.group))
+}
+
+function groupOf({ scopes, tags, time, model, channel }: Entry, name: SpendGroup): string {
+  const date = new Date(time).toISOString()
+  const labels = (tags ?? {}) as Record<string, string>
+  if (name === 'day') return date.slice(0, 10)
+  if (name === 'month') return date.slice(0, 7)
+  if (name === 'model') return model!
+  if (name === 'channel') return channel ?? ''
+  if (name === 'tag') return tags === null ? '' : JSON.stringify(tags)
+  if (name.startsWith('tag:')) return labels[name.slice(4)] ?? ''
+  const id = Object.keys(scopes).find((scope) => scope.startsWith(`${name}:`)) ?? ''
+  return id.slice(Math.max(id.indexOf(':'), id.lastIndexOf('/')) + 1)
+}
+
+const queries: [by: SpendGroup[], more: Partial<SpendQuery>, chosen: (entry: Entry) => boolean][] = [
+  [[], {}, () => true],
+  [['tenant'], {}, () => true],
+  [['tenant', 'project', 'member', 'key', 'model', 'channel', 'tag', 'day'], {}, () => true],
+  [['month', 'model'], {}, () => true],
+  [['tag:team'], {}, () => true],
+  [['tag:nothing', 'key'], {}, () => true],
+  [
+    ['day'],
+    { equal: { tenant: 'acme', model: 'claude' } },
+    (entry) => groupOf(entry, 'tenant') === 'acme' && entry.model === 'claude'
+  ],
+  [['channel'], { tag: { name: 'team', value: 'search' } }, (entry) => groupOf(entry, 'tag:team') === 'search'],
+  [
+    ['key'],
+    { since: noon / day - 0.5 - 10, until: noon / day - 0.5 - 3 },
+    ({ time }) => time >= noon - 10 * day && time < noon - 3 * day
+  ],
+  [['key'], { equal: { key: 'none' } }, () => false]
+]
+
+/** Compares every query, page by page, with the entries of the journal, and balances with sums. */
+function check(t: Test, file: string): void {
+  reading(file, (ledger) => {
+    const entries = [...ledger.entries()]
+    for (const [by, more, chosen] of queries) {
+      const sums: SpendSum[] = []
+      let after: readonly string[] | undefined
+      do {
+        const page = ledger.spend({ by, equal: {}, limit: 7, after, ...more })
+        t.ok(page.sums.length <= 7)
+        sums.push(...page.sums)
+        after = page.next
+      } while (after)
+      const due = expected(entries, by, chosen)
+      if (by.length === 0 || due.length > 0) t.same(sums, due, by.join())
+      else t.same(sums, [])
+    }
+    const posted = new Map(ledger.balances().map(({ scope, window, posted }) => [`${scope} ${window}`, posted]))
+    for (const kind of ['tenant', 'key'] as const)
+      for (const { group, charge } of ledger.spend({ by: [kind], equal: {}, limit: 99 }).sums)
+        t.equal(posted.get(`${kind}:${group[0]} total`), charge, `${kind} ${group[0]}`)
+    for (const { group, charge } of ledger.spend({ by: ['month'], equal: { tenant: 'acme' }, limit: 99 }).sums)
+      t.equal(posted.get(`tenant:acme ${group[0]}`) ?? 0n, charge, `acme in ${group[0]}`)
+  })
+  t.same(verify(file), [])
+}
+
+t.test('queries add up to the journal and the balances, over restarts and sealed entries', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  for (const seed of [1, 2, 3]) {
+    const store = await open(file)
+    await serve(store, fc.sample(ask, { numRuns: 300, seed }))
+    const left = reserve(store.ledger, callers[0]!, 99_999n, { costs })
+    left.dispatched('openai')
+    await left.durable
+    await store.flush()
+    if (seed === 3) await eventually(() => query(file, 'SELECT 1 FROM volume').length > 0, 10_000)
+    // The hold of the last request is left open, and ended by the next start.
+    await store.close()
+  }
+  await (await open(file)).close()
+  t.ok(readdirSync(`${file}.journal`).length > 0)
+  check(t, file)
+})
+
+t.test('entries of an earlier version are added up at the first start, sealed ones too', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await open(file)
+  await serve(store, fc.sample(ask, { numRuns: 700, seed: 4 }))
+  await store.flush()
+  await eventually(() => query(file, 'SELECT 1 FROM volume').length > 0, 10_000)
+  await store.close()
+  rewind(file, 6)
+  const [volume] = readdirSync(`${file}.journal`).sort()
+  const path = join(`${file}.journal`, volume!)
+  renameSync(path, `${file}.aside`)
+  await t.rejects(open(file), {
+    message: /spend cannot be added up: the journal from row 1 to 200 is sealed in .* which is missing/
+  })
+  renameSync(`${file}.aside`, path)
+  await (await open(file)).close()
+  check(t, file)
+})
+
+t.test('a sum that was changed by hand is named', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await open(file)
+  await serve(store, fc.sample(ask, { numRuns: 20, seed: 6 }))
+  await store.close()
+  for (const change of [
+    'UPDATE spend_day SET charge = charge + 1',
+    'UPDATE spend_day SET requests = requests + 1',
+    'UPDATE spend_day SET cost = cost + 1',
+    'UPDATE spend_day SET output = output - 1',
+    'DELETE FROM spend_day WHERE day = (SELECT min(day) FROM spend_day)',
+    "UPDATE spend_month SET units = '{}' WHERE units IS NOT NULL",
+    'UPDATE spend_month SET reasoning = reasoning + 1',
+    'DELETE FROM spend_month',
+    "UPDATE spender SET tags = ''",
+    "UPDATE spend_day SET cost_price = 'x'"
+  ]) {
+    const database = openDatabase(file, 'process')
+    database.exec('BEGIN')
+    database.exec(`SAVEPOINT before; ${change}`)
+    database.exec('COMMIT')
+    database.close()
+    const found = verify(file).map(({ invariant, row }) => `${invariant} ${row}`)
+    t.match(found.join('\n'), /^I19 spend 2026-\d\d(-\d\d)? (acme|other) /m, change)
+  }
+})
