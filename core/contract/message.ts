@@ -2,7 +2,7 @@
 import { shallowOf } from '../bodies/json/shallow.ts'
 import { lensInTurns, lensOf, maxDepth } from '../bodies/lens.ts'
 import type { Lens } from '../bodies/lens.ts'
-import { isDeep } from '../protocols/object.ts'
+import { asObject, isDeep } from '../protocols/object.ts'
 
 /** Payloads above this many bytes are not parsed as a whole where a part of them is enough. */
 const largeBytes = 64 * 1024
@@ -61,6 +61,21 @@ export class Message {
     this.bytes = bytes
     this.data = data
     this.event = event
+  }
+
+  /**
+   * Whether it could be read in more than one way: the payload, or one of these members of it, is an object that no
+   * lens can look into, because it has a member twice. What is nested elsewhere every reader takes by the same rule: of
+   * two members of one name the last one counts.
+   */
+  isTwofold(members: readonly string[] = []): boolean {
+    if (!this.lens) return asObject(this.json()) !== undefined
+    return members.some((member) => this.inside(member) === null)
+  }
+
+  /** Whether anybody has looked into the payload. */
+  get seen(): boolean {
+    return this.#parsed || this.#shallow !== undefined || this.#lens !== undefined
   }
 
   /** Whether {@link json} has been asked before, and costs nothing any more. */

@@ -7,7 +7,6 @@ import { joinedBuffers } from './outlet.ts'
 import type { Outlet } from './outlet.ts'
 import type { UpstreamHeaders } from '../transport/transport.ts'
 import type { Collector, StreamWatch } from '../protocols/index.ts'
-import { asObject } from '../protocols/object.ts'
 import { withCleanErrors } from './told-errors.ts'
 import { EventFramer, EventTooLarge, maxEventBytes } from './sse.ts'
 import { errorFromBody, errorFromEvent, errorFromResponse, refusalInside } from './upstream-error.ts'
@@ -157,6 +156,9 @@ export class EventIntake implements Intake {
       // What is left of an event that was cut: whether the answer is whole without it is looked at next.
       return this.#ending ? undefined : this.#fail(bad('The upstream sent an event that is not of its protocol.'))
     }
+    // What was not looked into is like an event that was.
+    if (event.seen && event.isTwofold(attempt.protocol.looksInto))
+      return this.#fail(bad('The upstream sent an event that could be understood in more than one way.'))
     if (kind === 'end') {
       if (!this.#watch.finished) return this.#fail(this.#incomplete())
       this.#marked = true
@@ -280,8 +282,7 @@ export class BodyIntake implements Intake {
   #take(message: Message): void {
     const { attempt } = this.#host
     const { protocol } = attempt
-    // Of two members of one name every reader takes another one.
-    if (message.lens === undefined && asObject(message.json()))
+    if (message.isTwofold(protocol.looksInto))
       return this.#host.fail(bad('The upstream sent an answer that could be understood in more than one way.'))
     const refusal = protocol.isAnswer(message) ? refusalInside(attempt, message) : errorFromBody(attempt, message)
     if (refusal) return this.#host.fail(refusal)

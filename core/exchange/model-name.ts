@@ -16,13 +16,13 @@ export function restoreModelName(name: string, { modelPlaces = usual }: Protocol
   const text = JSON.stringify(name)
   // Most events name no model: those are not looked into.
   const signs = [...new Set(modelPlaces.map((place) => `"${place.at(-1)}"`))]
-  const changes = (lens: Lens): Map<string, string> => {
+  const changes = (message: Message, lens: Lens): Map<string, string> => {
     const made = new Map<string, string>()
     for (const [outer, inner] of modelPlaces) {
       if (inner === undefined) {
         if (lens.has(outer)) made.set(outer, text)
       } else {
-        const within = lens.inside(outer)
+        const within = message.inside(outer)
         if (within?.has(inner))
           made.set(outer, Buffer.concat(withMembers(within, new Map([[inner, text]]))).toString('utf8'))
       }
@@ -40,9 +40,9 @@ export function restoreModelName(name: string, { modelPlaces = usual }: Protocol
 function rename(
   message: Message,
   signs: readonly string[],
-  changes: (lens: Lens) => ReadonlyMap<string, string>
+  changes: (message: Message, lens: Lens) => ReadonlyMap<string, string>
 ): Message {
   const lens = signs.some((sign) => message.data.includes(sign)) ? message.lens : undefined
-  const made = lens && changes(lens)
+  const made = lens && changes(message, lens)
   return made && made.size > 0 ? message.withData(Buffer.concat(withMembers(lens, made))) : message
 }

@@ -196,9 +196,10 @@ function addCall(usage: Partial<Usage>, type: string): void {
 class ContainerTally implements Tally {
   #ran = false
 
-  see({ kind, data, lens }: Payload): void {
+  see(message: Payload): void {
+    const { kind, data } = message
     if (this.#ran || !data.includes('"container"')) return
-    const outer = kind === 'json' ? lens : (lens?.inside('message') ?? lens?.inside('delta'))
+    const outer = kind === 'json' ? message.lens : (message.inside('message') ?? message.inside('delta'))
     if (kind === 'bytes' || outer?.type('container') === 'object') this.#ran = true
   }
 

@@ -230,6 +230,11 @@ export interface Protocol {
    * reports no usage.
    */
   answerBytes(body: unknown): number
+  /**
+   * Members of answers and events that are objects whose members are read, too. What has one of them twice there, or at
+   * its top, is refused, as every reader could take another one.
+   */
+  readonly looksInto?: readonly string[]
   /** Where answers and events name the model: a member, or a member of a member. Absent: in `model`. */
   readonly modelPlaces?: readonly (readonly [string] | readonly [string, string])[]
   /**

@@ -110,7 +110,7 @@ export function keepOwn(exchange: Exchange, { services: { vault } }: OperationCo
 function responseIn(message: Message): Lens | undefined {
   if (message.kind === 'json') return message.lens
   if (message.kind !== 'event' || !message.data.includes('"response"')) return undefined
-  return message.lens?.inside('response')
+  return message.inside('response') ?? undefined
 }
 
 /** The kept response that the path names; undefined when the gateway does not keep it. */

@@ -29,6 +29,7 @@ export const anthropic: Protocol = {
   askForUsage: () => undefined,
   withoutUsage: () => undefined,
   answerBytes,
+  looksInto: ['message', 'delta'],
   modelPlaces: [['model'], ['message', 'model']],
   text: messagesText
 }

@@ -32,6 +32,7 @@ export const openaiResponses: Protocol = {
   askForUsage: () => undefined,
   withoutUsage: () => undefined,
   answerBytes,
+  looksInto: ['response'],
   modelPlaces: [['model'], ['response', 'model']],
   errorPlaces: [
     ['error'],

@@ -1,12 +1,12 @@
 // Follows a Responses stream: says what each event means, and whether the answer is complete.
+import type { Lens } from '../../bodies/lens.ts'
 import { isError } from '../errors.ts'
-import { asObject, asText } from '../object.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 
 const lifecycle: ReadonlySet<string> = new Set(['response.created', 'response.queued', 'response.in_progress'])
 const terminal: ReadonlySet<string> = new Set(['response.completed', 'response.incomplete', 'response.cancelled'])
 
-/** Parses every event: each has its own sequence number, so none is like another. */
+/** Looks into every event: each has its own sequence number, so none is like another. */
 export class ResponsesWatch implements StreamWatch {
   #content: boolean
   #ended = false
@@ -17,11 +17,10 @@ export class ResponsesWatch implements StreamWatch {
   }
 
   see(event: Payload): EventKind {
-    const body = asObject(event.shallow())
-    const type = asText(body?.['type']) || event.event
-    if (!body) return this.#ended ? 'content' : 'invalid'
-    if (type === 'error' || (type === '' && isError(body)) || (!type.startsWith('response.') && body['error'] != null))
-      return 'error'
+    const { lens } = event
+    if (!lens) return this.#ended ? 'content' : 'invalid'
+    const type = lens.string('type') || event.event
+    if (type === 'error' || (!type.startsWith('response.') && isFailure(event, lens, type))) return 'error'
     if (terminal.has(type)) return this.#end()
     // Before any content another upstream may still answer. After that, the client sees the failure as the upstream
     // reports it.
@@ -49,4 +48,9 @@ export class ResponsesWatch implements StreamWatch {
     this.#content = this.#ended = true
     return 'end'
   }
+}
+
+/** Whether an event that is none of the protocol's tells of a failure. */
+function isFailure(event: Payload, lens: Lens, type: string): boolean {
+  return (lens.has('error') && lens.type('error') !== 'null') || (type === '' && isError(event.shallow()))
 }

@@ -80,7 +80,7 @@ export class RealtimeWatch implements FrameWatch {
 
   upstream(frame: Payload): UpstreamFrame {
     const { lens } = frame
-    if (!lens || Object.keys(inner).some((key) => frame.inside(key) === null)) return { kind: 'invalid' }
+    if (!lens || looksInto.some((key) => frame.inside(key) === null)) return { kind: 'invalid' }
     const type = short(lens, 'type') ?? ''
     if (type.endsWith('.delta')) {
       const { length } = frame.data
