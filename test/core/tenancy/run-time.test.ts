@@ -1,0 +1,239 @@
+// Tenants, projects, members and keys that are made, changed, rotated and closed while the gateway runs.
+import { join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { startGateway } from '../../../core/container.ts'
+import { verify } from '../../../core/store/verify.ts'
+import { silentLog } from '../../../core/telling/log.ts'
+import { ask } from '../../kit/client.ts'
+import type { ReceivedReply } from '../../kit/client.ts'
+import { sluice } from '../../kit/command.ts'
+import { gateway } from '../../kit/gateway.ts'
+import type { LocalGateway } from '../../kit/gateway.ts'
+
+type Call = (method: string, path: string, body?: unknown) => Promise<ReceivedReply>
+
+/** Requests to the admin API; paths are below `/admin/v1`. */
+function adminOf(t: Test, { adminUrl }: Pick<LocalGateway, 'adminUrl'>): Call {
+  return (method, path, body) =>
+    ask(t, adminUrl, { method, path: `/admin/v1${path}`, ...(body !== undefined && { body }) })
+}
+
+/** The status of a chat completion with some key. */
+async function chat(t: Test, { url }: Pick<LocalGateway, 'url'>, key: string, model = 'demo'): Promise<number> {
+  const body = { model, messages: [{ role: 'user', content: 'Hi' }] }
+  const reply = await ask(t, url, {
+    path: '/v1/chat/completions',
+    headers: { authorization: `Bearer ${key}` },
+    body
+  })
+  return reply.status
+}
+
+const code = (reply: ReceivedReply): string => `${reply.status} ${reply.json().error?.code}`
+
+t.test('a tenant is made with all below it, used, changed, switched off and closed', async (t) => {
+  const local = await gateway(t, { tenants: { acme: { projects: { web: {} } } } })
+  const admin = adminOf(t, local)
+  const made = await admin('POST', '/tenants', { name: 'late', models: ['demo'], tags: { plan: 'gold' } })
+  t.equal(made.status, 201)
+  t.match(made.json(), { name: 'late', scope: 'tenant:late', source: 'store', state: 'active', tags: { plan: 'gold' } })
+  t.equal(
+    (await admin('POST', '/projects', { tenant: 'late', name: 'app', budget: { usd: 3, per: 'day' } })).status,
+    201
+  )
+  t.equal((await admin('POST', '/members', { tenant: 'late', project: 'app', name: 'eve' })).status, 201)
+  const issued = await admin('POST', '/keys', { tenant: 'late', project: 'app', member: 'eve', name: 'eve' })
+  const { key } = issued.json()
+  t.equal(await chat(t, local, key), 200)
+  t.match((await admin('GET', '/balances?scope=project:late/app')).json().data, [{ limit_usd: '3' }, {}])
+
+  t.equal((await admin('PATCH', '/tenants/late', { models: ['other'] })).status, 200)
+  t.equal(await chat(t, local, key), 404, 'a model that the tenant has no more')
+  await admin('PATCH', '/tenants/late', { models: null })
+  t.equal(await chat(t, local, key), 200, 'null takes a setting out')
+  await admin('PATCH', '/members/late/app/eve', { endpoints: ['models'] })
+  t.equal(await chat(t, local, key), 403)
+  await admin('PATCH', '/members/late/app/eve', { endpoints: null, enabled: false })
+  t.equal(await chat(t, local, key), 401)
+  t.match((await admin('GET', '/keys/eve')).json(), { state: 'unowned' })
+  await admin('PATCH', '/members/late/app/eve', { enabled: true })
+  t.equal(await chat(t, local, key), 200)
+  const tagged = await admin('PATCH', '/tenants/late', { tags: { team: 'x' } })
+  t.strictSame(tagged.json().tags, { plan: 'gold', team: 'x' }, 'tags are merged')
+  t.strictSame((await admin('PATCH', '/tenants/late', { tags: { plan: null } })).json().tags, { team: 'x' })
+
+  t.match((await admin('DELETE', '/tenants/late')).json(), { state: 'closed', closed: /^20/ })
+  t.equal(await chat(t, local, key), 401)
+  t.match(code(await admin('PATCH', '/tenants/late', { models: null })), '409 tenant_closed')
+  t.match(code(await admin('POST', '/tenants', { name: 'late' })), '409 tenant_exists')
+  t.match((await admin('POST', '/projects', { tenant: 'late', name: 'more' })).json(), {
+    error: { param: 'tenant', message: 'the tenant "late" is closed.' }
+  })
+  t.match((await admin('GET', '/projects/late/app')).json(), { state: 'unowned' })
+})
+
+t.test('what the file declares is read-only, and names never clash', async (t) => {
+  const local = await gateway(t, { tenants: { acme: { projects: { web: { members: { alice: {} } } } } } })
+  const admin = adminOf(t, local)
+  for (const [kind, path] of [
+    ['tenant', '/tenants/acme'],
+    ['project', '/projects/acme/web'],
+    ['member', '/members/acme/web/alice'],
+    ['key', '/keys/test']
+  ] as const) {
+    t.equal(code(await admin('PATCH', path, { models: ['x'] })), `409 ${kind}_read_only`, path)
+    t.equal(code(await admin('DELETE', path)), `409 ${kind}_read_only`, path)
+  }
+  t.equal(code(await admin('POST', '/keys/test/rotate', {})), '409 key_read_only')
+  t.equal(code(await admin('POST', '/projects', { tenant: 'acme', name: 'web' })), '409 project_exists')
+  t.equal((await admin('POST', '/projects', { tenant: 'acme', name: 'app' })).status, 201, 'below a tenant of the file')
+  t.equal((await admin('POST', '/tenants', { name: 'late' })).status, 201)
+  local.configure({ tenants: { acme: {}, late: {} } })
+  const refused = await local.gateway.reload('test')
+  t.match(refused, {
+    ok: false,
+    problems: [{ message: 'a tenant late is in the store too, maybe closed: choose another name' }]
+  })
+  for (const [path, expected] of [
+    ['/tenants/lat', '404 tenant_not_found'],
+    ['/projects/acme', '404 route_not_found'],
+    ['/projects/acme/apq', '404 project_not_found'],
+    ['/members/acme/web/bob', '404 member_not_found'],
+    ['/tenants/%2e%2e', '404 tenant_not_found']
+  ] as const)
+    t.equal(code(await admin('GET', path)), expected, path)
+  t.match((await admin('GET', '/tenants/lat')).json().error.message, /did you mean "late"\?/)
+})
+
+t.test('a key is rotated with an overlap, and again when the answer was lost', async (t) => {
+  const local = await gateway(t, { tenants: { acme: {} } })
+  const admin = adminOf(t, local)
+  const works = async (secret: string): Promise<boolean> => (await chat(t, local, secret)) === 200
+  const first = (await admin('POST', '/keys', { tenant: 'acme', name: 'ci', budget: { usd: 5, per: 'day' } })).json()
+  const rotated = (await admin('POST', '/keys/ci/rotate', { overlap: '24h', rotation: 'may' })).json()
+  t.not(rotated.key, first.key)
+  t.match(rotated, { name: 'ci', secrets: [{ until: null }, { until: /^20/ }], budget: { usd: '5' } })
+  t.ok(await works(first.key))
+  t.ok(await works(rotated.key))
+  const again = (await admin('POST', '/keys/ci/rotate', { overlap: '24h', rotation: 'may' })).json()
+  t.ok(await works(again.key))
+  t.ok(await works(first.key), 'the first secret is still valid')
+  t.notOk(await works(rotated.key), 'the one that was lost is replaced')
+  t.strictSame(again.secrets[1], rotated.secrets[1])
+  const last = (await admin('POST', '/keys/ci/rotate', {})).json()
+  t.same([await works(first.key), await works(again.key), await works(last.key)], [false, false, true])
+  t.match((await admin('POST', '/keys/ci/rotate', { overlap: '1y' })).json(), { error: { param: 'overlap' } })
+  t.match((await admin('GET', '/balances?scope=key:ci')).json().data, [{ posted_usd: /./ }, {}], 'what was spent stays')
+  await admin('DELETE', '/keys/ci')
+  t.equal(code(await admin('POST', '/keys/ci/rotate', {})), '409 key_revoked')
+  t.equal(code(await admin('PATCH', '/keys/ci', { enabled: true })), '409 key_revoked')
+})
+
+t.test('a change is refused whole, with the field', async (t) => {
+  const local = await gateway(t, { tenants: { acme: {} } })
+  const admin = adminOf(t, local)
+  await admin('POST', '/keys', { tenant: 'acme', name: 'ci', limits: { rpm: 5, tpm: 100 } })
+  const before = (await admin('GET', '/keys/ci')).json()
+  for (const [patch, param] of [
+    [{ limits: { rpm: 0 } }, 'limits.rpm'],
+    [{ models: ['a'], budget: { usd: 1, per: 'eon' } }, 'budget.per'],
+    [{ expires: '2001-01-01' }, 'expires'],
+    [{ tags: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`t${i}`, 'x'])) }, 'tags'],
+    [{ tenant: 'other' }, 'tenant'],
+    [{ name: 'other' }, 'name'],
+    [{ endpoints: ['chta'] }, 'endpoints'],
+    [{ budget: { usd: null } }, 'budget'],
+    [{ key: 'sk-own' }, 'key']
+  ] as const) {
+    const reply = await admin('PATCH', '/keys/ci', patch)
+    t.match({ status: reply.status, ...reply.json().error }, { status: 400, param }, JSON.stringify(patch))
+  }
+  for (const patch of [[], 'x', 5, null])
+    t.equal((await admin('PATCH', '/keys/ci', patch)).status, 400, JSON.stringify(patch))
+  t.strictSame((await admin('GET', '/keys/ci')).json(), before)
+  const after = (await admin('PATCH', '/keys/ci', { limits: { rpm: null, rps: 1 } })).json()
+  t.strictSame(after.limits, { tpm: 100, rps: 1 }, 'limits are merged')
+})
+
+t.test(
+  'every change is in the audit log with who made it, what it was and what it is, and without a secret',
+  async (t) => {
+    const local = await gateway(t, { tenants: { acme: {} } })
+    const admin = adminOf(t, local)
+    const { key } = (
+      await admin('POST', '/keys', { tenant: 'acme', name: 'ci', budget: { usd: 1, per: 'day' } })
+    ).json()
+    const rotated = (await admin('POST', '/keys/ci/rotate', {})).json()
+    await admin('PATCH', '/keys/ci', { budget: { usd: 2, per: 'day' } })
+    await admin('PATCH', '/keys/ci', { budget: { usd: 0, per: 'eon' } })
+    await admin('DELETE', '/keys/ci')
+    await admin('DELETE', '/keys/ci')
+    await admin('POST', '/tenants', { name: 'late' })
+    await local.gateway.close()
+    const again = await startGateway({ config: local.file, log: silentLog })
+    t.teardown(() => again.close())
+    const store = join(local.file, '..', 'sluice.db')
+    const { openStore } = await import('../../../core/store/store.ts')
+    await again.close()
+    const opened = await openStore({ file: store, durability: 'process' })
+    const entries = [...(await opened.documents.audit({ limit: 100 }))].reverse()
+    await opened.close()
+    t.match(
+      entries.map(({ entry }) => entry),
+      [
+        { action: 'key.create', actor_kind: 'local', object_kind: 'key', object: 'ci', before: null },
+        { action: 'key.rotate' },
+        { action: 'key.change', before: { budget: { usd: '1' } }, after: { budget: { usd: '2' } } },
+        { action: 'key.revoke', before: { state: 'active', revoked: null }, after: { state: 'revoked' } },
+        { action: 'tenant.create', object: 'late' }
+      ]
+    )
+    t.equal(entries.length, 5, 'what changed nothing is not there')
+    t.notOk(JSON.stringify(entries).includes(key.slice(8, 40)))
+    t.notOk(JSON.stringify(entries).includes(rotated.key.slice(8, 40)))
+    t.strictSame(verify(store), [])
+  }
+)
+
+t.test('commands make, change, list and close them, with a gateway and without', async (t) => {
+  const local = await gateway(t, { tenants: { acme: {} } })
+  const run = async (...args: string[]): Promise<{ code: number | null; out: string; err: string }> =>
+    sluice([...args, '--config', local.file])
+  await local.gateway.close()
+  const store = join(local.file, '..', 'sluice.db')
+  t.match(await run('tenants', 'create', 'late', '--models', 'demo', '--tags', 'plan=gold'), {
+    code: 0,
+    out: '',
+    err: `late was made in ${store}.\n`
+  })
+  t.match(await run('projects', 'create', 'late/app', '--budget', '3/day', '--rpm', '60'), { code: 0 })
+  t.match(await run('members', 'create', 'late/app/eve', '--json'), {
+    code: 0,
+    out: /^\{"name":"eve","tenant":"late","project":"app"/
+  })
+  t.match(await run('projects', 'change', 'late/app', '--budget', 'none', '--rpm', '5', '--json'), {
+    code: 0,
+    out: /"limits":\{"rpm":5\},"budget":null/
+  })
+  t.match(await run('tenants', 'list'), {
+    code: 0,
+    out: /^NAME +STATE +SOURCE +MODELS +BUDGET +EXPIRES +TAGS\nacme +active +file +\* +- +- +-\nlate +active +store +demo +- +- +plan=gold\n$/
+  })
+  const issued = await run('keys', 'create', '--tenant', 'late', '--project', 'app', '--name', 'app')
+  t.match(await run('keys', 'rotate', 'app', '--overlap', '1h'), {
+    code: 0,
+    out: /^sk-\w{43}\n$/,
+    err: /^app has a new secret in .*, which is not shown again\. The old secret is valid until 20\S+\.\n$/
+  })
+  t.match(await run('keys', 'change', 'app'), { code: 2, err: /nothing to change/ })
+  t.match(await run('keys', 'change', 'app', '--enabled', 'maybe'), { code: 2, err: /yes or no/ })
+  t.match(await run('projects', 'create', 'late'), { code: 2, err: /must be like TENANT\/PROJECT/ })
+  t.match(await run('projects', 'create', 'lade/app'), { code: 1, err: /no tenant "lade", did you mean "late"\?/ })
+  const again = await startGateway({ config: local.file, log: silentLog })
+  t.teardown(() => again.close())
+  t.equal(await chat(t, again, issued.out.trim()), 200, 'what was made without a gateway is valid in it')
+  await again.close()
+  t.match(await run('tenants', 'close', 'late'), { code: 0, err: `late is closed in ${store}.\n` })
+  t.match(await run('tenants', 'change', 'acme', '--models', 'x'), { code: 1, err: /change it there/ })
+})
