@@ -8,9 +8,10 @@ import { costShape } from './costs.ts'
 import { ConnectingReader, connectingShape } from './connecting.ts'
 import { modelNames, names } from './names.ts'
 import { presetNames } from './presets.ts'
+import { traitsOf, traitsShape } from './traits.ts'
 import type { ConnectingSources } from './connecting.ts'
-import type { Channel, ChannelTraits } from '../core/catalogue/catalogue.ts'
-import type { OptionSchema, OptionSchemas, OptionValue } from '../core/options/schema.ts'
+import type { Channel } from '../core/catalogue/catalogue.ts'
+import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
 import type { Report } from './report.ts'
 
 const timeout = {
@@ -19,44 +20,6 @@ const timeout = {
   atLeast: '1ms',
   atMost: '24d'
 } as const satisfies Partial<OptionSchema>
-
-/** The traits of a channel's models. The default is what the newest models have. */
-const traitsShape = {
-  output_limit: {
-    type: 'string',
-    enum: ['max_completion_tokens', 'max_tokens'],
-    description: 'Chat: the member that the longest answer is told in; max_completion_tokens unless said otherwise.'
-  },
-  developer_role: { type: 'boolean', description: 'Chat: the role `developer` is known.' },
-  reasoning_content: { type: 'boolean', description: 'Chat: thoughts are wanted back as `reasoning_content`.' },
-  thinking: {
-    type: 'string',
-    enum: ['effort', 'budget'],
-    description: 'Messages and Gemini: how much to think is told in words, or in tokens.'
-  },
-  sampling: {
-    type: 'string',
-    enum: ['both', 'one', 'none'],
-    description: 'Messages: of temperature and top_p the model takes both, one or none.'
-  },
-  json_schema: {
-    type: 'string',
-    enum: ['format', 'tool'],
-    description: 'Messages: answers of a schema are asked for as such, or with a tool.'
-  },
-  grammars: {
-    type: 'string',
-    enum: ['describe', 'refuse'],
-    description:
-      "All but Responses: a tool's grammar is told in its description, or such tools are refused; describe unless said otherwise."
-  },
-  prefill: {
-    type: 'boolean',
-    description: "The last turn may be the model's own, to be continued; otherwise the model is told to go on with it."
-  },
-  thinks: { type: 'boolean', description: 'Responses: false for models that never think.' },
-  fetches_urls: { type: 'boolean', description: 'Gemini: pictures and documents are fetched from any address.' }
-} as const satisfies OptionSchemas
 
 export const channelsShape = {
   type: 'object',
@@ -127,6 +90,17 @@ export const channelsShape = {
         type: 'boolean',
         default: false,
         description: 'Allows private and loopback addresses, which are refused otherwise, here and when connecting.'
+      },
+      enabled: {
+        type: 'boolean',
+        default: true,
+        description: 'false: no request of a client is sent there.'
+      },
+      drain: {
+        type: 'boolean',
+        default: false,
+        description:
+          'true: nothing new is sent there. What is under way ends, and requests that refer to what its account keeps (responses that go on, tasks, videos, files) still reach it.'
       },
       models: {
         type: 'object',
@@ -283,44 +257,17 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
     endpoints: new Set(entry.endpoints ?? (simulated ? channelEndpoints : ['chat'])),
     private: simulated || entry.private,
     models: new Map(Object.entries(entry.models)),
+    switch: !entry.enabled ? 'off' : entry.drain ? 'draining' : 'on',
     weight: entry.weight,
     priority: entry.priority,
     timeouts: { connect, firstByte, idle, total, ...(firstByteWhole !== undefined && { firstByteWhole }) },
     headers,
     modelPath: entry.path,
-    traits: traitsOf(entry),
+    traits: traitsOf(entry.traits),
     reuse: entry.reuse,
     streamOptions: entry.usage.stream_options,
     ...connecting
   }
-}
-
-function traitsOf({ traits }: ChannelEntry): ChannelTraits {
-  const {
-    output_limit,
-    developer_role,
-    reasoning_content,
-    thinking,
-    sampling,
-    json_schema,
-    grammars,
-    prefill,
-    thinks,
-    fetches_urls
-  } = traits
-  const given = {
-    maxTokensMember: output_limit,
-    developerRole: developer_role,
-    replaysReasoning: reasoning_content,
-    thinking,
-    sampling,
-    jsonSchema: json_schema,
-    grammars,
-    prefill,
-    thinks,
-    fetchesUrls: fetches_urls
-  }
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
 }
 
 /** The protocol that the channel speaks; for a simulator, the one that it simulates. */

@@ -8,6 +8,7 @@ import { plugins as shippedPlugins } from '../plugins/index.ts'
 import { AdminServer } from './admin/server.ts'
 import { BodyMemory } from './bodies/body-memory.ts'
 import { compileChain } from './exchange/chain.ts'
+import { ChannelSwitches } from './program/channel-switches.ts'
 import { ConfigError, ConfigReader } from './program/configuration.ts'
 import type { Plugin, PluginContext } from './contract/contract.ts'
 import { BackgroundWork } from './exchange/background/background.ts'
@@ -190,18 +191,23 @@ async function prepare(
 ): Promise<GenerationParts> {
   const { channels, models } = config
   const tenancy = new Tenancy(config, services.documents, services.secrets)
+  const switches = new ChannelSwitches(config.channels, services.documents)
   const user = shared.user()
   let leave = (): void => {}
   const drop = async (): Promise<void> => {
     await user.drop()
     leave()
     tenancy.close()
+    switches.close()
   }
   const catalogue: Catalogue = {
     channels,
     models,
     get tenants() {
       return tenancy.tenants
+    },
+    get switched() {
+      return switches.switched
     },
     findKey: (sha256) => tenancy.findKey(sha256),
     scopesNow: (opened) => tenancy.scopesNow(opened)

@@ -69,6 +69,12 @@ export interface ChannelTraits {
   readonly fetchesUrls?: boolean
 }
 
+/**
+ * Whether requests are sent to a channel. `draining`: only those that refer to what its account keeps. `off`: none of
+ * clients; the gateway itself still asks about work that it has begun there.
+ */
+export type ChannelSwitch = 'on' | 'draining' | 'off'
+
 /** A configured connection to an upstream. Immutable; each generation has its own objects. */
 export interface Channel {
   readonly name: string
@@ -87,6 +93,8 @@ export interface Channel {
   readonly private: boolean
   /** Public model name → upstream model name. */
   readonly models: ReadonlyMap<string, string>
+  /** As the file says; {@link Catalogue.switched} has what counts. */
+  readonly switch: ChannelSwitch
   readonly weight: number
   /** Channels with the lowest number are tried first. */
   readonly priority: number
@@ -162,6 +170,8 @@ export interface Catalogue {
   readonly channels: ReadonlyMap<string, Channel>
   readonly models: ReadonlyMap<string, Model>
   readonly tenants: ReadonlyMap<string, Tenant>
+  /** The channels that are not on, by the file or by an operator at run time. */
+  readonly switched: ReadonlyMap<Channel, Exclude<ChannelSwitch, 'on'>>
   /** The caller with a key, by the SHA-256 of that key. Undefined when the key is not valid, for any reason. */
   findKey(sha256: Buffer): Caller | undefined
   /**

@@ -32,6 +32,7 @@ export class Candidates {
   #passedOver: Map<Channel, Exclusion> | undefined
   #stopped: string | undefined
   #untouched = true
+  #bound = false
 
   /** `channels`: sorted by priority. `excluded`: the channels of the model that cannot serve the operation. */
   constructor(channels: readonly Channel[], excluded: readonly Exclusion[] = []) {
@@ -50,6 +51,14 @@ export class Candidates {
   /** Whether no plugin has removed or sorted channels. */
   get untouched(): boolean {
     return this.#untouched
+  }
+
+  /**
+   * Whether the request refers to something that is kept at the account of these channels, so that no others can serve
+   * it.
+   */
+  get bound(): boolean {
+    return this.#bound
   }
 
   /** The channels that were removed. */
@@ -85,6 +94,15 @@ export class Candidates {
       this.#excluded = [...this.#excluded, ...others.map((channel) => ({ ...said, channel, by: this.by }))]
     }
     this.#channels = left
+  }
+
+  /** Keeps the channels at whose account something is kept that the request refers to, as {@link keep} does. */
+  bind(holds: (channel: Channel) => boolean): void {
+    this.#bound = true
+    this.keep(holds, {
+      code: 'reference',
+      reason: 'what the request refers to is kept at the account of another channel'
+    })
   }
 
   /**

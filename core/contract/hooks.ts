@@ -91,8 +91,8 @@ export interface Hooks<Needs extends AnySlot = never> {
    */
   onTurn?(exchange: Exchange<Needs>, turn: Turn): Awaitable<void>
   /**
-   * Down the chain, once a second while a session is open: throws a {@link GatewayError} to end it. Runs in the
-   * generation in use, which may be newer than the exchange.
+   * Down the chain, twice a second while an answer or a session is open: throws a {@link GatewayError} to end it. Runs
+   * in the generation in use, which may be newer than the exchange. Work in the background is not asked about.
    */
   whileOpen?(exchange: Exchange): void
   /**

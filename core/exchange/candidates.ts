@@ -31,8 +31,24 @@ export function candidatesOf(
   }
   // Where an answer is kept is no matter of policy: the operation speaks before the plugins.
   const bound = exchange.request.operation.onCandidates?.(exchange, candidates, context)
-  if (bound instanceof Promise) return bound.then(() => narrowed(exchange, onCandidates, candidates))
-  return narrowed(exchange, onCandidates, candidates)
+  const narrow = (): Awaitable<Candidates> => {
+    if (context.catalogue.switched.size > 0) leaveSwitched(candidates, context.catalogue)
+    return narrowed(exchange, onCandidates, candidates)
+  }
+  return bound instanceof Promise ? bound.then(narrow) : narrow()
+}
+
+/** Leaves out the channels that are off, and those that drain unless the request is bound to them. */
+function leaveSwitched(candidates: Candidates, { switched }: Catalogue): void {
+  candidates.keep((channel) => switched.get(channel) !== 'off', {
+    code: 'off',
+    reason: 'it is switched off (enabled: false)'
+  })
+  if (candidates.bound) return
+  candidates.keep((channel) => switched.get(channel) !== 'draining', {
+    code: 'draining',
+    reason: 'it drains (drain: true), and takes nothing new'
+  })
 }
 
 /** The channels of a model that serve an operation, and why the others do not. */

@@ -8,6 +8,7 @@ import { outcomeOf, send, sendFailure } from './ending.ts'
 import type { Ending } from './ending.ts'
 import { asGatewayError, GatewayError, reasons, restarting } from '../errors.ts'
 import { LiveExchange } from './exchange.ts'
+import { Inspection } from './inspection.ts'
 import type { Generation, GenerationSource } from './generation.ts'
 import { runHooks } from './hook-run.ts'
 import { hearOut } from './leaving.ts'
@@ -43,6 +44,7 @@ export interface EngineParts {
 export class Engine {
   readonly #parts: EngineParts
   readonly #running = new Roster<LiveExchange>()
+  readonly #inspection: Inspection
   /** Answers read to their end for their usage although the client has left. */
   #drained = 0
   #refusing = false
@@ -50,6 +52,7 @@ export class Engine {
 
   constructor(parts: EngineParts) {
     this.#parts = parts
+    this.#inspection = new Inspection(this.#running, parts.watchdog, (open) => this.#askWhileOpen(open))
   }
 
   /** Exchanges that have begun and not been settled. */
@@ -116,6 +119,7 @@ export class Engine {
     socket: SocketOffer | undefined
   ): Promise<void> {
     this.#running.add(exchange)
+    this.#inspection.begin()
     exchange.client.onGone = () => this.#leave(exchange)
     let ending: Ending
     let unsettled: Promise<void> | undefined
@@ -197,12 +201,7 @@ export class Engine {
   /** Opens a session and waits for its end. */
   async #converse(exchange: LiveExchange, generation: Generation, socket: SocketOffer): Promise<Session> {
     const { chain, catalogue } = generation
-    const session = await openSession(
-      exchange,
-      socket,
-      { chain, catalogue, mayGoOn: (open) => this.#askWhileOpen(open) },
-      this.#parts
-    )
+    const session = await openSession(exchange, socket, { chain, catalogue }, this.#parts)
     await session.finished
     return session
   }

@@ -12,12 +12,6 @@ import { stagesOf } from './staging.ts'
 import { errorFromResponse } from './upstream-error.ts'
 import { socketHeadersOf } from './upstream-head.ts'
 
-/** What a session is opened with. */
-export interface SessionSetting extends AttemptSetting {
-  /** Throws a GatewayError when a session of the exchange must not go on. */
-  mayGoOn(exchange: LiveExchange): void
-}
-
 /**
  * Opens a session: an upstream accepts it, its hold is on disk, and then the client's handshake is answered. Before
  * that the request can be refused like any other, and one channel is tried after the other.
@@ -26,10 +20,10 @@ export interface SessionSetting extends AttemptSetting {
 export async function openSession(
   exchange: LiveExchange,
   offer: SocketOffer,
-  setting: SessionSetting,
+  setting: AttemptSetting,
   parts: AttemptParts
 ): Promise<Session> {
-  const { chain, catalogue, mayGoOn } = setting
+  const { chain, catalogue } = setting
   const { operation } = exchange.request
   const { message: maxMessage } = exchange.limits.realtime
   return tryChannels(
@@ -67,8 +61,7 @@ export async function openSession(
           stages,
           onTurn: chain.onTurn,
           watchdog: parts.watchdog,
-          memory: parts.memory,
-          mayGoOn: () => mayGoOn(exchange)
+          memory: parts.memory
         })
         await Promise.all(exchange.awaited)
         if (exchange.over) throw exchange.over

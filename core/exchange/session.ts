@@ -29,9 +29,6 @@ const policy = 1008
 const internalError = 1011
 const restart = 1012
 const tryLater = 1013
-/** How often it is asked whether a session may go on. */
-const recheckMs = 1000
-
 /** What a session is made of. */
 export interface SessionParts {
   exchange: LiveExchange
@@ -41,8 +38,6 @@ export interface SessionParts {
   onTurn: Chain['onTurn']
   watchdog: Watchdog
   memory: BodyMemory
-  /** Throws a GatewayError when the session must not go on. */
-  mayGoOn(): void
 }
 
 /** How a socket is closed. */
@@ -69,7 +64,6 @@ export class Session implements OpenSession, Watched {
   #client: FrameSocket | undefined
   #openedAt = performance.now()
   #activeAt = performance.now()
-  #checkedAt = performance.now()
   #pingedAt = performance.now()
   /** Which side reads nothing, and since when; undefined while both read. */
   #stalled: { side: 'client' | 'upstream'; since: number } | undefined
@@ -122,7 +116,7 @@ export class Session implements OpenSession, Watched {
   open(client: FrameSocket): void {
     const { upstream, watchdog } = this.#parts
     this.#client = client
-    this.#openedAt = this.#activeAt = this.#checkedAt = this.#pingedAt = performance.now()
+    this.#openedAt = this.#activeAt = this.#pingedAt = performance.now()
     watchdog.add(this)
     // The settings of a client secret are sent before the client's own frames.
     const settings = this.#parts.exchange.find(caller)?.secret?.settings
@@ -176,7 +170,7 @@ export class Session implements OpenSession, Watched {
 
   check(now: number): void {
     if (this.over) return
-    const { exchange, attempt, mayGoOn } = this.#parts
+    const { exchange, attempt } = this.#parts
     const { realtime, clientStall } = exchange.limits
     if (this.#drainUntil !== undefined) {
       if (now > this.#drainUntil) this.#left()
@@ -194,13 +188,6 @@ export class Session implements OpenSession, Watched {
         return this.fail(new GatewayError('upstream_timeout_idle', 'The upstream reads nothing.'))
     }
     if (now - this.#pingedAt > realtime.ping) this.#ping(now)
-    if (now - this.#checkedAt < recheckMs) return
-    this.#checkedAt = now
-    try {
-      mayGoOn()
-    } catch (error) {
-      this.fail(error)
-    }
   }
 
   #taker(from: 'client' | 'upstream', lane: Lane, put: (message: Message) => void, drained: () => void): FrameTaker {

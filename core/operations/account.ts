@@ -2,7 +2,6 @@
 // containers, threads, cached contents.
 import { accountOf } from '../catalogue/account.ts'
 import type { Fields } from '../bodies/fields.ts'
-import type { Why } from '../contract/candidates.ts'
 import { GatewayError } from '../contract/contract.ts'
 import type { ErrorCode } from '../errors.ts'
 import { formFor } from '../contract/operation.ts'
@@ -15,12 +14,6 @@ interface Referring {
   readonly code: ErrorCode
   /** Whether the value refers to something. It is never null. An object may ask for a new thing instead. */
   readonly refers: (value: unknown) => boolean
-}
-
-/** Why other channels are left out. */
-export const elsewhere: Why = {
-  code: 'reference',
-  reason: 'what the request refers to is kept at the account of another channel'
 }
 
 /** The longest value that is parsed, in bytes. A longer value counts as a reference. */
@@ -50,7 +43,7 @@ export function toAccount(referring: readonly Referring[]): NonNullable<ServedOp
         { param }
       )
     }
-    candidates.keep((channel) => native.includes(channel), elsewhere)
+    candidates.bind((channel) => native.includes(channel))
   }
 }
 

@@ -10,7 +10,6 @@ import { GatewayError } from '../contract/contract.ts'
 import type { Awaitable, Exchange, Message, Observer, UpstreamResponse } from '../contract/contract.ts'
 import type { OperationContext, ServedOperation } from '../contract/served.ts'
 import { ownerOf } from '../contract/owner.ts'
-import { elsewhere } from './account.ts'
 import { caller } from '../contract/slots.ts'
 import { mostReferences, ReferenceScan, referring } from './reference-scan.ts'
 
@@ -133,7 +132,7 @@ async function keepAccountOf(
       `What the request refers to is kept where this model is not served: ask for the model \`${first.model}\`.`,
       { param: 'model' }
     )
-  candidates.keep((channel) => accountOf(channel) === first.account, elsewhere)
+  candidates.bind((channel) => accountOf(channel) === first.account)
 }
 
 /**

@@ -60,11 +60,16 @@ export default definePlugin({
       whileOpen(exchange) {
         // A client secret is valid for some minutes only. A session that is open depends on the key that made the
         // secret.
-        const secret = exchange.find(caller)?.secret
-        const found = secret ? catalogue.findKey(secret.issuer) : findCaller(exchange)
+        const opened = exchange.find(caller)
+        if (!opened) return
+        const found = catalogue.findKey(opened.secret?.issuer ?? opened.digest)
         if (!found) throw unknownKey()
         checkKey(found, exchange, Date.now())
-        if (!retirements.has(exchange.model) || !found.mayUse(exchange.model)) throw unknownModel(exchange.model)
+        const { model, request } = exchange
+        if (model === '' || found === opened) return
+        // A session makes new requests of its model; any other answer was begun when there was such a model.
+        const isThere = !request.operation.metering?.turns || retirements.has(model)
+        if (!isThere || !found.mayUse(model)) throw unknownModel(model)
       }
     }
   }

@@ -18,6 +18,7 @@ import { BackgroundWork } from '../../core/exchange/background/background.ts'
 import { Engine } from '../../core/exchange/engine.ts'
 import { operations } from '../../core/operations/index.ts'
 import { Operations } from '../../core/operations/operations.ts'
+import { ChannelSwitches } from '../../core/program/channel-switches.ts'
 import { Generations, Shared } from '../../core/program/generation.ts'
 import type { GenerationParts } from '../../core/program/generation.ts'
 import { contextOf } from '../../core/program/plugin-context.ts'
@@ -415,12 +416,16 @@ export class Workbench {
     const misplaced = checkOrder(config.chain, this.#plugins, ({ plugin }) => plugin)
     if (misplaced.length > 0) throw new Error(misplaced.map(({ place, message }) => `${place}: ${message}`).join('\n'))
     const tenancy = new Tenancy(config, this.documents, this.#secrets)
+    const switches = new ChannelSwitches(config.channels, this.documents)
     const { channels, models } = config
     const catalogue: Catalogue = {
       channels,
       models,
       get tenants() {
         return tenancy.tenants
+      },
+      get switched() {
+        return switches.switched
       },
       findKey: (sha256) => tenancy.findKey(sha256),
       scopesNow: (opened) => tenancy.scopesNow(opened)

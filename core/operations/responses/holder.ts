@@ -6,7 +6,6 @@ import type { Candidates } from '../../contract/candidates.ts'
 import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange } from '../../contract/contract.ts'
 import type { JsonObject } from '../../protocols/object.ts'
-import { elsewhere } from '../account.ts'
 import type { Route } from '../../store/routes.ts'
 import { ownerOf } from '../../contract/owner.ts'
 
@@ -41,7 +40,7 @@ export function keepHolder(
     )
   }
   const named = candidates.channels.find((channel) => channel.name === name && holds(channel))
-  candidates.keep((channel) => (named ? channel === named : holds(channel)), elsewhere)
+  candidates.bind((channel) => (named ? channel === named : holds(channel)))
   if (candidates.channels.length > 0) return
   if (param !== undefined && [...channels.values()].some(holds)) {
     throw new GatewayError(

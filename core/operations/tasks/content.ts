@@ -1,5 +1,4 @@
 // The operation that downloads a video's file from the upstream that has it.
-import { elsewhere } from '../account.ts'
 import { channelTo } from '../../catalogue/account.ts'
 import { GatewayError } from '../../contract/contract.ts'
 import type { ServedOperation } from '../../contract/served.ts'
@@ -36,7 +35,7 @@ export const contentOf = {
     if (latest.status !== 'succeeded') throw notReady(latest)
     exchange.set(asked, latest)
     const holder = channelTo(latest.account, latest.channel ?? '', context.catalogue.channels)
-    candidates.keep((channel) => channel === holder, elsewhere)
+    candidates.bind((channel) => channel === holder)
   },
   parameters: {
     variant: { type: 'string', enum: [...variants], default: 'video', description: 'The video, or a picture of it.' }

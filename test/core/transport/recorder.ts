@@ -65,6 +65,7 @@ export function channelOf(baseUrl: URL, more: Partial<Channel> = {}): Channel {
     endpoints: new Set(),
     private: true,
     models: new Map(),
+    switch: 'on',
     weight: 1,
     priority: 0,
     timeouts: { connect: 2000, firstByte: 2000, idle: 2000, total: 2000 },

@@ -1,0 +1,46 @@
+// Asks regularly whether what is open may go on: a key may have been revoked since, or have expired.
+import { asGatewayError } from '../errors.ts'
+import type { Roster } from '../watchdog/roster.ts'
+import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
+import type { LiveExchange } from './exchange.ts'
+
+/** Milliseconds between two inspections of an exchange: what is revoked ends within a second. */
+const everyMs = 500
+
+/**
+ * Inspects the exchanges of an engine while there are any. Work in the background is not ended: it was accepted, and
+ * goes on without its client.
+ */
+export class Inspection implements Watched {
+  readonly #running: Roster<LiveExchange>
+  readonly #watchdog: Watchdog
+  readonly #mayGoOn: (exchange: LiveExchange) => void
+  #at = 0
+
+  /** `mayGoOn` throws a GatewayError when an exchange must not go on. */
+  constructor(running: Roster<LiveExchange>, watchdog: Watchdog, mayGoOn: (exchange: LiveExchange) => void) {
+    this.#running = running
+    this.#watchdog = watchdog
+    this.#mayGoOn = mayGoOn
+  }
+
+  /** Called when an exchange begins. */
+  begin(): void {
+    this.#watchdog.add(this)
+  }
+
+  check(now: number): void {
+    if (this.#running.size === 0) return this.#watchdog.delete(this)
+    if (now - this.#at < everyMs) return
+    this.#at = now
+    for (const exchange of this.#running) {
+      if (exchange.standIn || exchange.over || now - exchange.startedAt < everyMs) continue
+      if (!exchange.relay && !exchange.session) continue
+      try {
+        this.#mayGoOn(exchange)
+      } catch (error) {
+        exchange.stop(asGatewayError(error))
+      }
+    }
+  }
+}
