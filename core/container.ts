@@ -384,6 +384,8 @@ async function start(
       generations,
       reloader,
       log,
+      operations,
+      rehearse: (asked, look) => engine.rehearse(asked, look),
       draining: () => engine.refusing
     }))
   if (admin) stops.add(() => admin.close())

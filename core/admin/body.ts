@@ -3,18 +3,18 @@ import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../errors.ts'
 
 /**
- * The largest body in bytes. A request of the admin API has a few hundred, and checking a large faulty one would take
- * long.
+ * The largest body in bytes, where a route does not say otherwise. A request of the admin API has a few hundred, and
+ * checking a large faulty one would take long.
  */
-const largest = 16 * 1024
+const usual = 16 * 1024
 
 /**
  * Reads a body as JSON. It reads even one that is too large to its end, so that the sender gets the answer.
  * @throws GatewayError `request_too_large`; or `invalid_json` when the body is missing, is not JSON in UTF-8, has a
  * member twice, or ends too early
  */
-export async function readJson(request: IncomingMessage): Promise<unknown> {
-  const bytes = await readBytes(request)
+export async function readJson(request: IncomingMessage, largest = usual): Promise<unknown> {
+  const bytes = await readBytes(request, largest)
   if (bytes.length === 0) throw new GatewayError('invalid_json', 'The body is missing: send a JSON object.')
   const [text, value] = parse(bytes)
   const doubled = doubledMember(text)
@@ -53,7 +53,7 @@ function doubledMember(text: string): string | undefined {
   return undefined
 }
 
-async function readBytes(request: IncomingMessage): Promise<Buffer> {
+async function readBytes(request: IncomingMessage, largest: number): Promise<Buffer> {
   const pieces: Buffer[] = []
   let length = 0
   try {
@@ -65,6 +65,6 @@ async function readBytes(request: IncomingMessage): Promise<Buffer> {
     throw new GatewayError('invalid_json', 'The body ended too early.', { cause: error })
   }
   if (length > largest)
-    throw new GatewayError('request_too_large', `The body has ${length} bytes: the admin API takes ${largest}.`)
+    throw new GatewayError('request_too_large', `The body has ${length} bytes: here ${largest} are taken.`)
   return Buffer.concat(pieces)
 }

@@ -1,6 +1,8 @@
 // The types of the admin listener: the services that it shows, its routes, their requests and their answers.
 import type { Awaitable } from '../contract/contract.ts'
 import type { Actor } from './audit.ts'
+import type { ServedOperation } from '../contract/served.ts'
+import type { Engine } from '../exchange/engine.ts'
 import type { Generations } from '../program/generation.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Metrics } from '../telling/metrics.ts'
@@ -16,6 +18,10 @@ export interface AdminParts {
   generations: Pick<Generations, 'current'>
   reloader: Pick<Reloader, 'last' | 'reload'>
   log: Logger
+  /** The operations of the data listener. */
+  operations: readonly ServedOperation[]
+  /** Finds out what would become of a request of a client. */
+  rehearse: Engine['rehearse']
   /** Whether the gateway is stopping, so that new requests of clients are refused. */
   draining(): boolean
 }
@@ -37,6 +43,8 @@ export interface LiveRoute {
   readonly path: string
   /** The parameters that the query may have; others are refused. Absent: the query is ignored. */
   readonly query?: readonly string[]
+  /** The most bytes of its body. Default: those of a small object. */
+  readonly largest?: number
   /** On a loopback address, the request must name localhost or a loopback address in `Host`, or have the token. */
   readonly local?: boolean
   readonly offline?: undefined

@@ -6,6 +6,7 @@ import { listCapabilities } from './capabilities.ts'
 import { listChannels } from './channels.ts'
 import { reload, showConfig } from './config.ts'
 import type { Call, Route } from './contract.ts'
+import { explainRequest, largestAsked } from './explain.ts'
 import { alive, exposeMetrics, ready } from './health.ts'
 import { changeKey, createKey, keyFilters, listKeys, revokeKey, rotateKey, showKey } from './keys.ts'
 import { paging } from './query.ts'
@@ -24,6 +25,7 @@ const routes: readonly Route[] = [
   { method: 'GET', path: '/admin/v1/capabilities', query: ['client', 'channel', ...paging], handle: listCapabilities },
   { method: 'GET', path: '/admin/v1/config', query: [], handle: showConfig },
   { method: 'POST', path: '/admin/v1/reload', query: [], handle: reload },
+  { method: 'POST', path: '/admin/v1/explain', query: [], largest: largestAsked, handle: explainRequest },
   ...levelRoutes,
   { method: 'GET', path: '/admin/v1/keys', offline: true, query: [...keyFilters, ...paging], handle: listKeys },
   { method: 'POST', path: '/admin/v1/keys', offline: true, query: [], handle: createKey },

@@ -90,7 +90,7 @@ export class AdminServer {
     const query = route.query
       ? readQuery(mark === -1 ? '' : url.slice(mark + 1), route.query)
       : new Map<string, string>()
-    const call = { query, names, by, accept: headers.accept ?? '', json: () => readJson(request) }
+    const call = { query, names, by, accept: headers.accept ?? '', json: () => readJson(request, route.largest) }
     return route.handle(call, this.#parts)
   }
 

@@ -42,6 +42,19 @@ export async function withAdmin<T>(config: Config, work: (admin: AdminAccess) =>
   }
 }
 
+/**
+ * Calls `work` with the admin API of the running gateway that has the store of the configuration.
+ * @throws Error when none answers
+ */
+export async function withGateway<T>(config: Config, work: (admin: AdminAccess) => Promise<T>): Promise<T> {
+  const { admin, store } = config.settings
+  if (!admin || admin.port === 0)
+    throw new Error('The configuration has no admin.port at which the gateway could be asked.')
+  const remote = new RemoteAdmin(admin)
+  if (await remote.keeps(store.sqlite)) return work(remote)
+  throw new Error(`No gateway with this store answers at ${remote.url}: start it with \`sluice start\`, and ask again.`)
+}
+
 /** All items of a list, page by page. `query` may be empty, or is like `tenant=acme`. */
 export async function allOf<T>(admin: AdminAccess, path: string, query = ''): Promise<T[]> {
   const items: T[] = []

@@ -7,6 +7,7 @@ import { check } from './check.ts'
 import { exits, UsageError } from './command.ts'
 import type { Command } from './command.ts'
 import { commandHelp, programHelp } from './help.ts'
+import { explain as explainRequest } from './explain.ts'
 import { importModels } from './import.ts'
 import { changeKey, createKey, listKeys, revokeKey, rotateKey } from './keys.ts'
 import { levelCommands } from './levels.ts'
@@ -19,6 +20,7 @@ import { start } from './start.ts'
 const commands: readonly Command[] = [
   start,
   check,
+  explainRequest,
   listPlugins,
   createKey,
   listKeys,

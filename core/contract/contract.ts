@@ -17,15 +17,29 @@ export type { Exclusion, Why } from './candidates.ts'
 export type { Channel, Model } from '../catalogue/catalogue.ts'
 export { countersOf, formFor } from './operation.ts'
 export type { Awaitable, ClientRequest, Exchange, Outcome } from './exchange.ts'
-export type { AttemptFailure, Hooks, Reply, StreamReply, UpstreamResponse, WholeReply } from './hooks.ts'
+export type { AttemptFailure, Hooks, Reply, Standing, StreamReply, UpstreamResponse, WholeReply } from './hooks.ts'
 export type { ChannelHealth } from './health.ts'
 export { Message } from './message.ts'
 export { contractOf, contractVersion, definePlugin, sharedKey } from './plugin.ts'
 export type { Plugin, PluginCache, PluginContext, PluginDefinition, SharedKey } from './plugin.ts'
 export { recordOf } from './record.ts'
-export { answered, caller, charge, dropped, goingOn, recalledInput, reservation, slot, spent, usage } from './slots.ts'
+export type { Quote, QuoteLine, Rehearsal } from './rehearsal.ts'
+export {
+  answered,
+  caller,
+  charge,
+  dropped,
+  goingOn,
+  quote,
+  recalledInput,
+  reservation,
+  slot,
+  spent,
+  usage
+} from './slots.ts'
 export type { AnySlot, Charge, GoingOn, MeteredUsage, RecalledInput, Slot } from './slots.ts'
-export type { AttemptCost, Ledger, Reservation, ReserveRequest, Settlement } from '../store/ledger.ts'
+export type { AttemptCost, BudgetStanding, Ledger, Reservation, ReserveRequest, Settlement } from '../store/ledger.ts'
+export type { LimitStanding } from '../store/limits.ts'
 export type { Turn } from './turn.ts'
 export type { Emit, Mapper, Observer, Stage, Takes, TextBlock, TextKind, TextPart, TextStage } from './stage.ts'
 

@@ -5,6 +5,7 @@ import type { Candidates } from './candidates.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Operation } from './operation.ts'
+import type { Rehearsal } from './rehearsal.ts'
 import type { AnySlot, Slot, SlotValue } from './slots.ts'
 import type { TextPart } from './stage.ts'
 
@@ -60,6 +61,11 @@ export interface Exchange<Needs extends AnySlot = never> {
   readonly streaming: boolean
   /** The time of arrival in Unix milliseconds, for windows and records. Measure durations with `performance.now()`. */
   readonly receivedAt: number
+  /**
+   * Set when the request is only explained: nothing may be taken, sent, counted, kept or changed for it. Only plugins
+   * that say `rehearses` see such an exchange.
+   */
+  readonly rehearsal: Rehearsal | undefined
   /** Aborted when the client leaves or a limit ends the exchange. */
   readonly signal: AbortSignal
   /** Each line carries the exchange's id and the plugin's name, whenever it is written. */

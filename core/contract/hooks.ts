@@ -4,6 +4,9 @@ import type { Candidates } from './candidates.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { GatewayError } from '../errors.ts'
 import type { RequestRecord } from '../store/requests.ts'
+import type { Caller } from '../catalogue/caller.ts'
+import type { BudgetStanding } from '../store/ledger.ts'
+import type { LimitStanding } from '../store/limits.ts'
 import type { Awaitable, Exchange, Outcome } from './exchange.ts'
 import type { ChannelHealth } from './health.ts'
 import type { AnySlot } from './slots.ts'
@@ -111,9 +114,17 @@ export interface Hooks<Needs extends AnySlot = never> {
    * the chain that has this hook is called.
    */
   reportHealth?(): Readonly<Record<string, ChannelHealth>>
+  /**
+   * The budgets and limits that apply to a caller and a model, and what is left of them now. Called when an operator
+   * asks; every plugin of the chain that has this hook is called. Takes nothing.
+   */
+  reportStandings?(who: Caller, model: string): Awaitable<readonly Standing[]>
   /** Called when the generation is over and no exchange uses these hooks any more. */
   dispose?(): Awaitable<void>
 }
+
+/** A budget or a limit, and what is left of it. */
+export type Standing = BudgetStanding | LimitStanding
 
 /** A failed attempt, as `selectChannel` sees it. */
 export interface AttemptFailure {

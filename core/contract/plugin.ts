@@ -74,6 +74,8 @@ export interface Plugin {
   readonly required: readonly string[]
   /** `head`: runs before the request body is read and reads it itself when it needs it. Default `body`. */
   readonly reads: 'head' | 'body'
+  /** Its hooks may run for requests that are only explained. Default false. */
+  readonly rehearses: boolean
   /** Slots that a plugin above must fill in `onRequest`. */
   readonly needs: readonly AnySlot[]
   /** Slots read in a release or in `onSettled`, which any plugin of the chain may fill. */
@@ -96,6 +98,12 @@ export interface PluginDefinition<
   options: Options
   required?: readonly Required[]
   reads?: 'head' | 'body'
+  /**
+   * Whether its hooks up to `onAttempt` may run for a request that is only explained to an operator. They must then
+   * take, send, count, keep and change nothing where `exchange.rehearsal` is set; refusals are thrown as ever. Without
+   * it the explanation names the plugin as skipped, and those that need its slots.
+   */
+  rehearses?: boolean
   /** The slots that the hooks may `get`. */
   needs?: Needs
   awaits?: readonly AnySlot[]
@@ -113,7 +121,15 @@ export function definePlugin<
   const Required extends keyof Options & string = never,
   const Needs extends readonly AnySlot[] = readonly []
 >(definition: PluginDefinition<Options, Required, Needs>): Plugin {
-  const plugin = { required: [], reads: 'body' as const, needs: [], awaits: [], provides: [], ...definition }
+  const plugin = {
+    required: [],
+    reads: 'body' as const,
+    rehearses: false,
+    needs: [],
+    awaits: [],
+    provides: [],
+    ...definition
+  }
   return Object.defineProperty(plugin, brand, { value: contractVersion, enumerable: true })
 }
 

@@ -2,6 +2,7 @@
 import type { Usage } from '../money/usage.ts'
 import type { Caller } from '../catalogue/caller.ts'
 import type { AttemptCost, Reservation } from '../store/ledger.ts'
+import type { Quote } from './rehearsal.ts'
 import type { RequestRecord } from '../store/requests.ts'
 
 /** A typed key. `index` is its place in the exchange's array, so a read costs an array load. */
@@ -55,6 +56,9 @@ export const charge = slot('charge').of<Charge>()
 
 /** The hold of the exchange. Filled by `quota` when it reserves; absent when the exchange has no hold. */
 export const reservation = slot('reservation').of<Reservation>()
+
+/** What would be held. Filled by `quota` for a request that is only explained. */
+export const quote = slot('quote').of<Quote>()
 
 /**
  * What the model reads in addition to the body because the request continues a stored conversation. Filled by the core.

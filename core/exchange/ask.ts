@@ -71,6 +71,8 @@ function askOperation(
   parts: AskParts
 ): Awaitable<OwnReply | undefined> {
   const ready = readBody(exchange, generation, parts, true)
+  // Handlers make, change and delete things.
+  if (exchange.rehearsal) return ready instanceof Promise ? ready.then(() => undefined) : undefined
   if (ready instanceof Promise) return ready.then(() => handle(exchange, generation, parts))
   return exchange.request.operation.onRequest && handle(exchange, generation, parts)
 }

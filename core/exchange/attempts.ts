@@ -181,19 +181,24 @@ function send(
   })
   exchange.relay = relay
   try {
-    const request: UpstreamRequest = {
-      method: attempt.method,
-      path: attempt.path,
-      headers: headersOf(exchange, attempt),
-      body: attempt.body.render(),
-      once: exchange.dear
-    }
+    const request = upstreamRequest(exchange, attempt)
     attempt.dispatched = true
     relay.call = parts.transport.send(attempt.channel, request, relay)
   } catch (error) {
     relay.fail(error)
   }
   return relay
+}
+
+/** What an attempt sends, as its plugins have left it. */
+export function upstreamRequest(exchange: LiveExchange, attempt: Attempt): UpstreamRequest {
+  return {
+    method: attempt.method,
+    path: attempt.path,
+    headers: headersOf(exchange, attempt),
+    body: attempt.body.render(),
+    once: exchange.dear
+  }
 }
 
 /** Resolves when the first byte of an answer may be shown, unless it broke in the meantime. */

@@ -37,11 +37,14 @@ export interface Chain {
   readonly onSettled: readonly Named<NonNullable<Hooks['onSettled']>>[]
   readonly onConcluded: readonly Named<NonNullable<Hooks['onConcluded']>>[]
   readonly reportHealth: Named<NonNullable<Hooks['reportHealth']>> | undefined
+  readonly reportStandings: readonly Named<NonNullable<Hooks['reportStandings']>>[]
   /**
    * The `onResponse` hooks of the plugins above one, for what it answers by itself; all of them for a name that is
    * none.
    */
   above(plugin: string): Chain['onResponse']
+  /** The plugins that may be asked about a request that is only explained, and the names of those that may not. */
+  readonly rehearsed: { readonly chain: Chain; readonly skipped: readonly string[] }
   /** Runs every plugin's `dispose`, last plugin first; what one of them throws is logged. Never rejects. */
   dispose(): Promise<void>
 }
@@ -100,7 +103,7 @@ export async function compileChain(
   plugins: ReadonlyMap<string, Plugin>,
   context: (plugin: Plugin) => PluginContext
 ): Promise<Chain> {
-  const made: { plugin: Plugin; hooks: Hooks; log: Logger }[] = []
+  const made: Made[] = []
   const dispose = async (): Promise<void> => {
     for (const { log, hooks } of made.reverse()) {
       try {
@@ -128,6 +131,17 @@ export async function compileChain(
     await dispose()
     throw error
   }
+  return chainOf(made, dispose)
+}
+
+/** A plugin that was set up. */
+interface Made {
+  plugin: Plugin
+  hooks: Hooks
+  log: Logger
+}
+
+function chainOf(made: readonly Made[], dispose: () => Promise<void>): Chain {
   const names = made.map(({ plugin }) => plugin.name)
   const named = <K extends keyof Hooks>(key: K): Named<NonNullable<Hooks[K]>>[] =>
     made.flatMap(({ plugin, hooks }) =>
@@ -154,8 +168,36 @@ export async function compileChain(
     onSettled: named('onSettled'),
     onConcluded: named('onConcluded'),
     reportHealth: named('reportHealth')[0],
+    reportStandings: named('reportStandings'),
+    get rehearsed() {
+      const skipped = skippedOf(made)
+      return {
+        chain: chainOf(
+          made.filter(({ plugin }) => !skipped.includes(plugin.name)),
+          dispose
+        ),
+        skipped
+      }
+    },
     dispose
   }
+}
+
+/** The hooks that run before a request is sent. */
+const before = ['onModel', 'onRequest', 'onCandidates', 'selectChannel', 'onAttempt'] as const
+
+/** The plugins that must not run for requests that are only explained, and those below that need what they fill. */
+function skippedOf(made: readonly Made[]): string[] {
+  const unfilled = new Set<unknown>()
+  const skipped: string[] = []
+  for (const { plugin, hooks } of made) {
+    if (!before.some((name) => hooks[name])) continue
+    // A plugin that was made with an older copy of the contract does not say it.
+    if ((plugin.rehearses as boolean | undefined) && !plugin.needs.some((slot) => unfilled.has(slot))) continue
+    skipped.push(plugin.name)
+    for (const slot of plugin.provides) unfilled.add(slot)
+  }
+  return skipped
 }
 
 async function setUp(plugin: Plugin, options: unknown, context: PluginContext): Promise<Hooks> {

@@ -6,12 +6,15 @@ import type { BodyMemory } from '../bodies/body-memory.ts'
 import type { Incoming, SocketOffer } from '../clients/client.ts'
 import { outcomeOf, send, sendFailure } from './ending.ts'
 import type { Ending } from './ending.ts'
+import type { Awaitable } from '../contract/contract.ts'
 import { asGatewayError, GatewayError, reasons, restarting } from '../errors.ts'
 import { LiveExchange } from './exchange.ts'
 import { Inspection } from './inspection.ts'
 import type { Generation, GenerationSource } from './generation.ts'
 import { runHooks } from './hook-run.ts'
 import { hearOut } from './leaving.ts'
+import { rehearse } from './rehearse.ts'
+import type { AskedRequest, Rehearsed } from './rehearse.ts'
 import type { Logger } from '../telling/log.ts'
 import { receive } from './receive.ts'
 import { ownAnswer } from './own-answer.ts'
@@ -24,7 +27,8 @@ import { Roster } from '../watchdog/roster.ts'
 import { sendHead, sendReply } from './replies.ts'
 import type { Transport } from '../transport/transport.ts'
 import type { Watchdog } from '../watchdog/watchdog.ts'
-import { noRoute, unknownOperation } from './unknown.ts'
+import { noRoute } from './unknown.ts'
+import { requestOf } from './served-request.ts'
 import type { OperationFinder } from '../contract/served.ts'
 import type { Services } from '../store/services.ts'
 
@@ -88,14 +92,8 @@ export class Engine {
   handle(incoming: Incoming): void {
     const { generations, operations, log } = this.#parts
     const generation = generations.enter()
-    const { method, target, headers, remoteAddress, body, client, socket } = incoming
-    const mark = target.indexOf('?')
-    const path = mark === -1 ? target : target.slice(0, mark)
-    const query = mark === -1 ? '' : target.slice(mark + 1)
-    const match = operations.find(method, path, headers, query)
-    const asked = { method, path, query, headers }
-    const { operation = unknownOperation(asked, operations), parameters = {} } = match ?? {}
-    const request = { ...asked, operation, parameters, remoteAddress }
+    const { body, client, socket } = incoming
+    const { request, match } = requestOf(incoming, operations)
     const exchange = new LiveExchange(
       request,
       client,
@@ -110,6 +108,11 @@ export class Engine {
         : socketRefusal(exchange, socket)
       : noRoute(request, match?.allow, operations)
     void this.#run(exchange, generation, refusal, socket)
+  }
+
+  /** See {@link rehearse}. Never rejects because of what was asked. */
+  rehearse<T>(asked: AskedRequest, look: (found: Rehearsed) => Awaitable<T>): Promise<T> {
+    return rehearse(asked, this.#parts, look)
   }
 
   async #run(

@@ -10,6 +10,7 @@ import type { Client } from '../clients/client.ts'
 import type { Awaitable, Outcome, TextPart } from '../contract/contract.ts'
 import { formFor } from '../contract/operation.ts'
 import type { Place } from '../contract/operation.ts'
+import type { Rehearsal } from '../contract/rehearsal.ts'
 import type { ServedRequest } from '../contract/served.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { exchangeId } from '../wire/exchange-id.ts'
@@ -43,6 +44,7 @@ export class LiveExchange extends UnderWay implements Shared {
   client: Client
   /** Of the generation it began with. */
   readonly limits: Limits
+  readonly rehearsal: Rehearsal | undefined
   readonly attempts: Attempt[] = []
   candidates: Candidates | undefined
   readonly releases: Release[] = []
@@ -83,12 +85,14 @@ export class LiveExchange extends UnderWay implements Shared {
     limits: Limits,
     onModel: Chain['onModel'],
     read: Read,
-    log: Logger
+    log: Logger,
+    rehearsal?: Rehearsal
   ) {
     super()
     this.request = request
     this.client = client
     this.limits = limits
+    this.rehearsal = rehearsal
     this.#onModel = onModel
     this.#read = read
     this.#log = log

@@ -67,6 +67,10 @@ export class PluginView implements Exchange<AnySlot> {
     return this.#live.receivedAt
   }
 
+  get rehearsal(): Exchange['rehearsal'] {
+    return this.#live.rehearsal
+  }
+
   get signal(): AbortSignal {
     return this.#live.signal
   }

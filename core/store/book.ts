@@ -9,7 +9,8 @@ import type { Batch } from './batch.ts'
 import { Cell } from './cell.ts'
 import { Hold } from './hold.ts'
 import type { HoldKeeper } from './hold.ts'
-import type { Balance, Ledger, Reservation, ReserveRequest } from './ledger.ts'
+import type { Balance, BudgetStanding, Ledger, Reservation, ReserveRequest } from './ledger.ts'
+import { LookedAt } from './looked-at.ts'
 import { Purse } from './purse.ts'
 import type { Limited } from './purse.ts'
 import type { Reader } from './reader.ts'
@@ -90,6 +91,11 @@ export class Book implements Ledger, HoldKeeper {
     return hold
   }
 
+  look(request: ReserveRequest): Reservation {
+    this.#purse(request.scopes, request.time).check(request.amount)
+    return new LookedAt(request)
+  }
+
   detached(requestId: string, part = ''): Reservation | undefined {
     const hold = this.#live.get(nameOf(requestId, part))
     return hold?.detached ? hold : undefined
@@ -111,6 +117,10 @@ export class Book implements Ledger, HoldKeeper {
 
   affordable(scopes: readonly Scope[], time: number): bigint | undefined {
     return this.#purse(scopes, time).left()
+  }
+
+  standings(scopes: readonly Scope[], time: number): BudgetStanding[] {
+    return this.#purse(scopes, time).standings()
   }
 
   price(version: string): Price | undefined {

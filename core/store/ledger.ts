@@ -1,6 +1,7 @@
 // The interface of the ledger: money is reserved before an exchange and settled after it, exactly once. Other folders
 // reach money only through it.
 import type { Scope } from '../catalogue/caller.ts'
+import type { Level } from '../errors.ts'
 import type { Nano } from '../money/money.ts'
 import type { Price } from '../money/price.ts'
 import type { Pieces, Usage } from '../money/usage.ts'
@@ -119,6 +120,23 @@ export interface Balance {
 }
 
 /**
+ * A budget that applies to a caller, and what of it is left. Plain JSON; amounts are nano-dollars as decimal strings.
+ */
+export interface BudgetStanding {
+  readonly by: 'budget'
+  readonly level: Level
+  /** As balances name it: `project:acme/web`. */
+  readonly scope: string
+  readonly per: string
+  readonly limit_nano: string
+  readonly posted_nano: string
+  readonly pending_nano: string
+  readonly left_nano: string
+  /** RFC 3339: when its window ends. Null for one that has no end. */
+  readonly resets_at: string | null
+}
+
+/**
  * The ledger. There is one per process. Admission is decided in memory at once; the changes are saved in group commits.
  */
 export interface Ledger {
@@ -128,6 +146,11 @@ export interface Ledger {
    * cannot take it
    */
   reserve(request: ReserveRequest): Reservation
+  /**
+   * What {@link Ledger.reserve} would say, for a request that is only explained. Nothing is held, and the reservation
+   * does nothing.
+   */
+  look(request: ReserveRequest): Reservation
   /**
    * Finds a hold that was detached, in this process or an earlier one, and has not ended. Nobody else can end it before
    * the current tick of the event loop is over, so of several callers that see the work end, only one settles.
@@ -139,4 +162,6 @@ export interface Ledger {
   price(version: string): Price | undefined
   /** How much is left in the tightest budget of these scopes at this time; undefined when none has a budget. */
   affordable(scopes: readonly Scope[], time: number): Nano | undefined
+  /** All budgets of these scopes as they stand at this time, the outermost first. */
+  standings(scopes: readonly Scope[], time: number): BudgetStanding[]
 }

@@ -1,5 +1,6 @@
 // The interface of the limiter: requests per time, tokens per time, and concurrent requests of a key.
 import type { KeyLimits } from '../catalogue/caller.ts'
+import type { Level } from '../errors.ts'
 
 /** Which limit refused. */
 export type LimitName = 'concurrency' | 'rps' | 'rpm' | 'tpm'
@@ -28,8 +29,25 @@ export interface Lease {
   release(tokens: number | undefined): void
 }
 
+/** A limit that applies to a caller, and what of it is left. Plain JSON; its numbers are requests or tokens. */
+export interface LimitStanding {
+  readonly by: 'limit'
+  readonly level: Level
+  readonly scope: string
+  readonly limit_name: LimitName
+  /** The pattern of the models that the limit is for; null for one of all models. */
+  readonly models: string | null
+  readonly limit: number
+  readonly used: number
+  readonly left: number
+  /** RFC 3339: when all of it is free again, if nothing more is taken. Null for `concurrency`. */
+  readonly resets_at: string | null
+}
+
 /** The limiter. The built-in one returns values; one shared through Redis would return promises. */
 export interface Limits {
   /** Admits or refuses a request. With `tokens` 0 the token limit is neither asked nor shown. */
   decide(key: string, limits: KeyLimits, tokens: number): Decision | Promise<Decision>
+  /** What {@link Limits.decide} would say, for a request that is only explained. Nothing is taken. */
+  look(key: string, limits: KeyLimits, tokens: number): Decision | Promise<Decision>
 }

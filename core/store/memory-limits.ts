@@ -129,6 +129,8 @@ class MemoryLease implements Lease {
   }
 }
 
+const noLease: Lease = { release: () => {} }
+
 /** The limits of this process alone. Only keys used in the last minutes take memory; there is nothing to close. */
 export class MemoryLimits implements Limits {
   readonly #now: () => number
@@ -148,6 +150,14 @@ export class MemoryLimits implements Limits {
   }
 
   decide(key: string, limits: KeyLimits, tokens: number): Decision {
+    return this.#decide(key, limits, tokens, true)
+  }
+
+  look(key: string, limits: KeyLimits, tokens: number): Decision {
+    return this.#decide(key, limits, tokens, false)
+  }
+
+  #decide(key: string, limits: KeyLimits, tokens: number, take: boolean): Decision {
     const now = this.#now()
     if (now - this.#sweptAt >= sweepEvery) this.#sweep(now)
     let entry = this.#entries.get(key)
@@ -183,7 +193,8 @@ export class MemoryLimits implements Limits {
     if (tpm) ask('tpm', tpm.wait(reserved))
 
     let lease: Lease | undefined
-    if (!refusedBy) {
+    if (!refusedBy && !take) lease = noLease
+    else if (!refusedBy) {
       rps?.take(1)
       rpm?.take(1)
       tpm?.take(reserved)

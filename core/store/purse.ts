@@ -4,6 +4,7 @@ import { GatewayError } from '../errors.ts'
 import { formatDollars } from '../money/money.ts'
 import { maxNano, mostHeld, smaller } from './cell.ts'
 import type { Cell } from './cell.ts'
+import type { BudgetStanding } from './ledger.ts'
 import { endOf } from './window.ts'
 
 /** A budget, and the balance that it limits. */
@@ -47,6 +48,13 @@ export class Purse {
    * `invalid_request` when the amount is more than a balance can have
    */
   hold(amount: bigint): void {
+    this.check(amount)
+    for (const cell of this.#cells) cell.hold(amount, this.#moved)
+    if (amount > 0n) for (const { budget, cell } of this.#budgets) cell.limit = budget.limit
+  }
+
+  /** Whether every balance can carry an amount. Holds nothing, and throws as {@link Purse.hold} does. */
+  check(amount: bigint): void {
     for (const { scope, budget, cell } of this.#budgets) {
       if (amount > 0n && cell.used + amount > budget.limit) throw exceeded(scope, budget, cell, amount, this.day)
     }
@@ -55,8 +63,6 @@ export class Purse {
         'invalid_request',
         `This request may cost ${formatDollars(amount)} USD, more than can be accounted for: ask for less output.`
       )
-    for (const cell of this.#cells) cell.hold(amount, this.#moved)
-    if (amount > 0n) for (const { budget, cell } of this.#budgets) cell.limit = budget.limit
   }
 
   /** Whether the balances stay within what a column can store when the charge `amount` replaces the hold `held`. */
@@ -78,6 +84,24 @@ export class Purse {
       left = left === undefined ? rest : smaller(left, rest)
     }
     return left !== undefined && left < 0n ? 0n : left
+  }
+
+  /** All budgets, the outermost first. */
+  standings(): BudgetStanding[] {
+    return this.#budgets.map(({ scope, budget: { limit, per }, cell: { posted, pending, used } }) => {
+      const end = endOf(per, this.day)
+      return {
+        by: 'budget',
+        level: scope.kind,
+        scope: scope.id,
+        per,
+        limit_nano: String(limit),
+        posted_nano: String(posted),
+        pending_nano: String(pending),
+        left_nano: String(limit > used ? limit - used : 0n),
+        resets_at: end === undefined ? null : new Date(end).toISOString()
+      }
+    })
   }
 
   #within(most: bigint): boolean {

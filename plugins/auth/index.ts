@@ -11,6 +11,7 @@ export default definePlugin({
   summary: 'Finds the caller by the key presented, and refuses endpoints and models that the key may not use.',
   options: {},
   reads: 'head',
+  rehearses: true,
   provides: [caller],
   setup(_config, { catalogue }) {
     const retirements = new Map([...catalogue.models.values()].map((model) => [model.name, retirementHeaders(model)]))
@@ -30,7 +31,12 @@ export default definePlugin({
     }
 
     const digests = new Digests()
-    const findCaller = ({ request }: Exchange): Caller => {
+    const findCaller = ({ request, rehearsal }: Exchange): Caller => {
+      if (rehearsal?.key) {
+        const named = catalogue.findKey(rehearsal.key)
+        if (!named) throw unknownKey()
+        return named
+      }
       const key = presentedKey(request)
       const digest = digests.of(key)
       const found = catalogue.findKey(digest)

@@ -34,6 +34,7 @@ export default definePlugin({
         'The largest answer that is kept. Of a larger one it is remembered that it was given: a repetition is refused, as it would be charged again.'
     }
   },
+  rehearses: true,
   needs: [caller],
   setup({ largest }, { services: { answers }, share, metrics }) {
     const room = share(rooms, () => new RecordingRoom())
@@ -55,6 +56,7 @@ export default definePlugin({
       const { tenant } = whose
       const id = idOf(whose, key)
       const name = id.toString('latin1')
+      if (exchange.rehearsal) return wouldReplay(underWay.get(name), await answers.find(id), asked)
       const first = underWay.get(name)
       if (first && !first.asked.equals(asked)) refuse(conflict())
       const found = first?.found ?? answers.find(id)
@@ -72,14 +74,7 @@ export default definePlugin({
         requests.add({ outcome: 'replayed' })
         return replay(answer)
       }
-      if (first)
-        refuse(
-          new GatewayError(
-            'idempotency_in_progress',
-            'The request with this Idempotency-Key is still being answered.',
-            { retryAfterMs: busyMs }
-          )
-        )
+      if (first) refuse(inProgress())
       requests.add({ outcome: 'run' })
       const record = new AnswerRecording(room, tenant, largest)
       exchange.set(recording, record)
@@ -124,6 +119,24 @@ function replay({ status, type, headers: more, streamed, body }: KeptAnswer): Re
   }
   const headers = [...Object.entries(more), ['content-type', type], ['Idempotency-Replayed', 'true']] as const
   return streamed ? { headers, stream: body } : { status, headers, body }
+}
+
+/**
+ * What a request that is only explained would be answered, if it is a repetition.
+ * @throws GatewayError what it would be refused with
+ */
+function wouldReplay(first: UnderWay | undefined, answer: KeptAnswer | undefined, asked: Buffer): Reply | undefined {
+  const before = first?.asked ?? answer?.asked
+  if (!before) return undefined
+  if (!before.equals(asked)) throw conflict()
+  if (!answer) throw inProgress()
+  return replay(answer)
+}
+
+function inProgress(): GatewayError {
+  return new GatewayError('idempotency_in_progress', 'The request with this Idempotency-Key is still being answered.', {
+    retryAfterMs: busyMs
+  })
 }
 
 function conflict(): GatewayError {

@@ -66,6 +66,7 @@ export default definePlugin({
         'Refuses a request of which something would be left out on the way to another protocol, instead of naming it in `x-sluice-dropped`.'
     }
   },
+  rehearses: true,
   provides: [dropped],
   setup({ strict }, { share, catalogue, metrics }) {
     const kept = share(keepsakes, () => new Keepsakes())

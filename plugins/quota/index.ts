@@ -1,11 +1,12 @@
 // Budgets: holds the most a request can cost, and settles what it did cost.
 import { countersOf, definePlugin, GatewayError, inForce, isFree, isPriced } from '../../core/contract/contract.ts'
-import type { Attempt, Exchange } from '../../core/contract/contract.ts'
+import type { Attempt, Exchange, Ledger, Quote } from '../../core/contract/contract.ts'
 import {
   caller,
   charge,
   goingOn,
   prompt,
+  quote,
   reservation as reserved,
   slot,
   spent,
@@ -17,7 +18,7 @@ import type { Bound, BoundSetting } from './bound.ts'
 import { orderedPieces, promptUsage } from './prompt.ts'
 import { failedCosts, settle } from './settle.ts'
 import type { Hold } from './settle.ts'
-import { costsFor, termsFor, termsOf } from './terms.ts'
+import { costsFor, linesOf, termsFor, termsOf } from './terms.ts'
 import type { Terms } from './terms.ts'
 import { billed, holdTurn, openBill } from './turns.ts'
 
@@ -87,6 +88,7 @@ export default definePlugin({
         'the answer was shown or counted: its `prompt`, which the upstream has read by then, or `nothing`.'
     }
   },
+  rehearses: true,
   needs: [caller],
   awaits: [usage],
   provides: [charge, reserved],
@@ -96,6 +98,11 @@ export default definePlugin({
       defaultOutput: default_output,
       defaultContext: default_context,
       toolCalls: tool_calls
+    }
+    /** The ledger for requests that are only explained. */
+    const looking: Pick<Ledger, 'reserve' | 'affordable'> = {
+      reserve: (request) => services.ledger.look(request),
+      affordable: (scopes, time) => services.ledger.affordable(scopes, time)
     }
     /** Shortens the bound to what the budgets have left, if the request may be answered with less. */
     const affordable = (exchange: Exchange<typeof caller>, whole: Bound, term: Terms): Bound => {
@@ -122,7 +129,8 @@ export default definePlugin({
         const term = metering.turns ? now : termsFor(exchange.body, metering, now, exchange.model)
         if (!isPriced(term.price, countersOf(metering)))
           throw unpriced(exchange, 'no price for what this endpoint counts')
-        if (metering.turns) return openBill(exchange, term, services.ledger, default_output)
+        const ledger = exchange.rehearsal ? looking : services.ledger
+        if (metering.turns) return openBill(exchange, term, ledger, default_output)
         const tools = toolsOf(exchange.body, metering)
         if (tools) {
           const fee = tools.fees.find((name) => !isFree(term.price) && term.price.perMillion[name] === undefined)
@@ -140,7 +148,8 @@ export default definePlugin({
           maxOutput: bound.output * bound.count,
           pieces
         }
-        const reservation = services.ledger.reserve({
+        if (exchange.rehearsal) exchange.set(quote, quoteOf(bound, term, exchange.find(clamped)))
+        const reservation = ledger.reserve({
           requestId: exchange.id,
           scopes,
           amount: bound.amount,
@@ -192,6 +201,8 @@ export default definePlugin({
           })
       },
 
+      reportStandings: ({ scopes }) => services.ledger.standings(scopes, Date.now()),
+
       onResponse(exchange, { streaming }) {
         const reservation = exchange.find(held)?.reservation
         if (!streaming || !reservation) return
@@ -205,6 +216,10 @@ export default definePlugin({
     }
   }
 })
+
+function quoteOf({ amount, units }: Bound, term: Terms, maxOutput: number | undefined): Quote {
+  return { amount, priceVersion: term.price.version, lines: linesOf(term, units), maxOutput }
+}
 
 function unpriced({ model }: Exchange, reason: string): GatewayError {
   return new GatewayError('price_missing', `The model \`${model.slice(0, 128)}\` has ${reason}, so it cannot be used.`)

@@ -8,7 +8,7 @@ import {
   pricedClasses,
   rounded
 } from '../../core/contract/contract.ts'
-import type { Model } from '../../core/contract/contract.ts'
+import type { Model, QuoteLine } from '../../core/contract/contract.ts'
 import type { RequestBody } from '../../core/bodies/body.ts'
 import type { Metering } from '../../core/contract/operation.ts'
 import type { Counter } from '../../core/money/classes.ts'
@@ -154,17 +154,32 @@ function pictured<T extends { size: string | undefined; quality: string | undefi
  */
 export function amountOf({ brackets }: Terms, units: Units): bigint {
   let most = 0n
-  for (const { above, upTo, rates } of brackets) {
-    if (units.prompt <= above) break
-    let sum = 0n
-    for (const { counter, rate } of rates) {
-      const count = counter === 'prompt' ? Math.min(units.prompt, upTo) : units[counter]
-      if (count > 0) sum += BigInt(count) * rate
-    }
-    const amount = rounded(sum)
+  for (const bracket of brackets) {
+    if (units.prompt <= bracket.above) break
+    const amount = amountIn(bracket, units)
     if (amount > most) most = amount
   }
   return most
+}
+
+function amountIn({ upTo, rates }: Bracket, units: Units): bigint {
+  let sum = 0n
+  for (const { counter, rate } of rates) {
+    const count = counter === 'prompt' ? Math.min(units.prompt, upTo) : units[counter]
+    if (count > 0) sum += BigInt(count) * rate
+  }
+  return rounded(sum)
+}
+
+/** Returns the parts of an amount that {@link amountOf} gives. Their sum, rounded once, is the amount. */
+export function linesOf(terms: Terms, units: Units): QuoteLine[] {
+  const most = amountOf(terms, units)
+  const bracket = terms.brackets.find((one) => units.prompt > one.above && amountIn(one, units) === most)
+  if (!bracket) return []
+  return bracket.rates.flatMap(({ counter, rate: perMillion }) => {
+    const count = counter === 'prompt' ? Math.min(units.prompt, bracket.upTo) : units[counter]
+    return count > 0 ? [{ counter, units: count, perMillion }] : []
+  })
 }
 
 function bracketsOf({ perMillion, tiers = [] }: Price): Bracket[] {

@@ -47,7 +47,12 @@ export interface TurnSetting {
  * reservation of 0 in the ledger, so that a crash leaves a record of it.
  * @throws GatewayError `quota_<scope>_exceeded`
  */
-export function openBill(exchange: Exchange<typeof caller>, terms: Terms, ledger: Ledger, defaultOutput: number): void {
+export function openBill(
+  exchange: Exchange<typeof caller>,
+  terms: Terms,
+  ledger: Pick<Ledger, 'reserve' | 'affordable'>,
+  defaultOutput: number
+): void {
   const { scopes } = exchange.get(caller)
   const common = commonOf(exchange, terms, scopes)
   const { amount } = turnBound(terms, 1, undefined, defaultOutput)

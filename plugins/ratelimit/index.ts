@@ -36,6 +36,7 @@ export default definePlugin({
         'a request that limits its output to less counts with that.'
     }
   },
+  rehearses: true,
   needs: [caller],
   awaits: [usage],
   setup({ reset, expected_output }, { catalogue, services }) {
@@ -64,7 +65,9 @@ export default definePlugin({
         // A session takes a place in the concurrency limit; its tokens are counted per turn.
         const tokens =
           limits.tpm === undefined || !metering || metering.turns ? 0 : expectedTokens(exchange, expected_output)
-        const decision = services.limits.decide(key, limits, tokens)
+        const decision = exchange.rehearsal
+          ? services.limits.look(key, limits, tokens)
+          : services.limits.decide(key, limits, tokens)
         return decision instanceof Promise ? decision.then((made) => apply(exchange, made)) : apply(exchange, decision)
       },
 
@@ -75,6 +78,23 @@ export default definePlugin({
         if (!now) return
         if (known) known.limits = now.limits
         else exchange.set(present, { limits: now.limits })
+      },
+
+      async reportStandings({ key, limits }) {
+        if (!isLimited(limits)) return []
+        // A limit of tokens is told to whoever asks for some.
+        const { states } = await services.limits.look(key, limits, 1)
+        return states.map(({ name, limit, remaining, resetMs }) => ({
+          by: 'limit',
+          level: 'key',
+          scope: `key:${key}`,
+          limit_name: name,
+          models: null,
+          limit,
+          used: limit - remaining,
+          left: remaining,
+          resets_at: name === 'concurrency' ? null : new Date(Date.now() + resetMs).toISOString()
+        }))
       },
 
       onTurn(exchange, turn) {

@@ -19,10 +19,15 @@ const tooManyRetries =
 
 const noneFailed: ReadonlySet<Channel> = new Set()
 
+function failedOf(failures: readonly AttemptFailure[]): ReadonlySet<Channel> {
+  return failures.length === 0 ? noneFailed : new Set(failures.map(({ attempt }) => attempt.channel))
+}
+
 export default definePlugin({
   name: 'route',
   summary:
     'Chooses a channel by priority, weight and health, and the next one when it fails before anything was sent to the client.',
+  rehearses: true,
   options: {
     attempts: {
       type: 'integer',
@@ -98,7 +103,7 @@ export default definePlugin({
         const now = performance.now()
         const last = failures.at(-1)
         if (last) {
-          judge.failed(exchange, failures)
+          if (!exchange.rehearsal) judge.failed(exchange, failures)
           // A channel that could not carry the request was not asked, so it does not count as an attempt.
           const asked = failures.filter(({ attempt }) => attempt.dispatched).length
           if (!last.error.retryable || exchange.signal.aborted) return undefined
@@ -106,8 +111,13 @@ export default definePlugin({
           if (!exchange.streaming && failures.filter(wasSilent).length > 1)
             return candidates.stop('two answers were waited for as long as they may take')
         }
+        if (exchange.rehearsal) {
+          // Without chance the same is explained each time.
+          const first = choose(candidates, failedOf(failures), states, now, () => 0)
+          return first ?? candidates.stop('no channel is left')
+        }
         if (!last) budgetOf(name).request(now)
-        const failed = last ? new Set(failures.map(({ attempt }) => attempt.channel)) : noneFailed
+        const failed = failedOf(failures)
         const channel = choose(candidates, failed, states, now, Math.random)
         if (!channel) {
           if (last && failures.length - failed.size < repeats) return again(exchange, failures, candidates, now)

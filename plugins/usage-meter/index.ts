@@ -34,6 +34,7 @@ export default definePlugin({
         'Pictures, sounds and files of the prompt count as 85 tokens each.'
     }
   },
+  rehearses: true,
   provides: [usage],
   setup({ bytes_per_token: bytesPerToken }, { catalogue, log, metrics }) {
     const told = new Set<Channel>()

@@ -1,7 +1,16 @@
 // A ledger without a disk, for tests of plugins: it holds and posts amounts, and keeps every row.
 import { GatewayError } from '../../core/errors.ts'
-import type { AttemptCost, Balance, Ledger, Reservation, ReserveRequest, Settlement } from '../../core/store/ledger.ts'
+import type {
+  AttemptCost,
+  Balance,
+  BudgetStanding,
+  Ledger,
+  Reservation,
+  ReserveRequest,
+  Settlement
+} from '../../core/store/ledger.ts'
 import type { Price } from '../../core/money/price.ts'
+import { LookedAt } from '../../core/store/looked-at.ts'
 import type { Scope } from '../../core/catalogue/caller.ts'
 
 /** Everything that happened to one hold. */
@@ -83,6 +92,14 @@ export class TestLedger implements Ledger {
 
   price(version: string): Price | undefined {
     return this.rows.find(({ request }) => request.price.version === version)?.request.price
+  }
+
+  look(request: ReserveRequest): Reservation {
+    return new LookedAt(request)
+  }
+
+  standings(): BudgetStanding[] {
+    return []
   }
 
   affordable(scopes: readonly Scope[]): bigint | undefined {

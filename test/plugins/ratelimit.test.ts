@@ -361,7 +361,8 @@ t.test('the model list counts as a request and has no tokens', async (t) => {
 t.test('a limiter that answers later does the same', async (t) => {
   const inner = new MemoryLimits(() => 0)
   const limits: Limits = {
-    decide: (...args) => new Promise((resolve) => setImmediate(() => resolve(inner.decide(...args))))
+    decide: (...args) => new Promise((resolve) => setImmediate(() => resolve(inner.decide(...args)))),
+    look: (...args) => inner.look(...args)
   }
   const upstream = (await Upstream.start(t)).json(chatAnswer())
   const bench = await Workbench.open(
@@ -392,7 +393,8 @@ t.test('the turns of a session count by their tokens, and ask nobody where only 
     decide(key, limits, tokens) {
       asked.push(tokens)
       return inner.decide(key, limits, tokens)
-    }
+    },
+    look: (key, limits, tokens) => inner.look(key, limits, tokens)
   }
   const options = { reset: 'delta', expected_output: 10 } as const
   const hooks = await ratelimit.setup(options, { services: { limits } } as never)
