@@ -39,7 +39,7 @@ const areas: Readonly<Record<string, Area>> = {
   },
   holds: {
     files: 'core/store/{book,hold,due}.ts',
-    tests: 'test/{core/store/{ledger,detached,records,works,verify,costs},plugins/quota}.test.ts'
+    tests: 'test/{core/money/price,core/store/{ledger,detached,records,works,verify,costs},plugins/quota}.test.ts'
   },
   auth: {
     files: '{plugins/auth/*.ts,core/program/keyring.ts,core/store/memory-secrets.ts,core/catalogue/caller.ts}',

@@ -100,6 +100,32 @@ t.test(
   }
 )
 
+t.test('only what is held is kept, and only until a time that can be written', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await open(file)
+  const held = reserve(store.ledger, scopes, 10n, { requestId: 'held' })
+  for (const odd of [NaN, Infinity, until + 0.5, 2 ** 53]) t.throws(() => held.detach(odd), RangeError, String(odd))
+  t.equal(store.ledger.detached('held'), undefined)
+  await held.detach(until)
+  await giveBack(store, held)
+  for (const late of [() => held.detach(until), () => held.dispatched('openai')]) t.throws(late, /voided already/)
+  const settled = reserve(store.ledger, scopes, 10n, { requestId: 'settled' })
+  await settle(store, settled, 3)
+  t.throws(() => settled.detach(until), /settled already/)
+  const again = reserve(store.ledger, scopes, 10n, { requestId: 'again' })
+  await again.detach(until)
+  await store.close()
+  const second = await open(file)
+  const found = second.ledger.detached('again')!
+  await found.durable
+  t.match(query(file, 'SELECT dispatched, channel, lease_until FROM reservation'), [
+    { dispatched: 0n, channel: null, lease_until: BigInt(until) }
+  ])
+  await giveBack(second, found)
+  await second.close()
+  t.same(verify(file), [])
+})
+
 t.test('of many who see the end one settles', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const store = await open(file)

@@ -581,6 +581,30 @@ t.test('how far a stream has come is written without being asked for', async (t)
   await check()
 })
 
+t.test('how far a hold has come that ended is not written to the one that has its place', async (t) => {
+  const { store, file, check } = await open(t)
+  const scopes = [scope('key', 'laptop')]
+  const before = reserve(store.ledger, scopes, 9n)
+  await before.durable
+  await store.flush()
+  before.dispatched('openai')
+  before.delivered(17)
+  const ended = settle(store, before, 4)
+  const next = reserve(store.ledger, scopes, 9n)
+  await Promise.all([ended, next.durable])
+  await store.flush()
+  const rows = (): Record<string, unknown>[] =>
+    query(file, 'SELECT request_id, dispatched, channel, delivered_units AS units FROM reservation')
+  const fresh = { request_id: next.requestId, dispatched: 0n, channel: null, units: 0n }
+  t.match(rows(), [fresh])
+  before.delivered(23)
+  await settle(store, reserve(store.ledger, scopes, 1n), 1)
+  await store.flush()
+  t.match(rows(), [fresh])
+  await giveBack(store, next)
+  await check()
+})
+
 t.test('after the store is closed nothing is taken and nothing is acknowledged', async (t) => {
   const { store, file, check } = await open(t)
   const scopes = [scope('key', 'laptop')]
