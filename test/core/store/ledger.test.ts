@@ -560,6 +560,23 @@ t.test('a hold that nobody waits for is not written with what leaves at once, an
   await check()
 })
 
+t.test('a hold that nobody waits for gets its row in the end, however much leaves before it', async (t) => {
+  const { store, file, check } = await open(t)
+  const scopes = [scope('key', 'laptop')]
+  const odd = { input: 1.5, maxOutput: NaN, pieces: { character: 2.5, image: -1 } }
+  const long = reserve(store.ledger, scopes, 9n, { estimate: odd })
+  const rows = (): Record<string, unknown>[] =>
+    query(file, 'SELECT request_id, input_units, max_out, pieces FROM reservation')
+  while (rows().length === 0) await settle(store, reserve(store.ledger, scopes, 9n), 4)
+  t.match(
+    rows(),
+    [{ request_id: long.requestId, input_units: 2n, max_out: 0n, pieces: '{"character":3,"image":0}' }],
+    'with counts that a column takes'
+  )
+  await settle(store, long, 4)
+  await check()
+})
+
 t.test('how far a stream has come is written without being asked for', async (t) => {
   const { store, file, check } = await open(t)
   const reservation = reserve(store.ledger, [scope('key', 'laptop')], 90n)
