@@ -19,12 +19,26 @@ const atMost = { type: 'integer', minimum: 1, maximum: 1_000_000_000 } as const 
 
 const budgetShape = {
   type: 'object',
-  description: 'How much may be spent in a window; without one there is no bound at this level.',
+  orList: true,
+  description:
+    'How much may be spent in a window, or a list of several of them; without one there is no bound at this level.',
   required: ['usd', 'per'],
-  examples: [{ usd: 100, per: 'month' }],
+  examples: [
+    { usd: 100, per: 'month' },
+    [
+      { usd: 5, per: 'day' },
+      { usd: 100, per: '30d' }
+    ]
+  ],
   properties: {
     usd: { type: 'string', format: 'usd', description: 'US dollars.' },
-    per: { type: 'string', enum: ['day', 'month', 'total'], description: 'Calendar day or month in UTC, or for ever.' }
+    per: {
+      type: 'string',
+      pattern: '^(day|week|month|total|([1-9]|[1-9][0-9]|[12][0-9]{2}|3[0-5][0-9]|36[0-6])d)$',
+      patternErrorMessage: 'one of day, week, month, total, or the newest days, from 1d to 366d',
+      description:
+        'Day, week (from Monday on) or month of the calendar in UTC; `30d` for the newest 30 times 24 hours, which come free by the hour; or in total.'
+    }
   }
 } as const satisfies OptionSchema
 
@@ -150,7 +164,8 @@ export const keysShape = {
 
 type TenantEntry = OptionValue<typeof tenantsShape.additionalProperties>
 type KeyEntry = OptionValue<typeof keysShape.items>
-type RightsEntry = OptionValues<typeof rightsShape>
+/** Rights as the schema understands them. */
+export type RightsEntry = OptionValues<typeof rightsShape>
 type Tenants = ReadonlyMap<string, ConfigTenant | undefined>
 
 /** Reads the tenants. A faulty one becomes undefined, so that its name is still known. */
@@ -189,16 +204,27 @@ function readTenant(name: string, entry: TenantEntry): ConfigTenant {
 /** The rights that a checked entry describes. */
 export function readRights(entry: RightsEntry): Rights {
   const { enabled, models, endpoints, limits, budget, expires, tags } = entry
-  return { enabled, models, endpoints, limits, budget: readBudget(budget), expires, tags }
+  return { enabled, models, endpoints, limits, budgets: budgetsOf(budget), expires, tags }
 }
 
 function checkRights(entry: RightsEntry, path: Path, report: Report): void {
   if (report.sound(...path, 'endpoints')) checkEndpoints(entry, path, report)
+  const fault = report.sound(...path, 'budget') ? budgetFault(entry.budget) : undefined
+  if (fault !== undefined) report.value([...path, 'budget'], fault)
   if (Object.keys(entry.tags ?? {}).length > mostTags) report.value([...path, 'tags'], `has more than ${mostTags} tags`)
 }
 
-function readBudget(entry: OptionValue<typeof budgetShape> | undefined): Budget | undefined {
-  return entry && { limit: entry.usd, per: entry.per }
+/** The budgets of an entry: one, a list, or none. */
+function budgetsOf(entry: RightsEntry['budget']): readonly Budget[] {
+  if (entry === undefined) return []
+  return [entry].flat().map(({ usd, per }) => ({ limit: usd, per: per as Budget['per'] }))
+}
+
+/** What is wrong with a list of budgets: two for one kind of window. Undefined when nothing is. */
+export function budgetFault(entry: RightsEntry['budget']): string | undefined {
+  const kinds = budgetsOf(entry).map(({ per }) => per)
+  const twice = kinds.find((per, index) => kinds.indexOf(per) < index)
+  return twice === undefined ? undefined : `has two budgets per ${twice}: keep one`
 }
 
 /**

@@ -7,14 +7,15 @@ import type { Documents } from '../store/documents.ts'
 import { Levels, scopeOf, storedRights } from '../tenancy/levels.ts'
 import { keyDocuments } from '../tenancy/stored.ts'
 import type { Balance } from '../store/ledger.ts'
-import { windowOf } from '../store/window.ts'
+import { daysOf, rollingDays, windowOf } from '../store/window.ts'
+import type { Span } from '../store/window.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 import { pageOf } from './query.ts'
 
 /** A tenant, project, member or key of the configuration or the key store. */
 interface Spender {
   tenant: string
-  budget: Budget | undefined
+  budgets: readonly Budget[]
 }
 
 /** Lists the balances of the current windows: all, or those of one scope or tenant. */
@@ -33,7 +34,8 @@ export function listBalances({ query }: Call, { generations, store }: AdminParts
 
 /**
  * Returns the balances of the ledger, and one for each budget of which nothing was spent yet. Limits are those of the
- * configuration in use: the ledger learns of a new limit only with the next request.
+ * configuration in use: the ledger learns of a new limit only with the next request. A rolling budget that was removed
+ * has no window any more.
  */
 function withBudgets(balances: readonly Balance[], spenders: ReadonlyMap<string, Spender>, now: number): Balance[] {
   const all = new Map(
@@ -42,22 +44,23 @@ function withBudgets(balances: readonly Balance[], spenders: ReadonlyMap<string,
       { ...balance, limit: undefined as bigint | undefined }
     ])
   )
-  for (const [scope, { budget }] of spenders) {
-    if (!budget) continue
-    const window = windowOf(budget.per, now)
-    const id = `${scope} ${window}`
-    all.set(id, { ...(all.get(id) ?? { scope, window, posted: 0n, pending: 0n }), limit: budget.limit })
+  for (const [scope, { budgets }] of spenders) {
+    for (const { limit, per } of budgets) {
+      const window = rollingDays(per) === undefined ? windowOf(per as Span, now) : per
+      const id = `${scope} ${window}`
+      all.set(id, { ...(all.get(id) ?? { scope, window, posted: 0n, pending: 0n }), limit })
+    }
   }
-  return [...all.values()]
+  return [...all.values()].filter(({ window, limit }) => limit !== undefined || daysOf(window) === undefined)
 }
 
 function spendersOf(config: Config, documents: Documents): Map<string, Spender> {
   const spenders = new Map<string, Spender>()
   for (const { path, rights } of new Levels(config, documents).all())
-    spenders.set(scopeOf(path), { tenant: path[0], budget: rights.budget })
-  for (const { name, tenant, budget } of config.keys) spenders.set(`key:${name}`, { tenant, budget })
+    spenders.set(scopeOf(path), { tenant: path[0], budgets: rights.budgets })
+  for (const { name, tenant, budgets } of config.keys) spenders.set(`key:${name}`, { tenant, budgets })
   for (const { name, tenant, settings } of documents.all(keyDocuments))
-    spenders.set(`key:${name}`, { tenant, budget: storedRights(settings, 'key').budget })
+    spenders.set(`key:${name}`, { tenant, budgets: storedRights(settings, 'key').budgets })
   return spenders
 }
 

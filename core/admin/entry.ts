@@ -1,5 +1,6 @@
 // Reads what is made or changed by the admin API: entries in the form that gateway.yaml has for them.
-import { mostTags } from '../../config/tenants.ts'
+import { budgetFault, mostTags } from '../../config/tenants.ts'
+import type { RightsEntry } from '../../config/tenants.ts'
 import { names } from '../../config/names.ts'
 import { endpointNames } from '../catalogue/endpoints.ts'
 import { GatewayError } from '../errors.ts'
@@ -111,8 +112,8 @@ export function showTime(time: number | undefined): string | null {
   return time === undefined ? null : new Date(time).toISOString()
 }
 
-/** What schemas cannot say: endpoints that there are, times to come, and not too many tags. */
-function faultsOf({ endpoints, expires, tags }: Readonly<Record<string, unknown>>): FieldFault[] {
+/** What schemas cannot say: endpoints that there are, times to come, budgets of different kinds, not too many tags. */
+function faultsOf({ endpoints, expires, tags, budget }: Readonly<Record<string, unknown>>): FieldFault[] {
   const faults = (Array.isArray(endpoints) ? (endpoints as string[]) : [])
     .filter((glob) => !glob.includes('*') && !endpointNames.includes(glob))
     .map((glob) => ({
@@ -123,6 +124,8 @@ function faultsOf({ endpoints, expires, tags }: Readonly<Record<string, unknown>
     faults.push({ field: 'expires', message: 'expires is in the past' })
   if (isMap(tags) && Object.keys(tags).length > mostTags)
     faults.push({ field: 'tags', message: `tags are ${Object.keys(tags).length}: at most ${mostTags} are kept` })
+  const twice = budgetFault(budget as RightsEntry['budget'])
+  if (twice !== undefined) faults.push({ field: 'budget', message: `budget ${twice}` })
   return faults
 }
 

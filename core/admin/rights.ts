@@ -9,7 +9,7 @@ export interface ShownRights {
   models: readonly string[]
   endpoints: readonly string[]
   limits: Rights['limits']
-  budget: ShownBudget | null
+  budget: readonly ShownBudget[]
   /** RFC 3339. */
   expires: string | null
   tags: NonNullable<Rights['tags']>
@@ -23,18 +23,18 @@ export interface ShownBudget {
 }
 
 /** Shows rights. */
-export function showRights({ enabled, models, endpoints, limits, budget, expires, tags }: Rights): ShownRights {
+export function showRights({ enabled, models, endpoints, limits, budgets, expires, tags }: Rights): ShownRights {
   return {
     enabled,
     models,
     endpoints,
     limits,
-    budget: showBudget(budget),
+    budget: budgets.map(showBudget),
     expires: showTime(expires),
     tags: tags ?? {}
   }
 }
 
-function showBudget(budget: Budget | undefined): ShownBudget | null {
-  return budget ? { usd: formatDollars(budget.limit), usd_nano: String(budget.limit), per: budget.per } : null
+function showBudget({ limit, per }: Budget): ShownBudget {
+  return { usd: formatDollars(limit), usd_nano: String(limit), per }
 }

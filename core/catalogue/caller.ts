@@ -10,10 +10,13 @@ export interface KeyLimits {
   concurrency?: number | undefined
 }
 
-/** The most that may be spent in a window. Windows are calendar days and months in UTC. */
+/**
+ * The most that may be spent in a window. Days, weeks (from Monday on) and months are those of the calendar in UTC.
+ * `30d` stands for the newest 30 × 24 hours, the present one included: from 1 to 366 days.
+ */
 export interface Budget {
   limit: Nano
-  per: 'day' | 'month' | 'total'
+  per: 'day' | 'week' | 'month' | 'total' | `${number}d`
 }
 
 /** What an operator wants spend to be told apart by: values by name. */
@@ -27,20 +30,21 @@ export interface Rights {
   readonly models: readonly string[]
   readonly endpoints: readonly string[]
   readonly limits: KeyLimits
-  readonly budget: Budget | undefined
+  readonly budgets: readonly Budget[]
   /** Unix milliseconds; refused from then on. */
   readonly expires: number | undefined
   readonly tags: Tags | undefined
 }
 
-/** A level whose budget a request counts against. */
+/** A level whose budgets a request counts against. */
 export interface Scope {
   kind: 'tenant' | 'project' | 'member' | 'key'
   /**
    * Unique over all kinds and tenants: `tenant:acme`, `project:acme/web`, `member:acme/web/alice`, `key:alice-laptop`.
    */
   id: string
-  budget?: Budget | undefined
+  /** One for each kind of window at most; empty where nothing limits the scope. */
+  budgets: readonly Budget[]
   /** They are kept with every charge. A tag of an inner scope counts instead of an outer one with the same name. */
   tags?: Tags | undefined
 }

@@ -122,7 +122,7 @@ function table(keys: readonly ShownKey[]): string {
     key.source,
     ownerOf(key),
     key.models.join(','),
-    key.budget ? `${key.budget.usd}/${key.budget.per}` : '-',
+    key.budget.map(({ usd, per }) => `${usd}/${per}`).join(',') || '-',
     key.expires?.slice(0, 10) ?? '-',
     key.hint ?? '-'
   ])

@@ -12,7 +12,7 @@ import type { Invariant } from '../store/invariants.ts'
 import { surveyBeside } from '../store/survey.ts'
 import { verify } from '../store/verify.ts'
 import type { Breach } from '../store/verify.ts'
-import { windowOf } from '../store/window.ts'
+import { daysOf, windowOf } from '../store/window.ts'
 import { convertUnit } from '../options/units.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import { Progress } from './progress.ts'
@@ -116,7 +116,7 @@ export const showBalances = defineCommand({
   summary: 'shows what was spent, what is held and what is left',
   options: { ...scopeOption, all: { text: 'past windows too' }, ...storeOptions, ...jsonOption },
   notes: `
-In US dollars, for the day, the month (UTC) and all time, as of the last commit. Posted was charged; pending is held by
+In US dollars, for the day, the week, the month (UTC), the last days of rolling budgets and all time, as of the last commit. Posted was charged; pending is held by
 requests under way. A limit is that of the last request that counted; the admin API shows those of the configuration.`,
   async run(options) {
     const { scope, all, json } = options
@@ -124,10 +124,14 @@ requests under way. A limit is that of the last request that counted; the admin 
     const ledger = new LedgerFile(file)
     try {
       const now = Date.now()
-      const current = new Set([windowOf('day', now), windowOf('month', now), 'total'])
+      const current = new Set((['day', 'week', 'month', 'total'] as const).map((span) => windowOf(span, now)))
       const balances = ledger
-        .balances()
-        .filter((balance) => (scope === undefined || balance.scope === scope) && (all || current.has(balance.window)))
+        .balances(now)
+        .filter(
+          (balance) =>
+            (scope === undefined || balance.scope === scope) &&
+            (daysOf(balance.window) === undefined ? all || current.has(balance.window) : balance.limit !== undefined)
+        )
       print(json ? JSON.stringify({ data: balances.map(showBalance) }) : balanceTable(balances))
       noteLog(file)
       return exits.ok

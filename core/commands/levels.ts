@@ -111,7 +111,7 @@ function table(levels: readonly ShownLevel[]): string {
     state,
     source,
     models.join(','),
-    budget ? `${budget.usd}/${budget.per}` : '-',
+    budget.map(({ usd, per }) => `${usd}/${per}`).join(',') || '-',
     expires?.slice(0, 10) ?? '-',
     Object.entries(tags)
       .map(([name, value]) => `${name}=${value}`)

@@ -10,7 +10,10 @@ export const rightsOptions = {
   rpm: { value: 'N', text: 'requests per minute' },
   tpm: { value: 'N', text: 'tokens per minute' },
   concurrency: { value: 'N', text: 'requests at one time' },
-  budget: { value: 'USD/PERIOD', text: 'what it may spend: 5/day, 100/month, 1000/total' },
+  budget: {
+    value: 'USD/PERIOD',
+    text: 'what it may spend: 5/day, 20/week, 100/month, 100/30d, 1000/total, or several with commas between'
+  },
   expires: { value: 'DATE', text: 'refused from then on: 2027-01-01' },
   tags: { value: 'A=X,B=Y', text: 'words to account by' },
   enabled: { value: 'yes|no', text: 'no refuses its requests until it is yes again' }
@@ -31,7 +34,7 @@ export function rightsOf(options: Given<typeof rightsOptions>): Record<string, u
         : Object.fromEntries(
             given.map((limit) => [limit, optional(options[limit], (text) => readNumber(limit, text))])
           ),
-    budget: optional(budget, readBudget),
+    budget: optional(budget, readBudgets),
     expires: optional(expires, (text) => text),
     tags: optional(tags, readTags),
     enabled: optional(enabled, readSwitch)
@@ -49,11 +52,15 @@ function readNumber(option: string, text: string): number {
   return Number(text)
 }
 
-function readBudget(text: string): { usd: string; per: string } {
-  const [, usd, per] = /^([^/]+)\/([^/]+)$/.exec(text) ?? []
-  if (usd === undefined || per === undefined)
-    throw new UsageError(`--budget is ${JSON.stringify(text)}: it must be like 5/day, 100/month or 1000/total, or none`)
-  return { usd, per }
+function readBudgets(text: string): { usd: string; per: string }[] {
+  return text.split(',').map((one) => {
+    const [, usd, per] = /^([^/]+)\/([^/]+)$/.exec(one) ?? []
+    if (usd === undefined || per === undefined)
+      throw new UsageError(
+        `--budget is ${JSON.stringify(text)}: it must be like 5/day, 100/month, 100/30d or 1000/total, several with commas between, or none`
+      )
+    return { usd, per }
+  })
 }
 
 function readTags(text: string): Record<string, string | null> {

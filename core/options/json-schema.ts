@@ -35,10 +35,13 @@ function valueSchema(option: OptionSchema): { readonly [keyword: string]: unknow
         return { ...about, type: 'object', additionalProperties: values, ...pick(option, ['propertyNames']) }
       }
       const object = objectSchema(option.properties, option.required) as object
-      if (!option.or) return { ...about, ...object }
+      // ajv does not fill in defaults inside anyOf.
+      if (!option.or) {
+        const list = { type: 'array', items: object }
+        return { ...about, ...(option.orList ? { if: { type: 'array' }, then: list, else: object } : object) }
+      }
       const words = { enum: option.or }
       const list = { type: 'array', minItems: 1, items: object }
-      // ajv does not fill in defaults inside anyOf.
       const rest = option.orList ? { if: { type: 'array' }, then: list, else: words } : words
       return { ...about, if: { type: 'object' }, then: object, else: rest }
     }

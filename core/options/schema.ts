@@ -40,7 +40,7 @@ export type OptionSchema = Described &
     | { type: 'array'; items: OptionSchema; default?: readonly unknown[]; minItems?: number }
     /**
      * An object with known keys only. With `or`, one of these words may be given instead: `admin: false`, `price:
-     * free`. With `orList`, a list of such objects may be given.
+     * free`. With `orList`, a list of such objects may be given; an empty one only without `or`.
      */
     | {
         type: 'object'

@@ -2,8 +2,8 @@
 import { readObject } from './due.ts'
 import type { Report } from './invariants.ts'
 import type { Row, Value } from './sqlite.ts'
-import { windowsOf } from './window.ts'
-import type { Period } from './window.ts'
+import { readSpans, windowsOf } from './window.ts'
+import type { Spans } from './window.ts'
 
 /** What one balance should be, according to the rows. Amounts are in nano-dollars. */
 export interface Expected {
@@ -13,18 +13,13 @@ export interface Expected {
   pending: bigint
 }
 
-const periods: ReadonlySet<unknown> = new Set(['day', 'month', 'total'])
-
 /** The expected balances of a book. `verify` makes one and passes it every row. */
 export class Accounts {
   /** The keys are `<scope> <window>`. */
   readonly balances = new Map<string, Expected>()
   readonly #report: Report
   /** The parsed column `scopes`, by its text: most rows repeat one of a few texts. */
-  readonly #read = new Map<
-    Value | undefined,
-    { periods: [scope: string, per: Period][]; problem: string | undefined }
-  >()
+  readonly #read = new Map<Value | undefined, { spans: [scope: string, spans: Spans][]; problem: string | undefined }>()
 
   constructor(report: Report) {
     this.#report = report
@@ -40,17 +35,20 @@ export class Accounts {
     if (!scopes) {
       const entries = Object.entries(readObject(text) ?? {})
       scopes = {
-        periods: entries.filter((entry): entry is [string, Period] => periods.has(entry[1])),
+        spans: entries.flatMap(([scope, written]): [string, Spans][] => {
+          const spans = readSpans(written)
+          return spans === undefined ? [] : [[scope, spans]]
+        }),
         problem: nesting(entries.map(([scope]) => scope))
       }
       this.#read.set(text, scopes)
-      if (scopes.periods.length < entries.length)
+      if (scopes.spans.length < entries.length)
         this.#report('I14', name, `counts in windows that there are not: ${text}`)
     }
     if (scopes.problem) this.#report('I5', name, scopes.problem)
     const time = Number(row['ts_ms'])
-    return scopes.periods.flatMap(([scope, per]) =>
-      windowsOf(per, time).map((window) => this.#balance(`${scope} ${window}`))
+    return scopes.spans.flatMap(([scope, spans]) =>
+      windowsOf(spans, time).map((window) => this.#balance(`${scope} ${window}`))
     )
   }
 

@@ -17,31 +17,40 @@ export class Cell {
   /** The limit of the budget at the time of the latest hold; saved with the next batch that has balances. */
   limit: bigint | undefined
   /**
-   * Posted, and used (posted and pending). An array of 64-bit integers is changed in place, while each bigint would be
-   * a new object.
+   * Posted at `#at`, and used (posted and pending) behind it. An array of 64-bit integers is changed in place, while
+   * each bigint would be a new object.
    */
-  readonly #sums = new BigInt64Array(2)
+  readonly #sums: BigInt64Array
+  readonly #at: number
   #savedLimit: bigint | undefined
   #savedPosted: bigint
   #savedUsed: bigint
   #moved = false
 
-  constructor(scope: string, window: string, limit?: bigint, posted = 0n, pending = 0n) {
+  /** A balance whose sums lie in an array, and are as stored. */
+  constructor(scope: string, window: string, limit: bigint | undefined, sums: BigInt64Array, at: number) {
     this.scope = scope
     this.window = window
     this.limit = this.#savedLimit = limit
-    this.#sums[0] = this.#savedPosted = posted
-    this.#sums[1] = this.#savedUsed = posted + pending
+    this.#sums = sums
+    this.#at = at
+    this.#savedPosted = sums[at]!
+    this.#savedUsed = sums[at + 1]!
+  }
+
+  /** A balance with sums of its own. */
+  static of(scope: string, window: string, limit?: bigint, posted = 0n, pending = 0n): Cell {
+    return new Cell(scope, window, limit, BigInt64Array.of(posted, posted + pending), 0)
   }
 
   /** What was charged. */
   get posted(): bigint {
-    return this.#sums[0]!
+    return this.#sums[this.#at]!
   }
 
   /** What was charged or is held. It is kept as one sum because every request asks for it. */
   get used(): bigint {
-    return this.#sums[1]!
+    return this.#sums[this.#at + 1]!
   }
 
   /** What is held. */
@@ -56,14 +65,26 @@ export class Cell {
 
   /** Holds an amount. `moved` is the list of cells to be written; the cell adds itself unless it is in it. */
   hold(amount: bigint, moved: Cell[]): void {
-    this.#sums[1]! += amount
+    this.#sums[this.#at + 1]! += amount
     this.#enter(moved)
   }
 
   /** Charges an amount. `change` is the amount less what was held for it. */
   post(amount: bigint, change: bigint, moved: Cell[]): void {
-    this.#sums[0]! += amount
-    this.#sums[1]! += change
+    this.#sums[this.#at]! += amount
+    this.#sums[this.#at + 1]! += change
+    this.#enter(moved)
+  }
+
+  /** Sets the limit of the budget that let the latest hold in. */
+  limitTo(limit: bigint): void {
+    this.limit = limit
+  }
+
+  /** Sets the limit of a cell that has nothing but one, and has it written. */
+  declare(limit: bigint | undefined, moved: Cell[]): void {
+    if (this.limit === limit) return
+    this.limit = limit
     this.#enter(moved)
   }
 

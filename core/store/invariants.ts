@@ -33,7 +33,7 @@ export const invariants = {
   I6: {
     text: 'a budget is exceeded by no more than what requests cost beyond what was held for them',
     checked: true,
-    tests: ['money/budgets', 'money/clamp']
+    tests: ['money/budgets', 'money/clamp', 'core/store/rolling']
   },
   I7: {
     text: 'usage is what the upstream counted, or says that it is not',
@@ -57,7 +57,7 @@ export const invariants = {
   I14: {
     text: 'the windows of an entry follow from the time of its reservation',
     checked: true,
-    tests: ['money/budgets']
+    tests: ['money/budgets', 'core/store/rolling']
   },
   I16: {
     text: 'request records, documents, the audit log and the head are what was written',

@@ -10,7 +10,8 @@ import { openForReading } from './sqlite.ts'
 import type { Database, Row, Value } from './sqlite.ts'
 import { readVolume, VolumeError, volumeFolder, volumeOf } from './volume.ts'
 import type { Volume } from './volume.ts'
-import type { Period } from './window.ts'
+import { day, daysOf, hour, isHour, windowOf } from './window.ts'
+import type { Spans } from './window.ts'
 
 /** A row of the journal. Amounts are nano-dollars. */
 export interface Entry {
@@ -22,8 +23,8 @@ export interface Entry {
   requestId: string
   part: string
   class: string
-  /** The scopes that it counts in, outermost first, each with the period of its budget. */
-  scopes: Record<string, Period>
+  /** The scopes that it counts in, outermost first, each with the spans of its budgets. */
+  scopes: Record<string, Spans>
   amount: bigint
   reserved: bigint
   usage: unknown
@@ -76,9 +77,9 @@ export class LedgerFile {
 
   /**
    * All balances as of the last commit, including past windows, sorted by scope and window. Limits are up to a second
-   * older.
+   * older. Those of rolling budgets are as of `now` (Unix milliseconds).
    */
-  balances(): Balance[] {
+  balances(now: number): Balance[] {
     this.#database.exec('BEGIN')
     try {
       const balances = new Map<string, Balance>()
@@ -102,7 +103,9 @@ export class LedgerFile {
           pending: before.pending + pending
         })
       }
-      return [...balances.values()].sort((a, b) => compare(a.scope, b.scope) || compare(a.window, b.window))
+      return rolled([...balances.values()], now).sort(
+        (a, b) => compare(a.scope, b.scope) || compare(a.window, b.window)
+      )
     } finally {
       this.#database.exec('COMMIT')
     }
@@ -178,6 +181,27 @@ export class LedgerFile {
   }
 }
 
+/** Puts what their hours add up to into the balances of rolling budgets. Hours have no limit of their own. */
+function rolled(balances: readonly Balance[], now: number): Balance[] {
+  const hours = Map.groupBy(
+    balances.filter(({ window }) => isHour(window)),
+    ({ scope }) => scope
+  )
+  return balances.map((balance) => {
+    const days = daysOf(balance.window)
+    if (isHour(balance.window)) return { ...balance, limit: undefined }
+    if (days === undefined) return balance
+    const [first, last] = [windowOf('hour', now - days * day + hour), windowOf('hour', now)]
+    const sum = { ...balance, posted: 0n, pending: 0n }
+    for (const { window, posted, pending } of hours.get(balance.scope) ?? []) {
+      if (window < first || window > last) continue
+      sum.posted += posted
+      sum.pending += pending
+    }
+    return sum
+  })
+}
+
 function entryOf(row: Record<string, unknown>): Entry {
   const text = (name: string): string => row[name] as string
   const textOrNull = (name: string): string | null => row[name] as string | null
@@ -188,7 +212,7 @@ function entryOf(row: Record<string, unknown>): Entry {
     requestId: text('request_id'),
     part: text('part'),
     class: text('class'),
-    scopes: parse(text('scopes')) as Record<string, Period>,
+    scopes: parse(text('scopes')) as Record<string, Spans>,
     amount: row['amount'] as bigint,
     reserved: row['reserved'] as bigint,
     usage: row['usage_json'] === null ? null : parse(text('usage_json')),

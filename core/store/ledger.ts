@@ -132,7 +132,7 @@ export interface BudgetStanding {
   readonly posted_nano: string
   readonly pending_nano: string
   readonly left_nano: string
-  /** RFC 3339: when its window ends. Null for one that has no end. */
+  /** RFC 3339: when its window ends, or the next hour of a rolling budget comes free. Null for one that never does. */
   readonly resets_at: string | null
 }
 

@@ -4,7 +4,8 @@ import type { Database, Row, Value } from './sqlite.ts'
 import type { AuditQuery } from './documents.ts'
 import { querySpend } from './spend-query.ts'
 import type { SpendPage, SpendQuery } from './spend.ts'
-import { blockSize, storedBalances } from './schema.ts'
+import { blockSize } from './schema.ts'
+import { storedBalances, storedHours } from './stored-balances.ts'
 import { serve } from './service.ts'
 import type { Service } from './service.ts'
 import type { WorkQuery } from './works.ts'
@@ -26,7 +27,7 @@ export interface ReaderQuery {
  * The questions that the thread answers.
  * `requests`: a page of the request log.
  * `spend`: a page of sums.
- * `balances`: those of the window `from` and of all windows that sort after it.
+ * `balances`: those since a time, see {@link storedBalances}. `hours`: those of one scope.
  * `work`: one piece of work. `works`: a page of an owner's work that has not expired at `now`.
  * `expired`: work that expired at `before`. `oldest`: the tenant's oldest ended work whose result takes space.
  * `answer`: a kept answer. `route`: a route that has not expired at `now`. `audit`: entries of the audit log.
@@ -34,7 +35,8 @@ export interface ReaderQuery {
 export type ReaderQuestion =
   | { kind: 'requests'; query: ReaderQuery }
   | { kind: 'spend'; query: SpendQuery }
-  | { kind: 'balances'; from: string }
+  | { kind: 'balances'; since: number }
+  | { kind: 'hours'; scope: string; since: number }
   | { kind: 'work'; tenant: string; project: string; id: string }
   | { kind: 'works'; query: WorkQuery; now: number }
   | { kind: 'expired'; before: number; limit: number }
@@ -67,7 +69,7 @@ export interface StoredAnswer {
 export type ReaderReply =
   | { kind: 'requests'; records: string[]; next: number | undefined }
   | { kind: 'spend'; page: SpendPage }
-  | { kind: 'balances'; rows: Row[] }
+  | { kind: 'balances' | 'hours'; rows: Row[] }
   | { kind: 'answer'; answer: StoredAnswer | undefined }
   | { kind: 'route'; row: Row | undefined }
   | { kind: 'work'; rows: string[] }
@@ -118,7 +120,9 @@ class StoreReader implements Service<NumberedQuestion> {
       if (question.kind === 'route') return { kind: 'route', row: routeOf(database, question) }
       if (question.kind === 'answer') return { kind: 'answer', answer: answerOf(database, question) }
       if (question.kind === 'audit') return { kind: 'audit', rows: auditOf(database, question.query) }
-      if (question.kind === 'balances') return { kind: 'balances', rows: storedBalances(database, question.from) }
+      if (question.kind === 'balances') return { kind: 'balances', rows: storedBalances(database, question.since) }
+      if (question.kind === 'hours')
+        return { kind: 'hours', rows: storedHours(database, question.scope, question.since) }
       return { kind: question.kind, rows: works(database, question).map(({ json }) => json as string) }
     } catch (error) {
       this.end()

@@ -10,7 +10,7 @@ import type { Committer } from './committer.ts'
 import type { RequestRecord } from './requests.ts'
 import type { Value } from './sqlite.ts'
 import { windowsOf } from './window.ts'
-import type { Period } from './window.ts'
+import type { Spans } from './window.ts'
 
 /** How many holds one transaction ends. After a crash in between, the next start ends the rest. */
 const chunk = 500
@@ -31,8 +31,8 @@ class Moves {
 
   /** Adds to every balance in which a row with these scopes and this time counts. */
   spread(scopes: string, time: number, posted: bigint, pending: bigint): void {
-    for (const [scope, per] of Object.entries(JSON.parse(scopes) as Record<string, Period>)) {
-      for (const window of windowsOf(per, time)) this.add(scope, window, posted, pending)
+    for (const [scope, spans] of Object.entries(JSON.parse(scopes) as Record<string, Spans>)) {
+      for (const window of windowsOf(spans, time)) this.add(scope, window, posted, pending)
     }
   }
 

@@ -1,7 +1,7 @@
 // Defines the tables as numbered migrations. Money is in nano-dollars, times are in Unix milliseconds.
 import { moveKeys } from './former-keys.ts'
 import { SpendTable } from './spend-table.ts'
-import type { Database, Row } from './sqlite.ts'
+import type { Database } from './sqlite.ts'
 
 /** How many requests a block of the table request_block has. */
 export const blockSize = 1024
@@ -303,6 +303,12 @@ const migrations: readonly string[] = [
     tags TEXT NOT NULL,
     UNIQUE (tenant, project, member, key, tags)
   ) STRICT;
+  `,
+  `
+  -- From here on a scope may count in several windows besides the total, also weeks and hours: {"<scope>": ["month", "hour"]},
+  -- in journal and reservation. balance has them as 2026-W47 and 2026-11-21T13. A row with the window 30d has nothing but the
+  -- limit of a rolling budget, whose hours a start reads.
+  SELECT 1;
   `
 ]
 
@@ -340,13 +346,6 @@ export function migrate(database: Database, file: string): void {
     database.exec('ROLLBACK')
     throw error
   }
-}
-
-/** Reads the balances of the window `from` and of all windows that sort after it, with integers as bigint. */
-export function storedBalances(database: Database, from: string): Row[] {
-  const statement = database.prepare('SELECT * FROM balance WHERE window >= ? ORDER BY scope, window')
-  statement.setReadBigInts(true)
-  return statement.all(from) as Row[]
 }
 
 /**

@@ -17,6 +17,7 @@ import { checkSpend } from './spend-check.ts'
 import { SpendSums } from './spend-sums.ts'
 import { surveyBeside } from './survey.ts'
 import { readVolume, VolumeError, volumeFolder, volumeOf } from './volume.ts'
+import { daysOf } from './window.ts'
 
 /** One row that breaks an invariant. */
 export interface Breach {
@@ -281,6 +282,11 @@ function checkBalances(
     const name = `balance ${id}`
     const { limit, posted, pending } = row
     seen.add(id)
+    if (daysOf(row['window'] as string) !== undefined) {
+      if (posted !== 0n || pending !== 0n)
+        report('I1', name, 'has money, which only the hours of a rolling budget have')
+      continue
+    }
     const expected = balances.get(id)
     const { posted: spent, pending: held, excess } = expected ?? { posted: 0n, pending: 0n, excess: 0n }
     if (whole && !expected) report('I14', name, 'is of a window that no entry has the time of')

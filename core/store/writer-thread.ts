@@ -10,7 +10,8 @@ import { readFrames } from './frame-reader.ts'
 import { missingMoves, recover } from './recovery.ts'
 import type { Recovered } from './recovery.ts'
 import { applyFrames, replay } from './replay.ts'
-import { migrate, storedBalances } from './schema.ts'
+import { migrate } from './schema.ts'
+import { storedBalances } from './stored-balances.ts'
 import { baseOf, encodeNote, framesAt, historyBytes, makeSegments, noteAt } from './segment.ts'
 import type { SegmentHead } from './segment.ts'
 import { serve } from './service.ts'
@@ -22,7 +23,7 @@ import { checkLastEntry, survey } from './survey.ts'
 import { Upkeep } from './upkeep.ts'
 import type { Keeping } from './upkeep.ts'
 import type { Volume } from './volume.ts'
-import { horizon, windowOf } from './window.ts'
+import { horizon } from './window.ts'
 
 /** The options of a writer thread. */
 export interface WriterOptions {
@@ -213,7 +214,7 @@ class StoreWriter implements Service<WriterRequest> {
       recovered,
       lastHold: Number(all('SELECT coalesce(max(id), 0) AS id FROM reservation')[0]!['id']),
       since,
-      balances: storedBalances(database, windowOf('month', since)),
+      balances: storedBalances(database, since),
       prices: all('SELECT * FROM price'),
       documents: all('SELECT kind, id, json FROM document ORDER BY number'),
       detached,

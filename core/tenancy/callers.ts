@@ -58,7 +58,7 @@ export class Callers {
       const paths = { tenant: [tenant], project: [tenant, project], member: [tenant, project, member] } as const
       const own = scopes.map((scope) => {
         const level = scope.kind === 'key' ? now.scopes.at(-1) : this.#levels.find(paths[scope.kind])?.rights
-        return level ? { ...scope, budget: level.budget } : scope
+        return level ? { ...scope, budgets: level.budgets } : scope
       })
       this.#moved.set(opened, (moved = { now, scopes: own }))
     }
@@ -70,13 +70,13 @@ export class Callers {
     const line = this.#levels.lineOf([tenant, project, member])
     if (!line || !key.enabled || line.some(({ rights }) => !rights.enabled)) return undefined
     const rights = [...line.map((level) => level.rights), key]
-    const scopes: Scope[] = line.map(({ kind, path, rights: { budget, tags } }) => ({
+    const scopes: Scope[] = line.map(({ kind, path, rights: { budgets, tags } }) => ({
       kind,
       id: scopeOf(path),
-      budget,
+      budgets,
       tags
     }))
-    scopes.push({ kind: 'key', id: `key:${name}`, budget: key.budget, tags: key.tags })
+    scopes.push({ kind: 'key', id: `key:${name}`, budgets: key.budgets, tags: key.tags })
     const expires = Math.min(...rights.map((level) => level.expires ?? Infinity))
     return {
       key: name,

@@ -210,10 +210,10 @@ chain: [auth: , log: { flush: 1s, list: [a], nested: { depth: 3 } }, shy: { toke
   })
 
   const acme = config.tenants.get('acme')!
-  t.same(acme.budget, { limit: 1_000_500_000_000n, per: 'month' })
+  t.same(acme.budgets, [{ limit: 1_000_500_000_000n, per: 'month' }])
   t.match(acme.projects.get('web')!.members.get('alice@example.com'), {
     models: ['gpt-5'],
-    budget: { limit: 1n, per: 'total' }
+    budgets: [{ limit: 1n, per: 'total' }]
   })
   t.match(config.keys[0], {
     name: 'laptop',
@@ -223,7 +223,7 @@ chain: [auth: , log: { flush: 1s, list: [a], nested: { depth: 3 } }, shy: { toke
     member: 'alice@example.com',
     models: ['gpt-5'],
     endpoints: ['chat', 'models'],
-    budget: { limit: 1n, per: 'day' },
+    budgets: [{ limit: 1n, per: 'day' }],
     expires: Date.UTC(2027, 0, 1),
     at: { line: 36, column: 5 }
   })
@@ -286,7 +286,7 @@ t.test('prices and budgets are exact to the nano-dollar, as numbers and as text'
           `${least.replace('free', `{ input: ${usd}, output: 0 }`)}tenants: { acme: { budget: { usd: ${usd}, per: day } } }`
         )
         return (
-          config.tenants.get('acme')!.budget!.limit === nano &&
+          config.tenants.get('acme')!.budgets[0]!.limit === nano &&
           config.models.get('demo')!.prices[0]!.price.perMillion.input === nano
         )
       }

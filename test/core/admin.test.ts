@@ -459,7 +459,7 @@ t.test('tenants show their tree with what each may use and spend', async (t) => 
     models: ['*'],
     endpoints: ['*'],
     limits: {},
-    budget: null,
+    budget: [],
     expires: null,
     tags: {},
     created: null,
@@ -473,21 +473,21 @@ t.test('tenants show their tree with what each may use and spend', async (t) => 
     project: 'web',
     scope: 'member:acme/web/alice',
     models: ['demo'],
-    budget: { usd: '1', usd_nano: '1000000000', per: 'total' }
+    budget: [{ usd: '1', usd_nano: '1000000000', per: 'total' }]
   }
   const web = {
     ...usual,
     name: 'web',
     tenant: 'acme',
     scope: 'project:acme/web',
-    budget: { usd: '10', usd_nano: '10000000000', per: 'day' }
+    budget: [{ usd: '10', usd_nano: '10000000000', per: 'day' }]
   }
   const acme = {
     ...usual,
     name: 'acme',
     tenant: 'acme',
     scope: 'tenant:acme',
-    budget: { usd: '100', usd_nano: '100000000000', per: 'month' },
+    budget: [{ usd: '100', usd_nano: '100000000000', per: 'month' }],
     foreign_references: null
   }
   const other = { ...usual, name: 'other', tenant: 'other', scope: 'tenant:other', foreign_references: null }
@@ -533,7 +533,7 @@ t.test('a key works from the moment it is made until it is revoked, and its secr
       hint: `${key.slice(0, 7)}…${key.slice(-4)}`,
       secrets: [{ hint: `${key.slice(0, 7)}…${key.slice(-4)}`, created: shown.created, until: null }],
       changed: null,
-      budget: { usd: '0.25', usd_nano: '250000000', per: 'day' },
+      budget: [{ usd: '0.25', usd_nano: '250000000', per: 'day' }],
       expires: '2100-01-01T00:00:00.000Z',
       created: '',
       revoked: null
@@ -670,7 +670,22 @@ t.test('a request for a key is checked field by field, and a refused one makes n
     [{ tenant: 'acme', budget: { usd: 5 } }, 'budget', /"per" is missing/],
     [{ tenant: 'acme', budget: { usd: -5, per: 'day' } }, 'budget.usd', /an amount of US dollars/],
     [{ tenant: 'acme', budget: { usd: '0.0000000001', per: 'day' } }, 'budget.usd', /exact to the nano-dollar/],
-    [{ tenant: 'acme', budget: { usd: 5, per: 'week' } }, 'budget.per', /one of day, month, total/],
+    [
+      { tenant: 'acme', budget: { usd: 5, per: '367d' } },
+      'budget.per',
+      /one of day, week, month, total, or the newest days, from 1d to 366d/
+    ],
+    [
+      {
+        tenant: 'acme',
+        budget: [
+          { usd: 5, per: 'day' },
+          { usd: 6, per: 'day' }
+        ]
+      },
+      'budget',
+      /two budgets per day: keep one/
+    ],
     [{ tenant: 'acme', expires: 'soon' }, 'expires', /a date like/],
     [{ tenant: 'acme', expires: '2020-01-01' }, 'expires', /in the past/],
     [

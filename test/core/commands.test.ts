@@ -398,7 +398,7 @@ t.test(
       out: /^NAME +STATE +SOURCE +OWNER +MODELS +BUDGET +EXPIRES +SECRET\nlive +active +store +acme +demo,gpt-\* +5\/day +2100-01-01 +sk-\w{4}…\w{4}\ntest +active +file +acme +\* +- +- +-\n$/
     })
     t.match(JSON.parse(json.out), {
-      data: [{ name: 'live', limits: { rpm: 60 }, budget: { usd: '5', per: 'day' } }, { name: 'test' }]
+      data: [{ name: 'live', limits: { rpm: 60 }, budget: [{ usd: '5', per: 'day' }] }, { name: 'test' }]
     })
     t.match(wrongToken, { code: 1, err: /does not let this command in: This is not the admin token/ })
     t.match(unknown, { code: 1, err: /no key "lve", did you mean "live"\?/ })

@@ -43,7 +43,7 @@ export class TestLedger implements Ledger {
   reserve(request: ReserveRequest): Reservation {
     if (this.broken) throw this.broken
     for (const scope of request.scopes) {
-      if (scope.budget && this.#used(scope) + request.amount > scope.budget.limit) {
+      if (scope.budgets.some(({ limit }) => this.#used(scope) + request.amount > limit)) {
         throw new GatewayError(`quota_${scope.kind}_exceeded`, `The ${scope.kind} budget is exceeded.`)
       }
     }
@@ -103,7 +103,7 @@ export class TestLedger implements Ledger {
   }
 
   affordable(scopes: readonly Scope[]): bigint | undefined {
-    const left = scopes.flatMap((scope) => (scope.budget ? [scope.budget.limit - this.#used(scope)] : []))
+    const left = scopes.flatMap((scope) => scope.budgets.map(({ limit }) => limit - this.#used(scope)))
     return left.length === 0 ? undefined : left.reduce((least, one) => (one < least ? one : least))
   }
 

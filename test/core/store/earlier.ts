@@ -12,7 +12,8 @@ const undo: Readonly<Record<number, string>> = {
     ALTER TABLE head RENAME COLUMN documents TO keys;
     CREATE TABLE key (name TEXT PRIMARY KEY, sha256, hint, tenant, project, member, models, endpoints, limits,
       budget_limit, budget_per, expires, created, revoked, crc);`,
-  7: 'DROP TABLE spend_day; DROP TABLE spend_month; DROP TABLE spender;'
+  7: 'DROP TABLE spend_day; DROP TABLE spend_month; DROP TABLE spender;',
+  8: 'SELECT 1;'
 }
 
 /** Brings a store that nobody has open back to a version of its schema. Keys made at run time are lost. */

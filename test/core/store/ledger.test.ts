@@ -671,7 +671,7 @@ t.test('any sequence of operations leaves what a simple model says', async (t) =
         )
         const model = new Map<string, { limit: bigint; posted: bigint; pending: bigint }>()
         const balancesOf = (tree: number, day: number): { limit: bigint; posted: bigint; pending: bigint }[] =>
-          trees[tree]!.map(({ id, budget }) => {
+          trees[tree]!.map(({ id, budgets: [budget] }) => {
             const name = `${id} ${budget!.per === 'day' ? day : ''}`
             if (!model.has(name)) model.set(name, { limit: budget!.limit, posted: 0n, pending: 0n })
             return model.get(name)!

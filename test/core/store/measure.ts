@@ -41,10 +41,10 @@ const requests = 30_000
 function scopesOf(i: number): Scope[] {
   const limit = 10n ** 15n
   return [
-    { kind: 'tenant', id: `tenant:acme-${i % 10}`, budget: { limit, per: 'month' } },
-    { kind: 'project', id: `project:acme-${i % 10}/web`, budget: { limit, per: 'month' } },
-    { kind: 'member', id: `member:acme-${i % 10}/web/m${i}`, budget: { limit, per: 'day' } },
-    { kind: 'key', id: `key:laptop-${i}` }
+    { kind: 'tenant', id: `tenant:acme-${i % 10}`, budgets: [{ limit, per: 'month' }] },
+    { kind: 'project', id: `project:acme-${i % 10}/web`, budgets: [{ limit, per: 'month' }] },
+    { kind: 'member', id: `member:acme-${i % 10}/web/m${i}`, budgets: [{ limit, per: 'day' }] },
+    { kind: 'key', id: `key:laptop-${i}`, budgets: [] }
   ]
 }
 

@@ -1,7 +1,7 @@
 // What the tests of the store reserve, settle and log.
 import { randomUUIDv7 } from 'node:crypto'
 import { openForReading } from '../../../core/store/sqlite.ts'
-import type { Scope } from '../../../core/catalogue/caller.ts'
+import type { Budget, Scope } from '../../../core/catalogue/caller.ts'
 import { formatDollars } from '../../../core/money/money.ts'
 import { costOf } from '../../../core/money/price.ts'
 import type { Price } from '../../../core/money/price.ts'
@@ -16,13 +16,8 @@ export const price: Price = { version: 'sample:1', perMillion: { input: 2_000_00
 /** Noon of an ordinary day. */
 export const noon = Date.UTC(2026, 10, 21, 12)
 
-export function scope(
-  kind: Scope['kind'],
-  id: string,
-  limit?: bigint,
-  per: 'day' | 'month' | 'total' = 'total'
-): Scope {
-  return { kind, id: `${kind}:${id}`, ...(limit !== undefined && { budget: { limit, per } }) }
+export function scope(kind: Scope['kind'], id: string, limit?: bigint, per: Budget['per'] = 'total'): Scope {
+  return { kind, id: `${kind}:${id}`, budgets: limit === undefined ? [] : [{ limit, per }] }
 }
 
 export function used(output: number, input = 0): Usage {

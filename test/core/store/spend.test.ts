@@ -182,7 +182,9 @@ function check(t: Test, file: string): void {
       if (by.length === 0 || due.length > 0) t.same(sums, due, by.join())
       else t.same(sums, [])
     }
-    const posted = new Map(ledger.balances().map(({ scope, window, posted }) => [`${scope} ${window}`, posted]))
+    const posted = new Map(
+      ledger.balances(Date.now()).map(({ scope, window, posted }) => [`${scope} ${window}`, posted])
+    )
     for (const kind of ['tenant', 'key'] as const)
       for (const { group, charge } of ledger.spend({ by: [kind], equal: {}, limit: 99 }).sums)
         t.equal(posted.get(`${kind}:${group[0]} total`), charge, `${kind} ${group[0]}`)

@@ -79,10 +79,10 @@ t.test('a caller carries its scopes, outermost first, with the budgets of each l
     expires: Date.UTC(2027, 0, 1)
   })
   t.same(alice.scopes, [
-    { kind: 'tenant', id: 'tenant:acme', budget: { limit: 1_000_000_000_000n, per: 'month' } },
-    { kind: 'project', id: 'project:acme/web', budget: undefined },
-    { kind: 'member', id: 'member:acme/web/alice', budget: { limit: 20_000_000_000n, per: 'day' } },
-    { kind: 'key', id: 'key:alice', budget: { limit: 1_000_000_000n, per: 'total' } }
+    { kind: 'tenant', id: 'tenant:acme', budgets: [{ limit: 1_000_000_000_000n, per: 'month' }] },
+    { kind: 'project', id: 'project:acme/web', budgets: [] },
+    { kind: 'member', id: 'member:acme/web/alice', budgets: [{ limit: 20_000_000_000n, per: 'day' }] },
+    { kind: 'key', id: 'key:alice', budgets: [{ limit: 1_000_000_000n, per: 'total' }] }
   ])
   t.same(
     findKey(digest('sk-blue'))!.scopes.map(({ id }) => id),
@@ -137,7 +137,7 @@ t.test('keys of the store count from the moment they are there until they are re
   const made = tenancy.findKey(digest('sk-made'))
   t.match(made, { key: 'made', tenant: 'acme', project: 'web', member: 'alice' })
   t.same(usable(made), ['claude'])
-  t.same(made!.scopes.at(-1), { kind: 'key', id: 'key:made', budget: { limit: 5n, per: 'day' } })
+  t.same(made!.scopes.at(-1), { kind: 'key', id: 'key:made', budgets: [{ limit: 5n, per: 'day' }] })
   // Who presents a key may remember its digest.
   const remembered = digest('sk-made')
   t.equal(tenancy.findKey(remembered), made)
@@ -231,7 +231,7 @@ t.test('all levels together say what a key may do', async (t) => {
   t.same(caller.tags, { site: 'x', team: 'b', who: 'eve' })
   t.equal(caller.expires, Date.UTC(2998, 0, 1))
   t.same(
-    caller.scopes.map(({ id, budget }) => [id, budget?.limit]),
+    caller.scopes.map(({ id, budgets }) => [id, budgets[0]?.limit]),
     [
       ['tenant:late', undefined],
       ['project:late/app', 7_000_000_000n],
