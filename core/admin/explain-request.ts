@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import type { ServedOperation } from '../contract/served.ts'
 import { GatewayError } from '../errors.ts'
-import type { AskedRequest } from '../exchange/rehearse.ts'
+import type { AskedRequest } from '../exchange/rehearsal/rehearse.ts'
 import { checkerOf, isMap } from '../options/schema-check.ts'
 import type { OptionSchemas } from '../options/schema.ts'
 import { suggestion } from '../options/suggest.ts'

@@ -2,13 +2,13 @@
 // read on the way.
 import type { BackgroundWork } from './background/background.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
-import type { Chain, OnRequest } from './chain.ts'
+import type { Chain, OnRequest } from './state/chain.ts'
 import type { Awaitable, Reply } from '../contract/contract.ts'
 import type { OperationContext } from '../contract/served.ts'
 import { caller } from '../contract/slots.ts'
-import type { LiveExchange } from './exchange.ts'
-import type { Generation } from './generation.ts'
-import { runHooks } from './hook-run.ts'
+import type { LiveExchange } from './state/exchange.ts'
+import type { Generation } from './state/generation.ts'
+import { runHooks } from './state/hook-run.ts'
 import type { Services } from '../store/services.ts'
 
 /** What operations are given to work with. */

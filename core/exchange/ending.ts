@@ -1,10 +1,10 @@
 // How an exchange ends: its outcome for plugins and records, and the last bytes or error for its client.
 import type { Outcome, WholeReply } from '../contract/contract.ts'
 import { clientClosed, GatewayError, reasons } from '../errors.ts'
-import type { LiveExchange } from './exchange.ts'
-import { Relay } from './relay.ts'
+import type { LiveExchange } from './state/exchange.ts'
+import { Relay } from './answers/relay.ts'
 import { sendError, sendErrorEvent, sendHead, sendReply, sendWhole, statusFor } from './replies.ts'
-import { Session } from './session.ts'
+import { Session } from './sessions/session.ts'
 
 /** The result of an exchange before it is settled: an answer still to be sent or finished, or an error. */
 export type Ending = WholeReply | Relay | Session | GatewayError

@@ -2,7 +2,7 @@
 import { asGatewayError } from '../errors.ts'
 import type { Roster } from '../watchdog/roster.ts'
 import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
-import type { LiveExchange } from './exchange.ts'
+import type { LiveExchange } from './state/exchange.ts'
 
 /** Milliseconds between two inspections of an exchange: what is revoked ends within a second. */
 const everyMs = 500

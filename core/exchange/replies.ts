@@ -1,7 +1,7 @@
 // Writes an exchange's answer head and gateway-made bodies in the client's protocol.
 import type { UpstreamResponse, WholeReply } from '../contract/contract.ts'
 import type { GatewayError } from '../errors.ts'
-import type { LiveExchange } from './exchange.ts'
+import type { LiveExchange } from './state/exchange.ts'
 import { protocols } from '../protocols/index.ts'
 import type { ShownError } from '../protocols/index.ts'
 

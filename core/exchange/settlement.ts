@@ -1,8 +1,8 @@
 // The settlement of an exchange: every release runs and every plugin is told, once.
-import type { Chain } from './chain.ts'
+import type { Chain } from './state/chain.ts'
 import type { Outcome } from '../contract/contract.ts'
 import { GatewayError, reasons } from '../errors.ts'
-import type { LiveExchange } from './exchange.ts'
+import type { LiveExchange } from './state/exchange.ts'
 
 /** What a release has still to do. */
 interface Due {

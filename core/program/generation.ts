@@ -1,8 +1,8 @@
 // Generations: a configuration in use, with its chain and catalogue, until the last exchange that began with it has
 // ended.
 import type { Catalogue } from '../catalogue/catalogue.ts'
-import type { Chain } from '../exchange/chain.ts'
-import type { Generation, GenerationSource } from '../exchange/generation.ts'
+import type { Chain } from '../exchange/state/chain.ts'
+import type { Generation, GenerationSource } from '../exchange/state/generation.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Config } from '../catalogue/settings.ts'
 import type { Awaitable, Plugin, PluginContext, SharedKey } from '../contract/contract.ts'

@@ -1,6 +1,6 @@
 // How long is waited for the first byte of a whole answer, where nobody says it.
 import t from 'tap'
-import { wholePatience } from '../../core/exchange/patience.ts'
+import { wholePatience } from '../../core/exchange/answers/patience.ts'
 
 const minutes = 60_000
 const timeouts = { connect: 5000, firstByte: minutes, idle: minutes, total: 10 * minutes }

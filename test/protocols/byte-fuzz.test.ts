@@ -2,7 +2,7 @@
 // when nothing is translated.
 import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
-import { EventFramer, EventTooLarge } from '../../core/exchange/sse.ts'
+import { EventFramer, EventTooLarge } from '../../core/exchange/answers/sse.ts'
 import { GatewayError } from '../../core/errors.ts'
 import type { ModelAnswer } from '../../core/protocols/canonical/answer.ts'
 import { codecs } from '../../core/protocols/codecs.ts'

@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { TextStage } from '../../core/contract/contract.ts'
 import { Message } from '../../core/contract/message.ts'
-import { textStage } from '../../core/exchange/text-stage.ts'
+import { textStage } from '../../core/exchange/attempts/text-stage.ts'
 import type { EmitEvent, ModelAnswer } from '../../core/protocols/canonical/answer.ts'
 import { tell } from '../../core/protocols/canonical/assemble.ts'
 import type { Codec } from '../../core/protocols/canonical/codec.ts'

@@ -1,7 +1,7 @@
 // Translations that gateways have got wrong: what an upstream is sent, and what a client gets to see.
 import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
-import { EventFramer } from '../../core/exchange/sse.ts'
+import { EventFramer } from '../../core/exchange/answers/sse.ts'
 import { codecs } from '../../core/protocols/codecs.ts'
 import type { CodecName } from '../../core/protocols/codecs.ts'
 import { Asked, mayBeSealed, StreamTranslation, translateAnswer } from '../../core/protocols/translation.ts'

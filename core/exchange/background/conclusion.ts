@@ -11,7 +11,7 @@ import type { Services } from '../../store/services.ts'
 import { isOpen } from '../../store/works.ts'
 import type { Work } from '../../store/works.ts'
 import type { Logger } from '../../telling/log.ts'
-import type { GenerationSource } from '../generation.ts'
+import type { GenerationSource } from '../state/generation.ts'
 import { steadyNow } from '../../watchdog/steady-time.ts'
 
 /** The error codes in the records of work that did not succeed. */

@@ -6,9 +6,9 @@ import { Attempt } from '../../../core/contract/attempt.ts'
 import type { UpstreamResponse } from '../../../core/contract/contract.ts'
 import { Message } from '../../../core/contract/message.ts'
 import type { OperationContext } from '../../../core/contract/served.ts'
-import type { LiveExchange } from '../../../core/exchange/exchange.ts'
-import { stagesOf } from '../../../core/exchange/staging.ts'
-import { errorFromEvent } from '../../../core/exchange/upstream-error.ts'
+import type { LiveExchange } from '../../../core/exchange/state/exchange.ts'
+import { stagesOf } from '../../../core/exchange/attempts/staging.ts'
+import { errorFromEvent } from '../../../core/exchange/failures/upstream-error.ts'
 import { protocols } from '../../../core/protocols/index.ts'
 
 const protocol = protocols['openai-chat']

@@ -1,0 +1,212 @@
+// Tries channels one after another until one begins to answer.
+import type { Attempt } from '../../contract/attempt.ts'
+import type { BodyMemory } from '../../bodies/body-memory.ts'
+import { candidatesOf } from './candidates.ts'
+import type { Candidates } from '../../contract/candidates.ts'
+import type { Catalogue, Channel } from '../../catalogue/catalogue.ts'
+import type { Chain } from '../state/chain.ts'
+import type { AttemptFailure, Awaitable } from '../../contract/contract.ts'
+import { isRefusalOf, rememberRefusal } from '../../contract/extras.ts'
+import { formFor } from '../../contract/operation.ts'
+import type { OperationContext } from '../../contract/served.ts'
+import { asGatewayError, GatewayError } from '../../errors.ts'
+import type { LiveExchange } from '../state/exchange.ts'
+import { runHooks } from '../state/hook-run.ts'
+import { patienceOf } from '../answers/patience.ts'
+import { Relay } from '../answers/relay.ts'
+import { stagesOf } from './staging.ts'
+import { headersOf } from './upstream-head.ts'
+import type { Transport, UpstreamRequest } from '../../transport/transport.ts'
+import type { Background } from '../../contract/background.ts'
+import type { Services } from '../../store/services.ts'
+import type { Watchdog } from '../../watchdog/watchdog.ts'
+
+/** What an attempt is made with. */
+export interface AttemptParts {
+  transport: Transport
+  watchdog: Watchdog
+  services: Services
+  background: Background
+  memory: BodyMemory
+}
+
+/** Of the generation that the exchange began with. */
+export interface AttemptSetting {
+  chain: Chain
+  catalogue: Catalogue
+}
+
+/**
+ * The relay of the first attempt that can be committed: there is something to show, and what the exchange holds its
+ * first byte back for has come. Before that nothing has reached the client, so a failed attempt can be followed by
+ * another; whether and where is asked of the chain.
+ * @throws GatewayError the last failure, `no_available_channel`, or `client_closed`
+ */
+export function attemptAnswer(exchange: LiveExchange, setting: AttemptSetting, parts: AttemptParts): Promise<Relay> {
+  const { chain, catalogue } = setting
+  const context: OperationContext = {
+    catalogue,
+    services: parts.services,
+    background: parts.background,
+    memory: parts.memory
+  }
+  return tryChannels(exchange, chain, context, async (attempt) => {
+    const relay = send(exchange, chain, attempt, parts, context)
+    await relay.opened
+    // A whole answer is sent when it is settled, which waits for more than this.
+    if (!relay.whole && exchange.awaited.length > 0) await held(exchange, relay)
+    // An answer that broke in the meantime has shown the client nothing: another channel may still give one.
+    if (relay.over && attempt.error && !exchange.gone) throw attempt.error
+    return relay
+  })
+}
+
+/**
+ * What comes of the first attempt that succeeds; one that fails can be followed by another, as long as nothing has
+ * reached the client. A channel that cannot carry the request is passed over with all that are like it, before it is
+ * asked.
+ * @throws GatewayError the last failure of a channel that was asked, what none of them can carry,
+ * `no_available_channel`, or why the exchange is over
+ */
+export async function tryChannels<T>(
+  exchange: LiveExchange,
+  chain: Chain,
+  context: OperationContext,
+  make: (attempt: Attempt) => Promise<T>
+): Promise<T> {
+  const failures: AttemptFailure[] = []
+  const found = candidatesOf(exchange, chain, context)
+  const candidates = found instanceof Promise ? await found : found
+  const { plugin, call: selectChannel } = chain.selectChannel!
+  /** The attempt that was refused for what the gateway added; the next one goes to the same channel without it. */
+  let refused: Attempt | undefined
+  for (;;) {
+    const without = failures.at(-1)?.attempt === refused ? refused?.added : undefined
+    let channel
+    if (without !== undefined) channel = refused!.channel
+    else {
+      candidates.by = plugin
+      try {
+        channel = selectChannel(exchange.seenBy(plugin), failures, candidates)
+        if (channel instanceof Promise) channel = await channel
+      } catch (error) {
+        throw asGatewayError(error, plugin)
+      }
+    }
+    candidates.by = 'gateway'
+    if (exchange.over) throw exchange.over
+    if (!channel) throw await told(exchange, lastWord(exchange, failures), context)
+    const attempt = exchange.attempt(channel, without)
+    try {
+      exchange.request.operation.onAttempt?.(exchange, attempt)
+      const prepared = runHooks(chain.onAttempt, ({ plugin, call }) => call(exchange.seenBy(plugin), attempt))
+      if (prepared instanceof Promise) await prepared
+      if (exchange.over) throw exchange.over
+      const made = await make(attempt)
+      if (without !== undefined) rememberRefusal(channel, without)
+      return made
+    } catch (error) {
+      const failure = asGatewayError(error)
+      attempt.error = failure
+      attempt.endedAt ??= performance.now()
+      failures.push({ attempt, error: failure })
+      if (failure.details.elsewhere) leaveAlike(exchange, candidates, attempt, failure)
+      if (!refused && !exchange.over && isRefusedForAdded(exchange, attempt, failure)) refused = attempt
+      else if (isMadeAllTheSame(exchange, attempt, failure)) {
+        candidates.stop('it may have been made, and is too dear to be asked for twice')
+        throw await told(exchange, asCostly(failure), context)
+      } else if (!failure.retryable || exchange.over) throw await told(exchange, failure, context)
+    }
+  }
+}
+
+/** What is dear may have been made, whatever became of the answer. */
+function isMadeAllTheSame(exchange: LiveExchange, { dispatched }: Attempt, failure: GatewayError): boolean {
+  return dispatched && failure.retryable && !failure.details.untaken && exchange.dear
+}
+
+function asCostly({ code, message, details }: GatewayError): GatewayError {
+  return new GatewayError(code, message, { ...details, costly: true })
+}
+
+/** What was wrong with the last channel that was asked; where none could be asked, what the first could not carry. */
+function lastWord({ model }: LiveExchange, failures: readonly AttemptFailure[]): GatewayError {
+  const { error } = failures.findLast(({ attempt }) => attempt.dispatched) ?? failures[0] ?? {}
+  return error ?? new GatewayError('no_available_channel', `No channel can serve the model \`${model}\` at the moment.`)
+}
+
+/** Leaves out the channel of an attempt that could not carry the request, and all that are like it. */
+function leaveAlike(exchange: LiveExchange, candidates: Candidates, attempt: Attempt, { message }: GatewayError): void {
+  const { protocol } = formFor(exchange.request.operation, attempt.channel)!
+  const reason = `${protocol} cannot carry the request: ${message.replace(/\.$/, '')}`
+  candidates.keep((other) => !isAlike(exchange, other, attempt), { code: 'protocol', reason })
+}
+
+/** A channel that is spoken to as that of the attempt is: it can carry neither more nor less. */
+function isAlike({ request }: LiveExchange, other: Channel, { channel }: Attempt): boolean {
+  const { operation } = request
+  const spoken = formFor(operation, other)?.protocol === formFor(operation, channel)?.protocol
+  return spoken && JSON.stringify(other.traits) === JSON.stringify(channel.traits)
+}
+
+/** What the client sent itself is its own affair. */
+function isRefusedForAdded({ body }: LiveExchange, { added, translated }: Attempt, failure: GatewayError): boolean {
+  return added !== undefined && isRefusalOf(added, failure) && (translated || !body.lens.has(added))
+}
+
+/** A failure as the operation tells of it. */
+function told(exchange: LiveExchange, failure: GatewayError, context: OperationContext): Awaitable<GatewayError> {
+  return exchange.request.operation.onFailure?.(exchange, failure, context) ?? failure
+}
+
+function send(
+  exchange: LiveExchange,
+  chain: Chain,
+  attempt: Attempt,
+  parts: AttemptParts,
+  context: OperationContext
+): Relay {
+  const { streaming } = exchange
+  const relay = new Relay(attempt, {
+    streaming,
+    answers: exchange.request.operation.answers,
+    media: exchange.request.operation.media,
+    status: exchange.request.operation.status,
+    client: exchange.client,
+    framing: exchange.request.operation.framing,
+    watchdog: parts.watchdog,
+    clientStall: exchange.limits.clientStall,
+    patience: patienceOf(exchange, attempt.channel, context.catalogue),
+    accept: (response) => stagesOf(exchange, chain.onResponse, response, context)
+  })
+  exchange.relay = relay
+  try {
+    const request = upstreamRequest(exchange, attempt)
+    attempt.dispatched = true
+    relay.call = parts.transport.send(attempt.channel, request, relay)
+  } catch (error) {
+    relay.fail(error)
+  }
+  return relay
+}
+
+/** What an attempt sends, as its plugins have left it. */
+export function upstreamRequest(exchange: LiveExchange, attempt: Attempt): UpstreamRequest {
+  return {
+    method: attempt.method,
+    path: attempt.path,
+    headers: headersOf(exchange, attempt),
+    body: attempt.body.render(),
+    once: exchange.dear
+  }
+}
+
+/** Resolves when the first byte of an answer may be shown, unless it broke in the meantime. */
+export async function held(exchange: LiveExchange, relay: Relay): Promise<void> {
+  try {
+    await Promise.all(exchange.awaited)
+  } catch (error) {
+    relay.fail(error)
+    throw error
+  }
+}
