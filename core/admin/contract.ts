@@ -13,7 +13,7 @@ import type { Store } from '../store/store.ts'
 /** The services of a gateway that operators inspect and control. */
 export interface AdminParts {
   settings: NonNullable<Settings['admin']>
-  store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'health'>
+  store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'spend' | 'health'>
   metrics: Pick<Metrics, 'expose'>
   generations: Pick<Generations, 'current'>
   reloader: Pick<Reloader, 'last' | 'reload'>

@@ -11,6 +11,7 @@ import { alive, exposeMetrics, ready } from './health.ts'
 import { changeKey, createKey, keyFilters, listKeys, revokeKey, rotateKey, showKey } from './keys.ts'
 import { paging } from './query.ts'
 import { listRequests, requestFilters } from './requests.ts'
+import { listSpend, spendParameters } from './spend.ts'
 import { levelRoutes } from './tenants.ts'
 
 /** All routes. */
@@ -21,6 +22,7 @@ const routes: readonly Route[] = [
   { method: 'GET', path: '/metrics', local: true, handle: exposeMetrics },
   { method: 'GET', path: '/admin/v1/requests', query: [...requestFilters, ...paging], handle: listRequests },
   { method: 'GET', path: '/admin/v1/balances', query: ['scope', 'tenant', ...paging], handle: listBalances },
+  { method: 'GET', path: '/admin/v1/spend', query: [...spendParameters, ...paging], handle: listSpend },
   { method: 'GET', path: '/admin/v1/channels', query: paging, handle: listChannels },
   { method: 'GET', path: '/admin/v1/capabilities', query: ['client', 'channel', ...paging], handle: listCapabilities },
   { method: 'GET', path: '/admin/v1/config', query: [], handle: showConfig },

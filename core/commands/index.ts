@@ -15,6 +15,7 @@ import { exportLedger, showBalances, verifyLedger } from './ledger.ts'
 import { backupLedger } from './ledger-backup.ts'
 import { repairLedger } from './ledger-repair.ts'
 import { listPlugins } from './plugins.ts'
+import { showSpend } from './spend.ts'
 import { start } from './start.ts'
 
 const commands: readonly Command[] = [
@@ -33,6 +34,7 @@ const commands: readonly Command[] = [
   exportLedger,
   backupLedger,
   repairLedger,
+  showSpend,
   importModels
 ]
 

@@ -9,14 +9,14 @@ import type { Entry } from '../store/ledger-file.ts'
 import type { Balance } from '../store/ledger.ts'
 import { invariants } from '../store/invariants.ts'
 import type { Invariant } from '../store/invariants.ts'
-import { surveyBeside } from '../store/survey.ts'
 import { verify } from '../store/verify.ts'
 import type { Breach } from '../store/verify.ts'
 import { daysOf, windowOf } from '../store/window.ts'
 import { convertUnit } from '../options/units.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { csvLine } from './csv.ts'
 import { Progress } from './progress.ts'
-import { print, storeOf, storeOptions } from './store-option.ts'
+import { noteLog, print, storeOf, storeOptions } from './store-option.ts'
 import { renderTable } from './table.ts'
 
 const scopeOption = {
@@ -182,15 +182,6 @@ nano-dollars to compute with; both as text, so that no program rounds them. --js
   }
 })
 
-/** Says on standard error how many batches are still in the commit log, because the output does not include them. */
-function noteLog(file: string): void {
-  const { batches } = surveyBeside(file)
-  if (batches === 0) return
-  process.stderr.write(
-    `${batches === 1 ? '1 batch is' : `${grouped(batches)} batches are`} in the commit log of ${file} and not in the database: a running gateway takes them over in a moment, a stopped one when it starts\n`
-  )
-}
-
 function readTime(option: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const time = convertUnit('date', text)
@@ -263,15 +254,9 @@ function* jsonLines(entries: Iterable<Entry>): Generator<string> {
 
 /** Renders entries as CSV (RFC 4180). */
 function* csv(entries: Iterable<Entry>): Generator<string> {
-  yield `${Object.keys(columns).join(',')}\r\n`
+  yield csvLine(Object.keys(columns))
   const reads = Object.values(columns)
-  yield* chunked(entries, (entry) => `${reads.map((read) => cell(read(entry))).join(',')}\r\n`)
-}
-
-function cell(value: unknown): string {
-  if (value === null) return ''
-  const text = typeof value === 'object' ? JSON.stringify(value) : String(value)
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  yield* chunked(entries, (entry) => csvLine(reads.map((read) => read(entry))))
 }
 
 /** Joins rows into chunks, so that a system call writes many of them. */

@@ -66,7 +66,7 @@ export const invariants = {
   },
   I17: { text: "the file is whole, by SQLite's own check", checked: true, tests: [] },
   I18: { text: 'the commit log is there, and goes on where the database ends', checked: true, tests: ['chaos/damage'] },
-  I19: { text: 'spend is what the journal adds up to', checked: true, tests: ['core/store/spend'] }
+  I19: { text: 'spend is what the journal adds up to', checked: true, tests: ['core/store/spend', 'money/points'] }
 } as const satisfies Readonly<Record<string, Invariant>>
 
 /** The name of an invariant. */

@@ -1,4 +1,6 @@
 // Reads the ledger from the file of a store. A gateway may be using the store meanwhile.
+import { parsePrice } from '../money/price.ts'
+import type { Price } from '../money/price.ts'
 import { readHead } from './head.ts'
 import type { Balance } from './ledger.ts'
 import { missingMoves } from './recovery.ts'
@@ -109,6 +111,12 @@ export class LedgerFile {
     } finally {
       this.#database.exec('COMMIT')
     }
+  }
+
+  /** Finds a price by its version. */
+  price(version: string): Price | undefined {
+    const json = this.#database.prepare('SELECT json FROM price WHERE version = ?').get(version)?.['json']
+    return json === undefined ? undefined : parsePrice(version, json as string)
   }
 
   /** Adds up what was charged as of the last commit. */

@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
+import { emptyBatch } from '../../../core/store/batch.ts'
+import { Committer } from '../../../core/store/committer.ts'
 import { LedgerFile } from '../../../core/store/ledger-file.ts'
 import type { Entry } from '../../../core/store/ledger-file.ts'
 import type { SpendGroup, SpendQuery, SpendSum } from '../../../core/store/spend.ts'
@@ -209,6 +211,33 @@ t.test('queries add up to the journal and the balances, over restarts and sealed
   }
   await (await open(file)).close()
   t.ok(readdirSync(`${file}.journal`).length > 0)
+  check(t, file)
+})
+
+t.test('adjustments and grants count as what they add to balances', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await open(file)
+  await serve(store, fc.sample(ask, { numRuns: 20, seed: 7 }))
+  await store.close()
+  const database = openDatabase(file, 'process')
+  const committer = new Committer(database)
+  const batch = emptyBatch(committer.head.batch, noon)
+  batch.balanced = true
+  for (const [kind, amount] of [
+    ['adjust', -3n],
+    ['adjust', 500n],
+    ['grant', -7n]
+  ] as const) {
+    const scopes = '{"tenant:acme":"month","key:desk":"total"}'
+    const evidence = `${kind}:${amount}`
+    const entry = [kind, 'r1', '', evidence, scopes, amount, 0n, null, 'gpt-5', 'openai', 'sample:1', 'manual', noon]
+    batch.entries.push(...entry, '{"team":"ads"}', null, null)
+    for (const balance of ['tenant:acme 2026-11', 'tenant:acme total', 'key:desk total'])
+      batch.moves.push(...(balance.split(' ') as [string, string]), amount, 0n)
+  }
+  committer.add(batch)
+  committer.commit()
+  database.close()
   check(t, file)
 })
 

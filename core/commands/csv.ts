@@ -1,0 +1,18 @@
+// Renders tables as CSV (RFC 4180) that is safe to open in a spreadsheet.
+
+const number = /^-?\d+(\.\d+)?$/
+
+/**
+ * Renders a line. What a spreadsheet would take for a formula gets a quote in front, unless it is a number. Nothing
+ * stands for null and undefined, JSON for an object.
+ */
+export function csvLine(values: readonly unknown[]): string {
+  return `${values.map(cell).join(',')}\r\n`
+}
+
+function cell(value: unknown): string {
+  if (value === null || value === undefined) return ''
+  const plain = typeof value === 'object' ? JSON.stringify(value) : String(value)
+  const text = /^[=+\-@\t\r]/.test(plain) && !number.test(plain) ? `'${plain}` : plain
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
