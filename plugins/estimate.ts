@@ -1,9 +1,10 @@
 // Estimates the usage of a request from the size of its body and its limits, without counting tokens.
-import { elementsOf, GatewayError, numberOrDigits } from '../core/contract/contract.ts'
-import type { Exchange } from '../core/contract/contract.ts'
+import { elementsOf, GatewayError, inTurns, numberOrDigits } from '../core/contract/contract.ts'
+import type { Awaitable, Exchange } from '../core/contract/contract.ts'
 import type { RequestBody } from '../core/bodies/body.ts'
 import type { Metering } from '../core/contract/operation.ts'
-import type { OfferedTools } from '../core/protocols/hosted-tools.ts'
+import type { Offer, OfferedTools } from '../core/protocols/hosted-tools.ts'
+import type { ToolSearch } from '../core/protocols/tool-list.ts'
 import { recalledInput, slot } from '../core/contract/slots.ts'
 import { mediaTokens, promptOf } from './prompt.ts'
 import type { Prompt } from './prompt.ts'
@@ -18,6 +19,8 @@ const mostSeconds = 3600
 const largestPicture = 50_000
 /** Bodies up to this size are not searched for pictures before they are sent. */
 const smallBytes = 16 * 1024
+/** Lists of tools up to this size are searched at once. */
+const smallList = 64 * 1024
 
 /** The input tokens in the hold of a request. No later estimate of its input may be larger. Filled by `quota`. */
 export const heldInput = slot('quota/held-input').of<number>()
@@ -119,14 +122,25 @@ export function answers(body: RequestBody, metering: Metering): number {
 }
 
 /**
- * The hosted tools that a request offers, with the client's own limit of their calls; undefined when it offers none.
+ * The hosted tools that a request offers, with the client's own limit of their calls; undefined when it offers none. A
+ * promise when its list of tools is long.
  * @throws GatewayError `invalid_field` for an invalid limit
  */
-export function toolsOf(body: RequestBody, { tools }: Metering): OfferedTools | undefined {
-  const offered = tools?.offered(body.lens)
-  if (!offered || tools?.adds === undefined) return offered
-  const calls = wholeNumber(body, tools.adds, largestLimit, 0)
-  return calls === undefined ? offered : { ...offered, calls, open: 0 }
+export function toolsOf(body: RequestBody, { tools }: Metering): Awaitable<OfferedTools | undefined> {
+  const search = tools?.offered(body.lens)
+  if (!search) return undefined
+  const limited = ({ tools: offered }: Offer): OfferedTools | undefined => {
+    if (!offered || tools!.adds === undefined) return offered
+    const calls = wholeNumber(body, tools!.adds, largestLimit, 0)
+    return calls === undefined ? offered : { ...offered, calls, open: 0 }
+  }
+  const found = searched(search)
+  return found instanceof Promise ? found.then(limited) : limited(found)
+}
+
+/** The result of a search: at once when the list is short, else in turns with other work. */
+export function searched<T>(search: ToolSearch<T>): Awaitable<T> {
+  return search.length <= smallList ? search.advance(Infinity)! : inTurns(search)
 }
 
 /** The number of prompts in a request. A list of numbers is one prompt, of tokens. */

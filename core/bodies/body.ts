@@ -140,6 +140,12 @@ export class BodyEdit {
     return change === undefined ? this.#lens.json(key) : JSON.parse(change)
   }
 
+  /** The JSON text of a top-level member, with the edits so far; undefined when there is none. */
+  raw(key: string): Buffer | undefined {
+    const change = this.#changes?.get(key)
+    return change === undefined ? this.#lens.slice(key) : Buffer.from(change)
+  }
+
   /** Replaces the whole body. Edits made before are lost; later ones need the bytes to be one JSON object. */
   replace(bytes: Buffer): void {
     this.#replacement = bytes

@@ -5,8 +5,9 @@ import type { PricedClass } from '../money/classes.ts'
 import type { Usage } from '../money/usage.ts'
 import { ListCount } from './list-count.ts'
 import { asObject, asObjects } from './object.ts'
-import type { JsonObject } from './object.ts'
-import type { Members, Payload, Tally } from './protocol.ts'
+import type { Payload, Tally } from './protocol.ts'
+import { ToolSearch } from './tool-list.ts'
+import type { ListedTool } from './tool-list.ts'
 
 /** The hosted tools that a request offers. */
 export interface OfferedTools {
@@ -17,12 +18,28 @@ export interface OfferedTools {
   readonly open: number
 }
 
+/** What a search has found: no tools where the request offers none that the upstream runs. */
+export interface Offer {
+  readonly tools: OfferedTools | undefined
+}
+
+/** The members of a body that is edited. */
+export interface EditedMembers {
+  /** A member as JSON text, with the edits so far; undefined when there is none. */
+  raw(key: string): Buffer | undefined
+  set(key: string, value: unknown): void
+  setRaw(key: string, json: string): void
+}
+
 /** The hosted tools of a protocol. */
 export interface HostedTools {
-  /** Undefined when the request offers none. */
-  offered(request: Lens): OfferedTools | undefined
-  /** Sets the limits that are missing. Absent when the protocol has no limits. */
-  limit?(body: Members, request: Lens, calls: number): void
+  /** The search for them; undefined when the request has no tools at all. */
+  offered(request: Lens): ToolSearch<Offer> | undefined
+  /**
+   * The search that sets the limits that are missing; undefined when they are set. Absent when the protocol has no
+   * limits.
+   */
+  limit?(body: EditedMembers, calls: number): ToolSearch<true> | undefined
   /**
    * The top-level member that limits all calls together. A client's own limit stands there, and `limit` adds it. Not
    * every upstream knows it. Absent when there is none.
@@ -34,13 +51,6 @@ export interface HostedTools {
 
 /** What calls of a tool count as. `client`: the client runs it. `none`: it has no fee. */
 type Kind = PricedClass | 'none' | 'client'
-
-/**
- * The largest list of tools that is parsed, and the largest that is scanned, in bytes. A larger one counts as offering
- * any.
- */
-const parsedBytes = 256 * 1024
-const seenBytes = 1024 * 1024
 
 /** https://platform.openai.com/docs/guides/tools; some types end with a date. */
 const responsesKinds: readonly (readonly [RegExp, Kind])[] = [
@@ -71,11 +81,11 @@ const geminiKinds: readonly (readonly [RegExp, Kind])[] = [
 
 /** OpenAI's Responses: one limit for all calls, and each call is an item of the answer. */
 export const responsesTools: HostedTools = {
-  offered(request) {
-    const found = offered(request, responsesKinds, true)
-    return found && { ...found, open: 1 }
+  offered: (request) => offered(request, (tool) => toolOf(tool.types, responsesKinds), 1),
+  limit(body, calls) {
+    body.set('max_tool_calls', calls)
+    return undefined
   },
-  limit: (body, _request, calls) => body.set('max_tool_calls', calls),
   adds: 'max_tool_calls',
   counting: () => new ItemTally()
 }
@@ -83,72 +93,94 @@ export const responsesTools: HostedTools = {
 /** OpenAI's chat completions: a search model searches once for each request with `web_search_options`. */
 export const chatTools: HostedTools = {
   offered: (request) =>
-    request.type('web_search_options') === 'object' ? { fees: ['web_search'], calls: 1, open: 0 } : undefined,
+    request.type('web_search_options') === 'object'
+      ? new ToolSearch(
+          Buffer.alloc(0),
+          () => {},
+          () => ({ tools: { fees: ['web_search'], calls: 1, open: 0 } })
+        )
+      : undefined,
   counting: () => ({ see: () => {}, read: () => ({ web_search: 1 }) })
 }
 
 /** Anthropic's Messages: each tool has its own limit. */
 export const messagesTools: HostedTools = {
-  offered(request) {
-    const found = offered(request, messagesKinds, true)
-    if (!found || request.size('tools') > parsedBytes) return found
-    const limits = asObjects(request.json('tools')).filter(isHosted).map(usesOf)
-    const given = limits.filter((limit) => limit !== undefined)
-    return { ...found, calls: given.reduce((sum, limit) => sum + limit, 0), open: limits.length - given.length }
-  },
-  limit(body, request, calls) {
-    if (request.size('tools') > parsedBytes) return
-    const tools = asObjects(body.json('tools'))
-    body.set(
-      'tools',
-      tools.map((tool) => (isHosted(tool) && usesOf(tool) === undefined ? { ...tool, max_uses: calls } : tool))
-    )
+  offered: (request) =>
+    offered(request, (tool) => {
+      const found = toolOf(tool.types, messagesKinds)
+      return found && { ...found, uses: usesOf(tool) }
+    }),
+  limit(body, calls) {
+    const list = body.raw('tools')
+    if (!list) return undefined
+    const pieces: Buffer[] = []
+    let written = 0
+    const see = (tool: ListedTool): void => {
+      if (!toolOf(tool.types, messagesKinds) || usesOf(tool) !== undefined) return
+      // A limit that says nothing, such as null, is replaced.
+      const { uses, end } = tool
+      pieces.push(list.subarray(written, uses?.from ?? end), Buffer.from(uses ? String(calls) : `,"max_uses":${calls}`))
+      written = uses?.to ?? end
+    }
+    return new ToolSearch(list, see, () => {
+      if (pieces.length > 0) body.setRaw('tools', Buffer.concat([...pieces, list.subarray(written)]).toString())
+      return true
+    })
   },
   counting: () => new ContainerTally()
 }
 
 /** Gemini: calls cannot be limited, and the answer lists the searches. */
 export const geminiTools: HostedTools = {
-  offered: (request) => offered(request, geminiKinds, false),
+  offered: (request) => offered(request, (tool) => toolOf(tool.names, geminiKinds)),
   counting: () => new GroundingTally()
 }
 
-/** The hosted tools of a request. `byType`: a tool is known by its type, else by its members. */
-function offered(
-  request: Lens,
-  kinds: readonly (readonly [RegExp, Kind])[],
-  byType: boolean
-): OfferedTools | undefined {
-  const tools = request.type('tools') === 'array' ? request.slice('tools') : undefined
-  if (!tools) return undefined
-  if (tools.length > seenBytes) return { fees: [], calls: 0, open: 1 }
-  const fees = new Set<PricedClass>()
-  let open = 0
-  const list = new ListCount('tools', (member, value) => {
-    const name = byType ? (member === 'type' ? value : undefined) : value === undefined ? member : undefined
-    if (name === undefined) return
-    const kind = kindOf(name, kinds)
-    if (kind === 'client') return
-    open++
-    if (kind !== 'none') fees.add(kind)
-  })
-  list.see(beforeTools)
-  list.see(tools)
-  return open === 0 ? undefined : { fees: [...fees], calls: 0, open }
+/** A tool that runs at the upstream. */
+interface HostedTool {
+  readonly fees: readonly PricedClass[]
+  /** How many limits it needs, and the one that it has. */
+  readonly count: number
+  readonly uses?: number | undefined
 }
 
-const beforeTools = Buffer.from('{"tools":')
+/** The hosted tools of a request. `limits`: how many limits there are for all of them; by default, one for each. */
+function offered(
+  request: Lens,
+  hosted: (tool: ListedTool) => HostedTool | undefined,
+  limits?: number
+): ReturnType<HostedTools['offered']> {
+  const list = request.type('tools') === 'array' ? request.slice('tools') : undefined
+  if (!list) return undefined
+  const fees = new Set<PricedClass>()
+  let [found, calls, open] = [false, 0, 0]
+  const see = (tool: ListedTool): void => {
+    const own = hosted(tool)
+    if (!own) return
+    found = true
+    for (const fee of own.fees) fees.add(fee)
+    if (own.uses === undefined) open += own.count
+    else calls += own.uses
+  }
+  return new ToolSearch(list, see, () => ({
+    tools: found ? { fees: [...fees], calls, open: limits ?? open } : undefined
+  }))
+}
+
+/** The tool that these words stand for, its types or the names of its members; undefined when the client runs it. */
+function toolOf(words: readonly string[], kinds: readonly (readonly [RegExp, Kind])[]): HostedTool | undefined {
+  const own = words.map((word) => kindOf(word, kinds)).filter((kind) => kind !== 'client')
+  return own.length === 0 ? undefined : { fees: own.filter((kind) => kind !== 'none'), count: own.length }
+}
 
 /** The kind of a tool. An unknown one is charged as `tool_call`. */
 function kindOf(name: string, kinds: readonly (readonly [RegExp, Kind])[]): Kind {
   return kinds.find(([pattern]) => pattern.test(name))?.[1] ?? 'tool_call'
 }
 
-function isHosted({ type }: JsonObject): boolean {
-  return typeof type === 'string' && kindOf(type, messagesKinds) !== 'client'
-}
-
-function usesOf({ max_uses: most }: JsonObject): number | undefined {
+/** The limit of a tool of Anthropic's; undefined when it has none, or one that is no number of calls. */
+function usesOf({ uses }: ListedTool): number | undefined {
+  const most = uses?.value
   return typeof most === 'number' && Number.isSafeInteger(most) && most >= 0 ? most : undefined
 }
 

@@ -12,8 +12,10 @@ import {
   spent,
   usage
 } from '../../core/contract/slots.ts'
-import { heldInput, offeredTools, toolsOf, typicalInput } from '../estimate.ts'
+import { heldInput, offeredTools, searched, toolsOf, typicalInput } from '../estimate.ts'
 import { boundOf, within } from './bound.ts'
+import type { Metering } from '../../core/contract/operation.ts'
+import type { OfferedTools } from '../../core/protocols/hosted-tools.ts'
 import type { Bound, BoundSetting } from './bound.ts'
 import { orderedPieces, promptUsage } from './prompt.ts'
 import { failedCosts, settle } from './settle.ts'
@@ -118,58 +120,72 @@ export default definePlugin({
       }
       return bound
     }
+    /** Holds the most that a request can cost. */
+    const hold = (
+      exchange: Exchange<typeof caller>,
+      metering: Metering,
+      term: Terms,
+      tools: OfferedTools | undefined
+    ): void => {
+      const ledger = exchange.rehearsal ? looking : services.ledger
+      const { scopes } = exchange.get(caller)
+      if (tools) {
+        const fee = tools.fees.find((name) => !isFree(term.price) && term.price.perMillion[name] === undefined)
+        if (fee) throw unpriced(exchange, `no price for ${fee}, which the request offers`)
+        exchange.set(offeredTools, tools)
+        const told = tools.open > 0 && services.ledger.affordable(scopes, exchange.receivedAt) !== undefined
+        if (told) exchange.set(limitedTools, tool_calls)
+      }
+      const whole = boundOf(exchange, term, metering, setting, tools)
+      const bound = affordable(exchange, whole, term)
+      const { name, protocol } = exchange.request.operation
+      const pieces = orderedPieces(exchange, term.price)
+      const estimate = {
+        input: pieces ? 0 : Math.min(typicalInput(exchange), bound.units.prompt),
+        maxOutput: bound.output * bound.count,
+        pieces
+      }
+      if (exchange.rehearsal) exchange.set(quote, quoteOf(bound, term, exchange.find(clamped)))
+      const reservation = ledger.reserve({
+        requestId: exchange.id,
+        scopes,
+        amount: bound.amount,
+        model: exchange.model,
+        price: term.price,
+        costs: costsFor(exchange.body, metering, term),
+        estimate,
+        time: exchange.receivedAt,
+        endpoint: name,
+        clientProtocol: protocol,
+        streamed: exchange.streaming
+      })
+      const own: Hold = { reservation, price: term.price, estimate, abandoned }
+      exchange.set(held, own)
+      exchange.set(reserved, reservation)
+      exchange.set(heldInput, bound.units.prompt)
+      exchange.set(spent, () => failedCosts(exchange, own))
+      exchange.set(prompt, () => ({ usage: promptUsage(exchange, term.price), due: abandoned === 'prompt' }))
+      exchange.showAfter(() => reservation.durable)
+      exchange.defer((outcome) => (exchange.find(goingOn) ? undefined : settle(exchange, own, outcome)))
+    }
     const terms = new Map([...catalogue.models.values()].map((model) => [model.name, termsOf(model)]))
     return {
       onRequest(exchange) {
         const { metering } = exchange.request.operation
         if (!metering) return
-        const { scopes } = exchange.get(caller)
         const now = inForce(terms.get(exchange.model) ?? [], exchange.receivedAt)
         if (!now) throw unpriced(exchange, 'no price')
         const term = metering.turns ? now : termsFor(exchange.body, metering, now, exchange.model)
         if (!isPriced(term.price, countersOf(metering)))
           throw unpriced(exchange, 'no price for what this endpoint counts')
-        const ledger = exchange.rehearsal ? looking : services.ledger
-        if (metering.turns) return openBill(exchange, term, ledger, default_output)
+        if (metering.turns) {
+          const ledger = exchange.rehearsal ? looking : services.ledger
+          return openBill(exchange, term, ledger, default_output)
+        }
         const tools = toolsOf(exchange.body, metering)
-        if (tools) {
-          const fee = tools.fees.find((name) => !isFree(term.price) && term.price.perMillion[name] === undefined)
-          if (fee) throw unpriced(exchange, `no price for ${fee}, which the request offers`)
-          exchange.set(offeredTools, tools)
-          const told = tools.open > 0 && services.ledger.affordable(scopes, exchange.receivedAt) !== undefined
-          if (told) exchange.set(limitedTools, tool_calls)
-        }
-        const whole = boundOf(exchange, term, metering, setting, tools)
-        const bound = affordable(exchange, whole, term)
-        const { name, protocol } = exchange.request.operation
-        const pieces = orderedPieces(exchange, term.price)
-        const estimate = {
-          input: pieces ? 0 : Math.min(typicalInput(exchange), bound.units.prompt),
-          maxOutput: bound.output * bound.count,
-          pieces
-        }
-        if (exchange.rehearsal) exchange.set(quote, quoteOf(bound, term, exchange.find(clamped)))
-        const reservation = ledger.reserve({
-          requestId: exchange.id,
-          scopes,
-          amount: bound.amount,
-          model: exchange.model,
-          price: term.price,
-          costs: costsFor(exchange.body, metering, term),
-          estimate,
-          time: exchange.receivedAt,
-          endpoint: name,
-          clientProtocol: protocol,
-          streamed: exchange.streaming
-        })
-        const hold: Hold = { reservation, price: term.price, estimate, abandoned }
-        exchange.set(held, hold)
-        exchange.set(reserved, reservation)
-        exchange.set(heldInput, bound.units.prompt)
-        exchange.set(spent, () => failedCosts(exchange, hold))
-        exchange.set(prompt, () => ({ usage: promptUsage(exchange, term.price), due: abandoned === 'prompt' }))
-        exchange.showAfter(() => reservation.durable)
-        exchange.defer((outcome) => (exchange.find(goingOn) ? undefined : settle(exchange, hold, outcome)))
+        return tools instanceof Promise
+          ? tools.then((found) => hold(exchange, metering, term, found))
+          : hold(exchange, metering, term, tools)
       },
 
       onAttempt(exchange, attempt) {
@@ -177,11 +193,13 @@ export default definePlugin({
         const most = exchange.find(clamped)
         const calls = exchange.find(limitedTools)
         const hosted = exchange.request.operation.metering?.tools
-        // A translated request has no hosted tools.
-        if (calls !== undefined && hosted?.limit && !attempt.translated)
-          if (hosted.adds === undefined || attempt.mayAdd(hosted.adds))
-            hosted.limit(attempt.body, exchange.body.lens, calls)
         if (most !== undefined) limitOutput(attempt, exchange.request.operation.metering!.outputLimits, most)
+        // A translated request has no hosted tools.
+        if (calls === undefined || !hosted?.limit || attempt.translated) return undefined
+        if (hosted.adds !== undefined && !attempt.mayAdd(hosted.adds)) return undefined
+        const search = hosted.limit(attempt.body, calls)
+        const set = search && searched(search)
+        return set instanceof Promise ? set.then(() => {}) : undefined
       },
 
       whileOpen(exchange) {

@@ -24,6 +24,10 @@ async function open(
 }
 
 const responses = '/v1/responses'
+function sendTo({ bench, upstream }: { bench: Workbench; upstream: Upstream }, body: object): Promise<Answer> {
+  upstream.json(response())
+  return bench.send({ target: responses, body })
+}
 const item = (type: string): object => ({ type, id: `x_${type}`, status: 'completed' })
 const calls = ['web_search_call', 'web_search_call', 'code_interpreter_call', 'image_generation_call', 'function_call']
 const usage = { input_tokens: 10, output_tokens: 5, total_tokens: 15 }
@@ -175,4 +179,60 @@ t.test("searches of chat and of Gemini are charged by the answer's own count", a
     t.equal((await ask(tools)).status, 200)
     checkCharge(t, gemini.bench, { web_search: 2 }, 20_000n + 20_000_000n, JSON.stringify(tools))
   }
+})
+
+t.test('tools that an upstream runs are found in a list of any length, priced and limited', async (t) => {
+  // Strings that look like the end of a string, a tool and the list.
+  const odd = '\\"}],"type":"web_search"\\'.repeat(20_000)
+  const own = (name: string): object => ({
+    type: 'function',
+    name,
+    description: odd,
+    parameters: { type: 'object', properties: { max_uses: { type: 'web_search_20250305' } } }
+  })
+  const many = [own('one'), own('two'), { ...own('three'), description: '"'.repeat(700_000) }]
+  const tools = [...many, { type: 'web_search' }, own('four')]
+  t.ok(JSON.stringify(tools).length > 2 * 1024 * 1024)
+  const unpriced = await open(t, { endpoints: ['responses'] }, { price: tokens })
+  const refused = await unpriced.bench.send({ target: responses, body: { ...offered, tools } })
+  t.match(
+    [refused.status, JSON.parse(refused.body)],
+    [503, { error: { code: 'price_missing', message: /web_search/ } }]
+  )
+  t.equal((await sendTo(unpriced, { ...offered, tools: many })).status, 200, 'none is there')
+  const priced = await open(t, { endpoints: ['responses'] }, { usd: 100 })
+  t.equal((await sendTo(priced, { ...offered, tools })).status, 200)
+  t.equal((priced.upstream.requests[0]!.json() as any).max_tool_calls, 16)
+
+  const gemini = await open(t, { protocol: 'gemini' }, { price: tokens })
+  const functionDeclarations = many.map(({ name }: any) => ({ name, description: odd }))
+  const target = '/v1beta/models/demo:generateContent'
+  for (const found of [
+    [{ functionDeclarations }, { googleSearch: {} }],
+    [{ functionDeclarations, google_search: {} }]
+  ]) {
+    const body = JSON.stringify({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }], tools: found })
+    const { status } = await gemini.bench.send({ target, body })
+    t.equal(status, 503)
+  }
+
+  const messages = await open(t, { protocol: 'anthropic' }, { usd: 100 })
+  messages.upstream.json({
+    id: 'msg_1',
+    type: 'message',
+    role: 'assistant',
+    model: 'demo',
+    stop_reason: 'end_turn',
+    content: [{ type: 'text', text: 'Hi' }],
+    usage: { input_tokens: 10, output_tokens: 5 }
+  })
+  const custom = many.map((tool) => ({ ...tool, type: 'custom' }))
+  const search = { type: 'web_search_20250305', name: 'web_search' }
+  const given = [search, ...custom, { ...search, max_uses: null }, { max_uses: 3, ...search }, { ...search, x: [{}] }]
+  const body = { max_tokens: 10, messages: [{ role: 'user', content: 'Hi' }], tools: given }
+  t.equal((await messages.bench.send({ target: '/v1/messages', body })).status, 200)
+  const limited = given.map((tool: any) => (tool.type === 'custom' ? tool : { ...tool, max_uses: tool.max_uses ?? 16 }))
+  t.same((messages.upstream.requests[0]!.json() as any).tools, limited)
+  const { request } = messages.bench.ledger.rows[0]!
+  t.ok(request.amount >= (3n * 16n + 3n) * 50_000_000n, 'all of them are held')
 })
