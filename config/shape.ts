@@ -196,7 +196,7 @@ const limitsShape = {
       default: 'drain',
       description:
         'When a client leaves: read the upstream on for its usage, within disconnect_drain (pictures to ' +
-        'their end, as they are paid for whoever waits), or abort at once.'
+        'their end, as they are paid for whoever waits, `concurrent` at one time with all others), or abort at once.'
     },
     disconnect_drain: {
       type: 'object',

@@ -12,7 +12,7 @@ import { LiveExchange } from './state/exchange.ts'
 import { Inspection } from './inspection.ts'
 import type { Generation, GenerationSource } from './state/generation.ts'
 import { runHooks } from './state/hook-run.ts'
-import { hearOut } from './state/leaving.ts'
+import { hearOut, isHeardOut } from './state/leaving.ts'
 import { rehearse } from './rehearsal/rehearse.ts'
 import type { AskedRequest, Rehearsed } from './rehearsal/rehearse.ts'
 import type { Logger } from '../telling/log.ts'
@@ -230,14 +230,14 @@ export class Engine {
     // An answer that begins work is read to its end, because only it tells the id of the work.
     if (exchange.beginsWork)
       return exchange.streaming ? relay.drain(disconnectDrain.time, disconnectDrain.bytes) : undefined
-    if (hearOut(exchange)) return
-    // Nothing was delivered yet, or reading on is not wanted or too much: the upstream hears of it at once.
-    if (!exchange.client.headSent || onDisconnect === 'abort' || this.#drained >= disconnectDrain.concurrent) {
+    // Reading on is not wanted or too much, or nothing was delivered yet: the upstream hears of it at once.
+    const wanted = isHeardOut(exchange) || (exchange.client.headSent && onDisconnect !== 'abort')
+    if (!wanted || this.#drained >= disconnectDrain.concurrent) {
       relay.leave()
       return
     }
     this.#drained++
     exchange.defer(() => void this.#drained--)
-    relay.drain(disconnectDrain.time, disconnectDrain.bytes)
+    if (!hearOut(exchange)) relay.drain(disconnectDrain.time, disconnectDrain.bytes)
   }
 }

@@ -87,7 +87,8 @@ export default definePlugin({
       default: 'prompt',
       description:
         'What a request costs whose client leaves, or calls it off, after it was sent upstream and before anything of ' +
-        'the answer was shown or counted: its `prompt`, which the upstream has read by then, or `nothing`.'
+        'the answer was shown or counted: its `prompt`, which the upstream has read by then, and the pictures that it ' +
+        'ordered, or `nothing`.'
     }
   },
   rehearses: true,

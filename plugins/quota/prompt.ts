@@ -26,6 +26,12 @@ export function orderedPieces(exchange: Exchange, { perMillion }: Price): Pieces
   return broughtPieces(exchange, perMillion)
 }
 
+/** Estimates what a request costs that an upstream has got, and whose answer nobody waits for. */
+export function orderedUsage(exchange: Exchange, price: Price): Usage {
+  const pieces = orderedPieces(exchange, price)
+  return pieces ? { ...noUsage, ...pieces } : promptUsage(exchange, price)
+}
+
 function broughtPieces({ body, request }: Exchange, rates: Rates): Pieces | undefined {
   const { metering } = request.operation
   if (!metering) return undefined

@@ -7,7 +7,7 @@ import type { Price } from '../../core/money/price.ts'
 import type { Charged } from '../../core/money/settlement.ts'
 import type { AttemptCost, Reservation, ReserveRequest } from '../../core/store/ledger.ts'
 import type { Usage } from '../../core/money/usage.ts'
-import { promptUsage } from './prompt.ts'
+import { orderedUsage, promptUsage } from './prompt.ts'
 
 type Source = MeteredUsage['source']
 
@@ -103,10 +103,10 @@ function chargeable(
   if (kind === 'completed')
     return usage ?? { usage: { ...promptUsage(exchange, price), output: Math.ceil(bytes / 3) }, source: 'estimated' }
   if (usage && (bytes > 0 || isDue(usage, error))) return usage
-  // A client that left and was shown nothing pays for the prompt, unless it was the upstream that failed.
+  // A client that left and was shown nothing pays for what it sent, unless it was the upstream that failed.
   const left = kind === 'aborted' && (!error || (error.source === 'client' && !error.details.untaken))
   if (!left || abandoned === 'nothing') return undefined
-  return usage ?? { usage: promptUsage(exchange, price), source: 'estimated' }
+  return usage ?? { usage: orderedUsage(exchange, price), source: 'estimated' }
 }
 
 /**

@@ -275,6 +275,41 @@ t.test('pictures are made to their end when their client leaves, and cost what t
 })
 
 t.test(
+  'no more pictures than other answers are read on at one time, and those that are not cost their order',
+  async (t) => {
+    const models = { demo: { price: { image: 0.04 } } }
+    const limits = { disconnect_drain: { concurrent: 1 } }
+    const { bench, upstream } = await open(t, { models, limits }, { endpoints: ['images'] })
+    const made = Promise.withResolvers<void>()
+    const answered = [head(200, { 'content-type': 'application/json' }), chunk('{"created":1,"data":[{"url":"a"}]}')]
+    const leave = async (number: number): Promise<{ answer: Promise<Answer> }> => {
+      const body = { messages: undefined, prompt: 'A boat', n: 2 }
+      const { client, answer } = bench.start({ target: '/v1/images/generations', body })
+      await upstream.request(number)
+      client.leave()
+      return { answer }
+    }
+    upstream.script(until(made.promise), ...answered, endOfBody())
+    const heard = await leave(0)
+    upstream.script(stall())
+    await (
+      await leave(1)
+    ).answer
+    t.match(bench.ledger.rows[1]!.settled, { usage: { image: 2 }, source: 'estimated', amount: 80_000_000n })
+    t.equal(bench.ledger.open.length, 1, 'the first is still read on')
+    made.resolve()
+    await heard.answer
+    t.match(bench.ledger.rows[0]!.settled, { usage: { image: 1 }, source: 'measured' })
+    upstream.script(...answered, endOfBody())
+    await (
+      await leave(2)
+    ).answer
+    t.match(bench.ledger.rows[2]!.settled, { usage: { image: 1 }, source: 'measured' }, 'there is room again')
+    t.same(bench.ledger.open, [])
+  }
+)
+
+t.test(
   'a report that cannot be true is charged by the prompt, with a line in the log, also when a stream broke after it',
   async (t) => {
     const { bench, upstream } = await open(t, {})

@@ -2,13 +2,20 @@
 import type { LiveExchange } from './exchange.ts'
 
 /**
- * Reads the answer on when the exchange makes pictures: the upstream charges for them even if the client has left, so
- * its final usage is read and charged. The answer itself is dropped, and the channel's time limits apply. False: no
- * pictures are under way, or the operator has set `on_disconnect: abort`.
+ * Whether the answer is read on to its end: it makes pictures, for which the upstream charges even if the client has
+ * left, and the operator has not set `on_disconnect: abort`.
  */
-export function hearOut({ relay, limits, request }: LiveExchange): boolean {
+export function isHeardOut({ relay, limits, request }: LiveExchange): boolean {
   const { metering } = request.operation
-  if (!relay || relay.over || !metering?.pictures || limits.onDisconnect === 'abort') return false
-  relay.drain(Infinity, Infinity)
+  return relay?.over === false && metering?.pictures === true && limits.onDisconnect !== 'abort'
+}
+
+/**
+ * Reads the answer on where that {@link isHeardOut}, for its final usage. The answer itself is dropped, and the
+ * channel's time limits apply. False: there is none to be read on.
+ */
+export function hearOut(exchange: LiveExchange): boolean {
+  if (!isHeardOut(exchange)) return false
+  exchange.relay!.drain(Infinity, Infinity)
   return true
 }
