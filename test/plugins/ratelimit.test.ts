@@ -1,4 +1,5 @@
 // Limits of keys at work: what refuses, what the headers say, and that nothing is ever kept.
+import { once } from 'node:events'
 import t from 'tap'
 import type { Test } from 'tap'
 import { MemoryLimits } from '../../core/store/memory-limits.ts'
@@ -8,8 +9,9 @@ import { usage } from '../../core/contract/slots.ts'
 import ratelimit from '../../plugins/ratelimit/index.ts'
 import { pluginContract } from '../kit/contract.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
-import { settled } from '../kit/probe.ts'
+import { eventually, settled } from '../kit/probe.ts'
 import { openRealtime } from '../kit/realtime.ts'
+import { sessionsAt, socketUpstream } from '../kit/socket-upstream.ts'
 import { endOfBody, events, head, reset, stall, until, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, chatEvents, key, Workbench } from '../kit/workbench.ts'
 import type { Answer, Sections } from '../kit/workbench.ts'
@@ -420,4 +422,43 @@ t.test('the turns of a session count by their tokens, and ask nobody where only 
   t.equal(left(), 840, 'nothing where it used nothing')
   ends[2]!({ input: 100, output: 400 })
   t.equal(left(), 450)
+})
+
+t.test('turns that are open count by what they may take, and a session itself by nothing', async (t) => {
+  const upstream = await socketUpstream(t)
+  const keyWith = (tpm: number): object => ({ name: 'test', key: testKey, tenant: 'acme', limits: { tpm } })
+  const local = await gateway(t, { ...sessionsAt(upstream), keys: [keyWith(1500)] })
+  const [client, { socket }] = [await openRealtime(t, local), await upstream.peer()]
+  let asked = 0
+  socket!.on('message', (frame) => void (asked += String(frame).includes('response.create') ? 1 : 0))
+  // Each may say ten tokens, and not the 1024 that one without a limit is expected to.
+  for (let turn = 0; turn < 2; turn++) client.send({ type: 'response.create', response: { max_output_tokens: 10 } })
+  await eventually(() => asked === 2)
+  for (let turn = 0; turn < 2; turn++) client.send({ type: 'response.create' })
+  await eventually(() => asked === 3)
+  await client.event('error')
+  t.match(
+    client.events.filter(({ type }) => type === 'error'),
+    [{ error: { code: 'rate_limit_tpm' } }]
+  )
+  client.socket.close(1000)
+  await settled(t, local)
+
+  const other = await gateway(t, { ...sessionsAt(upstream), keys: [keyWith(3000)] })
+  const [session, { socket: peer }] = [await openRealtime(t, other), await upstream.peer(2)]
+  session.send({ type: 'response.create' })
+  await once(peer!, 'message')
+  const usage = { input_tokens: 400, output_tokens: 1000, total_tokens: 1400 }
+  peer!.send('{"type":"response.created","response":{"id":"r1"}}')
+  peer!.send(JSON.stringify({ type: 'response.done', response: { id: 'r1', status: 'completed', usage } }))
+  await session.event('response.done')
+  session.socket.close(1000)
+  await settled(t, other)
+  // Of 3000 tokens 1600 are left, and 200 would be if the session had taken them once more; fifty a second come back.
+  const again = await openRealtime(t, other)
+  const { socket: last } = await upstream.peer(3)
+  again.send({ type: 'response.create' })
+  await Promise.race([once(last!, 'message'), again.event('error')])
+  t.notOk(again.events.some(({ type }) => type === 'error'))
+  again.socket.close(1000)
 })

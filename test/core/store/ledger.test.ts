@@ -726,3 +726,27 @@ t.test('any sequence of operations leaves what a simple model says', async (t) =
   )
   await check()
 })
+
+t.test('a budget in total is for ever: no month gives it back, nor does a start', async (t) => {
+  const { store, file, check } = await open(t)
+  const scopes = [scope('tenant', 'acme', 1000n, 'month'), scope('key', 'k', 1000n, 'total')]
+  const at = (month: number): number => Date.UTC(2026, 10 + month, 21)
+  const spend = async (of: Store, month: number, amount: number): Promise<void> =>
+    settle(of, reserve(of.ledger, scopes, BigInt(amount), { time: at(month) }), amount)
+  for (let month = 0; month < 3; month++) await spend(store, month, 300)
+  t.match(
+    refusal(() => reserve(store.ledger, scopes, 101n, { time: at(3) })),
+    { code: 'quota_key_exceeded' }
+  )
+  t.equal(store.ledger.affordable(scopes, at(3)), 100n)
+  await check()
+  const again = await openStore({ file, durability: 'process', now: () => at(5) })
+  t.teardown(() => again.close())
+  t.equal(again.ledger.affordable(scopes, at(5)), 100n, 'after a start, too')
+  t.match(
+    refusal(() => reserve(again.ledger, scopes, 101n, { time: at(5) })),
+    { code: 'quota_key_exceeded' }
+  )
+  await spend(again, 5, 100)
+  t.equal(again.ledger.affordable(scopes, at(6)), 0n)
+})
