@@ -137,16 +137,17 @@ export const tokenClasses = pricedClasses.filter((name): name is TokenClass => p
 export const counters = [...new Set(pricedClasses.map((name) => priceClasses[name].countedBy))]
 
 /** The classes that tokens of the prompt fall into. */
-export const promptClasses = pricedClasses.filter((name) => priceClasses[name].side === 'prompt')
+export const promptClasses = setOf(({ side }) => side === 'prompt')
 
 /** The classes that tokens of the answer fall into. */
-export const answerClasses = pricedClasses.filter((name) => priceClasses[name].side === 'answer')
+export const answerClasses = setOf(({ side }) => side === 'answer')
 
 /** The classes that limits of tokens count. */
-export const limitedClasses = pricedClasses.filter((name) => {
-  const { unit, limited } = priceClasses[name]
-  return unit === 'token' && limited !== false
-})
+export const limitedClasses = setOf(({ unit, limited }) => unit === 'token' && limited !== false)
+
+function setOf(isOf: (priced: PriceClass) => boolean): ReadonlySet<string> {
+  return new Set(pricedClasses.filter((name) => isOf(priceClasses[name])))
+}
 
 /** Whether a price of the class is for as many units as `per` says, and not for one. */
 export function isByQuantity(name: PricedClass): boolean {

@@ -67,9 +67,10 @@ const half = million / 2n
 export function costOf(usage: Readonly<Usage>, price: Price): Nano {
   const rates = ratesOf(usage, price)
   let sum = 0n
-  for (const name of pricedClasses) {
-    const units = usage[name]
-    if (units) sum += BigInt(units) * (rates[name] ?? 0n)
+  // A usage has few classes of the many that there are. Reasoning is none, and has no rate.
+  for (const name in usage) {
+    const units = usage[name as PricedClass]
+    if (units) sum += BigInt(units) * (rates[name as PricedClass] ?? 0n)
   }
   return rounded(sum)
 }

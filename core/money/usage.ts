@@ -43,9 +43,10 @@ export function limitedTokens(usage: Readonly<Usage>): number {
   return unitsIn(usage, limitedClasses)
 }
 
-function unitsIn(usage: Readonly<Usage>, classes: readonly PricedClass[]): number {
+/** A usage has few classes of the many that there are. */
+function unitsIn(usage: Readonly<Usage>, classes: ReadonlySet<string>): number {
   let sum = 0
-  for (const name of classes) sum += usage[name] ?? 0
+  for (const name in usage) if (classes.has(name)) sum += usage[name as keyof Usage] ?? 0
   return sum
 }
 

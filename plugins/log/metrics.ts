@@ -1,5 +1,4 @@
 // The metrics of exchanges.
-import { pricedClasses } from '../../core/contract/contract.ts'
 import type { Catalogue } from '../../core/catalogue/catalogue.ts'
 import type { PluginMetrics } from '../../core/telling/metrics.ts'
 import type { RequestRecord } from '../../core/store/requests.ts'
@@ -48,9 +47,10 @@ export function meter(metrics: PluginMetrics, catalogue: Catalogue): (record: Re
     if (record.first_byte_ms !== null) firstByte.observe({ endpoint, model }, record.first_byte_ms / 1000)
     if (nano > 0n) cost.add({ model }, Number(nano) / 1e9)
     if (!usage) return
-    for (const name of pricedClasses) {
-      const units = usage[name]
-      if (units) tokens.add({ model, class: name }, units)
+    for (const name in usage) {
+      const units = usage[name as keyof typeof usage]
+      // Reasoning is counted within the output.
+      if (units && name !== 'reasoning') tokens.add({ model, class: name }, units)
     }
   }
 }

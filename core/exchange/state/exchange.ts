@@ -142,9 +142,10 @@ export class LiveExchange extends UnderWay implements Shared {
 
   /** The exchange as this plugin sees it; the same view each time. */
   seenBy(plugin: string): PluginView {
-    for (const view of this.#views) if (view.plugin === plugin) return view
+    const views = this.#views
+    for (let i = 0; i < views.length; i++) if (views[i]!.plugin === plugin) return views[i]!
     const view = new PluginView(this, plugin)
-    this.#views.push(view)
+    views.push(view)
     return view
   }
 
