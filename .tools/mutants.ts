@@ -30,7 +30,7 @@ const areas: Readonly<Record<string, Area>> = {
     files: '{core/money,plugins/quota,plugins/usage-meter}/*.ts',
     tests:
       'test/{core/money/price,money/{exact,bounds,tools,pieces,usage,protocols,clamp,reload,limits},' +
-      'plugins/{quota,decision,estimate,usage-asking},protocols/{usage,openai-usage},config/prices,realtime/{session,attacks}}' +
+      'plugins/{quota,decision,estimate,usage-asking,usage-meter},protocols/{usage,openai-usage},config/{prices,costs},realtime/{session,attacks}}' +
       '.test.ts'
   },
   limits: {

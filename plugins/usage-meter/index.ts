@@ -126,16 +126,12 @@ export default definePlugin({
  * limits.
  */
 function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Bounds> {
-  const {
-    body,
-    request: {
-      operation: { metering }
-    }
-  } = exchange
+  const { body, request } = exchange
+  const metering = request.operation.metering!
   const most = Math.min(readAtMost(exchange, model), exchange.find(heldInput) ?? Infinity)
-  const limit = metering && metering.outputLimits.length > 0 ? (outputLimit(body, metering) ?? Infinity) : Infinity
-  const output = Math.min(limit, model?.maxOutputTokens ?? Infinity) * (metering ? answers(body, metering) : 1)
-  const sound = metering && ratesOf(exchange, model)?.second !== undefined ? soundOf(body, metering) : undefined
+  const limit = metering.outputLimits.length > 0 ? (outputLimit(body, metering) ?? Infinity) : Infinity
+  const output = Math.min(limit, model?.maxOutputTokens ?? Infinity) * answers(body, metering)
+  const sound = ratesOf(exchange, model)?.second !== undefined ? soundOf(body, metering) : undefined
   return { input: (bytesPerToken) => estimatedInput(exchange, bytesPerToken, most), output, sound }
 }
 
@@ -143,9 +139,9 @@ function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Boun
  * Returns the most tokens that the model reads. It reads each prompt of a list, and each searched document, by itself.
  */
 function readAtMost({ body, request }: Exchange, model: Model | undefined): number {
-  const { metering } = request.operation
-  if (model?.contextWindow === undefined || metering?.searched) return Infinity
-  return model.contextWindow * (metering ? promptsOf(body, metering) : 1)
+  const metering = request.operation.metering!
+  if (model?.contextWindow === undefined || metering.searched) return Infinity
+  return model.contextWindow * promptsOf(body, metering)
 }
 
 /** Converts a usage to units that the price of the request has. */
