@@ -17,7 +17,6 @@ const statuses: Readonly<Record<number, string>> = {
   409: 'ABORTED',
   429: 'RESOURCE_EXHAUSTED',
   499: 'CANCELLED',
-  500: 'INTERNAL',
   501: 'UNIMPLEMENTED',
   502: 'UNAVAILABLE',
   503: 'UNAVAILABLE',
