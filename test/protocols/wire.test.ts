@@ -5,6 +5,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
+import { Losses } from '../../core/protocols/canonical/losses.ts'
 import { codecs } from '../../core/protocols/codecs.ts'
 import type { CodecName } from '../../core/protocols/codecs.ts'
 import { protocols } from '../../core/protocols/index.ts'
@@ -23,6 +24,8 @@ interface Case {
   upstream?: CodecName
   answer?: Json
   events?: (Json | '[DONE]')[]
+  /** Bodies of which some are answers. */
+  bodies?: unknown[]
   /** Bodies of errors, as upstreams of a protocol send them. */
   errors?: unknown[]
   /** Errors as a client of each protocol is shown them. */
@@ -145,9 +148,26 @@ function edited(text: AnswerText, events: readonly Message[], seen: unknown[]): 
   return { out, last: text.end(editor).map(shown) }
 }
 
-function readsOf({ client, body, upstream, answer, events, errors }: Case): Json {
+/** The features that a request asks for, each with its first place and the members that ask for it. */
+function asksOf(client: CodecName, body: Json): unknown {
+  const { conversation, capabilities, decodeRequest } = codecs[client]
+  const asks: ConstructorParameters<typeof Losses>[2] = new Map()
+  return made(() => {
+    decodeRequest(body, { model: 'm', streaming: false }, new Losses(conversation, capabilities.asks, asks))
+    return Object.fromEntries([...asks].map(([feature, { first, names: members }]) => [feature, [first, ...members]]))
+  })
+}
+
+function readsOf({ client, body, upstream, answer, bodies, events, errors }: Case): Json {
   const protocol: Protocol = protocols[(client ?? upstream)!]
   if (errors) return { errors: errors.map((error) => protocol.readError(error)) }
+  if (bodies)
+    return {
+      bodies: bodies.map((one) => {
+        const message = new Message('json', Buffer.from(JSON.stringify(one)))
+        return [protocol.isAnswer(message), protocol.readUsage(message) ?? null, protocol.answerBytes(one)]
+      })
+    }
   const seen: unknown[] = []
   if (body) {
     const fields: Json = structuredClone(body)
@@ -160,7 +180,7 @@ function readsOf({ client, body, upstream, answer, events, errors }: Case): Json
       // Arguments and some results have to stay JSON.
       return part.text.startsWith('{') ? JSON.stringify({ ...JSON.parse(part.text), seen: true }) : marked(part)
     })
-    return { seen, marked: fields }
+    return { asks: asksOf(client!, body), seen, marked: fields }
   }
   if (answer) {
     const message = new Message('json', Buffer.from(JSON.stringify(answer)))
@@ -224,7 +244,7 @@ for (const file of readdirSync(folder)) {
   t.test(`${file.slice(0, -5)}: ${kept.summary}`, (t) => {
     const plain = (value: Json): Json => JSON.parse(JSON.stringify(value)) as Json
     const reads = kept.shown ? {} : plain(readsOf(kept))
-    const now = kept.errors ? {} : plain(becomes(kept))
+    const now = kept.errors || kept.bodies ? {} : plain(becomes(kept))
     if (process.env['SLUICE_RECORD'] === undefined) {
       t.strictSame(reads, kept.reads, 'what is read in it')
       for (const [name, value] of Object.entries(now)) t.strictSame(value, kept.becomes![name], `to ${name}`)
