@@ -10,6 +10,7 @@ import { codecs } from '../../core/protocols/codecs.ts'
 import type { CodecName } from '../../core/protocols/codecs.ts'
 import { protocols } from '../../core/protocols/index.ts'
 import type { AnswerText, Protocol, ShownError, TextEditor, TextPart } from '../../core/protocols/index.ts'
+import { unsealRequest } from '../../core/protocols/request-bytes.ts'
 import { Asked, StreamTranslation, translateAnswer, Untranslatable } from '../../core/protocols/translation.ts'
 import type { AnswerPlan, Traits } from '../../core/protocols/translation.ts'
 import { answerHead } from '../kit/conversations.ts'
@@ -24,6 +25,8 @@ interface Case {
   upstream?: CodecName
   answer?: Json
   events?: (Json | '[DONE]')[]
+  /** What its upstream was asked, where a stream answers that. */
+  request?: Json
   /** Bodies of which some are answers. */
   bodies?: unknown[]
   /** Bodies of errors, as upstreams of a protocol send them. */
@@ -158,7 +161,7 @@ function asksOf(client: CodecName, body: Json): unknown {
   })
 }
 
-function readsOf({ client, body, upstream, answer, bodies, events, errors }: Case): Json {
+function readsOf({ client, body, upstream, answer, bodies, events, request = {}, errors }: Case): Json {
   const protocol: Protocol = protocols[(client ?? upstream)!]
   if (errors) return { errors: errors.map((error) => protocol.readError(error)) }
   if (bodies)
@@ -180,7 +183,8 @@ function readsOf({ client, body, upstream, answer, bodies, events, errors }: Cas
       // Arguments and some results have to stay JSON.
       return part.text.startsWith('{') ? JSON.stringify({ ...JSON.parse(part.text), seen: true }) : marked(part)
     })
-    return { asks: asksOf(client!, body), seen, marked: fields }
+    const unsealed = unsealRequest(Buffer.from(JSON.stringify(body)), client!)
+    return { asks: asksOf(client!, body), seen, marked: fields, unsealed: unsealed ? JSON.parse(unsealed.json) : null }
   }
   if (answer) {
     const message = new Message('json', Buffer.from(JSON.stringify(answer)))
@@ -194,7 +198,7 @@ function readsOf({ client, body, upstream, answer, bodies, events, errors }: Cas
     }
   }
   const messages = events!.map(messageOf)
-  const watch = protocol.watch(new Message('json', Buffer.from('{}')).lens as never)
+  const watch = protocol.watch(new Message('json', Buffer.from(JSON.stringify(request))).lens as never)
   const reader = protocol.usageReader?.()
   const collector = protocol.collect()
   for (const event of events!) if (event !== '[DONE]') collector.add(event)

@@ -45,7 +45,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   request.turns = [...readSystem(fields, losses), ...readMessages(fields, losses)]
 
   for (const name of hints) if (fields.says(name)) losses.see('hint', name)
-  for (const name of specials) if (fields.value(name) !== undefined) losses.see('special', name)
+  for (const name of specials) if (fields.says(name)) losses.see('special', name)
   for (const name of fields.rest()) losses.see('unknown', name)
   return request
 }

@@ -26,7 +26,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   request.turns = readMessages(fields, losses)
 
   for (const name of hints) if (fields.says(name) && fields.value(name) !== false) losses.see('hint', name)
-  for (const name of specials) if (fields.value(name) !== undefined) losses.see('special', name)
+  for (const name of specials) if (fields.says(name)) losses.see('special', name)
   if (fields.strings('modalities')?.some((modality) => modality !== 'text')) losses.see('special', 'modalities')
   for (const name of fields.rest()) losses.see('unknown', name)
   return request

@@ -38,8 +38,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   if (fields.value('truncation') === 'disabled') fields.ignore('truncation')
   else if (fields.says('truncation')) losses.see('hint', 'truncation')
   for (const name of hints) if (fields.says(name)) losses.see('hint', name)
-  for (const name of specials)
-    if (fields.value(name) !== undefined && fields.value(name) !== false) losses.see('special', name)
+  for (const name of specials) if (fields.says(name) && fields.value(name) !== false) losses.see('special', name)
   for (const name of fields.rest()) losses.see('unknown', name)
   return request
 }
