@@ -23,7 +23,9 @@ import { operations as shippedOperations } from './operations/index.ts'
 import { Operations } from './operations/operations.ts'
 import { observeProgram } from './program/metrics.ts'
 import { contextOf } from './program/plugin-context.ts'
+import { Prober } from './program/probe.ts'
 import { Reloader } from './program/reload.ts'
+import { Stops } from './program/stops.ts'
 import { tellWays } from './program/ways.ts'
 import type { ReloadResult } from './program/reload.ts'
 import { Server } from './clients/server.ts'
@@ -82,6 +84,9 @@ export interface Gateway {
  * wrong.
  */
 const clockPatience = 600_000
+
+/** The memory for the bodies of requests by which channels are tried, in bytes. */
+const probeMemory = 4 * 1024 * 1024
 
 /** The entries of a sealed volume of the journal, which is about 4 MB. */
 const volumeRows = 65_536
@@ -226,29 +231,6 @@ async function prepare(
   }
 }
 
-/** The functions that stop what was started. They run in reverse order. */
-class Stops {
-  readonly #log: Logger
-  readonly #closes: (() => Promise<unknown>)[] = []
-
-  constructor(log: Logger) {
-    this.#log = log
-  }
-
-  add(close: () => Promise<unknown>): void {
-    this.#closes.push(close)
-  }
-
-  /** Never rejects: an error is logged, and the remaining services are stopped. */
-  async run(): Promise<void> {
-    for (const close of this.#closes.splice(0).reverse()) {
-      await close().catch((error: unknown) =>
-        this.#log.error('a service could not be stopped', { error: String(error) })
-      )
-    }
-  }
-}
-
 /** The services that a running gateway uses after its start. */
 interface RunningParts {
   reader: ConfigReader
@@ -373,7 +355,20 @@ async function start(
   stops.add(async () => background.close())
   const { host, port, protocol } = await server.listen()
   stops.add(() => server.close())
-  observeProgram({ metrics, server, engine, background, transport, store })
+  observeProgram({ metrics, server, engine, background, transport, store, generations })
+  const prober = new Prober({
+    operations: new Operations(operations),
+    services: parts.services,
+    background,
+    transport,
+    watchdog: new Watchdog(),
+    memory: new BodyMemory(probeMemory),
+    log,
+    metrics,
+    shared,
+    generation: () => generations.current,
+    plugins: () => reader.plugins
+  })
   const settings = first.settings.admin
   const admin =
     settings &&
@@ -386,6 +381,7 @@ async function start(
       log,
       operations,
       rehearse: (asked, look) => engine.rehearse(asked, look),
+      prober,
       draining: () => engine.refusing
     }))
   if (admin) stops.add(() => admin.close())

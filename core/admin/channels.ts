@@ -1,28 +1,142 @@
-// The route of channels: lists them with their health, and never shows a credential.
+// The routes of channels: list them with their health, switch them, and try them. They never show a credential.
 import type { Channel } from '../catalogue/catalogue.ts'
-import type { ChannelHealth } from '../contract/contract.ts'
+import { GatewayError } from '../errors.ts'
+import { formatDollars } from '../money/money.ts'
+import { suggestion } from '../options/suggest.ts'
+import { switchDocuments } from '../program/channel-switches.ts'
+import type { StoredSwitch } from '../program/channel-switches.ts'
+import type { ProbeResult } from '../program/probe.ts'
+import { probedEndpoints } from '../program/probe-requests.ts'
+import { changeOf } from '../store/documents.ts'
+import { auditEntry } from './audit.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
-import { pageOf } from './query.ts'
+import { conflict, readEntry, showTime } from './entry.ts'
+import { invalidField, pageOf, sentence, shown } from './query.ts'
+
+/** What a channel is switched with. Both absent or null: whatever an operator switched is undone. */
+export const switchFields = {
+  enabled: { type: 'boolean', description: 'false: no request of a client is sent there.' },
+  drain: { type: 'boolean', description: 'true: nothing new is sent there.' }
+} as const
+
+/** What a channel is tried with. */
+export const testFields = {
+  model: {
+    type: 'string',
+    description: 'One of its models; by default one for each endpoint that they look to be for.'
+  },
+  endpoint: {
+    type: 'string',
+    enum: probedEndpoints,
+    description: 'The endpoint to try; by default the one that the model looks to be for.'
+  }
+} as const
 
 /** Lists the channels. `health` is null when no plugin of the chain reports it. */
-export function listChannels({ query }: Call, { generations }: AdminParts): Answer {
-  const { config, chain } = generations.current
-  const { channels, simulated } = config
-  const health = new Map(Object.entries(chain.reportHealth?.call() ?? {}))
-  const { data, next } = pageOf([...channels.values()], ({ name }) => name, query)
+export function listChannels({ query }: Call, parts: AdminParts): Answer {
+  const { config } = parts.generations.current
+  const { data, next } = pageOf([...config.channels.values()], ({ name }) => name, query)
+  const health = healthIn(parts)
+  return { json: { data: data.map((channel) => show(channel, parts, health)), next } }
+}
+
+/** Shows one channel. */
+export function showChannel({ names }: Call, parts: AdminParts): Answer {
+  return { json: show(channelOf(names['channel']!, parts), parts, healthIn(parts)) }
+}
+
+/**
+ * Switches a channel off, lets it drain, or undoes that. It is kept over restarts, until it is undone. What the file
+ * switches is changed there.
+ */
+export async function switchChannel({ names, json, by }: Call, parts: AdminParts): Promise<Answer> {
+  const { documents } = parts.store
+  const channel = channelOf(names['channel']!, parts)
+  const { name } = channel
+  const request = await json()
+  const given = Object.fromEntries(Object.entries(Object(request)).filter(([, value]) => value !== null))
+  const { enabled, drain } = readEntry(
+    switchFields,
+    [],
+    Array.isArray(request) ? request : given,
+    '{"drain": true}'
+  ).value
+  const to = enabled === false ? 'off' : drain === true ? 'draining' : 'on'
+  if (to === 'on' && channel.switch !== 'on' && (enabled === true || drain === false))
+    throw conflict(
+      'channel_read_only',
+      `The file itself has ${channelPath(name)} ${channel.switch}: change it there.`,
+      'channel'
+    )
+  const before = documents.find(switchDocuments, name)
+  if ((before?.to ?? 'on') !== to) {
+    const stored: StoredSwitch | null = to === 'on' ? null : { name, to, since: Date.now(), by: by.id }
+    const state = (one: StoredSwitch | null | undefined): object => ({ switched: one?.to ?? 'on' })
+    const entry = auditEntry(by, 'channel.switch', { kind: 'channel', id: name }, state(before), state(stored))
+    await documents.change([changeOf(switchDocuments, name, stored)], entry)
+    parts.log.warn('a channel was switched', { channel: name, to, by: by.id })
+  }
+  return { json: show(channel, parts, healthIn(parts)) }
+}
+
+/** Tries a channel with small real requests, one after another, also when it is switched off. Nobody is charged. */
+export async function testChannel({ names, json, by }: Call, parts: AdminParts): Promise<Answer> {
+  const channel = channelOf(names['channel']!, parts)
+  const { model, endpoint } = readEntry(testFields, [], await json(), '{"model": "gpt-5"}').value
+  if (model !== undefined && !channel.models.has(model))
+    throw invalidField(
+      'model',
+      `${channelPath(channel.name)} has no model ${shown(model)}${suggestion(model, [...channel.models.keys()])}`
+    )
+  const results: object[] = []
+  for (const one of parts.prober.plan(channel, model, endpoint))
+    results.push(showResult(await parts.prober.try(channel, one.endpoint, one.model)))
+  parts.log.info('a channel was tried', { channel: channel.name, by: by.id })
+  return { json: { channel: channel.name, results } }
+}
+
+function showResult({ endpoint, model, ok, status, error, firstByteMs, durationMs, usage, cost }: ProbeResult): object {
+  const tenths = (ms: number): number => Math.round(ms * 10) / 10
   return {
-    json: {
-      data: data.map((channel) => show(channel, simulated.includes(channel.name), health.get(channel.name))),
-      next
-    }
+    endpoint,
+    model,
+    ok,
+    status,
+    error,
+    first_byte_ms: firstByteMs === null ? null : tenths(firstByteMs),
+    duration_ms: tenths(durationMs),
+    usage,
+    cost_usd: cost === null ? null : formatDollars(cost),
+    cost_nano: cost === null ? null : String(cost)
   }
 }
 
-function show(channel: Channel, simulated: boolean, health: ChannelHealth | undefined): object {
+function channelPath(name: string): string {
+  return `channels.${name}`
+}
+
+function channelOf(name: string, { generations }: AdminParts): Channel {
+  const { channels } = generations.current.config
+  const channel = channels.get(name)
+  if (channel) return channel
+  const message = sentence(`There is no channel ${shown(name)}${suggestion(name, [...channels.keys()])}`)
+  throw new GatewayError('route_not_found', message, { shownCode: 'channel_not_found', param: 'channel' })
+}
+
+type Health = ReturnType<NonNullable<AdminParts['generations']['current']['chain']['reportHealth']>['call']>
+
+function healthIn({ generations }: AdminParts): Health {
+  return generations.current.chain.reportHealth?.call() ?? {}
+}
+
+function show(channel: Channel, { generations, store }: AdminParts, allHealth: Health): object {
+  const { config, catalogue } = generations.current
   const { name, protocol, baseUrl, endpoints, models, priority, weight } = channel
+  const health = allHealth[name]
+  const stored = store.documents.find(switchDocuments, name)
   return {
     name,
-    protocol: simulated ? 'simulator' : protocol,
+    protocol: config.simulated.includes(name) ? 'simulator' : protocol,
     // The query of the address is left out, because it may have a credential.
     base_url: baseUrl.origin + baseUrl.pathname,
     private: channel.private,
@@ -30,6 +144,13 @@ function show(channel: Channel, simulated: boolean, health: ChannelHealth | unde
     models: Object.fromEntries(models),
     priority,
     weight,
-    health: health ? { ...health, until: health.until === null ? null : new Date(health.until).toISOString() } : null
+    state: catalogue.switched.get(channel) ?? health?.state ?? 'healthy',
+    switched: {
+      file: channel.switch,
+      operator: stored?.to ?? 'on',
+      since: showTime(stored?.since),
+      by: stored?.by ?? null
+    },
+    health: health ? { ...health, until: showTime(health.until ?? undefined) } : null
   }
 }

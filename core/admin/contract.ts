@@ -6,6 +6,7 @@ import type { Engine } from '../exchange/engine.ts'
 import type { Generations } from '../program/generation.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Metrics } from '../telling/metrics.ts'
+import type { Prober } from '../program/probe.ts'
 import type { Reloader } from '../program/reload.ts'
 import type { Config, Settings } from '../catalogue/settings.ts'
 import type { Store } from '../store/store.ts'
@@ -22,6 +23,7 @@ export interface AdminParts {
   operations: readonly ServedOperation[]
   /** Finds out what would become of a request of a client. */
   rehearse: Engine['rehearse']
+  prober: Pick<Prober, 'plan' | 'try'>
   /** Whether the gateway is stopping, so that new requests of clients are refused. */
   draining(): boolean
 }

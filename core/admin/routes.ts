@@ -3,7 +3,7 @@ import { GatewayError } from '../errors.ts'
 import { nearest } from '../options/suggest.ts'
 import { listBalances } from './balances.ts'
 import { listCapabilities } from './capabilities.ts'
-import { listChannels } from './channels.ts'
+import { listChannels, showChannel, switchChannel, testChannel } from './channels.ts'
 import { reload, showConfig } from './config.ts'
 import type { Call, Route } from './contract.ts'
 import { explainRequest, largestAsked } from './explain.ts'
@@ -24,6 +24,9 @@ const routes: readonly Route[] = [
   { method: 'GET', path: '/admin/v1/balances', query: ['scope', 'tenant', ...paging], handle: listBalances },
   { method: 'GET', path: '/admin/v1/spend', query: [...spendParameters, ...paging], handle: listSpend },
   { method: 'GET', path: '/admin/v1/channels', query: paging, handle: listChannels },
+  { method: 'GET', path: '/admin/v1/channels/{channel}', query: [], handle: showChannel },
+  { method: 'PATCH', path: '/admin/v1/channels/{channel}', query: [], handle: switchChannel },
+  { method: 'POST', path: '/admin/v1/channels/{channel}/test', query: [], handle: testChannel },
   { method: 'GET', path: '/admin/v1/capabilities', query: ['client', 'channel', ...paging], handle: listCapabilities },
   { method: 'GET', path: '/admin/v1/config', query: [], handle: showConfig },
   { method: 'POST', path: '/admin/v1/reload', query: [], handle: reload },

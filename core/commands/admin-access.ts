@@ -13,8 +13,8 @@ import { createLogger } from '../telling/log.ts'
 export interface AdminAccess {
   /** How the gateway is reached, for messages: `the gateway at http://127.0.0.1:9090`, or the path of the store. */
   readonly where: string
-  /** Sends a request. `path` begins with `/admin/v1/`. */
-  call<T>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<T>
+  /** Sends a request. `path` begins with `/admin/v1/`; `patience` is in milliseconds. */
+  call<T>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown, patience?: number): Promise<T>
 }
 
 /**
@@ -141,8 +141,8 @@ class RemoteAdmin implements AdminAccess {
     return status === 200 && isMap(body) && body['store'] === store
   }
 
-  async call<T>(method: string, path: string, request?: unknown): Promise<T> {
-    const { status, body } = await this.#ask(method, path, request)
+  async call<T>(method: string, path: string, request?: unknown, patience?: number): Promise<T> {
+    const { status, body } = await this.#ask(method, path, request, patience)
     if (status < 300) return body as T
     const error = isMap(body) && isMap(body['error']) ? body['error']['message'] : undefined
     throw new Error(String(error ?? `${this.url} answered with ${status}`))
@@ -152,7 +152,12 @@ class RemoteAdmin implements AdminAccess {
    * Sends one request.
    * @throws Error when there is no answer in JSON
    */
-  async #ask(method: string, path: string, request?: unknown): Promise<{ status: number; body: unknown }> {
+  async #ask(
+    method: string,
+    path: string,
+    request?: unknown,
+    patience = patienceMs
+  ): Promise<{ status: number; body: unknown }> {
     const headers: Record<string, string> = this.#token === '' ? {} : { authorization: `Bearer ${this.#token}` }
     if (request !== undefined) headers['content-type'] = 'application/json'
     const reply = await fetch(this.url + path, {
@@ -160,7 +165,7 @@ class RemoteAdmin implements AdminAccess {
       headers,
       body: request === undefined ? null : JSON.stringify(request),
       redirect: 'error',
-      signal: AbortSignal.timeout(patienceMs)
+      signal: AbortSignal.timeout(patience)
     })
     return { status: reply.status, body: await reply.json() }
   }

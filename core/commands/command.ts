@@ -32,7 +32,7 @@ export interface Command {
   readonly name: string
   /** What it does, without a full stop. */
   readonly summary: string
-  /** The names of the arguments that it needs, in order. */
+  /** The names of its arguments, in order; those in brackets may be left out. */
   readonly operands: readonly string[]
   readonly options: Options
   /** Further lines of its help. */
@@ -123,7 +123,8 @@ function readArguments(
     }
     given[name] = value ?? true
   }
-  if (positionals.length < operands.length) throw new UsageError(`${operands[positionals.length]} is missing`)
+  const needed = operands.filter((name) => !name.startsWith('['))
+  if (positionals.length < needed.length) throw new UsageError(`${needed[positionals.length]} is missing`)
   if (positionals.length > operands.length)
     throw new UsageError(`unexpected argument ${JSON.stringify(positionals[operands.length])}`)
   for (const [name, { value, default: otherwise }] of Object.entries(options))

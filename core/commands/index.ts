@@ -3,6 +3,7 @@ import { ConfigError } from '../program/configuration.ts'
 import { GatewayError } from '../errors.ts'
 import { suggestion } from '../options/suggest.ts'
 import { version } from '../telling/version.ts'
+import { listChannels, switchChannel, testChannel } from './channels.ts'
 import { check } from './check.ts'
 import { exits, UsageError } from './command.ts'
 import type { Command } from './command.ts'
@@ -29,6 +30,9 @@ const commands: readonly Command[] = [
   rotateKey,
   revokeKey,
   ...levelCommands,
+  listChannels,
+  switchChannel,
+  testChannel,
   verifyLedger,
   showBalances,
   exportLedger,

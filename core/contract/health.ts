@@ -13,4 +13,12 @@ export interface ChannelHealth {
   /** Counts of attempts since the channel was last configured. */
   readonly successes: number
   readonly failures: number
+  /** Attempts that were judged in the last five minutes, as far as they are remembered. */
+  readonly recent: number
+  /** The share of them that failed because of the upstream, from 0 to 1; null when there were none. */
+  readonly error_rate: number | null
+  /** Milliseconds from an attempt's start to the first event or byte of its answer; null when none came. */
+  readonly first_event_ms: { readonly p50: number; readonly p95: number } | null
+  /** Output tokens a second of streams, from the first event to the end; null when none were counted. */
+  readonly tokens_per_second: number | null
 }

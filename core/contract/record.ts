@@ -90,7 +90,7 @@ function failureOf(error: GatewayError, dispatched: boolean): Partial<AttemptRec
 }
 
 /** The message, with the code of the system's error that is behind it, such as `ECONNREFUSED`. */
-function wordsOf(error: GatewayError): string {
+export function wordsOf(error: GatewayError): string {
   let code: unknown
   for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause)
     code = (cause as NodeJS.ErrnoException).code ?? code

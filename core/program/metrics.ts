@@ -4,6 +4,7 @@ import type { Engine } from '../exchange/engine.ts'
 import type { Metrics } from '../telling/metrics.ts'
 import type { Server } from '../clients/server.ts'
 import type { Store } from '../store/store.ts'
+import type { Generations } from './generation.ts'
 import type { Transport } from '../transport/transport.ts'
 
 /** Registers metrics whose values are read at each scrape. Called once per gateway. */
@@ -14,11 +15,20 @@ export function observeProgram(parts: {
   background: BackgroundWork
   transport: Transport
   store: Store
+  generations: Pick<Generations, 'current'>
 }): void {
-  const { metrics, server, engine, background, transport, store } = parts
+  const { metrics, server, engine, background, transport, store, generations } = parts
   const figure = (name: string, help: string, read: () => number): void => metrics.observed({ name, help }, read)
-  metrics.observed({ name: 'client_connections', help: 'Open connections from clients.', label: 'protocol' }, () =>
-    Object.entries(server.figures.connections)
+  metrics.observed({ name: 'client_connections', help: 'Open connections from clients.', labels: ['protocol'] }, () =>
+    Object.entries(server.figures.connections).map(([protocol, count]) => [{ protocol }, count] as const)
+  )
+  metrics.observed(
+    {
+      name: 'channel_state',
+      help: '1 for the state that a channel is in, 0 for the others.',
+      labels: ['channel', 'state']
+    },
+    () => statesOf(generations.current)
   )
   figure(
     'refused_connections_total',
@@ -59,4 +69,18 @@ export function observeProgram(parts: {
   figure('store_apply_seconds_total', 'Time spent in transactions of the database.', () => store.health().applySeconds)
   figure('store_failures_total', 'Writes to the commit log or the database that failed.', () => store.health().failures)
   figure('store_dropped_records_total', 'Request records that were not kept.', () => store.health().droppedRecords)
+}
+
+const states = ['healthy', 'cooling', 'ejected', 'probing', 'draining', 'off'] as const
+
+/** The state of each channel: what it was switched to, otherwise its health. */
+function statesOf({ catalogue, chain }: Generations['current']): [{ channel: string; state: string }, number][] {
+  const health = chain.reportHealth?.call() ?? {}
+  return Array.from(catalogue.channels.values()).flatMap((channel) => {
+    const present = catalogue.switched.get(channel) ?? health[channel.name]?.state ?? 'healthy'
+    return states.map((state): [{ channel: string; state: string }, number] => [
+      { channel: channel.name, state },
+      Number(state === present)
+    ])
+  })
 }

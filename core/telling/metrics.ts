@@ -107,20 +107,16 @@ export class Metrics implements PluginMetrics {
   }
 
   /**
-   * A metric whose value is kept elsewhere and read at each scrape. `read` gives one number, or one per value of the
-   * only label. It is a counter when its name ends in `_total`, otherwise a gauge.
+   * A metric whose value is kept elsewhere and read at each scrape. `read` gives one number, or numbers each with the
+   * values of the labels. It is a counter when its name ends in `_total`, otherwise a gauge.
    */
-  observed(
-    { label, ...definition }: { name: string; help: string; label?: string },
-    read: () => number | Iterable<readonly [string, number]>
-  ): void {
-    const labels = label === undefined ? [] : [label]
-    this.#once(definition.name.endsWith('_total') ? 'counter' : 'gauge', { ...definition, labels }, (family) =>
+  observed(definition: MetricDefinition, read: () => number | Iterable<readonly [Labels, number]>): void {
+    this.#once(definition.name.endsWith('_total') ? 'counter' : 'gauge', definition, (family) =>
       this.#register(family, () => {
         const value = read()
         return typeof value === 'number'
           ? [{ labels: {}, value }]
-          : Array.from(value, ([name, figure]) => ({ labels: { [label!]: name }, value: figure }))
+          : Array.from(value, ([labels, figure]) => ({ labels, value: figure }))
       })
     )
   }

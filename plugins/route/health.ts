@@ -1,5 +1,6 @@
 // The health of a channel, judged by the exchanges that used it: healthy, cooling, or ejected until a probe succeeds.
 import type { ChannelHealth, Why } from '../../core/contract/contract.ts'
+import { Pace } from './pace.ts'
 import { Window } from './window.ts'
 
 /** When more than half of at least this many attempts in the last ten seconds failed, the channel is ejected. */
@@ -37,6 +38,7 @@ export class ChannelState {
   #successes = 0
   #failures = 0
   readonly #recent = new Window()
+  readonly pace = new Pace()
   /** The keys that were refused without a reason since the last success. */
   readonly #refusedKeys = new Set<string>()
 
@@ -156,7 +158,8 @@ export class ChannelState {
       until: state === 'healthy' ? null : Math.round(Date.now() + this.#until - now),
       consecutive_failures: this.#consecutive,
       successes: this.#successes,
-      failures: this.#failures
+      failures: this.#failures,
+      ...this.pace.report(now)
     }
   }
 

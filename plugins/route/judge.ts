@@ -13,6 +13,7 @@ export class Judge {
   readonly #ejectAfter: number
   readonly #log: PluginContext['log']
   readonly #tries
+  readonly #seconds
   readonly #ejections
   /** The channels and models that were found to be missing, at most as many as the file has. */
   readonly #missing = new Set<string>()
@@ -24,8 +25,14 @@ export class Judge {
     this.#log = log
     this.#tries = metrics.counter({
       name: 'attempts_total',
-      help: 'Attempts at channels, by how they ended.',
-      labels: ['channel', 'code']
+      help: 'Attempts at channels, by how they ended and with which code.',
+      labels: ['channel', 'outcome', 'code']
+    })
+    this.#seconds = metrics.histogram({
+      name: 'attempt_seconds',
+      help: 'From the start of an attempt at a channel to the end of its answer.',
+      labels: ['channel', 'outcome'],
+      buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
     })
     this.#ejections = metrics.counter({
       name: 'channel_ejections_total',
@@ -38,22 +45,25 @@ export class Judge {
   failed(exchange: Exchange, failures: readonly AttemptFailure[]): void {
     let done = exchange.find(judged)
     if (!done) exchange.set(judged, (done = { count: 0 }))
-    while (done.count < failures.length) this.#judge(failures[done.count++]!.attempt, keyOf(exchange))
+    while (done.count < failures.length) this.#judge(failures[done.count++]!.attempt, exchange)
   }
 
   /** Called when the exchange is over. */
   settled(exchange: Exchange): void {
     const { attempts } = exchange
-    for (let i = exchange.find(judged)?.count ?? 0; i < attempts.length; i++) this.#judge(attempts[i]!, keyOf(exchange))
+    for (let i = exchange.find(judged)?.count ?? 0; i < attempts.length; i++) this.#judge(attempts[i]!, exchange)
   }
 
-  #judge(attempt: Attempt, key: string): void {
+  #judge(attempt: Attempt, exchange: Exchange): void {
     const { channel, error, endedAt } = attempt
     const state = this.#states.get(channel)!
     // A failure ejects the channel from now on. An answer still under way is judged now, by what has come so far.
     const now = error || endedAt === undefined ? performance.now() : endedAt
-    this.#tries.add({ channel: channel.name, code: error?.code ?? 'ok' })
-    if (!this.#tell(state, attempt, now, key)) return
+    const outcome = outcomeOf(attempt)
+    this.#tries.add({ channel: channel.name, outcome, code: error?.code ?? 'ok' })
+    this.#seconds.observe({ channel: channel.name, outcome }, (now - attempt.startedAt) / 1000)
+    if (outcome !== 'undecided') state.pace.note(attempt, now, exchange.streaming, outcome === 'failed')
+    if (!this.#tell(state, attempt, now, keyOf(exchange))) return
     this.#ejections.add({ channel: channel.name })
     this.#log.warn('a channel is left out', {
       channel: channel.name,
@@ -111,6 +121,16 @@ export class Judge {
       hint: `check channels.${channel.name}.models and .base_url in gateway.yaml`
     })
   }
+}
+
+/**
+ * How an attempt ended. `answered`: well. `rejected`: with the upstream's word that the request is wrong. `failed`:
+ * because of the upstream. `undecided`: for another reason, for instance because the client left.
+ */
+function outcomeOf({ error, status }: Attempt): 'answered' | 'rejected' | 'failed' | 'undecided' {
+  if (error?.code === 'upstream_rejected') return 'rejected'
+  if (error) return error.source === 'upstream' ? 'failed' : 'undecided'
+  return status === undefined ? 'undecided' : 'answered'
 }
 
 /** How an attempt failed, in a few words. */

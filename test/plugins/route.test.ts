@@ -68,8 +68,8 @@ t.test('the first priority serves while it can, the next one when it fails', asy
       ['b', 200]
     ]
   )
-  t.equal(bench.metrics.value('attempts_total', { channel: 'a', code: 'upstream_bad_response' }), 1)
-  t.equal(bench.metrics.value('attempts_total', { channel: 'b', code: 'ok' }), 1)
+  t.equal(bench.metrics.value('attempts_total', { channel: 'a', outcome: 'failed', code: 'upstream_bad_response' }), 1)
+  t.equal(bench.metrics.value('attempts_total', { channel: 'b', outcome: 'answered', code: 'ok' }), 1)
 })
 
 t.test('within one priority channels are chosen by weight, and none is tried twice', async (t) => {

@@ -1,6 +1,5 @@
 // Finds out what would become of a request, by the code that real ones go through, up to where it would be sent.
-import type { BodySource } from '../../clients/body-source.ts'
-import type { Client } from '../../clients/client.ts'
+import { SilentClient, sourceOf } from '../../clients/silent-client.ts'
 import type { Awaitable } from '../../contract/contract.ts'
 import type { Attempt } from '../../contract/attempt.ts'
 import { asGatewayError } from '../../errors.ts'
@@ -74,7 +73,7 @@ export async function rehearse<T>(
   const { request, match } = requestOf({ ...asked, remoteAddress: '127.0.0.1' }, operations)
   const exchange = new LiveExchange(
     request,
-    nobody(),
+    new SilentClient(),
     generation.config.settings.limits,
     chain.onModel,
     (reader) => receive(reader, sourceOf(asked.body), parts),
@@ -123,32 +122,4 @@ async function outcomeOf(
   return tryChannels(exchange, chain, context, (attempt) =>
     Promise.resolve({ kind: 'sent' as const, upstream: shownRequest(exchange, attempt), attempt })
   )
-}
-
-/** A client that is not there: nothing is written to it. */
-function nobody(): Client {
-  return {
-    reply: () => {},
-    head: () => {},
-    write: () => true,
-    end: () => {},
-    cut: () => {},
-    gone: false,
-    headSent: false,
-    origin: undefined,
-    onDrain: null,
-    onGone: null
-  }
-}
-
-function sourceOf(body: Buffer): BodySource {
-  return {
-    receive(sink) {
-      if (body.length > 0) sink.data(body)
-      sink.end()
-    },
-    pause: () => {},
-    resume: () => {},
-    abandon: () => {}
-  }
 }

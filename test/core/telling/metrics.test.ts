@@ -114,11 +114,11 @@ t.test('numbers that live elsewhere are read at each scrape', async (t) => {
   const metrics = new Metrics()
   let open = 1
   metrics.observed(
-    { name: 'connections', help: 'Connections.', label: 'protocol' },
+    { name: 'connections', help: 'Connections.', labels: ['protocol'] },
     () =>
       [
-        ['http1', open],
-        ['http2', 0]
+        [{ protocol: 'http1' }, open],
+        [{ protocol: 'http2' }, 0]
       ] as const
   )
   metrics.observed({ name: 'commits_total', help: 'Commits.' }, () => open * 10)

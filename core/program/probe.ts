@@ -1,0 +1,143 @@
+// Tries channels: sends each a small real request through the code that requests of clients go through.
+import { compileChain } from '../exchange/state/chain.ts'
+import { Engine } from '../exchange/engine.ts'
+import type { EngineParts } from '../exchange/engine.ts'
+import type { Generation } from '../exchange/state/generation.ts'
+import { SilentClient, sourceOf } from '../clients/silent-client.ts'
+import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
+import { definePlugin } from '../contract/contract.ts'
+import type { Exchange, Outcome, Plugin } from '../contract/contract.ts'
+import { wordsOf } from '../contract/record.ts'
+import { costOf, inForce } from '../money/price.ts'
+import type { Usage } from '../money/usage.ts'
+import type { PluginMetrics } from '../telling/metrics.ts'
+import { contextOf } from './plugin-context.ts'
+import type { Shared } from './generation.ts'
+import { endpointOf, probeRequests } from './probe-requests.ts'
+import type { ProbedEndpoint } from './probe-requests.ts'
+
+/** The result of one request. Times are in milliseconds; null where nothing came. */
+export interface ProbeResult {
+  readonly endpoint: ProbedEndpoint
+  readonly model: string
+  readonly ok: boolean
+  /** The status of the upstream's answer; null when it did not answer. */
+  readonly status: number | null
+  /** The code of the error, and what the upstream said, without secrets; null when all went well. */
+  readonly error: { readonly code: string; readonly said: string } | null
+  readonly firstByteMs: number | null
+  readonly durationMs: number
+  /** What the upstream counted, or what was estimated; null when nothing is known. */
+  readonly usage: Readonly<Usage> | null
+  /** In nano-dollars, at the model's price of now; null without usage or price. Nobody is charged. */
+  readonly cost: bigint | null
+}
+
+/** What channels are tried with. */
+export interface ProberParts extends Omit<EngineParts, 'generations'> {
+  /** The configuration and the catalogue in use. */
+  generation(): Pick<Generation, 'config' | 'catalogue'>
+  /** The plugins that the chain may name. */
+  plugins(): ReadonlyMap<string, Plugin>
+  metrics: PluginMetrics
+  shared: Shared
+}
+
+/** The plugins of the chain that requests of probes pass, below the one that names the channel. */
+const passed = ['protocol-translate', 'usage-meter']
+
+/** Tries the channels of one gateway. */
+export class Prober {
+  readonly #parts: ProberParts
+
+  constructor(parts: ProberParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * The endpoints and models to try a channel with: one model for each endpoint that its models look to be for, or the
+   * ones that are given.
+   */
+  plan(channel: Channel, model?: string, endpoint?: ProbedEndpoint): { endpoint: ProbedEndpoint; model: string }[] {
+    const models = model === undefined ? [...channel.models.keys()] : [model]
+    const first = new Map<ProbedEndpoint, string>()
+    for (const name of models) {
+      const fits = endpoint ?? endpointOf(name, channel)
+      if (!first.has(fits)) first.set(fits, name)
+    }
+    return [...first].map(([fits, name]) => ({ endpoint: fits, model: name }))
+  }
+
+  /** Sends one request to a channel, also to one that is switched off. Never rejects. */
+  async try(channel: Channel, endpoint: ProbedEndpoint, model: string): Promise<ProbeResult> {
+    const { services, metrics, log, shared, plugins } = this.#parts
+    const { config, catalogue: present } = this.#parts.generation()
+    const catalogue: Catalogue = { ...present, tenants: present.tenants, switched: new Map() }
+    const settled = Promise.withResolvers<{ exchange: Exchange; outcome: Outcome }>()
+    const naming = namingOf(channel, (exchange, outcome) => settled.resolve({ exchange, outcome }))
+    const known = new Map([...plugins(), [naming.name, naming]])
+    const entries = config.chain.filter(({ plugin }) => passed.includes(plugin))
+    const at = { line: 1, column: 1 }
+    const user = shared.user()
+    const context = (plugin: Plugin): ReturnType<typeof contextOf> =>
+      contextOf(plugin, { services, metrics, log, catalogue, shared: user })
+    const chain = await compileChain([{ plugin: naming.name, options: {}, at }, ...entries], known, context)
+    const generation: Generation = { config, catalogue, chain, leave: () => {} }
+    const engine = new Engine({ ...this.#parts, generations: { current: generation, enter: () => generation } })
+    const { path, body } = probeRequests[endpoint](model)
+    const bytes = Buffer.from(JSON.stringify(body))
+    engine.handle({
+      method: 'POST',
+      target: path,
+      headers: { 'content-type': 'application/json', 'content-length': String(bytes.length) },
+      remoteAddress: '127.0.0.1',
+      httpVersion: '1.1',
+      body: sourceOf(bytes),
+      client: new SilentClient()
+    })
+    const { exchange, outcome } = await settled.promise
+    await engine.idle()
+    await chain.dispose()
+    await user.drop()
+    return resultOf(endpoint, model, exchange, outcome, catalogue)
+  }
+}
+
+/** A plugin that names the channel, and tells how the exchange ended. */
+function namingOf(channel: Channel, tell: (exchange: Exchange, outcome: Outcome) => void): Plugin {
+  return definePlugin({
+    name: 'probe',
+    summary: 'Sends a request to one channel alone.',
+    options: {},
+    setup: () => ({
+      onCandidates: (_exchange, candidates) =>
+        candidates.keep((other) => other.name === channel.name, 'another channel is tried'),
+      selectChannel: (_exchange, failures, candidates) => (failures.length === 0 ? candidates.channels[0] : undefined),
+      onSettled: (exchange, outcome) => tell(exchange, outcome)
+    })
+  })
+}
+
+function resultOf(
+  endpoint: ProbedEndpoint,
+  model: string,
+  { attempts }: Exchange,
+  { kind, error, durationMs }: Outcome,
+  { models }: Catalogue
+): ProbeResult {
+  const attempt = attempts.at(-1)
+  const failure = attempt?.error ?? error
+  const usage = attempt?.usage?.usage
+  const price = inForce(models.get(model)?.prices ?? [], Date.now())?.price
+  return {
+    endpoint,
+    model,
+    ok: kind === 'completed',
+    status: attempt?.status ?? null,
+    error: failure ? { code: failure.code, said: failure.details.said?.message ?? wordsOf(failure) } : null,
+    firstByteMs: attempt?.firstByteAt === undefined ? null : attempt.firstByteAt - attempt.startedAt,
+    durationMs,
+    usage: usage ?? null,
+    cost: usage && price ? costOf(usage, price) : null
+  }
+}

@@ -1,0 +1,185 @@
+// The life of a channel: switched off, drained, tried, and seen how it is doing.
+import t from 'tap'
+import type { Test } from 'tap'
+import { startGateway } from '../../core/container.ts'
+import { silentLog } from '../../core/telling/log.ts'
+import { ask } from '../kit/client.ts'
+import { sluice } from '../kit/command.ts'
+import type { ReceivedReply } from '../kit/client.ts'
+import { gateway, testKey, testModel } from '../kit/gateway.ts'
+import type { LocalGateway } from '../kit/gateway.ts'
+import { figures } from '../kit/probe.ts'
+import { bytes, events, head, pause, Upstream } from '../kit/upstream.ts'
+import { chatAnswer, chatEvents } from '../kit/workbench.ts'
+
+type Call = (method: string, path: string, body?: unknown) => Promise<ReceivedReply>
+
+/** Requests to the routes of channels. */
+function adminOf(t: Test, { adminUrl }: Pick<LocalGateway, 'adminUrl'>): Call {
+  return (method, path, body) =>
+    ask(t, adminUrl, { method, path: `/admin/v1/channels${path}`, ...(body !== undefined && { body }) })
+}
+
+const good = (): Parameters<Upstream['always']> => {
+  const body = JSON.stringify(chatAnswer())
+  return [head(200, { 'content-type': 'application/json', 'content-length': String(body.length) }), bytes(body)]
+}
+
+async function two(t: Test): Promise<{ local: LocalGateway; a: Upstream; b: Upstream; admin: Call }> {
+  const [a, b] = [(await Upstream.start(t)).always(...good()), (await Upstream.start(t)).always(...good())]
+  const local = await gateway(t, { channels: { b: { priority: 1 } } }, { upstreams: { a, b } })
+  return { local, a, b, admin: adminOf(t, local) }
+}
+
+t.test('a channel is switched off and drains at run time, over restarts, until it is undone', async (t) => {
+  const { local, a, b, admin } = await two(t)
+  t.equal((await local.chat()).status, 200)
+  t.same([a.requests.length, b.requests.length], [1, 0])
+  t.match((await admin('PATCH', '/a', { enabled: false })).json(), {
+    name: 'a',
+    state: 'off',
+    switched: { file: 'on', operator: 'off', since: /^20/, by: 'this machine' }
+  })
+  t.equal((await local.chat()).status, 200)
+  t.same([a.requests.length, b.requests.length], [1, 1], 'the other one serves')
+  await local.gateway.close()
+  const again = await startGateway({ config: local.file, log: silentLog })
+  t.teardown(() => again.close())
+  const after = { ...local, url: again.url, adminUrl: again.adminUrl! }
+  const later = adminOf(t, after)
+  t.match((await later('GET', '/a')).json(), { state: 'off' }, 'also after a restart')
+  t.match((await later('PATCH', '/b', { drain: true })).json(), { state: 'draining' })
+  const series = await figures(t, after)
+  t.equal(series.get('sluice_channel_state{channel="b",state="draining"}'), 1)
+  t.equal(series.get('sluice_channel_state{channel="b",state="healthy"}'), 0)
+  const none = await ask(t, again.url, {
+    path: '/v1/chat/completions',
+    headers: { authorization: `Bearer ${testKey}` },
+    body: { model: testModel, messages: [{ role: 'user', content: 'Hi' }] }
+  })
+  t.match({ status: none.status, ...none.json() }, { status: 503, error: { code: 'no_available_channel' } })
+  t.match((await later('PATCH', '/a', {})).json(), { state: 'healthy', switched: { operator: 'on', since: null } })
+  t.match((await later('PATCH', '/b', { drain: null })).json(), { state: 'healthy' })
+  t.match((await later('PATCH', '/b', { drain: 'yes' })).json(), { error: { param: 'drain' } })
+  t.match((await later('PATCH', '/bb', {})).json(), {
+    error: { code: 'channel_not_found', message: /did you mean "b"\?/ }
+  })
+})
+
+t.test('what the file switches is switched back there', async (t) => {
+  const { local, a, b, admin } = await two(t)
+  local.configure({ channels: { a: { enabled: false } } })
+  t.match(await local.gateway.reload('test'), { ok: true })
+  t.equal((await local.chat()).status, 200)
+  t.same([a.requests.length, b.requests.length], [0, 1])
+  t.match((await admin('GET', '/a')).json(), { state: 'off', switched: { file: 'off', operator: 'on' } })
+  t.match((await admin('PATCH', '/a', { enabled: true })).json(), { error: { code: 'channel_read_only' } })
+  local.configure({ channels: { a: { enabled: true, drain: true } } })
+  await local.gateway.reload('test')
+  t.match((await admin('GET', '/a')).json(), { state: 'draining' })
+  t.match((await admin('PATCH', '/a', { enabled: false })).json(), { state: 'off' }, 'the stricter one counts')
+})
+
+t.test('a channel is tried with a real request, which says what the upstream said and what it cost', async (t) => {
+  const { local, a, b, admin } = await two(t)
+  a.always(
+    head(200, { 'content-type': 'text/event-stream' }),
+    pause(20),
+    events([...chatEvents(3, 7), 'data: [DONE]\n\n']),
+    ({ write }) => write('0\r\n\r\n')
+  )
+  await admin('PATCH', '/a', { enabled: false })
+  const tried = (await admin('POST', '/a/test', {})).json()
+  t.match(tried, {
+    channel: 'a',
+    results: [{ endpoint: 'chat', model: testModel, ok: true, status: 200, error: null, usage: { output: 3 } }]
+  })
+  t.ok(tried.results[0].first_byte_ms >= 15)
+  t.ok(tried.results[0].duration_ms >= tried.results[0].first_byte_ms)
+  t.match(tried.results[0], { cost_usd: /^0\.0000/, cost_nano: /^\d+$/ })
+  t.equal(a.requests.length, 1, 'also when it is off')
+  t.equal(b.requests.length, 0)
+  const error = JSON.stringify({ error: { message: 'Incorrect API key sk-abcdefghijklmnopqrstuvwx', type: 'invalid' } })
+  b.script(head(401, { 'content-type': 'application/json', 'content-length': String(error.length) }), bytes(error))
+  const refused = (await admin('POST', '/b/test', { model: testModel, endpoint: 'chat' })).json()
+  t.match(refused.results, [
+    { ok: false, status: 401, error: { code: 'upstream_auth_failed', said: /Incorrect API key/ }, cost_usd: null }
+  ])
+  t.notOk(JSON.stringify(refused).includes('abcdefghijklm'))
+  t.match((await admin('POST', '/b/test', { model: 'tset-model' })).json(), { error: { param: 'model' } })
+  t.match((await admin('POST', '/b/test', { endpoint: 'videos' })).json(), { error: { param: 'endpoint' } })
+  const { data } = await local.admin('/admin/v1/requests')
+  t.same(data, [], 'it is in no log')
+  t.match(await local.admin('/admin/v1/balances'), { data: [] }, 'and nobody is charged')
+})
+
+t.test('a slow channel among ten is found by one question', async (t) => {
+  const upstreams: Record<string, Upstream> = {}
+  for (let i = 0; i < 10; i++) {
+    const upstream = await Upstream.start(t)
+    upstreams[`c${i}`] = upstream
+    upstream.always(...(i === 6 ? [pause(300)] : []), ...good())
+  }
+  const channels = Object.fromEntries(Object.keys(upstreams).map((name) => [name, { priority: 0 }]))
+  const local = await gateway(t, { channels }, { upstreams })
+  await Promise.all(Array.from({ length: 200 }, () => local.chat()))
+  const { data } = await local.admin('/admin/v1/channels')
+  const slow = data.filter(({ health }: any) => health.first_event_ms?.p50 >= 290).map(({ name }: any) => name)
+  t.same(slow, ['c6'])
+  const { health } = data.find(({ name }: any) => name === 'c6')
+  t.ok(health.first_event_ms.p95 >= health.first_event_ms.p50)
+  t.match(health, { error_rate: 0, state: 'healthy', reason: null })
+  t.ok(health.recent > 0)
+  const series = await figures(t, local)
+  t.equal(series.get('sluice_attempt_seconds_count{channel="c6",outcome="answered"}'), health.recent)
+})
+
+t.test('a channel is drained, tried and put back under load without a failed request', async (t) => {
+  const { local, a, admin } = await two(t)
+  let failed = 0
+  let sent = 0
+  let over = false
+  const load = Array.from({ length: 8 }, async () => {
+    while (!over) {
+      sent++
+      if ((await local.chat()).status !== 200) failed++
+    }
+  })
+  for (let round = 0; round < 5; round++) {
+    await admin('PATCH', '/a', { drain: true })
+    const before = a.requests.length
+    const served = sent
+    while (sent < served + 40) await local.chat()
+    t.ok(a.requests.length - before <= 8, 'only what was under way')
+    t.match((await admin('POST', '/a/test', {})).json().results, [{ status: 200 }])
+    await admin('PATCH', '/a', { enabled: false })
+    await admin('PATCH', '/a', {})
+    const back = sent
+    while (sent < back + 20) await local.chat()
+  }
+  over = true
+  await Promise.all(load)
+  t.equal(failed, 0, `of ${sent}`)
+})
+
+t.test('commands list, switch and try channels', async (t) => {
+  const { local, b } = await two(t)
+  local.configure({ admin: { port: Number(new URL(local.adminUrl).port) } })
+  const run = (...args: string[]): ReturnType<typeof sluice> => sluice(['channels', ...args, '--config', local.file])
+  await local.chat()
+  t.match(await run('switch', 'a', 'drain'), { code: 0, out: '', err: /^a is draining, in the gateway at http/ })
+  t.match(await run('list'), {
+    code: 0,
+    out: /^NAME +PROTOCOL +STATE +ATTEMPTS +FAILED +P50 +P95 +TOKENS\/S +WHY\na +openai +draining +1 +0 % .* by .* since 20\S+\nb +openai +healthy +0 +- .*\n$/
+  })
+  t.match(await run('test', 'a'), { code: 0, out: /\nchat +test-model +ok +200 .* USD/ })
+  b.script(head(500, { 'content-length': '0' }))
+  t.match(await run('test', 'b', testModel), {
+    code: 1,
+    out: /\nchat +test-model +failed +500 .*upstream_bad_response/
+  })
+  t.match(await run('test', 'a', 'other', '--json'), { code: 1, err: /channels\.a has no model "other"/ })
+  t.match(await run('switch', 'a', 'up'), { code: 2, err: /none of on, drain and off/ })
+  t.match(await run('test'), { code: 2, err: /NAME is missing/ })
+  t.match(await run('switch', 'a', 'on', '--json'), { code: 0, out: /"state":"healthy"/, err: /^a is on, in/ })
+})
