@@ -14,6 +14,7 @@ import { changeKey, createKey, listKeys, revokeKey, rotateKey } from './keys.ts'
 import { levelCommands } from './levels.ts'
 import { exportLedger, showBalances, verifyLedger } from './ledger.ts'
 import { backupLedger } from './ledger-backup.ts'
+import { reconcileLedger } from './ledger-reconcile.ts'
 import { repairLedger } from './ledger-repair.ts'
 import { listPlugins } from './plugins.ts'
 import { showSpend } from './spend.ts'
@@ -38,6 +39,7 @@ const commands: readonly Command[] = [
   exportLedger,
   backupLedger,
   repairLedger,
+  reconcileLedger,
   showSpend,
   importModels
 ]
