@@ -390,3 +390,56 @@ t.test('the hold of a turn ends whatever a meter says, by the estimate', async (
   t.ok(data[0].usage.input > 0 && data[0].usage.output > 0 && Number(data[0].cost_nano) > 0, JSON.stringify(data[0]))
   t.equal(running.lines.filter(({ message }) => message.includes('could not be computed')).length, 1)
 })
+
+t.test('a turn that plugins are asked about while its session ends is charged once, in its record too', async (t) => {
+  const usage = { input_tokens: 30, output_tokens: 7, total_tokens: 37 }
+  const began = JSON.stringify({ type: 'response.created', response: { id: 'r1', status: 'in_progress' } })
+  const over = JSON.stringify({ type: 'response.done', response: { id: 'r1', status: 'completed', usage } })
+  const type = 'conversation.item.input_audio_transcription.completed'
+  const heard = JSON.stringify({ type, item_id: 'item_1', content_index: 0, transcript: 'Hi', usage })
+  const counted = String(30 * 1000 + 7 * 2000)
+  const cases: [string, string[], boolean, string | undefined][] = [
+    ['a response whose client stays', [began, over], false, counted],
+    ['a response whose client leaves', [began, over], true, undefined],
+    ['a transcript whose client stays', [heard], false, counted],
+    ['a transcript whose client leaves', [heard], true, counted]
+  ]
+  for (const [name, frames, leaves, due] of cases) {
+    const upstream = await socketUpstream(t)
+    const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    let ended = 0
+    const slow = plugin('slow', {
+      onTurn(_exchange, turn) {
+        turn.defer(() => void ended++)
+        asked.resolve()
+        return answered.promise
+      }
+    })
+    const running = await withPlugins(t, upstream, slow)
+    const client = await openRealtime(t, running)
+    const { socket } = await upstream.peer()
+    const content = [{ type: 'input_text', text: 'Tell me a long story, please.' }]
+    client.send({ type: 'conversation.item.create', item: { type: 'message', role: 'user', content } })
+    await once(socket!, 'message')
+    for (const frame of frames) socket!.send(frame)
+    await asked.promise
+    if (leaves) {
+      client.socket.terminate()
+      await once(socket!, 'close')
+    }
+    answered.resolve()
+    if (!leaves) {
+      await eventually(() => ended === 1)
+      client.socket.close(1000)
+    }
+    await settled(t, running)
+    await eventually(async () => (await running.admin('/admin/v1/requests')).data.length === 1)
+    const { data } = await running.admin('/admin/v1/requests')
+    const balances = await running.admin('/admin/v1/balances')
+    const posted = balances.data.find(({ scope, window }: any) => scope.startsWith('key:') && window === 'total')
+    t.equal(data[0].cost_nano, posted?.posted_nano ?? '0', `${name}: its record has what was charged`)
+    if (due === undefined) t.ok(Number(data[0].cost_nano) > 0, `${name}: the prompt is due`)
+    else t.equal(data[0].cost_nano, due, name)
+    t.equal(ended, 1, `${name}: it ended once`)
+  }
+})

@@ -144,7 +144,8 @@ export class Session implements OpenSession, Watched {
 
   /** Resolves when the session is {@link over}. For one caller only. */
   get finished(): Promise<void> {
-    return this.over ? Promise.resolve() : new Promise((resolve) => (this.#finish = resolve))
+    if (!this.over) return new Promise((resolve) => (this.#finish = resolve))
+    return this.#turns.admissions?.then(() => {}) ?? Promise.resolve()
   }
 
   get settled(): Promise<unknown> | undefined {
@@ -344,7 +345,10 @@ export class Session implements OpenSession, Watched {
     this.#down.close()
     upstream.close(toUpstream?.code ?? normal, toUpstream?.reason)
     this.attempt.error = this.error
-    this.#finish?.()
+    // A turn that plugins are still asked about ends after that, and belongs to the record of the session.
+    const admissions = this.#turns.admissions
+    if (admissions) void admissions.then(() => this.#finish?.())
+    else this.#finish?.()
   }
 }
 

@@ -26,6 +26,7 @@ export class LiveTurn implements SharedTurn {
   readonly #measures: { plugin: string; count: Parameters<Turn['measure']>[0] }[] = []
   readonly #releases: { plugin: string; call: Parameters<Turn['defer']>[0] }[] = []
   #released = false
+  #admission: Promise<void> | undefined
 
   constructor(
     exchange: LiveExchange,
@@ -80,11 +81,27 @@ export class LiveTurn implements SharedTurn {
     return this.#awaited.length === 0 ? undefined : Promise.all(this.#awaited)
   }
 
+  /** Until this is over, plugins may still register releases; the turn is given back after it. It never rejects. */
+  get admission(): Promise<void> | undefined {
+    return this.#admission
+  }
+
+  set admission(asked: Promise<unknown>) {
+    const over = (): void => {
+      this.#admission = undefined
+    }
+    this.#admission = asked.then(over, over)
+  }
+
   /**
    * Measures the turn, and then runs all releases, the newest first. The promise is of what the end of the turn waits
    * for, if there is anything; it rejects with what a release threw on purpose. Mistakes are logged. Once.
    */
   giveBack(): Promise<void> | undefined {
+    return this.#admission ? this.#admission.then(() => this.#giveBack()) : this.#giveBack()
+  }
+
+  #giveBack(): Promise<void> | undefined {
     const exchange = this.#exchange
     const dues: Promise<void>[] = []
     this.#released = true

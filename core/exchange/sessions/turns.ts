@@ -44,6 +44,8 @@ export class Turns {
   readonly #over = new Set<string>()
   /** Turns that the upstream reported with their usage alone, until their hold is on disk. */
   readonly #heard = new Map<LiveTurn, ReportedUsage>()
+  /** Turns that plugins are still asked about. */
+  readonly #admissions = new Set<Promise<void>>()
   #count = 0
   #latest: LiveTurn | undefined
   #cancelling = false
@@ -58,6 +60,11 @@ export class Turns {
   /** Turns that were asked for or have begun, and have not ended. */
   get open(): number {
     return this.#asked.length + this.#begun.size
+  }
+
+  /** Resolves when no plugin is asked about a turn any more; undefined when none is. */
+  get admissions(): Promise<unknown> | undefined {
+    return this.#admissions.size === 0 ? undefined : Promise.all(this.#admissions)
   }
 
   /** Takes a frame for the upstream, and returns the frame to send, if any. A large one is scanned in slices. */
@@ -221,7 +228,13 @@ export class Turns {
         objected(error)
       }
     })
-    if (asked instanceof Promise) return asked.then(conclude)
+    if (asked instanceof Promise) {
+      turn.admission = asked
+      const { admission } = turn
+      this.#admissions.add(admission!)
+      void admission!.then(() => this.#admissions.delete(admission!))
+      return asked.then(conclude)
+    }
     conclude()
     return undefined
   }
