@@ -215,6 +215,7 @@ async function prepare(
       return switches.switched
     },
     findKey: (sha256) => tenancy.findKey(sha256),
+    whyNoKey: (sha256) => tenancy.whyNoKey(sha256),
     scopesNow: (opened) => tenancy.scopesNow(opened)
   }
   const context = (plugin: Plugin): PluginContext =>

@@ -137,10 +137,30 @@ export interface LimitReason {
   readonly free_at: string | null
 }
 
-/**
- * Why a budget or a limit refused a request. Plain JSON, which the request record and the admin API show as it is.
- */
-export type Reason = BudgetReason | LimitReason
+/** A refusal by anything else, for operators: it may tell what the client must not know. */
+export interface RuleReason {
+  readonly by:
+    | 'key'
+    | 'endpoint'
+    | 'model'
+    | 'channel'
+    | 'price'
+    | 'reference'
+    | 'repetition'
+    | 'size'
+    | 'origin'
+    | 'room'
+    | 'plugin'
+  /** What was refused and why: a sentence without a full stop, and without secrets. */
+  readonly what: string
+  /** Where that is said, such as `limits.json_body` in gateway.yaml. Null where nothing is configured. */
+  readonly where: string | null
+  /** What an operator can do about it. Null where only the client can. */
+  readonly remedy: string | null
+}
+
+/** Why a request was refused. Plain JSON, which the request record and the admin API show as it is. */
+export type Reason = BudgetReason | LimitReason | RuleReason
 
 /** What an upstream said of its own failure. Members that it did not send are absent. */
 export interface UpstreamSaid {
@@ -232,11 +252,21 @@ export function restarting(): GatewayError {
   return new GatewayError('draining', 'The gateway is being restarted. Try again.', { retryAfterMs: 1000 })
 }
 
+/** The error for a body above a limit of the configuration: `limits.json_body` or the like. */
+export function bodyTooLarge(size: number, where: string): GatewayError {
+  return new GatewayError(
+    'request_too_large',
+    `The request body is larger than ${size} bytes, the limit for this kind of request.`,
+    { reason: { by: 'size', what: `the body has more than ${size} bytes`, where, remedy: `raise ${where}` } }
+  )
+}
+
 /** The error for an unknown model. Models that the caller may not use have the same text, so that they stay hidden. */
-export function unknownModel(name: string): GatewayError {
+export function unknownModel(name: string, reason?: Reason): GatewayError {
   const shown = name.length > 128 ? `${name.slice(0, 127)}…` : name
   return new GatewayError('model_not_found', `The model \`${shown}\` does not exist or this key may not use it.`, {
-    param: 'model'
+    param: 'model',
+    reason
   })
 }
 

@@ -1,4 +1,5 @@
 // The caller of a request: an API key with its tenant, project and member. Resolved once per key and generation.
+import type { RuleReason } from '../errors.ts'
 import type { Nano } from '../money/money.ts'
 
 /** The limits of a key. An absent member means no limit. */
@@ -91,6 +92,11 @@ export interface Caller {
   mayUse(model: string): boolean
   /** Whether the key's endpoint globs match the endpoint, such as `chat` or `models`. */
   mayCall(endpoint: string): boolean
+  /**
+   * Why the caller may not use a model or call an endpoint, or is out of time: which level says so, and where. For
+   * operators only.
+   */
+  whyNot(asked: 'model' | 'endpoint' | 'time', name: string): RuleReason
   /** Unix milliseconds; refused from then on, by the level whose time ends first. */
   expires?: number | undefined
 }

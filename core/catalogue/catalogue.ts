@@ -1,5 +1,6 @@
 // The catalogue of a generation: channels, public models, tenants and keys, resolved from gateway.yaml and the key
 // store.
+import type { RuleReason } from '../errors.ts'
 import type { Caller, Rights, Scope } from './caller.ts'
 import type { PricePeriod } from '../money/price.ts'
 
@@ -174,6 +175,8 @@ export interface Catalogue {
   readonly switched: ReadonlyMap<Channel, Exclude<ChannelSwitch, 'on'>>
   /** The caller with a key, by the SHA-256 of that key. Undefined when the key is not valid, for any reason. */
   findKey(sha256: Buffer): Caller | undefined
+  /** Why {@link findKey} finds no caller, for operators. */
+  whyNoKey(sha256: Buffer): RuleReason
   /**
    * The scopes of a caller who was found in an earlier configuration, with the budgets of this one: for what is still
    * open. They stay those of the tenant, project and member that it was opened for, even when the key is another's by

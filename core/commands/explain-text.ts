@@ -216,6 +216,10 @@ function upstreamLines({
 }
 
 function reasonLines(reason: Reason): string[] {
+  if ('what' in reason) {
+    const { what, where, remedy } = reason
+    return [what, ...(where === null ? [] : [`said by ${where}`]), ...(remedy === null ? [] : [`remedy: ${remedy}`])]
+  }
   const free = reason.free_at === null ? [] : [`enough is free at ${reason.free_at}, if nothing more is taken`]
   if (reason.by === 'budget') {
     return [

@@ -40,7 +40,15 @@ export function toAccount(referring: readonly Referring[]): NonNullable<ServedOp
       throw new GatewayError(
         code,
         `\`${param}\` refers to what one account of an upstream keeps, and the model \`${exchange.model}\` is served by several: send the conversation itself, or ask for a model of one account.`,
-        { param }
+        {
+          param,
+          reason: {
+            by: 'reference',
+            what: `${param} is kept at one account, and the channels of the model are of several: ${native.map(({ name }) => name).join(', ')}`,
+            where: `models.${exchange.model}`,
+            remedy: 'offer the model of each account under a name of its own'
+          }
+        }
       )
     }
     candidates.bind((channel) => native.includes(channel))

@@ -7,7 +7,7 @@ import { Watch } from '../bodies/lens.ts'
 import { inTurns } from '../bodies/turns.ts'
 import type { Candidates } from '../contract/candidates.ts'
 import { GatewayError } from '../contract/contract.ts'
-import type { Awaitable, Exchange, Message, Observer, UpstreamResponse } from '../contract/contract.ts'
+import type { Awaitable, Exchange, Message, Observer, Reason, UpstreamResponse } from '../contract/contract.ts'
 import type { OperationContext, ServedOperation } from '../contract/served.ts'
 import { ownerOf } from '../contract/owner.ts'
 import { caller } from '../contract/slots.ts'
@@ -52,6 +52,20 @@ export function refusesForeign(exchange: Exchange, catalogue: Catalogue, channel
 }
 
 /** By the map of tenants, which is another one when a tenant has changed. */
+/** Why something that nobody has made through the gateway is refused, for operators. */
+export function foreignReason(exchange: Exchange, id: string, { tenants }: Catalogue): Reason {
+  const { tenant = '' } = exchange.find(caller) ?? {}
+  const wish = tenants.get(tenant)?.foreignReferences === 'refuse'
+  return {
+    by: 'reference',
+    what: `${id.slice(0, 64)} was not made through the gateway by this project, and ${
+      wish ? `the tenant ${tenant} refuses such references` : 'several tenants use an account that may have it'
+    }`,
+    where: `tenants.${tenant}.foreign_references`,
+    remedy: wish ? 'take refuse out' : 'give the tenant an account of its own, or say pass'
+  }
+}
+
 const sharedAccounts = new WeakMap<Catalogue['tenants'], ReadonlySet<string>>()
 
 /** The accounts that serve models of more than one tenant. */
@@ -117,7 +131,8 @@ async function keepAccountOf(
   if (unknown !== undefined && refusesForeign(exchange, catalogue, candidates.channels))
     throw new GatewayError(
       'invalid_field',
-      `${JSON.stringify(unknown.slice(0, 64))} is the name of nothing that was made through this gateway by your project: send what it stands for.`
+      `${JSON.stringify(unknown.slice(0, 64))} is the name of nothing that was made through this gateway by your project: send what it stands for.`,
+      { reason: foreignReason(exchange, unknown, catalogue) }
     )
   const [first] = routes.filter((route) => route !== undefined)
   if (!first) return

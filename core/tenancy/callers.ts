@@ -1,27 +1,12 @@
 // Makes callers of keys: the rights of a key and of the levels above it, as one.
 import { tagsOf } from '../catalogue/caller.ts'
-import type { Caller, Rights, Scope } from '../catalogue/caller.ts'
+import type { Caller, Scope } from '../catalogue/caller.ts'
 import { compileGlobs } from '../catalogue/globs.ts'
 import type { Matches } from '../catalogue/globs.ts'
+import type { Held, Key } from './held.ts'
+import { whyNotOf } from './refusals.ts'
 import { scopeOf } from './levels.ts'
 import type { Levels } from './levels.ts'
-
-/** A key of the file or of the store, as far as a caller is made of it. */
-export interface Key extends Rights {
-  readonly name: string
-  readonly tenant: string
-  readonly project?: string | undefined
-  readonly member?: string | undefined
-}
-
-/** A secret of a key. */
-export interface Held {
-  readonly sha256: Buffer
-  /** A function, because reading the settings of all keys would slow down the start. */
-  key(): Key
-  /** Unix milliseconds; refused from then on. Undefined for as long as the key is valid. */
-  readonly until: number | undefined
-}
 
 /** The callers by secret, each made on its first request. */
 export class Callers {
@@ -89,6 +74,7 @@ export class Callers {
       limits: key.limits,
       mayUse: this.#remembered(rights.map(({ models }) => this.#compile(models))),
       mayCall: this.#allOf(rights.map(({ endpoints }) => endpoints)),
+      whyNot: whyNotOf(key, line, (globs) => this.#compile(globs)),
       expires: expires === Infinity ? undefined : expires
     }
   }

@@ -5,9 +5,11 @@ import type { Catalogue, Tenant } from '../catalogue/catalogue.ts'
 import type { Config, Problem } from '../catalogue/settings.ts'
 import type { DocumentChange, Documents } from '../store/documents.ts'
 import type { KeptSecret, Secrets } from '../store/secrets.ts'
+import type { RuleReason } from '../errors.ts'
 import { Callers } from './callers.ts'
-import type { Held, Key } from './callers.ts'
+import type { Held, Key } from './held.ts'
 import { Levels, storedRights } from './levels.ts'
+import { whyInvalid } from './refusals.ts'
 import { keyDocuments, levelKinds } from './stored.ts'
 import type { StoredKey } from './stored.ts'
 
@@ -15,7 +17,7 @@ import type { StoredKey } from './stored.ts'
  * Finds callers and tenants. Changes in the store count from the next request on, in every generation that is in use. A
  * key is not found when its tenant, project or member is missing, closed or disabled.
  */
-export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'scopesNow'> {
+export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKey' | 'scopesNow'> {
   readonly levels: Levels
   readonly #config: Config
   readonly #documents: Documents
@@ -25,6 +27,8 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'scopesN
   readonly #held = new Map<string, Held>()
   /** The same texts for the keys of the store, by the name of the key. */
   readonly #digests = new Map<string, string[]>()
+  /** The names of revoked keys, by their secrets as in `#held`. */
+  readonly #revoked = new Map<string, string>()
   #callers: Callers
   #tenants: ReadonlyMap<string, Tenant> | undefined
   /**
@@ -86,6 +90,25 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'scopesN
     return caller
   }
 
+  whyNoKey(sha256: Buffer): RuleReason {
+    const text = sha256.toString('latin1')
+    const held = this.#held.get(text)
+    if (held) return whyInvalid(held, this.levels, Date.now())
+    const name = this.#revoked.get(text)
+    const revoked = name === undefined ? undefined : this.#documents.find(keyDocuments, name)?.revoked
+    const remedy = 'make another key'
+    if (revoked !== undefined)
+      return {
+        by: 'key',
+        what: `the key ${name} was revoked at ${new Date(revoked).toISOString()}`,
+        where: `key:${name} in the store`,
+        remedy
+      }
+    // The beginning of the hash tells one unknown key from another, and nothing of either.
+    const start = sha256.toString('hex', 0, 4)
+    return { by: 'key', what: `no key has this secret, whose SHA-256 begins with ${start}`, where: null, remedy: null }
+  }
+
   scopesNow(opened: Caller): readonly Scope[] {
     const now = this.findKey(opened.secret?.issuer ?? opened.digest)
     return now ? this.#callers.scopesNow(opened, now) : opened.scopes
@@ -126,7 +149,10 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'scopesN
 
   #hold(stored: StoredKey): void {
     const { name, secrets, revoked } = stored
-    if (revoked !== undefined) return
+    if (revoked !== undefined) {
+      for (const { sha256 } of secrets) this.#revoked.set(Buffer.from(sha256, 'hex').toString('latin1'), name)
+      return
+    }
     let made: Key | undefined
     const key = (): Key => (made ??= keyOf(stored))
     const texts = secrets.map(({ sha256: hex, until }) => {
@@ -140,7 +166,7 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'scopesN
 }
 
 function keyOf({ name, tenant, project, member, settings }: StoredKey): Key {
-  return { ...storedRights(settings, 'key'), name, tenant, project, member }
+  return { ...storedRights(settings, 'key'), name, tenant, project, member, stored: true }
 }
 
 /**
@@ -154,6 +180,16 @@ function narrowed(issuer: Caller, secret: KeptSecret): Caller {
     secret,
     mayUse: (model) => model === secret.model && issuer.mayUse(model),
     mayCall: (endpoint) => endpoint === 'realtime' && issuer.mayCall(endpoint),
+    whyNot(asked, name) {
+      const allowed = asked === 'model' ? issuer.mayUse(name) : asked === 'endpoint' && issuer.mayCall(name)
+      if (!allowed && (asked !== 'time' || secret.expires >= (issuer.expires ?? Infinity)))
+        return issuer.whyNot(asked, name)
+      const what =
+        asked === 'time'
+          ? `a client secret of the key ${issuer.key} expired at ${new Date(secret.expires).toISOString()}`
+          : `a client secret of the key ${issuer.key} is for sessions of ${secret.model} alone`
+      return { by: asked === 'time' ? 'key' : asked, what, where: null, remedy: null }
+    },
     expires: Math.min(secret.expires, issuer.expires ?? Infinity)
   }
 }

@@ -77,5 +77,12 @@ function isBlank(code: number): boolean {
 function agreed(key: string, other: string): string {
   if (other === '' || other === key) return key
   if (key === '') return other
-  throw new GatewayError('conflicting_credentials', 'Two different API keys were given. Send one key only.')
+  throw new GatewayError('conflicting_credentials', 'Two different API keys were given. Send one key only.', {
+    reason: {
+      by: 'key',
+      what: 'two of the headers and parameters that may have a key have different ones',
+      where: null,
+      remedy: null
+    }
+  })
 }

@@ -1,6 +1,6 @@
 // Authenticates a request: finds the caller of its key, and checks the key's endpoints and models.
 import { definePlugin, GatewayError, retirementHeaders, unknownModel } from '../../core/contract/contract.ts'
-import type { Exchange } from '../../core/contract/contract.ts'
+import type { Exchange, Reason } from '../../core/contract/contract.ts'
 import { caller } from '../../core/contract/slots.ts'
 import type { Caller } from '../../core/catalogue/caller.ts'
 import { presentedKey } from './credential.ts'
@@ -23,34 +23,54 @@ export default definePlugin({
       const { model, requestedModel } = exchange
       if (model === '') return
       const own = retirements.get(model)
-      if (!own || !found.mayUse(model)) throw unknownModel(model)
+      if (!own || !found.mayUse(model)) throw unknownModel(model, modelReason(found, model))
       // A client that asks for a retiring model must be told, even when a plugin replaced the model by another one.
       const asked =
         model !== requestedModel && found.mayUse(requestedModel) ? retirements.get(requestedModel) : undefined
       for (const [header, value] of asked?.length ? asked : own) exchange.setHeader(header, value)
     }
 
+    const unknownKey = (digest: Buffer): GatewayError =>
+      new GatewayError('invalid_api_key', 'The API key is not valid.', { reason: catalogue.whyNoKey(digest) })
+
+    /** Why a model is refused, for operators. */
+    const modelReason = (found: Caller, model: string): Reason => {
+      const shown = model.slice(0, 128)
+      if (retirements.has(model)) return found.whyNot('model', shown)
+      return {
+        by: 'model',
+        what: `there is no model ${shown}`,
+        where: 'models',
+        remedy: 'add it there, and to the models of a channel'
+      }
+    }
+
     const digests = new Digests()
     const findCaller = ({ request, rehearsal }: Exchange): Caller => {
       if (rehearsal?.key) {
         const named = catalogue.findKey(rehearsal.key)
-        if (!named) throw unknownKey()
+        if (!named) throw unknownKey(rehearsal.key)
         return named
       }
       const key = presentedKey(request)
       const digest = digests.of(key)
       const found = catalogue.findKey(digest)
-      if (!found) throw unknownKey()
+      if (!found) throw unknownKey(digest)
       digests.remember(key, digest)
       return found
     }
 
-    const checkKey = ({ expires, mayCall }: Caller, { request }: Exchange, now: number): void => {
+    const checkKey = (found: Caller, { request }: Exchange, now: number): void => {
+      const { expires } = found
       if (expires !== undefined && expires <= now)
-        throw new GatewayError('expired_api_key', `The API key expired on ${new Date(expires).toISOString()}.`)
+        throw new GatewayError('expired_api_key', `The API key expired on ${new Date(expires).toISOString()}.`, {
+          reason: found.whyNot('time', '')
+        })
       const { endpoint } = request.operation
-      if (!mayCall(endpoint))
-        throw new GatewayError('endpoint_not_allowed', `This API key may not call the endpoint ${endpoint}.`)
+      if (!found.mayCall(endpoint))
+        throw new GatewayError('endpoint_not_allowed', `This API key may not call the endpoint ${endpoint}.`, {
+          reason: found.whyNot('endpoint', endpoint)
+        })
     }
 
     return {
@@ -69,18 +89,14 @@ export default definePlugin({
         const opened = exchange.find(caller)
         if (!opened) return
         const found = catalogue.findKey(opened.secret?.issuer ?? opened.digest)
-        if (!found) throw unknownKey()
+        if (!found) throw unknownKey(opened.secret?.issuer ?? opened.digest)
         checkKey(found, exchange, Date.now())
         const { model, request } = exchange
         if (model === '' || found === opened) return
         // A session makes new requests of its model; any other answer was begun when there was such a model.
         const isThere = !request.operation.metering?.turns || retirements.has(model)
-        if (!isThere || !found.mayUse(model)) throw unknownModel(model)
+        if (!isThere || !found.mayUse(model)) throw unknownModel(model, modelReason(found, model))
       }
     }
   }
 })
-
-function unknownKey(): GatewayError {
-  return new GatewayError('invalid_api_key', 'The API key is not valid.')
-}

@@ -1,6 +1,6 @@
 // Runs and charges a request only once, however often its client repeats it with the same Idempotency-Key.
 import { definePlugin, GatewayError, sharedKey, slot } from '../../core/contract/contract.ts'
-import type { Exchange, Reply } from '../../core/contract/contract.ts'
+import type { Exchange, Reason, Reply } from '../../core/contract/contract.ts'
 import { answered, caller } from '../../core/contract/slots.ts'
 import type { KeptAnswer } from '../../core/store/answers.ts'
 import { askedBy, idOf, keyOf } from './asked.ts'
@@ -114,7 +114,15 @@ function replay({ status, type, headers: more, streamed, body }: KeptAnswer): Re
   if (!body) {
     throw new GatewayError(
       'idempotency_answer_gone',
-      'The request with this Idempotency-Key was answered, and its answer was too large to be kept. With another key it is run again, and charged.'
+      'The request with this Idempotency-Key was answered, and its answer was too large to be kept. With another key it is run again, and charged.',
+      {
+        reason: {
+          by: 'repetition',
+          what: 'the answer to the first request with this Idempotency-Key was too large to be kept',
+          where: 'chain: idempotency.largest',
+          remedy: 'raise it'
+        }
+      }
     )
   }
   const headers = [...Object.entries(more), ['content-type', type], ['Idempotency-Replayed', 'true']] as const
@@ -135,13 +143,19 @@ function wouldReplay(first: UnderWay | undefined, answer: KeptAnswer | undefined
 
 function inProgress(): GatewayError {
   return new GatewayError('idempotency_in_progress', 'The request with this Idempotency-Key is still being answered.', {
-    retryAfterMs: busyMs
+    retryAfterMs: busyMs,
+    reason: repetition('the first request with this Idempotency-Key is still being answered')
   })
+}
+
+function repetition(what: string): Reason {
+  return { by: 'repetition', what, where: null, remedy: null }
 }
 
 function conflict(): GatewayError {
   return new GatewayError(
     'idempotency_conflict',
-    'The Idempotency-Key was used for another request. Take a new one for each request.'
+    'The Idempotency-Key was used for another request. Take a new one for each request.',
+    { reason: repetition('this key sent another address or body with the same Idempotency-Key before') }
   )
 }

@@ -95,7 +95,15 @@ export default definePlugin({
       throw new GatewayError(
         'unsupported_parameter',
         `The model cannot be told \`${members.join('`, `')}\`, and this gateway leaves nothing out.`,
-        { param }
+        {
+          param,
+          reason: {
+            by: 'plugin',
+            what: `${members.join(', ')} would be left out for the channel ${attempt.channel.name}`,
+            where: 'chain: protocol-translate.strict',
+            remedy: 'turn it off, or use a channel that can be told them'
+          }
+        }
       )
     }
 

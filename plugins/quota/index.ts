@@ -241,7 +241,15 @@ function quoteOf({ amount, units }: Bound, term: Terms, maxOutput: number | unde
 }
 
 function unpriced({ model }: Exchange, reason: string): GatewayError {
-  return new GatewayError('price_missing', `The model \`${model.slice(0, 128)}\` has ${reason}, so it cannot be used.`)
+  const shown = model.slice(0, 128)
+  return new GatewayError('price_missing', `The model \`${shown}\` has ${reason}, so it cannot be used.`, {
+    reason: {
+      by: 'price',
+      what: `the model ${shown} has ${reason}`,
+      where: `models.${shown}.price`,
+      remedy: 'add it there, or say price: free'
+    }
+  })
 }
 
 /** Lowers the limits that the client gave, or gives one where it gave none. */

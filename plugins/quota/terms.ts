@@ -93,12 +93,27 @@ export function termsFor(body: RequestBody, metering: Metering, terms: Terms, mo
   if (allowed !== undefined && !allowed.includes(tier)) {
     const { member } = metering.tiers![0]!
     const text = `The service tier \`${tier.slice(0, 64)}\` is not offered for the model \`${model}\`.`
-    throw new GatewayError('unsupported_parameter', text, { param: member })
+    throw new GatewayError('unsupported_parameter', text, {
+      param: member,
+      reason: {
+        by: 'price',
+        what: `models.${model}.tiers lists ${allowed.join(', ')}, and not ${tier.slice(0, 64)}`,
+        where: `models.${model}.tiers`,
+        remedy: 'add it there'
+      }
+    })
   }
   const own = tier === usualTier || isFree(price) ? terms : terms.services.get(tier)
   if (own) return own
   const text = `The model \`${model}\` has no price for the service tier \`${tier.slice(0, 64)}\`.`
-  throw new GatewayError('price_missing', text)
+  throw new GatewayError('price_missing', text, {
+    reason: {
+      by: 'price',
+      what: `the model ${model} has no price for the service tier ${tier.slice(0, 64)}`,
+      where: `models.${model}.price`,
+      remedy: 'add it there, or list the tiers that may be asked for in tiers'
+    }
+  })
 }
 
 /**

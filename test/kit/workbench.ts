@@ -428,6 +428,7 @@ export class Workbench {
         return switches.switched
       },
       findKey: (sha256) => tenancy.findKey(sha256),
+      whyNoKey: (sha256) => tenancy.whyNoKey(sha256),
       scopesNow: (opened) => tenancy.scopesNow(opened)
     }
     const user = this.shared.user()

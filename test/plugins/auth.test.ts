@@ -233,7 +233,7 @@ t.test('an expired key says so, one that expires later works', async (t) => {
 
 t.test('a key is good up to its time, and from its time on it is not', async (t) => {
   const expires = Date.UTC(2027, 0, 1)
-  const found = { expires, mayCall: () => true, mayUse: () => true }
+  const found = { expires, mayCall: () => true, mayUse: () => true, whyNot: () => undefined }
   const hooks = await auth.setup({}, { catalogue: { models: new Map(), findKey: () => found } } as never)
   const at = (receivedAt: number) => () => {
     const request = { headers: { 'x-api-key': 'sk-a' }, path: '/v1/chat/completions', query: '', operation: chat }

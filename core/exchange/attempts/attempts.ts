@@ -130,9 +130,18 @@ function asCostly({ code, message, details }: GatewayError): GatewayError {
 }
 
 /** What was wrong with the last channel that was asked; where none could be asked, what the first could not carry. */
-function lastWord({ model }: LiveExchange, failures: readonly AttemptFailure[]): GatewayError {
+function lastWord({ model, candidates }: LiveExchange, failures: readonly AttemptFailure[]): GatewayError {
   const { error } = failures.findLast(({ attempt }) => attempt.dispatched) ?? failures[0] ?? {}
-  return error ?? new GatewayError('no_available_channel', `No channel can serve the model \`${model}\` at the moment.`)
+  if (error) return error
+  const excluded = candidates?.excluded ?? []
+  return new GatewayError('no_available_channel', `No channel can serve the model \`${model}\` at the moment.`, {
+    reason: {
+      by: 'channel',
+      what: excluded.length === 0 ? 'no channel was chosen' : `${excluded.length} channels were left out: see decision`,
+      where: model === '' ? 'channels' : `models.${model}`,
+      remedy: 'add another channel, or mend what its channels are left out for'
+    }
+  })
 }
 
 /** Leaves out the channel of an attempt that could not carry the request, and all that are like it. */

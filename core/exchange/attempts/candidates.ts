@@ -26,7 +26,18 @@ export function candidatesOf(
     throw new GatewayError(
       'protocol_mismatch',
       `The model \`${exchange.model}\` cannot be used with the endpoint ${exchange.request.operation.endpoint}.`,
-      { param: 'model' }
+      {
+        param: 'model',
+        reason: {
+          by: 'channel',
+          what: candidates.excluded
+            .map(({ channel, reason }) => `${channel.name}: ${reason}`)
+            .join('; ')
+            .slice(0, 500),
+          where: `models.${exchange.model}`,
+          remedy: 'add the endpoint to a channel that can serve it'
+        }
+      }
     )
   }
   // Where an answer is kept is no matter of policy: the operation speaks before the plugins.

@@ -5,7 +5,7 @@ import { inTurns } from '../../bodies/turns.ts'
 import type { Work } from '../../bodies/turns.ts'
 import type { BodySink, BodySource } from '../../clients/body-source.ts'
 import type { Awaitable } from '../../contract/contract.ts'
-import { GatewayError } from '../../errors.ts'
+import { bodyTooLarge, GatewayError } from '../../errors.ts'
 import type { Watchdog, Watched } from '../../watchdog/watchdog.ts'
 
 const slowestBytesPerMs = 1.024
@@ -76,7 +76,8 @@ class BodyReader<T> implements Watched, BodySink {
     this.#declared = declared
     this.#bounds = bounds
     this.#take = take
-    if (declared !== undefined && declared > bounds.size) this.#refuse(this.#tooLarge())
+    if (declared !== undefined && declared > bounds.size)
+      this.#refuse(bodyTooLarge(this.#bounds.size, 'limits.json_body'))
     else if (declared === undefined || this.#hold(declared)) {
       bounds.watchdog.add(this)
       this.#startedAt = bounds.watchdog.now
@@ -103,7 +104,7 @@ class BodyReader<T> implements Watched, BodySink {
   data(chunk: Buffer): void {
     const before = this.#length
     this.#length += chunk.length
-    if (this.#length > this.#bounds.size) return this.#refuse(this.#tooLarge())
+    if (this.#length > this.#bounds.size) return this.#refuse(bodyTooLarge(this.#bounds.size, 'limits.json_body'))
     // A body of unknown length takes memory as it grows, twice as much each time.
     const more = Math.min(Math.max(chunk.length, this.#length), this.#bounds.size - this.#held)
     if (this.#length > this.#held && !this.#hold(more)) return
@@ -174,7 +175,13 @@ class BodyReader<T> implements Watched, BodySink {
     }
     this.#refuse(
       new GatewayError('overloaded', 'Too many request bodies are being handled. Try again shortly.', {
-        retryAfterMs: 1000
+        retryAfterMs: 1000,
+        reason: {
+          by: 'room',
+          what: 'the bodies of requests under way take all of the memory that they may have',
+          where: 'limits.body_memory',
+          remedy: 'raise it if the machine has more'
+        }
       })
     )
     return false
@@ -192,13 +199,6 @@ class BodyReader<T> implements Watched, BodySink {
   #fail(error: unknown): void {
     this.#failure = { error }
     this.#waiting?.reject(error)
-  }
-
-  #tooLarge(): GatewayError {
-    return new GatewayError(
-      'request_too_large',
-      `The request body is larger than ${this.#bounds.size} bytes, the limit for this kind of request.`
-    )
   }
 }
 

@@ -10,7 +10,7 @@ import { FormError, isUnicode } from '../../bodies/part-head.ts'
 import { Stopwatch } from '../../bodies/sound/stopwatch.ts'
 import { Upload } from '../../bodies/upload.ts'
 import type { BodySink, BodySource } from '../../clients/body-source.ts'
-import { asGatewayError, GatewayError } from '../../errors.ts'
+import { asGatewayError, bodyTooLarge, GatewayError } from '../../errors.ts'
 import type { Watchdog, Watched } from '../../watchdog/watchdog.ts'
 
 const slowestBytesPerMs = 1.024
@@ -42,7 +42,7 @@ export function readForm(
   declared: number | undefined,
   bounds: FormBounds
 ): Promise<Form> {
-  if (declared !== undefined && declared > bounds.size) throw tooLarge(bounds.size)
+  if (declared !== undefined && declared > bounds.size) throw bodyTooLarge(bounds.size, 'limits.multipart_body')
   return new Promise((resolve, reject) => void new FormReader(source, contentType, declared, bounds, resolve, reject))
 }
 
@@ -98,7 +98,8 @@ class FormReader implements Watched, BodySink {
 
   data(chunk: Buffer): void {
     if (this.#over) return
-    if (this.#upload.length + chunk.length > this.#bounds.size) return this.#fail(tooLarge(this.#bounds.size))
+    if (this.#upload.length + chunk.length > this.#bounds.size)
+      return this.#fail(bodyTooLarge(this.#bounds.size, 'limits.multipart_body'))
     try {
       // The upload may put its bytes elsewhere, but leaves these as they are.
       this.#parser.push(chunk)
@@ -180,13 +181,6 @@ function boundaryOf(contentType: string): string {
   throw new GatewayError(
     'unsupported_media_type',
     `This endpoint takes multipart/form-data with a boundary, and UTF-8, not ${contentType.slice(0, 100)}.`
-  )
-}
-
-function tooLarge(size: number): GatewayError {
-  return new GatewayError(
-    'request_too_large',
-    `The request body is larger than ${size} bytes, the limit for this kind of request.`
   )
 }
 

@@ -1,7 +1,7 @@
 // Request bodies that come gzipped, unpacked on their way from the connection to whoever reads them.
 import { createGunzip } from 'node:zlib'
 import type { BodySink, BodySource } from '../../clients/body-source.ts'
-import { GatewayError } from '../../errors.ts'
+import { bodyTooLarge, GatewayError } from '../../errors.ts'
 
 /** What is unpacked at one time, on a thread that is not the event loop's. */
 const pieceBytes = 64 * 1024
@@ -66,13 +66,7 @@ export class Gunzipped implements BodySource {
   #take(chunk: Buffer): void {
     if (!this.#sink) return
     this.#taken += chunk.length
-    if (this.#taken > this.#most)
-      return this.#fail(
-        new GatewayError(
-          'request_too_large',
-          `The request body is larger than ${this.#most} bytes, the limit for this kind of request.`
-        )
-      )
+    if (this.#taken > this.#most) return this.#fail(bodyTooLarge(this.#most, 'limits.json_body'))
     // The chunk is valid during this call only.
     if (!this.#gunzip.write(Buffer.from(chunk))) this.#source.pause()
   }

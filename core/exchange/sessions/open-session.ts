@@ -90,5 +90,12 @@ export function socketRefusal(
     return new GatewayError('upgrade_required', 'This endpoint is a WebSocket: connect with a WebSocket client.')
   // A page cannot change the origin that its browser sends. Clients that are no browsers send none.
   if (origin === undefined || limits.realtime.origins.includes(String(origin))) return undefined
-  return new GatewayError('origin_not_allowed', 'Pages of this origin may not connect.')
+  return new GatewayError('origin_not_allowed', 'Pages of this origin may not connect.', {
+    reason: {
+      by: 'origin',
+      what: `pages of ${String(origin).slice(0, 200)} are not listed`,
+      where: 'REALTIME_ALLOWED_ORIGINS',
+      remedy: 'add the origin to the variable'
+    }
+  })
 }

@@ -15,7 +15,14 @@ const mostItems = 1000
 
 /** The same error for responses that are unknown, another tenant's, deleted or expired. */
 export function notFound(): GatewayError {
-  return new GatewayError('response_not_found', 'Response not found')
+  return new GatewayError('response_not_found', 'Response not found', {
+    reason: {
+      by: 'reference',
+      what: 'the project of the key has nothing kept under this id: it is unknown, of another project, deleted or expired',
+      where: 'store.routes.age',
+      remedy: null
+    }
+  })
 }
 
 /**
@@ -46,13 +53,29 @@ export function keepHolder(
     throw new GatewayError(
       'invalid_field',
       `What \`${param}\` refers to is kept where this model is not served: ask for the model \`${first!.model}\`.`,
-      { param }
+      {
+        param,
+        reason: {
+          by: 'reference',
+          what: `${param} refers to what the channel ${name} keeps, which does not serve the model`,
+          where: `channels.${name}.models`,
+          remedy: 'add the model there'
+        }
+      }
     )
   }
   throw new GatewayError(
     'no_available_channel',
     'What the request refers to is kept where this gateway cannot reach it at the moment.',
-    { param }
+    {
+      param,
+      reason: {
+        by: 'reference',
+        what: `the channel ${name} kept it, and no channel has its address and credential any more`,
+        where: `channels.${name}`,
+        remedy: 'put the channel back as it was'
+      }
+    }
   )
 }
 
