@@ -1,9 +1,11 @@
 // Looks at the top level of a JSON object without parsing the values: finds where each one begins and ends.
 import { nameAt } from './json/names.ts'
+import { parse } from './parse.ts'
 import { LensError, scan, Scanning, Watch } from './json/scan.ts'
 import type { Member } from './json/scan.ts'
 import { inTurns } from './turns.ts'
 
+export { hasEscapedKey, parseStrictly } from './parse.ts'
 export { LensError, maxDepth, maxKeyBytes, maxMembers, Watch } from './json/scan.ts'
 export type { Member } from './json/scan.ts'
 
@@ -134,7 +136,7 @@ export class Lens {
   }
 
   #parse({ valueStart, valueEnd }: Member): unknown {
-    return JSON.parse(this.bytes.toString('utf8', valueStart, valueEnd))
+    return parse(this.bytes.toString('utf8', valueStart, valueEnd))
   }
 }
 

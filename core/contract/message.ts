@@ -1,4 +1,5 @@
 // One message of a response body: a server-sent event, a whole JSON body, or a run of opaque bytes.
+import { parse } from '../bodies/parse.ts'
 import { shallowOf } from '../bodies/json/shallow.ts'
 import { lensInTurns, lensOf, maxDepth } from '../bodies/lens.ts'
 import type { Lens } from '../bodies/lens.ts'
@@ -91,7 +92,7 @@ export class Message {
     if (!this.#parsed) {
       this.#parsed = true
       try {
-        const value: unknown = JSON.parse(this.data.toString('utf8'))
+        const value = parse(this.data.toString('utf8'))
         this.#json = this.data.length > 2 * maxDepth && isDeep(value) ? undefined : value
       } catch {
         this.#json = undefined
@@ -108,7 +109,7 @@ export class Message {
     if (this.#parsed || this.data.length <= largeBytes) return this.json()
     if (this.#shallow === undefined) {
       const kept = this.lens && shallowOf(this.data)
-      this.#shallow = kept ? { value: JSON.parse(kept.toString('utf8')) as unknown } : { value: undefined }
+      this.#shallow = kept ? { value: parse(kept.toString('utf8')) } : { value: undefined }
       // Nothing was left out, so this is also the result of json().
       if (kept === this.data) [this.#parsed, this.#json] = [true, this.#shallow.value]
     }

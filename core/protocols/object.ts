@@ -1,6 +1,8 @@
 // Helpers for reading parsed JSON.
 import { maxDepth } from '../bodies/lens.ts'
 
+export { hasEscapedKey, parseStrictly } from '../bodies/lens.ts'
+
 /** A JSON object. Nothing about its contents has been checked. */
 export type JsonObject = Readonly<Record<string, unknown>>
 

@@ -188,3 +188,16 @@ t.test('frames of sessions likewise', async (t) => {
   }
   await eventually(() => upstream.peers.every(({ stream }) => stream.destroyed))
 })
+
+t.test('a limit is sent as it is held for, though V8 reads its name wrong after another request', async (t) => {
+  const { bench, upstream } = await open(t, { protocol: 'anthropic' })
+  const whole = dialects['messages']!.whole
+  const ask = (member: string): Promise<Answer> => {
+    upstream.json(whole)
+    return bench.send({ body: `{"model":"demo","messages":[{"role":"user","content":"Hi"}],${member}}` })
+  }
+  await ask('"\\\\u006dax_t":0')
+  await ask('"\\\\u006dax_t":0')
+  t.equal((await ask('"\\u006dax_tokens":7')).status, 200)
+  t.equal(upstream.requests.at(-1)!.json().max_tokens, 7)
+})

@@ -1,5 +1,5 @@
 // Parses and writes JSON for translation, so that long numbers keep all their digits.
-import { asObject, isDeep } from '../object.ts'
+import { asObject, hasEscapedKey, isDeep, parseStrictly } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Payload } from '../protocol.ts'
 import { badAnswer } from './untranslatable.ts'
@@ -13,11 +13,17 @@ const safeDigits = 15
  * an id of twenty digits in a tool's arguments keeps all of them. Throws SyntaxError.
  */
 export function parseJson(text: string): unknown {
+  if (hasEscapedKey(text)) return parseStrictly(text, exactNumber)
   if (!longNumber.test(text)) return JSON.parse(text)
   return (JSON.parse as ParseWithSource)(text, (_key, value, { source }) => {
-    if (typeof value !== 'number' || source === undefined || String(value) === source) return value
-    return source.length > safeDigits || !Number.isFinite(value) ? rawJson(source) : value
+    return typeof value !== 'number' || source === undefined ? value : exactNumber(source)
   })
+}
+
+function exactNumber(written: string): unknown {
+  const value = Number(written)
+  if (String(value) === written) return value
+  return written.length > safeDigits || !Number.isFinite(value) ? rawJson(written) : value
 }
 
 /** Half of a surrogate pair as `JSON.stringify` writes it, with an even number of backslashes before it. */

@@ -14,6 +14,7 @@ import {
   scannable,
   Scanning
 } from '../../../../core/bodies/json/scan.ts'
+import { parseStrictly } from '../../../../core/bodies/parse.ts'
 
 /** Bytes that go to the module at once. */
 const stretch = 64 * 1024
@@ -121,7 +122,8 @@ function disagreement(bytes: Buffer): string | undefined {
   let found: ReturnType<typeof scan> | undefined
   let message = ''
   try {
-    parsed = JSON.parse(bytes.toString())
+    // V8 reads some keys wrong that have escapes: see core/bodies/parse.ts.
+    parsed = parseStrictly(bytes.toString())
   } catch {
     parsed = undefined
   }
@@ -142,7 +144,7 @@ function disagreement(bytes: Buffer): string | undefined {
     return 'other keys'
   for (const [key, { keyStart, valueStart, valueEnd, plain }] of found.members) {
     const written = bytes.toString('utf8', valueStart, valueEnd)
-    if (written !== written.trim() || JSON.stringify(JSON.parse(written)) !== JSON.stringify(fields[key]))
+    if (written !== written.trim() || JSON.stringify(parseStrictly(written)) !== JSON.stringify(fields[key]))
       return `another value of ${key}`
     const [spelled] = /^"(?:[^"\\]|\\.)*"/.exec(bytes.toString('utf8', keyStart, valueStart)) ?? ['']
     if (JSON.parse(spelled) !== key) return `another place of ${key}`
