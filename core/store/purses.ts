@@ -146,7 +146,7 @@ export class Purses {
   /** The balances of the rolling budgets of a scope. */
   #rolling(scope: string, now: number): Balance[] {
     const hours = this.#hours.get(scope)
-    if (!hours) return []
+    if (!hours || now < this.#since) return []
     return [...hours.budgets].flatMap(([days, { window, limit }]) => {
       if (days > hours.reach) return []
       const { posted, pending } = hours.sum(days, hourOf(now))
