@@ -4,25 +4,30 @@ import { isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
 import type { Path, Report } from './report.ts'
 
-/** Checks the lists `models` of tenants, members and keys, even when other parts of them are faulty. */
+/** Checks the models of tenants, members and keys and of their limits, even when other parts of them are faulty. */
 export function checkReach(
   { tenants, keys }: { tenants: unknown; keys: unknown },
   models: readonly string[],
   report: Report
 ): void {
+  const warn = (glob: string, at: Path): void => {
+    if (glob === '*' || models.some(compileGlobs([glob]))) return
+    report.warn(
+      at,
+      `no model is meant by ${report.show(at, glob)}${glob.includes('*') ? '' : suggestion(glob, models)}`
+    )
+  }
   const check = (entry: unknown, path: Path): void => {
     const globs = isMap(entry) ? entry['models'] : undefined
-    if (!Array.isArray(globs)) return
-    for (const [index, glob] of globs.entries()) {
-      if (typeof glob !== 'string' || glob === '*' || models.some(compileGlobs([glob]))) continue
-      const at = [...path, 'models', index]
-      const near = glob.includes('*') ? '' : suggestion(glob, models)
-      report.warn(at, `no model is meant by ${report.show(at, glob)}${near}`)
-    }
+    if (Array.isArray(globs))
+      for (const [index, glob] of globs.entries()) if (typeof glob === 'string') warn(glob, [...path, 'models', index])
+    const limits = isMap(entry) ? entry['limits'] : undefined
+    for (const [glob] of entriesOf(limits, 'models')) warn(glob, [...path, 'limits', 'models', glob])
   }
   for (const [tenant, entry] of entriesOf(tenants)) {
     check(entry, ['tenants', tenant])
     for (const [project, below] of entriesOf(entry, 'projects')) {
+      check(below, ['tenants', tenant, 'projects', project])
       for (const [member, one] of entriesOf(below, 'members'))
         check(one, ['tenants', tenant, 'projects', project, 'members', member])
     }

@@ -58,15 +58,30 @@ const tagsShape = {
   }
 } as const satisfies OptionSchema
 
+const rates = {
+  rps: { ...atMost, description: 'Requests per second.' },
+  rpm: { ...atMost, description: 'Requests per minute.' },
+  tpm: { ...atMost, description: 'Tokens per minute, input and output together.' },
+  concurrency: { ...atMost, description: 'Requests at one time.' }
+} as const satisfies Readonly<Record<string, OptionSchema>>
+
 const limitsShape = {
   type: 'object',
-  description: 'Upper bounds; one that is left out does not limit.',
+  description: 'Upper bounds of everything at this level together; one that is left out does not limit.',
   default: {},
+  examples: [{ rpm: 600, models: { 'gpt-*': { tpm: 10_000 } } }],
   properties: {
-    rps: { ...atMost, description: 'Requests per second.' },
-    rpm: { ...atMost, description: 'Requests per minute.' },
-    tpm: { ...atMost, description: 'Tokens per minute, input and output together.' },
-    concurrency: { ...atMost, description: 'Requests at one time.' }
+    ...rates,
+    models: {
+      type: 'object',
+      description:
+        'Limits for models, by name or pattern: every pattern that matches limits a request, and counts by itself.',
+      propertyNames: {
+        pattern: '^[^\\s\\p{C}]{1,256}$',
+        patternErrorMessage: 'a model or a pattern such as gpt-*: 1 to 256 characters without spaces'
+      },
+      additionalProperties: { type: 'object', description: 'The limits of the models that match.', properties: rates }
+    }
   }
 } as const satisfies OptionSchema
 

@@ -74,7 +74,7 @@ function withoutNulls(patch: unknown): unknown {
 
 /**
  * The settings after a merge patch (RFC 7396): a member replaces what was there, null takes it out. Members are
- * replaced whole, except those of `tags` and `limits`, which are merged.
+ * replaced whole, except those of `tags`, `limits` and `limits.models`, which are merged.
  */
 function patched(
   settings: Readonly<Record<string, unknown>>,
@@ -89,7 +89,7 @@ function patched(
   return result
 }
 
-const merged: ReadonlySet<string> = new Set(['tags', 'limits'])
+const merged: ReadonlySet<string> = new Set(['tags', 'limits', 'models'])
 
 /** Refuses with all faults in one error, which names the first field. Does nothing without faults. */
 export function refuse(faults: readonly FieldFault[]): void {

@@ -2,13 +2,30 @@
 import type { RuleReason } from '../errors.ts'
 import type { Nano } from '../money/money.ts'
 
-/** The limits of a key. An absent member means no limit. */
-export interface KeyLimits {
+/** Limits of requests and tokens. An absent member means no limit. */
+export interface Rates {
   rps?: number | undefined
   rpm?: number | undefined
   /** Tokens per minute, input and output together. */
   tpm?: number | undefined
   concurrency?: number | undefined
+}
+
+/** The limits of one level: of all its requests, and of those for models that match a pattern. */
+export interface LevelLimits extends Rates {
+  /** By glob. Every one that matches limits a request, and each counts by itself. */
+  readonly models?: Readonly<Record<string, Rates>> | undefined
+}
+
+/** Limits that are counted together: those of a scope, or of a pattern of models within one. */
+export interface LimitSet {
+  /** Unique, and the same as long as the scope and the pattern are. */
+  readonly id: string
+  readonly level: Scope['kind']
+  readonly scope: string
+  /** The pattern of models; null for all of them. */
+  readonly models: string | null
+  readonly rates: Rates
 }
 
 /**
@@ -30,7 +47,7 @@ export interface Rights {
   /** Globs. */
   readonly models: readonly string[]
   readonly endpoints: readonly string[]
-  readonly limits: KeyLimits
+  readonly limits: LevelLimits
   readonly budgets: readonly Budget[]
   /** Unix milliseconds; refused from then on. */
   readonly expires: number | undefined
@@ -87,7 +104,11 @@ export interface Caller {
   scopes: readonly Scope[]
   /** Those of all scopes. */
   tags?: Tags | undefined
-  limits: KeyLimits
+  /**
+   * The limits of all scopes that a request for a model has to keep, outermost first. An empty name: no model.
+   * The same array for the same model, as long as the caller is the same.
+   */
+  limitsOf(model: string): readonly LimitSet[]
   /** Whether this key may use the model: its tenant, its member and the key itself must all allow it. */
   mayUse(model: string): boolean
   /** Whether the key's endpoint globs match the endpoint, such as `chat` or `models`. */

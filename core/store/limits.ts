@@ -1,5 +1,5 @@
-// The interface of the limiter: requests per time, tokens per time, and concurrent requests of a key.
-import type { KeyLimits } from '../catalogue/caller.ts'
+// The interface of the limiter: requests per time, tokens per time, and concurrent requests.
+import type { LimitSet } from '../catalogue/caller.ts'
 import type { Level } from '../errors.ts'
 
 /** Which limit refused. */
@@ -7,6 +7,8 @@ export type LimitName = 'concurrency' | 'rps' | 'rpm' | 'tpm'
 
 /** One limit's state after a decision, as the headers show it. */
 export interface LimitState {
+  /** The set that it belongs to. */
+  set: LimitSet
   name: LimitName
   limit: number
   /** Whole units left, never negative. */
@@ -15,15 +17,18 @@ export interface LimitState {
   resetMs: number
 }
 
-/** The decision over all limits in one step: either everything is taken, or nothing. */
+/**
+ * The decision over all limits in one step: either everything is taken, or nothing. `refusedBy` is the one that takes
+ * longest to admit the request.
+ */
 export type Decision =
   | { admitted: true; states: readonly LimitState[]; lease: Lease }
-  | { admitted: false; states: readonly LimitState[]; refusedBy: LimitName; asked: number; retryAfterMs: number }
+  | { admitted: false; states: readonly LimitState[]; refusedBy: LimitState; asked: number; retryAfterMs: number }
 
 /** What an admitted request has taken. Its owner releases it once; a second call does nothing. */
 export interface Lease {
   /**
-   * Frees the concurrency slot, and corrects the token limit to the tokens really used; undefined keeps the reserved
+   * Frees the concurrency slots, and corrects the token limits to the tokens really used; undefined keeps the reserved
    * tokens. What was admitted with `tokens` 0 has nothing to correct, whatever is told here.
    */
   release(tokens: number | undefined): void
@@ -46,8 +51,11 @@ export interface LimitStanding {
 
 /** The limiter. The built-in one returns values; one shared through Redis would return promises. */
 export interface Limits {
-  /** Admits or refuses a request. With `tokens` 0 the token limit is neither asked nor shown. */
-  decide(key: string, limits: KeyLimits, tokens: number): Decision | Promise<Decision>
+  /**
+   * Admits or refuses a request. With `tokens` 0 token limits are neither asked nor shown, and so are those of
+   * concurrency with `within`, for what happens within a request that has its slots.
+   */
+  decide(sets: readonly LimitSet[], tokens: number, within?: boolean): Decision | Promise<Decision>
   /** What {@link Limits.decide} would say, for a request that is only explained. Nothing is taken. */
-  look(key: string, limits: KeyLimits, tokens: number): Decision | Promise<Decision>
+  look(sets: readonly LimitSet[], tokens: number): Decision | Promise<Decision>
 }

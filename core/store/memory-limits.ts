@@ -1,12 +1,12 @@
 // The limiter of a single process. It decides at once, in memory, with exact leaky buckets and counted concurrency
 // slots.
-import type { KeyLimits } from '../catalogue/caller.ts'
+import type { LimitSet, Rates } from '../catalogue/caller.ts'
 import type { Decision, Lease, Limits, LimitName, LimitState } from './limits.ts'
 
 const second = 1_000_000
 const minute = 60 * second
 
-/** The least time between two sweeps when no key is new, in microseconds. */
+/** The least time between two sweeps when no set is new, in microseconds. */
 const sweepEvery = 1000
 
 /** The wait that is told when all concurrency slots are taken: nobody knows when an exchange will end. */
@@ -31,7 +31,7 @@ class Bucket {
     this.#at = now
   }
 
-  /** The units of a whole window fit, so that a key may spend them in one burst; at least one unit. */
+  /** The units of a whole window fit, so that they may be spent in one burst; at least one unit. */
   #capacity(): number {
     return Math.max(this.#limit, 1) * this.#window
   }
@@ -45,7 +45,7 @@ class Bucket {
   turn(now: number, limit: number): void {
     this.leak(now)
     this.#limit = limit
-    // What was allowed under a larger limit must not lock a key out for many windows of the smaller one.
+    // What was allowed under a larger limit must not lock anybody out for many windows of the smaller one.
     this.content = Math.min(this.content, 2 * this.#capacity())
   }
 
@@ -70,8 +70,9 @@ class Bucket {
     this.content = Math.max(0, Math.min(this.content + change, 2 * this.#capacity()))
   }
 
-  state(name: LimitName): LimitState {
+  state(set: LimitSet, name: LimitName): LimitState {
     return {
+      set,
       name,
       limit: this.#limit,
       remaining: Math.max(0, Math.floor((this.#capacity() - this.content) / this.#window)),
@@ -80,7 +81,7 @@ class Bucket {
   }
 }
 
-/** The state of one key. */
+/** The state of one set of limits. */
 class Entry {
   rps: Bucket | undefined
   rpm: Bucket | undefined
@@ -88,9 +89,16 @@ class Entry {
   /** How many concurrency slots are taken. */
   leases = 0
 
-  /** Whether the state is the same as that of a key which was never seen. */
+  /** Whether the state is the same as that of a set which was never seen. */
   idle(now: number): boolean {
     return this.leases === 0 && empty(this.rps, now) && empty(this.rpm, now) && empty(this.tpm, now)
+  }
+
+  /** Brings the buckets of the rates to `now`. */
+  turn({ rps, rpm, tpm }: Rates, now: number): void {
+    if (rps !== undefined) (this.rps ??= new Bucket(second, rps, now)).turn(now, rps)
+    if (rpm !== undefined) (this.rpm ??= new Bucket(minute, rpm, now)).turn(now, rpm)
+    if (tpm !== undefined) (this.tpm ??= new Bucket(minute, tpm, now)).turn(now, tpm)
   }
 }
 
@@ -99,39 +107,53 @@ function empty(bucket: Bucket | undefined, now: number): boolean {
   return !bucket?.content
 }
 
+/** What a request has taken of one set. */
+interface Taken {
+  readonly entry: Entry
+  /** Whether it has a slot. */
+  readonly slot: boolean
+  readonly tokens: number
+  /** What the bucket of tokens held then. */
+  readonly level: number
+}
+
 class MemoryLease implements Lease {
-  readonly #entry: Entry
+  readonly #taken: readonly Taken[]
   readonly #now: () => number
-  readonly #tokens: number
-  /** What the bucket of tokens held then; undefined when there is none, and nothing to correct. */
-  readonly #level: number | undefined
   readonly #at: number
   #released = false
 
-  constructor(entry: Entry, now: () => number, tokens: number, at: number) {
-    this.#entry = entry
+  constructor(taken: readonly Taken[], now: () => number, at: number) {
+    this.#taken = taken
     this.#now = now
-    this.#tokens = tokens
-    this.#level = entry.tpm?.content
     this.#at = at
-    entry.leases++
   }
 
-  release(tokens: number | undefined): void {
+  release(used: number | undefined): void {
     if (this.#released) return
     this.#released = true
-    this.#entry.leases--
-    const { tpm } = this.#entry
-    if (!tpm || this.#tokens === 0 || tokens === undefined || tokens === this.#tokens) return
     const now = this.#now()
-    tpm.leak(now)
-    tpm.correct(this.#tokens, tokens, this.#level!, now - this.#at)
+    for (const { entry, slot, tokens, level } of this.#taken) {
+      if (slot) entry.leases--
+      if (tokens === 0 || used === undefined || used === tokens) continue
+      entry.tpm!.leak(now)
+      entry.tpm!.correct(tokens, used, level, now - this.#at)
+    }
   }
 }
 
 const noLease: Lease = { release: () => {} }
 
-/** The limits of this process alone. Only keys used in the last minutes take memory; there is nothing to close. */
+/** The limit that takes longest to admit a request, while it is looked for. */
+interface Longest {
+  set: LimitSet
+  name: LimitName
+  asked: number
+  /** Microseconds. */
+  wait: number
+}
+
+/** The limits of this process alone. Only sets used in the last minutes take memory; there is nothing to close. */
 export class MemoryLimits implements Limits {
   readonly #now: () => number
   readonly #entries = new Map<string, Entry>()
@@ -144,88 +166,47 @@ export class MemoryLimits implements Limits {
     this.#hand = this.#entries.entries()
   }
 
-  /** How many keys have a state. */
+  /** How many sets have a state. */
   get size(): number {
     return this.#entries.size
   }
 
-  decide(key: string, limits: KeyLimits, tokens: number): Decision {
-    return this.#decide(key, limits, tokens, true)
-  }
-
-  look(key: string, limits: KeyLimits, tokens: number): Decision {
-    return this.#decide(key, limits, tokens, false)
-  }
-
-  #decide(key: string, limits: KeyLimits, tokens: number, take: boolean): Decision {
+  decide(sets: readonly LimitSet[], tokens: number, within = false): Decision {
     const now = this.#now()
     if (now - this.#sweptAt >= sweepEvery) this.#sweep(now)
-    let entry = this.#entries.get(key)
-    if (!entry) {
-      this.#sweep(now)
-      entry = new Entry()
-      this.#entries.set(key, entry)
+    const before = this.#entries.size
+    const entries = this.#entriesOf(sets, now)
+    const longest = longestOf(sets, entries, tokens, within)
+    if (longest) return refusal(statesOf(sets, entries, tokens, within), longest)
+    const taken = sets.map(({ rates }, at) => take(entries[at]!, rates, tokens, !within))
+    // Not before everything is taken: until then a new set is idle, and would be removed.
+    for (let added = this.#entries.size - before; added > 0; added--) this.#sweep(now)
+    return {
+      admitted: true,
+      states: statesOf(sets, entries, tokens, within),
+      lease: new MemoryLease(taken, this.#now, now)
     }
-    const { concurrency } = limits
-    const rps = limits.rps === undefined ? undefined : (entry.rps ??= new Bucket(second, limits.rps, now))
-    const rpm = limits.rpm === undefined ? undefined : (entry.rpm ??= new Bucket(minute, limits.rpm, now))
-    // A request without tokens, such as a list of models, neither waits for the token limit nor counts in it.
-    const tpm =
-      limits.tpm === undefined || tokens === 0 ? undefined : (entry.tpm ??= new Bucket(minute, limits.tpm, now))
-    // A request for more than the whole limit could never be admitted. Its excess is counted when the used tokens are
-    // known.
-    const reserved = tpm ? Math.min(tokens, limits.tpm!) : 0
+  }
 
-    let refusedBy: LimitName | undefined
-    let longest = 0
-    const ask = (name: LimitName, wait: number): void => {
-      if (wait <= longest) return
-      refusedBy = name
-      longest = wait
-    }
-    rps?.turn(now, limits.rps!)
-    rpm?.turn(now, limits.rpm!)
-    tpm?.turn(now, limits.tpm!)
-    // The limit with the longest wait is reported, because the client has to wait that long in any case.
-    if (concurrency !== undefined && entry.leases >= concurrency) ask('concurrency', slotRetryMs * 1000)
-    if (rps) ask('rps', rps.wait(1))
-    if (rpm) ask('rpm', rpm.wait(1))
-    if (tpm) ask('tpm', tpm.wait(reserved))
+  look(sets: readonly LimitSet[], tokens: number): Decision {
+    const entries = this.#entriesOf(sets, this.#now())
+    const longest = longestOf(sets, entries, tokens, false)
+    const states = statesOf(sets, entries, tokens, false)
+    return longest ? refusal(states, longest) : { admitted: true, states, lease: noLease }
+  }
 
-    let lease: Lease | undefined
-    if (!refusedBy && !take) lease = noLease
-    else if (!refusedBy) {
-      rps?.take(1)
-      rpm?.take(1)
-      tpm?.take(reserved)
-      lease = new MemoryLease(entry, this.#now, reserved, now)
-    }
-    const states: LimitState[] = []
-    if (concurrency !== undefined) {
-      states.push({
-        name: 'concurrency',
-        limit: concurrency,
-        remaining: Math.max(0, concurrency - entry.leases),
-        resetMs: slotRetryMs
-      })
-    }
-    if (rps) states.push(rps.state('rps'))
-    if (rpm) states.push(rpm.state('rpm'))
-    if (tpm) states.push(tpm.state('tpm'))
-    return lease
-      ? { admitted: true, states, lease }
-      : {
-          admitted: false,
-          states,
-          refusedBy: refusedBy!,
-          asked: refusedBy === 'tpm' ? reserved : 1,
-          retryAfterMs: Math.ceil(longest / 1000)
-        }
+  #entriesOf(sets: readonly LimitSet[], now: number): Entry[] {
+    return sets.map(({ id, rates }) => {
+      let entry = this.#entries.get(id)
+      if (!entry) this.#entries.set(id, (entry = new Entry()))
+      entry.turn(rates, now)
+      return entry
+    })
   }
 
   /**
-   * Removes idle keys. It looks at two keys for each new one, so that idle keys go at least as fast as new ones come,
-   * and at two keys in each millisecond with traffic. So it needs no timer.
+   * Removes idle sets. It looks at two sets for each new one, so that idle ones go at least as fast as new ones come,
+   * and at two sets in each millisecond with traffic. So it needs no timer.
    */
   #sweep(now: number): void {
     this.#sweptAt = now
@@ -235,8 +216,72 @@ export class MemoryLimits implements Limits {
         this.#hand = this.#entries.entries()
         return
       }
-      const [key, entry] = next.value
-      if (entry.idle(now)) this.#entries.delete(key)
+      const [id, entry] = next.value
+      if (entry.idle(now)) this.#entries.delete(id)
     }
   }
+}
+
+/**
+ * A request for more tokens than the whole limit could never be admitted. Its excess is counted when the used tokens
+ * are known.
+ */
+function tokensOf({ tpm }: Rates, tokens: number): number {
+  return tpm === undefined ? 0 : Math.min(tokens, tpm)
+}
+
+/** The limit with the longest wait, as the client has to wait that long in any case; undefined when all admit it. */
+function longestOf(
+  sets: readonly LimitSet[],
+  entries: readonly Entry[],
+  tokens: number,
+  within: boolean
+): Longest | undefined {
+  let longest: Longest | undefined
+  for (let at = 0; at < sets.length; at++) {
+    const set = sets[at]!
+    const { rps, rpm, tpm, concurrency } = set.rates
+    const entry = entries[at]!
+    const ask = (name: LimitName, asked: number, wait: number): void => {
+      if (wait > (longest?.wait ?? 0)) longest = { set, name, asked, wait }
+    }
+    if (!within && concurrency !== undefined && entry.leases >= concurrency) ask('concurrency', 1, slotRetryMs * 1000)
+    if (rps !== undefined) ask('rps', 1, entry.rps!.wait(1))
+    if (rpm !== undefined) ask('rpm', 1, entry.rpm!.wait(1))
+    // A request without tokens, such as a list of models, neither waits for the token limit nor counts in it.
+    const asked = tokensOf(set.rates, tokens)
+    if (tpm !== undefined && tokens > 0) ask('tpm', asked, entry.tpm!.wait(asked))
+  }
+  return longest
+}
+
+function take(entry: Entry, rates: Rates, asked: number, slot: boolean): Taken {
+  const tokens = tokensOf(rates, asked)
+  if (rates.rps !== undefined) entry.rps!.take(1)
+  if (rates.rpm !== undefined) entry.rpm!.take(1)
+  if (tokens > 0) entry.tpm!.take(tokens)
+  if (slot) entry.leases++
+  return { entry, slot, tokens, level: entry.tpm?.content ?? 0 }
+}
+
+function refusal(states: readonly LimitState[], { set, name, asked, wait }: Longest): Decision {
+  const refusedBy = states.find((state) => state.set === set && state.name === name)!
+  return { admitted: false, states, refusedBy, asked, retryAfterMs: Math.ceil(wait / 1000) }
+}
+
+function statesOf(sets: readonly LimitSet[], entries: readonly Entry[], tokens: number, within: boolean): LimitState[] {
+  const states: LimitState[] = []
+  for (let at = 0; at < sets.length; at++) {
+    const set = sets[at]!
+    const { rps, rpm, tpm, concurrency } = set.rates
+    const entry = entries[at]!
+    if (!within && concurrency !== undefined) {
+      const remaining = Math.max(0, concurrency - entry.leases)
+      states.push({ set, name: 'concurrency', limit: concurrency, remaining, resetMs: slotRetryMs })
+    }
+    if (rps !== undefined) states.push(entry.rps!.state(set, 'rps'))
+    if (rpm !== undefined) states.push(entry.rpm!.state(set, 'rpm'))
+    if (tpm !== undefined && tokens > 0) states.push(entry.tpm!.state(set, 'tpm'))
+  }
+  return states
 }

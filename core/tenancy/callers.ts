@@ -1,6 +1,6 @@
 // Makes callers of keys: the rights of a key and of the levels above it, as one.
 import { tagsOf } from '../catalogue/caller.ts'
-import type { Caller, Scope } from '../catalogue/caller.ts'
+import type { Caller, LevelLimits, LimitSet, Rights, Scope } from '../catalogue/caller.ts'
 import { compileGlobs } from '../catalogue/globs.ts'
 import type { Matches } from '../catalogue/globs.ts'
 import type { Held, Key } from './held.ts'
@@ -71,11 +71,29 @@ export class Callers {
       member,
       scopes,
       tags: tagsOf(scopes),
-      limits: key.limits,
+      limitsOf: this.#limitsOf(scopes, rights),
       mayUse: this.#remembered(rights.map(({ models }) => this.#compile(models))),
       mayCall: this.#allOf(rights.map(({ endpoints }) => endpoints)),
       whyNot: whyNotOf(key, line, (globs) => this.#compile(globs)),
       expires: expires === Infinity ? undefined : expires
+    }
+  }
+
+  /** The sets of limits by model. They are remembered for known models only, because clients may send any name. */
+  #limitsOf(scopes: readonly Scope[], rights: readonly Rights[]): Caller['limitsOf'] {
+    const sets = scopes.flatMap((scope, at) => setsOf(scope, rights[at]!.limits))
+    const always = sets.length === 0 ? unlimited : sets.filter(({ models }) => models === null)
+    const patterns = sets.flatMap((set) => (set.models === null ? [] : [[set, this.#compile([set.models])] as const]))
+    if (patterns.length === 0) return () => always
+    const matching = new Map(patterns)
+    const known = new Map<string, readonly LimitSet[]>([['', always]])
+    return (model) => {
+      let found = known.get(model)
+      if (!found) {
+        found = sets.filter((set) => matching.get(set)?.(model) ?? true)
+        if (this.#models.has(model)) known.set(model, found)
+      }
+      return found
     }
   }
 
@@ -116,4 +134,14 @@ export class Callers {
       return answer
     }
   }
+}
+
+const unlimited: readonly LimitSet[] = []
+
+/** The sets of limits of a scope: of all its requests, and one for each pattern of models. */
+function setsOf({ id, kind }: Scope, { models = {}, ...rates }: LevelLimits): LimitSet[] {
+  const all = { id, level: kind, scope: id, models: null, rates }
+  // A space is in no name of a scope.
+  const each = Object.entries(models).map(([glob, rates]) => ({ ...all, id: `${id} ${glob}`, models: glob, rates }))
+  return [all, ...each].filter(({ rates }) => Object.values(rates).some((limit) => limit !== undefined))
 }

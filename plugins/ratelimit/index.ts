@@ -1,8 +1,9 @@
-// Limits the requests, tokens and concurrency of a key. All limits are checked in one step, and shown on every reply.
+// Limits the requests, tokens and concurrency of tenants, projects, members and keys. All limits are checked in one
+// step, and the tightest is shown on every reply.
 import { definePlugin, GatewayError, limitedTokens } from '../../core/contract/contract.ts'
 import type { Exchange, Outcome } from '../../core/contract/contract.ts'
 import { caller, slot, usage } from '../../core/contract/slots.ts'
-import type { Caller } from '../../core/catalogue/caller.ts'
+import type { Caller, LimitSet } from '../../core/catalogue/caller.ts'
 import type { Decision, Lease, LimitName, LimitState } from '../../core/store/limits.ts'
 import { answers, outputLimit, typicalInput } from '../estimate.ts'
 
@@ -13,12 +14,13 @@ const words: Readonly<Record<LimitName, string>> = {
   tpm: 'tokens per minute'
 }
 
-/** The limits that the key of an open session has by now; looked up about once a second. */
-const present = slot('ratelimit/present').of<{ limits: Caller['limits'] }>()
+/** The caller that the key of an open session belongs to by now; looked up about once a second. */
+const present = slot('ratelimit/present').of<{ caller: Caller }>()
 
 export default definePlugin({
   name: 'ratelimit',
-  summary: 'Holds a key to its requests per second and minute, tokens per minute and requests at the same time.',
+  summary:
+    'Holds a key and all levels above it to their requests per second and minute, tokens per minute and requests at the same time.',
   options: {
     reset: {
       type: 'string',
@@ -46,12 +48,10 @@ export default definePlugin({
       exchange.setHeader('X-RateLimit-Reset', Math.ceil((reset === 'epoch' ? Date.now() + resetMs : resetMs) / 1000))
     }
 
-    const apply = (exchange: Exchange<typeof caller>, decision: Decision): void => {
-      const shown = decision.admitted
-        ? tightest(decision.states)
-        : decision.states.find(({ name }) => name === decision.refusedBy)
+    const apply = (exchange: Exchange, decision: Decision): void => {
+      const shown = decision.admitted ? tightest(decision.states) : decision.refusedBy
       if (shown) show(exchange, shown, decision.admitted ? shown.resetMs : decision.retryAfterMs)
-      if (!decision.admitted) throw refusalOf(exchange.get(caller), decision)
+      if (!decision.admitted) throw refusalOf(decision)
       const { lease } = decision
       exchange.defer((outcome) => release(exchange, lease, outcome))
     }
@@ -59,15 +59,12 @@ export default definePlugin({
     return {
       onRequest(exchange) {
         // Limits belong to the key's name, whichever way the client sends the key.
-        const { key, limits } = exchange.get(caller)
-        if (!isLimited(limits)) return
+        const sets = exchange.get(caller).limitsOf(exchange.model)
+        if (sets.length === 0) return
         const { metering } = exchange.request.operation
         // A session takes a place in the concurrency limit; its tokens are counted per turn.
-        const tokens =
-          limits.tpm === undefined || !metering || metering.turns ? 0 : expectedTokens(exchange, expected_output)
-        const decision = exchange.rehearsal
-          ? services.limits.look(key, limits, tokens)
-          : services.limits.decide(key, limits, tokens)
+        const tokens = !metering || metering.turns || !limitTokens(sets) ? 0 : expectedTokens(exchange, expected_output)
+        const decision = exchange.rehearsal ? services.limits.look(sets, tokens) : services.limits.decide(sets, tokens)
         return decision instanceof Promise ? decision.then((made) => apply(exchange, made)) : apply(exchange, decision)
       },
 
@@ -76,20 +73,21 @@ export default definePlugin({
         const now = digest && catalogue.findKey(secret?.issuer ?? digest)
         const known = exchange.find(present)
         if (!now) return
-        if (known) known.limits = now.limits
-        else exchange.set(present, { limits: now.limits })
+        if (known) known.caller = now
+        else exchange.set(present, { caller: now })
       },
 
-      async reportStandings({ key, limits }) {
-        if (!isLimited(limits)) return []
+      async reportStandings({ limitsOf }, model) {
+        const sets = limitsOf(model)
+        if (sets.length === 0) return []
         // A limit of tokens is told to whoever asks for some.
-        const { states } = await services.limits.look(key, limits, 1)
-        return states.map(({ name, limit, remaining, resetMs }) => ({
+        const { states } = await services.limits.look(sets, 1)
+        return states.map(({ set, name, limit, remaining, resetMs }) => ({
           by: 'limit',
-          level: 'key',
-          scope: `key:${key}`,
+          level: set.level,
+          scope: set.scope,
           limit_name: name,
-          models: null,
+          models: set.models,
           limit,
           used: limit - remaining,
           left: remaining,
@@ -98,25 +96,26 @@ export default definePlugin({
       },
 
       onTurn(exchange, turn) {
-        const { key, limits: own } = exchange.get(caller)
-        const limits = exchange.find(present)?.limits ?? own
-        const { concurrency: _slot, ...rates } = limits
-        if (!isLimited(rates)) return
-        const tokens =
-          rates.tpm === undefined ? 0 : turn.input.typical + Math.min(turn.maxOutput ?? Infinity, expected_output)
+        const who = exchange.find(present)?.caller ?? exchange.get(caller)
+        const sets = who.limitsOf(exchange.model)
+        if (!sets.some(({ rates: { rps, rpm, tpm } }) => (rps ?? rpm ?? tpm) !== undefined)) return
+        const tokens = limitTokens(sets)
+          ? turn.input.typical + Math.min(turn.maxOutput ?? Infinity, expected_output)
+          : 0
         const take = (decision: Decision): void => {
-          if (!decision.admitted) throw refusalOf({ key, limits }, decision)
+          if (!decision.admitted) throw refusalOf(decision)
           turn.defer(() => decision.lease.release(turn.usage ? limitedTokens(turn.usage.usage) : 0))
         }
-        const decision = services.limits.decide(key, rates, tokens)
+        const decision = services.limits.decide(sets, tokens, true)
         return decision instanceof Promise ? decision.then(take) : take(decision)
       }
     }
   }
 })
 
-function isLimited({ rps, rpm, tpm, concurrency }: Caller['limits']): boolean {
-  return rps !== undefined || rpm !== undefined || tpm !== undefined || concurrency !== undefined
+function limitTokens(sets: readonly LimitSet[]): boolean {
+  for (const { rates } of sets) if (rates.tpm !== undefined) return true
+  return false
 }
 
 /**
@@ -151,29 +150,37 @@ function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
   else lease.release(kind === 'failed' || exchange.attempts.length === 0 ? 0 : undefined)
 }
 
-function refusalOf(
-  { key, limits }: Pick<Caller, 'key' | 'limits'>,
-  { states, refusedBy, retryAfterMs, asked }: Extract<Decision, { admitted: false }>
-): GatewayError {
-  const limit = limits[refusedBy]!
-  const left = states.find(({ name }) => name === refusedBy)?.remaining ?? 0
+function refusalOf({ refusedBy, retryAfterMs, asked }: Extract<Decision, { admitted: false }>): GatewayError {
+  const { set, name, limit, remaining: left } = refusedBy
+  const models = set.models === null ? '' : ` of models ${set.models}`
+  const when = name === 'concurrency' ? 'when another one has ended' : `in ${seconds(retryAfterMs)} s`
   return new GatewayError(
-    `rate_limit_${refusedBy}`,
-    `This API key is limited to ${limit} ${words[refusedBy]}. Try again later.`,
+    `rate_limit_${name}`,
+    `${holderOf(set)} is limited to ${limit} ${words[name]}${models}: ${asked} asked for, ${left} left. Try again ${when}.`,
     {
       retryAfterMs,
       reason: {
         by: 'limit',
-        level: 'key',
-        scope: `key:${key}`,
-        limit_name: refusedBy,
-        models: null,
+        level: set.level,
+        scope: set.scope,
+        limit_name: name,
+        models: set.models,
         limit,
         asked,
         used: limit - left,
         left,
-        free_at: refusedBy === 'concurrency' ? null : new Date(Date.now() + retryAfterMs).toISOString()
+        free_at: name === 'concurrency' ? null : new Date(Date.now() + retryAfterMs).toISOString()
       }
     }
   )
+}
+
+/** Whose limit it is, as a message begins: `This API key`, `The project acme/web`. */
+function holderOf({ level, scope }: LimitSet): string {
+  return level === 'key' ? 'This API key' : `The ${level} ${scope.slice(level.length + 1)}`
+}
+
+/** Seconds with as many digits as a person wants to know. */
+function seconds(ms: number): string {
+  return ms < 10_000 ? String(ms / 1000) : String(Math.ceil(ms / 1000))
 }

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import t from 'tap'
 import type { Test } from 'tap'
 import { MemoryLimits } from '../../core/store/memory-limits.ts'
+import type { LimitSet } from '../../core/catalogue/caller.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import { definePlugin } from '../../core/contract/contract.ts'
 import { usage } from '../../core/contract/slots.ts'
@@ -40,6 +41,10 @@ async function open(t: Test, limits: object, sections: Sections = {}): Promise<B
     { limits: new MemoryLimits(() => clock.now) }
   )
   return { upstream, bench, clock }
+}
+
+function setOf(rates: object): LimitSet {
+  return { id: 'key:k', level: 'key', scope: 'key:k', models: null, rates }
 }
 
 function rates({ headers }: Answer): (string | undefined)[] {
@@ -392,18 +397,18 @@ t.test('the turns of a session count by their tokens, and ask nobody where only 
   const asked: number[] = []
   const inner = new MemoryLimits(() => 0)
   const limits: Limits = {
-    decide(key, limits, tokens) {
+    decide(sets, tokens, within) {
       asked.push(tokens)
-      return inner.decide(key, limits, tokens)
+      return inner.decide(sets, tokens, within)
     },
-    look: (key, limits, tokens) => inner.look(key, limits, tokens)
+    look: (sets, tokens) => inner.look(sets, tokens)
   }
   const options = { reset: 'delta', expected_output: 10 } as const
   const hooks = await ratelimit.setup(options, { services: { limits } } as never)
   const begin = (limits: object, maxOutput?: number) => {
     const ends: (() => void)[] = []
     const turn = { input: { typical: 100 }, maxOutput, usage: undefined, defer: (end: () => void) => ends.push(end) }
-    hooks.onTurn!({ get: () => ({ key: 'k', limits }), find() {} } as never, turn as never)
+    hooks.onTurn!({ get: () => ({ limitsOf: () => [setOf(limits)] }), find() {} } as never, turn as never)
     return (used?: object): void => {
       Object.assign(turn, { usage: used && { usage: used } })
       for (const end of ends) end()
@@ -414,7 +419,7 @@ t.test('the turns of a session count by their tokens, and ask nobody where only 
   begin({ concurrency: 1, rpm: 1 })
   const ends = [begin({ tpm: 1000 }), begin({ tpm: 1000 }, 5), begin({ tpm: 1000 }, 50)]
   t.same(asked, [0, 110, 105, 110], 'its input, and of its output what is expected unless it may have less')
-  const left = (): unknown => inner.decide('k', { tpm: 1000 }, 1000).states[0]!.remaining
+  const left = (): unknown => inner.decide([setOf({ tpm: 1000 })], 1000).states[0]!.remaining
   t.equal(left(), 675)
   ends[0]!({ input: 20, output: 30, cached_input: 7 })
   t.equal(left(), 735, 'what it used is counted when it ends')

@@ -3,32 +3,57 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
+import type { LimitSet, Rates } from '../../../core/catalogue/caller.ts'
 import { MemoryLimits } from '../../../core/store/memory-limits.ts'
+import { ArrivalOracle } from '../../kit/oracle.ts'
 import type { Decision, Lease, LimitName, LimitState } from '../../../core/store/limits.ts'
 
 const second = 1_000_000
 const minute = 60 * second
 
-/** A limiter on a clock that only the test moves. */
-function limiter(): { limits: MemoryLimits; clock: { now: number } } {
-  const clock = { now: 5 * minute }
-  return { limits: new MemoryLimits(() => clock.now), clock }
+/** A decision about one set of limits, in which a limit is told by its name. */
+type Answer =
+  | Extract<Decision, { admitted: true }>
+  | (Omit<Extract<Decision, { admitted: false }>, 'refusedBy'> & { refusedBy: LimitName })
+
+/** A limiter that is asked about one set of limits at a time. */
+class OneAtATime {
+  readonly #limits: MemoryLimits
+
+  constructor(now?: () => number) {
+    this.#limits = new MemoryLimits(now)
+  }
+
+  get size(): number {
+    return this.#limits.size
+  }
+
+  decide(key: string, rates: Rates, tokens: number): Answer {
+    const decision = this.#limits.decide([{ id: key, level: 'key', scope: key, models: null, rates }], tokens)
+    return decision.admitted ? decision : { ...decision, refusedBy: decision.refusedBy.name }
+  }
 }
 
-function admitted(decision: Decision): Lease {
+/** A limiter on a clock that only the test moves. */
+function limiter(): { limits: OneAtATime; clock: { now: number } } {
+  const clock = { now: 5 * minute }
+  return { limits: new OneAtATime(() => clock.now), clock }
+}
+
+function admitted(decision: Answer): Lease {
   if (!decision.admitted) throw new Error(`refused by ${decision.refusedBy}`)
   return decision.lease
 }
 
-function state(decision: Decision, name: LimitName): LimitState {
+function state(decision: Answer, name: LimitName): LimitState {
   const found = decision.states.find((one) => one.name === name)
   if (!found) throw new Error(`no state of ${name}`)
   return found
 }
 
 /** A property that no example breaks. */
-function holds(t: Test, property: Parameters<typeof fc.assert>[0]): void {
-  t.doesNotThrow(() => fc.assert(property))
+function holds(t: Test, property: Parameters<typeof fc.assert>[0], parameters = {}): void {
+  t.doesNotThrow(() => fc.assert(property, parameters))
 }
 
 /**
@@ -360,7 +385,7 @@ t.test('idle keys among busy ones go twice as fast as new ones come', (t) => {
 })
 
 t.test('on the real clock a burst is followed by the rate', async (t) => {
-  const limits = new MemoryLimits()
+  const limits = new OneAtATime()
   const start = performance.now()
   let now = start
   let passed = 0
@@ -373,4 +398,94 @@ t.test('on the real clock a burst is followed by the rate', async (t) => {
   }
   const expected = 50 + ((now - start) / 1000) * 50
   t.ok(passed <= expected && passed >= expected - 3, `${passed} passed, ${expected.toFixed(1)} in theory`)
+})
+
+/** The limits of four levels and of patterns within them, counted by published algorithms that share no code. */
+t.test('limits of several levels and patterns admit together what each of them admits, all or none', (t) => {
+  const rates = fc.record(
+    {
+      rps: fc.integer({ min: 1, max: 20 }),
+      rpm: fc.integer({ min: 1, max: 200 }),
+      tpm: fc.integer({ min: 1, max: 2000 }),
+      concurrency: fc.integer({ min: 1, max: 6 })
+    },
+    { requiredKeys: [] }
+  )
+  /** Two keys with sets of their own, and those of tenant, project and a pattern, which both share. */
+  const setting = fc.record({ shared: fc.array(rates, { maxLength: 3 }), own: fc.tuple(rates, rates) })
+  const step = fc.record({
+    wait: fc.oneof(fc.constant(0), fc.nat(300_000), fc.nat(3 * second), fc.nat(2 * minute)),
+    key: fc.nat(1),
+    tokens: fc.nat(300),
+    ends: fc.option(fc.nat(20))
+  })
+  holds(
+    t,
+    fc.property(setting, fc.array(step, { maxLength: 120, size: 'max' }), ({ shared, own }, steps) => {
+      const clock = { now: 5 * minute }
+      const limits = new MemoryLimits(() => clock.now)
+      const set = (id: string, rates: Rates): LimitSet => ({ id, level: 'key', scope: id, models: null, rates })
+      const sets = own.map((rates, key) => [...shared.map((rates, i) => set(`s${i}`, rates)), set(`k${key}`, rates)])
+      const arrivals = new Map<string, ArrivalOracle>()
+      const slots = new Map<string, number>()
+      const arrivalsOf = ({ id, rates }: LimitSet, tokens: number): [string, ArrivalOracle, number][] =>
+        (['rps', 'rpm', 'tpm'] as const).flatMap((name) => {
+          const limit = rates[name]
+          if (limit === undefined || (name === 'tpm' && tokens === 0)) return []
+          const known = arrivals.get(`${id} ${name}`) ?? new ArrivalOracle(limit, name === 'rps' ? second : minute)
+          arrivals.set(`${id} ${name}`, known)
+          return [[name, known, name === 'tpm' ? Math.min(tokens, limit) : 1] as [string, ArrivalOracle, number]]
+        })
+      const open: { lease: Lease; sets: readonly LimitSet[] }[] = []
+      for (const { wait, key, tokens, ends } of steps) {
+        clock.now += wait
+        if (ends !== null && open.length > 0) {
+          const [ended] = open.splice(ends % open.length, 1)
+          ended!.lease.release(undefined)
+          ended!.lease.release(undefined)
+          for (const { id } of ended!.sets) slots.set(id, slots.get(id)! - 1)
+        }
+        const asked = sets[key]!
+        const due = asked.every(
+          (set) =>
+            (slots.get(set.id) ?? 0) < (set.rates.concurrency ?? Infinity) &&
+            arrivalsOf(set, tokens).every(([, oracle, units]) => oracle.admits(clock.now, units))
+        )
+        const decision = limits.decide(asked, tokens)
+        if (decision.admitted !== due || limits.look(asked, 0).states.some(({ remaining }) => remaining < 0))
+          return false
+        if (!decision.admitted) {
+          const { set, name } = decision.refusedBy
+          const refuses =
+            name === 'concurrency'
+              ? slots.get(set.id)! >= set.rates.concurrency!
+              : arrivalsOf(set, tokens).some(([one, oracle, units]) => one === name && !oracle.admits(clock.now, units))
+          if (!refuses) return false
+          continue
+        }
+        for (const set of asked) {
+          slots.set(set.id, (slots.get(set.id) ?? 0) + 1)
+          for (const [, oracle, units] of arrivalsOf(set, tokens)) oracle.take(clock.now, units)
+        }
+        open.push({ lease: decision.lease, sets: asked })
+      }
+      return true
+    }),
+    { numRuns: process.env['SLUICE_LONG'] ? 10_000 : 300 }
+  )
+  t.end()
+})
+
+t.test('what happens within a request takes no slot, and is not refused for one', (t) => {
+  const limits = new MemoryLimits(() => 0)
+  const sets: LimitSet[] = [{ id: 'k', level: 'key', scope: 'k', models: null, rates: { concurrency: 2, rpm: 10 } }]
+  const session = limits.decide(sets, 0) as Extract<Decision, { admitted: true }>
+  const turn = limits.decide(sets, 0, true) as Extract<Decision, { admitted: true }>
+  t.ok(limits.decide(sets, 0).admitted, 'the second of two slots')
+  t.ok(limits.decide(sets, 0, true).admitted)
+  turn.lease.release(0)
+  t.notOk(limits.decide(sets, 0).admitted, 'the turn gives back no slot')
+  session.lease.release(0)
+  t.ok(limits.decide(sets, 0).admitted)
+  t.end()
 })

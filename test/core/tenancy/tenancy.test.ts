@@ -75,7 +75,6 @@ t.test('a caller carries its scopes, outermost first, with the budgets of each l
     tenant: 'acme',
     project: 'web',
     member: 'alice',
-    limits: { rps: 3 },
     expires: Date.UTC(2027, 0, 1)
   })
   t.same(alice.scopes, [
