@@ -3,7 +3,10 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 import type { Metric, MetricType, MetricValueWithName } from 'prom-client'
 import { version } from './version.ts'
 
-/** Declares one metric; the full name is `sluice_<name>`. Labels must come from closed lists, never from a request. */
+/**
+ * Declares one metric; the full name is `sluice_<name>`. Labels must come from closed lists, never from a request. One
+ * whose value is empty is not shown, which means the same to Prometheus.
+ */
 export interface MetricDefinition {
   name: string
   help: string
@@ -26,6 +29,8 @@ export interface PluginMetrics {
 /** A number that only grows. */
 export interface Counter {
   add(labels: Labels, by?: number): void
+  /** Removes the series whose labels are not kept. One that is added to again begins anew. */
+  retain(keeps: (labels: Labels) => boolean): void
 }
 
 /** Counts values in ranges of their size. */
@@ -71,7 +76,10 @@ export class Metrics implements PluginMetrics {
         add: () => this.#drop(family)
       })
       this.#register(family, () => cells.all)
-      return { add: (labels: Labels, by?: number) => cells.of(labels).add(by) }
+      return {
+        add: (labels: Labels, by?: number) => cells.of(labels).add(by),
+        retain: (keeps: (labels: Labels) => boolean) => cells.retain(keeps)
+      }
     })
   }
 
@@ -254,6 +262,8 @@ type Branch<C> = Map<string, Branch<C> | C>
 /** One cell per combination of label values. A cell is made on first use, and found with one map lookup per label. */
 class Cells<C extends Lost, Lost> {
   readonly all: C[] = []
+  /** The labels of each, with the empty ones. */
+  readonly #labels: Labels[] = []
   readonly #family: Family
   readonly #make: (labels: Labels) => C
   /** Takes the updates of series above {@link mostSeries}. */
@@ -296,9 +306,24 @@ class Cells<C extends Lost, Lost> {
     return cell
   }
 
+  /** Removes the cells whose labels are not kept. There must be labels. */
+  retain(keeps: (labels: Labels) => boolean): void {
+    const names = this.#family.labels
+    for (let i = this.all.length - 1; i >= 0; i--) {
+      const labels = this.#labels[i]!
+      if (keeps(labels)) continue
+      let branch = this.#root as Branch<C>
+      for (const label of names.slice(0, -1)) branch = branch.get(labels[label]!) as Branch<C>
+      branch.delete(labels[names.at(-1)!]!)
+      this.all.splice(i, 1)
+      this.#labels.splice(i, 1)
+    }
+  }
+
   #add(labels: Labels): C {
-    const cell = this.#make(labels)
+    const cell = this.#make(Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== '')))
     this.all.push(cell)
+    this.#labels.push(labels)
     return cell
   }
 }

@@ -40,10 +40,18 @@ export default definePlugin({
       default: '1MiB',
       description:
         'Lines waiting for a slow sink, in bytes; above it lines are dropped and counted in `sluice_log_dropped_total`, and nothing waits.'
+    },
+    tenant_label: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 1000,
+      default: 0,
+      description:
+        'How many tenants, in the order of the file and then of their making, have a label `tenant` in `sluice_cost_usd_total` and `sluice_tokens_total`. The others are `other`, and counted in `sluice_log_tenants_dropped_total`. 0: no metric tells tenants apart. A series goes at the reload after its tenant.'
     }
   },
-  setup({ sink, bodies, body_limit, buffer }, { catalogue, services, metrics, share }) {
-    const count = meter(metrics, catalogue)
+  setup({ sink, bodies, body_limit, buffer, tenant_label }, { catalogue, services, metrics, share }) {
+    const count = meter(metrics, catalogue, tenant_label)
     const dropped = metrics.counter({
       name: 'log_dropped_total',
       help: 'Lines lost because the sink of the log was too slow or failed.'

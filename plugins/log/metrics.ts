@@ -8,9 +8,13 @@ const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 
 /**
  * Makes a function that counts one record. Label values come from closed lists: a model that is not in the catalogue is
- * counted as `other`.
+ * counted as `other`. `tenants`: how many tenants have a label of their own.
  */
-export function meter(metrics: PluginMetrics, catalogue: Catalogue): (record: RequestRecord, nano: bigint) => void {
+export function meter(
+  metrics: PluginMetrics,
+  catalogue: Catalogue,
+  tenants: number
+): (record: RequestRecord, nano: bigint) => void {
   const requests = metrics.counter({
     name: 'requests_total',
     help: 'Exchanges, by how they ended.',
@@ -19,12 +23,16 @@ export function meter(metrics: PluginMetrics, catalogue: Catalogue): (record: Re
   const tokens = metrics.counter({
     name: 'tokens_total',
     help: 'Units consumed, by the class they are priced in.',
-    labels: ['model', 'class']
+    labels: ['tenant', 'model', 'class']
   })
   const cost = metrics.counter({
     name: 'cost_usd_total',
     help: 'Charged, in US dollars; the ledger holds the exact amounts.',
-    labels: ['model']
+    labels: ['tenant', 'model']
+  })
+  const unnamed = metrics.counter({
+    name: 'log_tenants_dropped_total',
+    help: 'Requests counted as those of the tenant `other`, because more tenants have no label of their own.'
   })
   const duration = metrics.histogram({
     name: 'request_duration_seconds',
@@ -39,18 +47,43 @@ export function meter(metrics: PluginMetrics, catalogue: Catalogue): (record: Re
     buckets
   })
 
+  const tenantOf = tenantLabel(catalogue, tenants, () => unnamed.add({}))
+  for (const counter of [tokens, cost])
+    counter.retain(({ tenant }) => tenant === '' || tenant === 'other' || catalogue.tenants.has(tenant!))
+
   return (record, nano) => {
     const { endpoint, outcome, usage } = record
     const model = record.model !== null && catalogue.models.has(record.model) ? record.model : 'other'
     requests.add({ endpoint, model, outcome, code: record.error_code ?? 'ok' })
     duration.observe({ endpoint, outcome }, record.duration_ms / 1000)
     if (record.first_byte_ms !== null) firstByte.observe({ endpoint, model }, record.first_byte_ms / 1000)
-    if (nano > 0n) cost.add({ model }, Number(nano) / 1e9)
+    const tenant = nano > 0n || usage ? tenantOf(record.tenant) : ''
+    if (nano > 0n) cost.add({ tenant, model }, Number(nano) / 1e9)
     if (!usage) return
     for (const name in usage) {
       const units = usage[name as keyof typeof usage]
       // Reasoning is counted within the output.
-      if (units && name !== 'reasoning') tokens.add({ model, class: name }, units)
+      if (units && name !== 'reasoning') tokens.add({ tenant, model, class: name }, units)
     }
+  }
+}
+
+/**
+ * Makes a function that gives the label of a tenant: its name for the first ones of the catalogue, `other` for the
+ * rest, which `drop` is told of, and nothing when no tenant has a label.
+ */
+function tenantLabel(catalogue: Catalogue, most: number, drop: () => void): (tenant: string | null) => string {
+  // The catalogue has another map when tenants come or go.
+  let present: Catalogue['tenants'] | undefined
+  let named: ReadonlySet<string> = new Set()
+  return (tenant) => {
+    if (most === 0 || tenant === null) return ''
+    if (present !== catalogue.tenants) {
+      present = catalogue.tenants
+      named = new Set([...present.keys()].slice(0, most))
+    }
+    if (named.has(tenant)) return tenant
+    drop()
+    return 'other'
   }
 }

@@ -6,9 +6,16 @@ export class TestMetrics implements PluginMetrics {
   readonly #definitions = new Map<string, MetricDefinition>()
   /** By `name{label="value"}`. For histograms, the number of observations. */
   readonly values = new Map<string, number>()
+  readonly #labels = new Map<string, Labels>()
 
   counter(definition: MetricDefinition): Counter {
-    return { add: this.#adder(definition) }
+    return {
+      add: this.#adder(definition),
+      retain: (keeps) => {
+        for (const [key, labels] of this.#labels)
+          if (key.startsWith(`${definition.name}{`) && !keeps(labels)) this.values.delete(key)
+      }
+    }
   }
 
   gauge(definition: MetricDefinition): {
@@ -39,12 +46,14 @@ export class TestMetrics implements PluginMetrics {
         throw new Error(`metric ${definition.name} has the labels ${declared}, not ${Object.keys(labels).join()}`)
       if (!Number.isFinite(by)) throw new Error(`metric ${definition.name} was given ${by}`)
       const key = this.#key(definition, labels)
+      this.#labels.set(key, labels)
       this.values.set(key, (this.values.get(key) ?? 0) + by)
     }
   }
 
   #key({ name }: MetricDefinition, labels: Labels): string {
     return `${name}{${Object.keys(labels)
+      .filter((label) => labels[label] !== '')
       .sort()
       .map((label) => `${label}="${labels[label]}"`)
       .join()}}`

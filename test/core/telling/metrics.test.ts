@@ -168,7 +168,9 @@ t.test('a series is the sum of what was added to its labels, whatever they are',
         const shown = (text: string): string => text.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')
         for (const [a, b, by] of updates) {
           counter.add({ a, b }, by)
-          const series = `sluice_sum_total{a="${shown(a)}",b="${shown(b)}"}`
+          // An empty label is not shown.
+          const labels = [a && `a="${shown(a)}"`, b && `b="${shown(b)}"`].filter((text) => text !== '').join()
+          const series = `sluice_sum_total${labels && `{${labels}}`}`
           sums.set(series, (sums.get(series) ?? 0) + by)
         }
         const found = Object.entries(await samples(metrics)).filter(([series]) => series.startsWith('sluice_sum_total'))
@@ -177,4 +179,26 @@ t.test('a series is the sum of what was added to its labels, whatever they are',
     ),
     { numRuns: 60 }
   )
+})
+
+t.test('series that are not kept go, and begin anew when they are added to', async (t) => {
+  const metrics = new Metrics()
+  const counter = metrics.counter({ name: 'kept_total', help: 'Kept.', labels: ['a', 'b'] })
+  for (const a of ['', 'x', 'y']) for (const b of ['1', '2']) counter.add({ a, b }, 5)
+  counter.retain(({ a, b }) => a === '' || (a === 'x' && b === '2'))
+  const found = async (): Promise<[string, number][]> =>
+    Object.entries(await samples(metrics)).filter(([series]) => series.startsWith('sluice_kept_total')) as never
+  const left = [
+    ['sluice_kept_total{b="1"}', 5],
+    ['sluice_kept_total{b="2"}', 5],
+    ['sluice_kept_total{a="x",b="2"}', 5]
+  ]
+  t.same(await found(), left)
+  counter.add({ a: 'y', b: '1' })
+  counter.add({ a: 'x', b: '2' })
+  t.same(await found(), [
+    ...left.slice(0, 2),
+    ['sluice_kept_total{a="x",b="2"}', 6],
+    ['sluice_kept_total{a="y",b="1"}', 1]
+  ])
 })
