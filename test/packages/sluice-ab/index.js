@@ -29,13 +29,14 @@ export default definePlugin({
     }
   },
   required: ['model', 'other'],
+  rehearses: true,
   setup({ model, other, share, prefer, never }) {
     const bucket = (tenant) => createHash('sha256').update(tenant).digest().readUInt32BE() / 2 ** 32
     return {
       onModel: (exchange, asked) =>
         asked === model && bucket(exchange.find(caller)?.tenant ?? '') < share ? other : undefined,
       onCandidates(_exchange, candidates) {
-        candidates.keep(({ name }) => !never.includes(name))
+        candidates.keep(({ name }) => !never.includes(name), 'it is listed in ab.never')
         candidates.prefer(({ name }) => (prefer.includes(name) ? prefer.indexOf(name) : prefer.length))
       }
     }

@@ -9,6 +9,7 @@ export default definePlugin({
   summary: 'Answers repeated requests of a tenant from memory.',
   options: { ttl: { type: 'string', format: 'duration', default: '5m', description: 'How long an answer is kept.' } },
   needs: [caller],
+  rehearses: true,
   setup({ ttl }, { cache }) {
     return {
       async onRequest(exchange) {

@@ -14,10 +14,14 @@ export default definePlugin({
       description: 'Words that no prompt and no answer may have.'
     }
   },
+  rehearses: true,
   setup({ block }) {
     const check = (text) => {
-      if (block.some((word) => text.includes(word)))
-        throw new GatewayError('content_blocked', 'The content was blocked.')
+      const word = block.find((one) => text.includes(one))
+      if (word !== undefined)
+        throw new GatewayError('content_blocked', 'The content was blocked.', {
+          reason: { by: 'plugin', what: `the content has the word ${word}`, where: 'chain: guard.block', remedy: null }
+        })
       return text.replace(mail, '[mail]')
     }
     return {
