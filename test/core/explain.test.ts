@@ -2,9 +2,11 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Explanation } from '../../core/admin/explanation.ts'
+import { endpointNames } from '../../core/catalogue/endpoints.ts'
 import { definePlugin } from '../../core/contract/contract.ts'
 import type { Plugin } from '../../core/contract/contract.ts'
 import { caller, slot } from '../../core/contract/slots.ts'
+import { operations } from '../../core/operations/index.ts'
 import { plugins } from '../../plugins/index.ts'
 import { ask } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
@@ -16,6 +18,7 @@ import { chatAnswer } from '../kit/workbench.ts'
 const json = { 'content-type': 'application/json' }
 const answer = (status: number, body: object) => [head(status, json), chunk(JSON.stringify(body)), endOfBody()]
 const broken = { error: { message: 'no capacity', type: 'server_error', code: 'overloaded' } }
+const everything = { endpoints: endpointNames.filter((name) => name !== 'models') }
 const all = { endpoints: ['audio', 'realtime', 'chat', 'responses'] }
 const turns = [{ role: 'user', content: 'Hi' }]
 
@@ -136,6 +139,31 @@ t.test('forms and sessions are shown as well, and what the gateway answers itsel
     refusal: { status: 404, code: 'route_not_found' }
   })
   t.equal(a.requests.length, 0)
+})
+
+t.test('every endpoint can be explained, by its name and a model', async (t) => {
+  const { local, a, b, explain, refused } = await open(t, {
+    models: { [testModel]: { price: 'free' } },
+    channels: { a: everything, b: everything }
+  })
+  const outcomes = new Map<string, number>()
+  for (const { name, paths, model } of operations) {
+    const asked = { key: 'test', endpoint: name, model: testModel }
+    if (paths[0]!.replace(`{${model?.name}`, '').includes('{')) {
+      t.match(await refused(asked), { status: 400, error: { param: 'path' } }, name)
+      continue
+    }
+    const { outcome, refusal, upstream } = await explain(asked)
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+    if (refusal) t.equal(refusal.code, 'invalid_field', `${name}: ${refusal.message}`)
+    if (outcome === 'sent') t.match(upstream, { channel: 'a', model: testModel }, name)
+  }
+  t.ok(outcomes.get('sent')! >= 20, JSON.stringify([...outcomes]))
+  t.equal(a.requests.length + b.requests.length, 0)
+  t.same(
+    local.lines.filter(({ level }) => level === 'error'),
+    []
+  )
 })
 
 t.test('an explanation takes nothing, counts nothing and leaves no record', async (t) => {
