@@ -1,7 +1,10 @@
 // What is held is what can be charged: whatever an honest upstream may answer to a request costs no more than its hold.
+import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
+import { formOf } from '../kit/form.ts'
+import type { FormPart } from '../kit/form.ts'
 import { channelTo, chatAnswer, Workbench } from '../kit/workbench.ts'
 import type { Answer, Sections } from '../kit/workbench.ts'
 import { HonestUpstream } from './honest.ts'
@@ -208,6 +211,7 @@ t.test('a service tier has a price of its own, or is refused', async (t) => {
 const texts = fc.string({ maxLength: 400, unit: 'grapheme' })
 const limit = fc.option(fc.integer({ min: 1, max: 9000 }), { nil: undefined })
 const many = fc.option(fc.integer({ min: 1, max: 9 }), { nil: undefined })
+const streamed = fc.constantFrom(undefined, true)
 const tier = fc.constantFrom(undefined, 'auto', 'priority')
 const chatParts = fc.array(
   fc.oneof(
@@ -233,7 +237,49 @@ const geminiParts = fc.array(
   ),
   { minLength: 1, maxLength: 3 }
 )
-const asked: fc.Arbitrary<{ target: string; body: object }> = fc.oneof(
+const bytes = fc.integer({ min: 1, max: 200_000 }).map((size) => Buffer.alloc(size, 'x'))
+const form = (
+  target: string,
+  name: string,
+  file: { filename: string; type: string },
+  fields: Record<string, unknown>,
+  files: readonly Buffer[]
+): Asked => ({
+  target,
+  form: [
+    ...Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : { name, value: String(value) })),
+    ...files.map((value) => ({ name, ...file, value }))
+  ]
+})
+const png = { filename: 'a.png', type: 'image/png' }
+const sound = { filename: 'a.bin', type: 'audio/mpeg' }
+
+/** A request: with a JSON body, or a form. The model is added to either. */
+interface Asked {
+  readonly target: string
+  readonly body?: object
+  readonly form?: readonly FormPart[]
+}
+
+const asked: fc.Arbitrary<Asked> = fc.oneof(
+  fc
+    .record({ prompt: texts, n: many, files: fc.array(bytes, { minLength: 1, maxLength: 3 }) })
+    .map(({ files, ...fields }) => form('/v1/images/edits', 'image[]', png, fields, files)),
+  fc
+    .record({ n: many, file: bytes })
+    .map(({ file, ...fields }) => form('/v1/images/variations', 'image', png, fields, [file])),
+  fc
+    .record({ target: fc.constantFrom('transcriptions', 'translations'), prompt: texts, file: bytes })
+    .map(({ target, prompt, file }) => form(`/v1/audio/${target}`, 'file', sound, { prompt }, [file])),
+  fc
+    .oneof(texts, fc.array(texts, { minLength: 1, maxLength: 5 }))
+    .map((input) => ({ target: '/v1/moderations', body: { input } })),
+  fc
+    .oneof(
+      texts,
+      chatParts.map((content) => [{ type: 'message', role: 'user', content }])
+    )
+    .map((input) => ({ target: '/v1/responses/compact', body: { input } })),
   fc
     .record({
       content: chatParts,
@@ -241,6 +287,7 @@ const asked: fc.Arbitrary<{ target: string; body: object }> = fc.oneof(
       max_completion_tokens: limit,
       n: many,
       service_tier: tier,
+      stream: streamed,
       prediction: fc.option(texts, { nil: undefined })
     })
     .map(({ content, prediction, ...more }) => ({
@@ -256,7 +303,8 @@ const asked: fc.Arbitrary<{ target: string; body: object }> = fc.oneof(
       prompt: fc.oneof(texts, fc.array(texts, { maxLength: 5 }), fc.array(fc.nat(9), { maxLength: 5 })),
       max_tokens: limit,
       n: many,
-      best_of: many
+      best_of: many,
+      stream: streamed
     })
     .map((body) => ({ target: '/v1/completions', body })),
   fc
@@ -266,6 +314,7 @@ const asked: fc.Arbitrary<{ target: string; body: object }> = fc.oneof(
         chatParts.map((content) => [{ type: 'message', role: 'user', content }])
       ),
       max_output_tokens: limit,
+      stream: streamed,
       max_tool_calls: many,
       service_tier: tier,
       tools: fc.subarray([
@@ -287,6 +336,7 @@ const asked: fc.Arbitrary<{ target: string; body: object }> = fc.oneof(
     .record({
       content: anthropicParts,
       max_tokens: fc.integer({ min: 1, max: 9000 }),
+      stream: streamed,
       speed: fc.constantFrom(undefined, 'standard', 'fast')
     })
     .map(({ content, ...more }) => ({
@@ -294,9 +344,14 @@ const asked: fc.Arbitrary<{ target: string; body: object }> = fc.oneof(
       body: { ...more, messages: [{ role: 'user', content }] }
     })),
   fc
-    .record({ parts: geminiParts, maxOutputTokens: fc.oneof(limit, limit.map(String)), candidateCount: many })
-    .map(({ parts, maxOutputTokens, ...more }) => ({
-      target: '/v1beta/models/MODEL:generateContent',
+    .record({
+      parts: geminiParts,
+      maxOutputTokens: fc.oneof(limit, limit.map(String)),
+      candidateCount: many,
+      stream: streamed
+    })
+    .map(({ parts, maxOutputTokens, stream, ...more }) => ({
+      target: `/v1beta/models/MODEL:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
       body: {
         contents: [{ role: 'user', parts }],
         generationConfig: { ...more, ...(maxOutputTokens !== 'undefined' && { maxOutputTokens }) }
@@ -304,10 +359,15 @@ const asked: fc.Arbitrary<{ target: string; body: object }> = fc.oneof(
     }))
 )
 
+function sentForm(model: string, parts: readonly FormPart[]): { headers: Record<string, string>; body: Readable } {
+  const { body, type } = formOf([{ name: 'model', value: model }, ...parts])
+  return { headers: { 'content-type': type }, body: Readable.from([body]) }
+}
+
 t.test('held is what can be charged: for any request, and any answer that an honest upstream may give', async (t) => {
   const abilities = { context: 30_000, output: 4096 }
   const upstream = await HonestUpstream.start(t, abilities)
-  const endpoints = ['chat', 'completions', 'responses', 'embeddings', 'images', 'audio', 'rerank']
+  const endpoints = ['chat', 'completions', 'responses', 'embeddings', 'images', 'audio', 'rerank', 'moderations']
   const service_tiers = { priority: { input: 3, output: 40 }, fast: { output: 60 } }
   const tokens = {
     input: 1,
@@ -329,7 +389,15 @@ t.test('held is what can be charged: for any request, and any answer that an hon
         { above: 9000, input: 3, output: 11 }
       ]
     },
-    pieces: { ...tokens, image: 0.04, character: 15, search: 0.002, web_search: 0.01, code_interpreter: 0.03 }
+    pieces: {
+      ...tokens,
+      image: 0.04,
+      character: 15,
+      second: 0.0001,
+      search: 0.002,
+      web_search: 0.01,
+      code_interpreter: 0.03
+    }
   }
   const limits = [
     { context_window: abilities.context, max_output_tokens: abilities.output },
@@ -362,24 +430,25 @@ t.test('held is what can be charged: for any request, and any answer that an hon
       fc.constantFrom(...Object.keys(prices)),
       fc.constantFrom(0, 1),
       fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
-      async ({ target, body }, price, known, share) => {
+      async ({ target, body, form }, price, known, share) => {
         upstream.share = share
         const family = target === '/v1/messages' ? 'anthropic' : target.startsWith('/v1beta') ? 'gemini' : 'openai'
         const model = `${family}-${price}-${known}`
         const answer = await bench.send({
           target: target.replace('MODEL', model),
-          body: JSON.stringify({ model, ...body })
+          ...(form ? sentForm(model, form) : { body: JSON.stringify({ model, ...body }) })
         })
         const { request, settled } = bench.ledger.rows.at(-1)!
         if (answer.status !== 200 || !settled) throw new Error(`${answer.status} ${answer.body}`)
         if (settled.amount > request.amount)
           throw new Error(`${settled.amount} charged, ${request.amount} held: ${JSON.stringify(settled.usage)}`)
-        if (settled.amount > 0n) seen.add(target)
+        const stream = target.includes('stream') || (body as { stream?: true } | undefined)?.stream === true
+        if (settled.amount > 0n) seen.add(`${target.replace(/[A-Z]\w*\?.*/, '')}${stream ? ' streamed' : ''}`)
       }
     ),
     { numRuns: long ? 20_000 : 400 }
   )
-  t.equal(seen.size, 9, `all of them were charged: ${[...seen].join(' ')}`)
+  t.equal(seen.size, 20, `all of them were charged: ${[...seen].sort().join(', ')}`)
 })
 
 t.test('a response that goes on with another holds what that was counted with', async (t) => {

@@ -14,6 +14,11 @@ export interface Abilities {
 const pictureIn = 48_169
 const pictureOut = 6240
 
+/** Bytes and tokens of a second of sound: of the sound, and of the text that is heard in it. */
+const soundBytes = 16_000
+const soundIn = 32
+const soundOut = 25
+
 type Body = Record<string, any>
 
 /** One on a free port. `share`: of the most that it may count, from 0 to 1. */
@@ -31,12 +36,15 @@ export class HonestUpstream {
       const chunks: Buffer[] = []
       request.on('data', (chunk: Buffer) => chunks.push(chunk))
       request.on('end', () => {
-        const body = JSON.parse(Buffer.concat(chunks).toString()) as Body
-        upstream.bodies.push(body)
-        const answer = answerTo(request.url!, body, abilities, upstream.share)
-        const sound = Buffer.isBuffer(answer)
-        response.writeHead(200, { 'content-type': sound ? 'audio/mpeg' : 'application/json' })
-        response.end(sound ? answer : JSON.stringify(answer))
+        void bodyOf(Buffer.concat(chunks), request.headers['content-type'] ?? '').then((body) => {
+          upstream.bodies.push(body)
+          const path = request.url!.replace(/^.*\/(v1|v1beta)/, '').replace(/models\/[^:]+/, '')
+          const answer = answerTo(path, body, abilities, upstream.share)
+          if (Buffer.isBuffer(answer)) return void response.writeHead(200, { 'content-type': 'audio/mpeg' }).end(answer)
+          const events = body['stream'] === true || path.includes('stream') ? streamOf(path, answer as Body) : undefined
+          response.writeHead(200, { 'content-type': events ? 'text/event-stream' : 'application/json' })
+          response.end(events ?? JSON.stringify(answer))
+        })
       })
     })
     // A request that waits for its turn is not to meet a connection that was just closed.
@@ -56,7 +64,7 @@ function answerTo(path: string, body: Body, abilities: Abilities, share: number)
   const chatUsage = (prompt: number, completion: number): object => {
     return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
   }
-  switch (path.replace(/^.*\/(v1|v1beta)/, '').replace(/models\/[^:]+/, '')) {
+  switch (path) {
     case '/chat/completions': {
       const input = part(Math.min(read(body['messages'], context) + bytesOf(body['tools']), context))
       const each = said(body['max_completion_tokens'] ?? body['max_tokens']) + bytesOf(body['prediction'])
@@ -102,6 +110,37 @@ function answerTo(path: string, body: Body, abilities: Abilities, share: number)
       const [input_tokens, output_tokens] = [part(bytesOf(body['prompt'])), part(n * pictureOut)]
       return { created: 1, data, usage: { input_tokens, output_tokens, total_tokens: input_tokens + output_tokens } }
     }
+    case '/images/edits':
+    case '/images/variations': {
+      const n = Number(body['n'] ?? 1)
+      const data = Array.from({ length: n }, () => ({ url: 'https://a.example/b.png' }))
+      const input_tokens = part(Math.min(bytesOf(body['prompt']) + body['files'].length * pictureIn, context))
+      const output_tokens = part(n * pictureOut)
+      return { created: 1, data, usage: { input_tokens, output_tokens, total_tokens: input_tokens + output_tokens } }
+    }
+    case '/audio/transcriptions':
+    case '/audio/translations': {
+      const seconds = body['files'].reduce((sum: number, size: number) => sum + size / soundBytes, 0)
+      if (share > 0.7) return { text: 'x', usage: { type: 'duration', seconds: Math.ceil(seconds) } }
+      const input_tokens = part(Math.min(seconds * soundIn + bytesOf(body['prompt']), context))
+      const output_tokens = part(seconds * soundOut)
+      return {
+        text: 'x',
+        usage: { type: 'tokens', input_tokens, output_tokens, total_tokens: input_tokens + output_tokens }
+      }
+    }
+    case '/moderations':
+      return { id: 'modr_1', model: 'x', results: [{ flagged: false, categories: {}, category_scores: {} }] }
+    case '/responses/compact': {
+      const input_tokens = part(Math.min(read(body['input'], context), context))
+      const output_tokens = part(output)
+      return {
+        id: 'resp_1',
+        object: 'response.compaction',
+        output: [],
+        usage: { input_tokens, output_tokens, total_tokens: input_tokens + output_tokens }
+      }
+    }
     case '/audio/speech':
       return Buffer.alloc(100)
     case '/rerank': {
@@ -141,6 +180,64 @@ function answerTo(path: string, body: Body, abilities: Abilities, share: number)
       const usageMetadata = { promptTokenCount: input, candidatesTokenCount: made, totalTokenCount: input + made }
       return { candidates, usageMetadata }
     }
+  }
+}
+
+/** The members of a JSON body, or the fields of a form with the sizes of its files. */
+async function bodyOf(bytes: Buffer, type: string): Promise<Body> {
+  if (!type.startsWith('multipart/')) return JSON.parse(bytes.toString()) as Body
+  const form = await new Response(new Uint8Array(bytes), { headers: { 'content-type': type } }).formData()
+  const body: Body = { files: [] }
+  for (const [name, value] of form.entries())
+    if (typeof value === 'string') body[name] = value
+    else body['files'].push(value.size)
+  return body
+}
+
+/** The events of a streamed answer: its text, and its usage at the end. */
+function streamOf(path: string, answer: Body): string {
+  const event = (payload: Body): string =>
+    `${payload['type'] ? `event: ${payload['type']}\n` : ''}data: ${JSON.stringify(payload)}\n\n`
+  const { usage, ...rest } = answer
+  switch (path) {
+    case '/chat/completions': {
+      const choices = answer['choices'].map(({ index }: Body) => {
+        return { index, delta: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }
+      })
+      const about = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'x' }
+      return `${event({ ...about, choices })}${event({ ...about, choices: [], usage })}data: [DONE]\n\n`
+    }
+    case '/completions':
+      return `${event(rest)}${event({ ...rest, choices: [], usage })}data: [DONE]\n\n`
+    case '/responses': {
+      const created = { ...rest, status: 'in_progress', output: [] }
+      const done = answer['output'].map((item: Body, output_index: number) => {
+        return event({ type: 'response.output_item.done', output_index, item })
+      })
+      return [
+        event({ type: 'response.created', response: created }),
+        ...done,
+        event({ type: 'response.completed', response: answer })
+      ].join('')
+    }
+    case '/messages': {
+      const { output_tokens, ...early } = usage
+      return [
+        {
+          type: 'message_start',
+          message: { ...rest, content: [], stop_reason: null, usage: { ...early, output_tokens: 1 } }
+        },
+        { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+        { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'x' } },
+        { type: 'content_block_stop', index: 0 },
+        { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens } },
+        { type: 'message_stop' }
+      ]
+        .map(event)
+        .join('')
+    }
+    default:
+      return event(answer)
   }
 }
 
