@@ -1,4 +1,5 @@
 // What is held is what can be charged: whatever an honest upstream may answer to a request costs no more than its hold.
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import t from 'tap'
@@ -7,9 +8,15 @@ import { formOf } from '../kit/form.ts'
 import type { FormPart } from '../kit/form.ts'
 import { channelTo, chatAnswer, Workbench } from '../kit/workbench.ts'
 import type { Answer, Sections } from '../kit/workbench.ts'
+import { gateway, testKey } from '../kit/gateway.ts'
+import { eventually, settled } from '../kit/probe.ts'
+import { openRealtime } from '../kit/realtime.ts'
+import { sessionsAt, socketUpstream } from '../kit/socket-upstream.ts'
 import { HonestUpstream } from './honest.ts'
-import { long } from './rig.ts'
+import { journal, long } from './rig.ts'
 import { Upstream } from '../kit/upstream.ts'
+
+t.setTimeout(long ? 1_800_000 : 120_000)
 
 /** A million tokens cost 1 dollar in and 2 out: 1,000 and 2,000 nano-dollars a token. */
 const nano = { input: 1000n, output: 2000n }
@@ -449,6 +456,123 @@ t.test('held is what can be charged: for any request, and any answer that an hon
     { numRuns: long ? 20_000 : 400 }
   )
   t.equal(seen.size, 20, `all of them were charged: ${[...seen].sort().join(', ')}`)
+})
+
+t.test('held is what can be charged: videos, by whichever words they are asked for', async (t) => {
+  const upstream = await HonestUpstream.start(t, { context: 0, output: 0 })
+  const models = {
+    second: { price: { second: 0.1 } },
+    both: { price: { second: 0.1, request: 0.5 } }
+  }
+  const names = Object.fromEntries(Object.keys(models).map((name) => [name, name]))
+  const channel = {
+    protocol: 'openai',
+    base_url: upstream.url.href,
+    private: true,
+    models: names,
+    endpoints: ['videos']
+  }
+  const local = await gateway(t, {
+    channels: { demo: channel },
+    models,
+    tasks: { poll: { first: '10ms', most: '50ms' } }
+  })
+  const seconds = fc.option(fc.integer({ min: 1, max: 60 }), { nil: undefined })
+  const videos = fc.record({
+    path: fc.constantFrom('/v1/video/generations', '/v1/videos'),
+    model: fc.constantFrom(...Object.keys(models)),
+    member: fc.constantFrom('seconds', 'duration'),
+    seconds: fc.oneof(
+      seconds,
+      seconds.map((count) => count && String(count))
+    ),
+    isForm: fc.boolean()
+  })
+  for (const { path, model, member, seconds, isForm } of fc.sample(videos, long ? 300 : 30)) {
+    const fields = { model, prompt: 'A boat', ...(seconds !== undefined && { [member]: seconds }) }
+    const parts = Object.entries(fields).map(([name, value]) => ({ name, value: String(value) }))
+    const { body, type } =
+      isForm && path === '/v1/videos'
+        ? formOf(parts)
+        : { body: Buffer.from(JSON.stringify(fields)), type: 'application/json' }
+    const headers = { authorization: `Bearer ${testKey}`, 'content-type': type }
+    const begun = await local.ask({ method: 'POST', path, headers, body })
+    t.ok(begun.status < 300, begun.text)
+    const { cost_nano, reserved_nano, usage } = await local.record(begun)
+    const asked = JSON.stringify({ path, ...fields, isForm })
+    t.ok(BigInt(cost_nano) > 0n && usage!.second! > 0, asked)
+    t.ok(BigInt(reserved_nano!) >= BigInt(cost_nano), `${reserved_nano} held, ${cost_nano} charged: ${asked}`)
+  }
+})
+
+t.test('held is what can be charged: the responses of sessions', async (t) => {
+  const upstream = await socketUpstream(t)
+  const file = join(t.testdir(), 'sluice.db')
+  const local = await gateway(t, { ...sessionsAt(upstream), store: { sqlite: file } })
+  const [context, most] = [10_000, 1000]
+  const text = texts.map((text) => ({ text, bytes: Buffer.byteLength(JSON.stringify(text)) }))
+  const said = fc.array(
+    fc.oneof(
+      text.map(({ text, bytes }) => ({
+        tokens: bytes,
+        frame: {
+          type: 'conversation.item.create',
+          item: { type: 'message', role: 'user', content: [{ type: 'input_text', text }] }
+        }
+      })),
+      // A tenth of a second of sound is 4800 bytes, and a token.
+      fc.integer({ min: 1, max: 20 }).map((tenths) => ({
+        tokens: tenths,
+        frame: { type: 'input_audio_buffer.append', audio: Buffer.alloc(tenths * 4800).toString('base64') }
+      })),
+      text.map(({ text, bytes }) => ({
+        tokens: bytes,
+        frame: { type: 'session.update', session: { instructions: text } }
+      }))
+    ),
+    { maxLength: 4 }
+  )
+  const turn = fc.record({
+    said,
+    max: fc.option(fc.integer({ min: 1, max: 2000 }), { nil: undefined }),
+    share: fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
+    isSound: fc.boolean()
+  })
+  let turns = 0
+  const sessions = fc.sample(fc.array(turn, { minLength: 1, maxLength: 5 }), long ? 200 : 15)
+  for (const [number, session] of sessions.entries()) {
+    const client = await openRealtime(t, local)
+    const { socket } = await upstream.peer(number + 1)
+    let [read, heard] = [0, 0]
+    socket!.on('message', (frame) => void (heard += String(frame).includes('"response.create"') ? 1 : 0))
+    for (const [at, { said, max, share, isSound }] of session.entries()) {
+      for (const { frame } of said) client.send(frame)
+      client.send({ type: 'response.create', ...(max !== undefined && { response: { max_output_tokens: max } }) })
+      await eventually(() => heard > at)
+      read += said.reduce((sum, { tokens }) => sum + tokens, 0)
+      const input = Math.floor(Math.min(read, context) * share)
+      const output = Math.floor(Math.min(max ?? most, most) * share)
+      const usage = {
+        total_tokens: input + output,
+        input_tokens: input,
+        output_tokens: output,
+        output_token_details: isSound ? { audio_tokens: output } : { text_tokens: output }
+      }
+      socket!.send(JSON.stringify({ type: 'response.created', response: { id: `r${at}`, status: 'in_progress' } }))
+      socket!.send(JSON.stringify({ type: 'response.done', response: { id: `r${at}`, status: 'completed', usage } }))
+      await client.event('response.done', at + 1)
+      // The next response reads what was counted, and what this one said.
+      read = input + output
+      turns++
+    }
+    client.socket.close(1000)
+  }
+  await settled(t, local)
+  await local.gateway.close()
+  const ends = journal(file).filter(({ kind }) => kind === 'settle')
+  t.equal(ends.length, turns)
+  for (const { amount, reserved, usage } of ends)
+    if (amount > reserved) t.fail(`${amount} charged, ${reserved} held: ${JSON.stringify(usage)}`)
 })
 
 t.test('a response that goes on with another holds what that was counted with', async (t) => {

@@ -18,6 +18,8 @@ const pictureOut = 6240
 const soundBytes = 16_000
 const soundIn = 32
 const soundOut = 25
+/** The longest video that is made where nobody says how long. */
+const usualSeconds = 12
 
 type Body = Record<string, any>
 
@@ -129,6 +131,10 @@ function answerTo(path: string, body: Body, abilities: Abilities, share: number)
         usage: { type: 'tokens', input_tokens, output_tokens, total_tokens: input_tokens + output_tokens }
       }
     }
+    case '/videos': {
+      const seconds = String(body['seconds'] ?? body['duration'] ?? Math.max(1, part(usualSeconds)))
+      return { id: `video_${seconds}`, object: 'video', status: 'queued', seconds }
+    }
     case '/moderations':
       return { id: 'modr_1', model: 'x', results: [{ flagged: false, categories: {}, category_scores: {} }] }
     case '/responses/compact': {
@@ -173,6 +179,9 @@ function answerTo(path: string, body: Body, abilities: Abilities, share: number)
       }
     }
     default: {
+      // A video is told of by its id alone.
+      const video = /^\/videos\/video_(\d+)$/.exec(path)
+      if (video) return { id: path.slice(8), object: 'video', status: 'completed', seconds: video[1] }
       const { maxOutputTokens, candidateCount = 1 } = body['generationConfig'] ?? {}
       const input = part(Math.min(read(body['contents'], context), context))
       const made = part(Number(candidateCount) * said(maxOutputTokens))
@@ -185,6 +194,7 @@ function answerTo(path: string, body: Body, abilities: Abilities, share: number)
 
 /** The members of a JSON body, or the fields of a form with the sizes of its files. */
 async function bodyOf(bytes: Buffer, type: string): Promise<Body> {
+  if (bytes.length === 0) return {}
   if (!type.startsWith('multipart/')) return JSON.parse(bytes.toString()) as Body
   const form = await new Response(new Uint8Array(bytes), { headers: { 'content-type': type } }).formData()
   const body: Body = { files: [] }
