@@ -9,30 +9,37 @@ interface Range {
   count: number
 }
 
-/** What each process wrote that loaded the module: the ranges of all its functions. */
-type Loaded = readonly Range[]
+/** By the URL of a module: for each process that loaded it, the ranges of all its functions. */
+type Modules = Record<string, Range[][]>
 
 /** What a run of one test has run of the modules that are asked about. */
 export class Covered {
-  readonly #modules = new Map<string, Loaded[]>()
+  readonly #modules: Modules
 
-  /** Reads all files in a folder that Node wrote coverage into. `wanted` says by its URL which modules are kept. */
-  constructor(folder: string, wanted: (url: string) => boolean) {
+  constructor(modules: Modules) {
+    this.#modules = modules
+  }
+
+  /** What the files in a folder say that Node wrote coverage into, about modules with these URLs. */
+  static in(folder: string, wanted: ReadonlySet<string>): Covered {
+    const modules: Modules = {}
     for (const name of globSync('*.json', { cwd: folder })) {
       const { result } = JSON.parse(readFileSync(join(folder, name), 'utf8')) as {
         result: { url: string; functions: { ranges: Range[] }[] }[]
       }
-      for (const { url, functions } of result) {
-        if (!wanted(url)) continue
-        const loaded = functions.flatMap(({ ranges }) => ranges)
-        this.#modules.set(url, [...(this.#modules.get(url) ?? []), loaded])
-      }
+      for (const { url, functions } of result)
+        if (wanted.has(url)) (modules[url] ??= []).push(functions.flatMap(({ ranges }) => ranges))
     }
+    return new Covered(modules)
+  }
+
+  toJSON(): Modules {
+    return this.#modules
   }
 
   /** Whether what stands at an offset of a module was run in any process. */
   has(url: string, offset: number): boolean {
-    return (this.#modules.get(url) ?? []).some((loaded) => {
+    return (this.#modules[url] ?? []).some((loaded) => {
       const around = loaded.filter(({ startOffset, endOffset }) => startOffset <= offset && offset < endOffset)
       // Of two ranges with the same length, the later one is the inner one.
       const innermost = around.toSorted((one, other) => lengthOf(other) - lengthOf(one)).at(-1)
