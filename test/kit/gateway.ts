@@ -15,6 +15,8 @@ import type { Client, ReceivedReply, RequestParts } from './client.ts'
 import { eventually } from './probe.ts'
 import type { Upstream } from './upstream.ts'
 
+const root = join(import.meta.dirname, '..', '..')
+
 /** The key of a gateway whose test declares no keys. */
 export const testKey = 'sk-test-000000000000000000000000'
 /**
@@ -109,7 +111,7 @@ export async function spawnGateway(
   setup: Omit<GatewaySetup, 'plugins' | 'operations'> = {}
 ): Promise<SpawnedGateway> {
   const file = writeConfig(t, overrides, setup)
-  const child = spawn(process.execPath, ['core/main.ts', 'start', '--config', file], {
+  const child = spawn(process.execPath, [join(root, 'core/main.ts'), 'start', '--config', file], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...setup.env }
   })

@@ -376,6 +376,14 @@ t.test('whatever an upstream makes us remember comes to an end', async (t) => {
   )
 })
 
+t.test('arguments that come before the name of their call are kept up to 64 KiB', async (t) => {
+  const decoder = codecs['openai-chat'].decodeStream('id')
+  const more = parsed(chat({ tool_calls: [{ index: 0, id: 'a', function: { arguments: ' '.repeat(1024) } }] }))
+  const push = (): void => decoder.push(more, () => {})
+  for (let count = 0; count < 64; count++) push()
+  t.throws(push, { name: 'Untranslatable', message: /without a name/ })
+})
+
 t.test('what is passed on has no more answers than can be asked for either', async (t) => {
   for (const [name, of] of [
     ['openai-chat', (index: number) => chat({ content: 'x' }, index)],
