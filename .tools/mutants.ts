@@ -1,6 +1,7 @@
-// `npm run mutants -- [area…] [--minutes N] [--sample N] [--jobs N] [--again]`: plants faults in modules, one at a
-// time, and counts those that the tests notice. Only tests that run the changed code are tried. It continues where it
-// stopped; with `--again` it repeats the faults that no test noticed. It writes the figures into test/README.md.
+// `npm run mutants -- [area…] [--minutes N] [--sample N] [--jobs N] [--again] [--tests GLOB]`: plants faults in modules,
+// one at a time, and counts those that the tests notice. Only tests that run the changed code are tried. It continues
+// where it stopped; with `--again` it repeats the faults that no test noticed, and with `--tests` it repeats them alone,
+// and asks these tests only. It writes the figures into test/README.md.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -99,12 +100,14 @@ interface Measure {
   modules: ReturnType<Covered['toJSON']>
 }
 
-async function tryTests(areas: readonly Area[]): Promise<void> {
-  const files = areas.flatMap((area) => globSync(area.files, { cwd: root })).sort()
+async function tryTests(globs: readonly string[]): Promise<void> {
+  const files = Object.values(areas)
+    .flatMap((area) => globSync(area.files, { cwd: root }))
+    .sort()
   const modules = new Set(files.map(urlOf))
   const known = read<Record<string, Measure>>(measures) ?? {}
   const textOf = (file: string): string => readFileSync(join(root, file), 'utf8')
-  for (const file of new Set(areas.flatMap((area) => globSync(area.tests, { cwd: root })))) {
+  for (const file of new Set(globs.flatMap((glob) => globSync(glob, { cwd: root })))) {
     const id = digest(JSON.stringify([file, ...files].map(textOf)))
     const measure = known[file]?.id === id ? known[file] : await measured(file, id, modules)
     if (!measure) console.log(`${file} fails without any fault, and is left out`)
@@ -177,9 +180,9 @@ function fails(file: string, patience: number, more: NodeJS.ProcessEnv, fault?: 
  * The first test that notices the fault; null when none does. The first to be run are those that are quick and have
  * noticed many faults of the module.
  */
-async function noticedBy({ area, file, change }: Mutant): Promise<string | null> {
+async function noticedBy({ file, change }: Mutant, tried: string): Promise<string | null> {
   const fault = { url: urlOf(file), ...change }
-  const files = new Set(globSync(areas[area]!.tests, { cwd: root }))
+  const files = new Set(globSync(tried, { cwd: root }))
   const cost = ({ took, noticed }: Test): number => took / (1 + (noticed.get(file) ?? 0))
   const able = [...tests.values()]
     // An operator belongs to its right side, which may not have been run where the left side decided.
@@ -233,13 +236,15 @@ async function main(): Promise<number> {
       minutes: { type: 'string', default: '30' },
       sample: { type: 'string', default: '150' },
       again: { type: 'boolean', default: false },
+      tests: { type: 'string' },
       jobs: { type: 'string', default: String(availableParallelism()) }
     }
   })
   const wrong = positionals.find((name) => !(name in areas))
   if (wrong !== undefined) throw new Error(`there is no area ${wrong}: known are ${Object.keys(areas).join(', ')}`)
   const wanted = positionals.length > 0 ? positionals : Object.keys(areas)
-  await tryTests(wanted.map((area) => areas[area]!))
+  const asked = values.tests === undefined ? wanted.map((area) => areas[area]!.tests) : [values.tests]
+  await tryTests(asked)
   const api = new API({ cwd: root })
   const all = Object.keys(areas).flatMap((area) => mutantsOf(area, api))
   api.close()
@@ -248,12 +253,12 @@ async function main(): Promise<number> {
   const sampled = wanted.flatMap((area) => all.filter((one) => one.area === area).slice(0, Number(values.sample)))
   const queue = sampled.filter(({ area, id }) => {
     const tried = done.get(area)![id]
-    return !tried || (values.again && tried.noticed === null)
+    return tried ? (values.again || values.tests !== undefined) && tried.noticed === null : values.tests === undefined
   })
   mkdirSync(join(root, '.cache'), { recursive: true })
   const turns = async (): Promise<void> => {
     for (let next = queue.shift(); next && performance.now() < until; next = queue.shift()) {
-      const noticed = await noticedBy(next)
+      const noticed = await noticedBy(next, values.tests ?? areas[next.area]!.tests)
       const own = done.get(next.area)!
       own[next.id] = { noticed, place: place(next) }
       writeFileSync(ledgerOf(next.area), JSON.stringify(own, undefined, 1))
