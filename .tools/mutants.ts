@@ -1,7 +1,7 @@
-// `npm run mutants -- [area…] [--minutes N] [--sample N] [--jobs N] [--again] [--tests GLOB]`: plants faults in modules,
-// one at a time, and counts those that the tests notice. Only tests that run the changed code are tried. It continues
-// where it stopped; with `--again` it repeats the faults that no test noticed, and with `--tests` it repeats them alone,
-// and asks these tests only. It writes the figures into test/README.md.
+// `npm run mutants -- [area…] [--minutes N] [--sample N] [--jobs N] [--again] [--tests GLOB]`: plants faults in
+// modules, one at a time, and counts those that the tests notice. Only tests that run the changed code are tried. It
+// continues where it stopped; with `--again` it repeats the faults that no test noticed, and with `--tests` it repeats
+// them alone, and asks these tests only. It writes the figures into test/README.md.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
