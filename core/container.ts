@@ -5,6 +5,7 @@ import './program/reflect.ts'
 import { container as root, instanceCachingFactory } from 'tsyringe'
 import type { DependencyContainer } from 'tsyringe'
 import { plugins as shippedPlugins } from '../plugins/index.ts'
+import { reloadEntry } from './admin/config.ts'
 import { AdminServer } from './admin/server.ts'
 import { BodyMemory } from './bodies/body-memory.ts'
 import { compileChain } from './exchange/state/chain.ts'
@@ -348,6 +349,14 @@ async function start(
       if (listen.tls) server.certify(listen.tls)
       generations.replace(prepared)
       parts.services.vault.use(next.settings.state)
+    },
+    async tell(result, before) {
+      // The route writes its own entry, which says who asked.
+      if (result.reason === 'admin API') return
+      const by = { kind: 'gateway', id: result.reason, address: null, role: 'owner', tenant: null } as const
+      await store.documents.change([], reloadEntry(by, first.file, before, result)).catch((error: Error) => {
+        log.error('a reload was not written to the audit log', { error: error.message })
+      })
     },
     log,
     metrics

@@ -1,21 +1,30 @@
 // Who changes something by the admin API, and the entries of the audit log.
 import { isDeepStrictEqual } from 'node:util'
 import type { AuditEntry } from '../store/documents.ts'
+import type { Grant } from './access/roles.ts'
 
 /** Somebody who uses the admin API. */
-export interface Actor {
-  /** `token`: the token of gateway.yaml. `local`: a program of this machine without a token. `command`: a command. */
-  readonly kind: 'token' | 'local' | 'command'
-  /** What tells this actor from others of its kind: `admin.token`, or the name of the machine's user. */
+export interface Actor extends Grant {
+  /**
+   * `token`: the token of gateway.yaml. `local`: a program of this machine without a token. `command`: a command.
+   * `operator`: a token of an operator. `gateway`: the gateway itself, which saw the file change or got a signal.
+   * `unknown`: nobody who could be recognised.
+   */
+  readonly kind: 'token' | 'local' | 'command' | 'operator' | 'gateway' | 'unknown'
+  /** What tells this actor from others of its kind: `admin.token`, the machine's user, the name of the operator. */
   readonly id: string
   /** The address of the connection; null for a command that opened the store. */
   readonly address: string | null
+  /** The id of the request, which its answer has in `X-Request-Id`; undefined for commands. */
+  readonly requestId?: string
 }
 
 /** The thing that was changed. */
 export interface Thing {
   readonly kind: string
   readonly id: string
+  /** The tenant that may know of it; absent when it is for those alone who see the whole gateway. */
+  readonly tenant?: string | null
 }
 
 /**
@@ -25,7 +34,7 @@ export interface Thing {
 export function auditEntry(
   by: Actor,
   action: string,
-  { kind, id }: Thing,
+  { kind, id, tenant = null }: Thing,
   before: object | undefined,
   after: object | undefined
 ): AuditEntry {
@@ -37,9 +46,14 @@ export function auditEntry(
     action,
     actor_kind: by.kind,
     actor: by.id,
+    actor_role: by.role,
+    actor_tenant: by.tenant,
     address: by.address,
+    request_id: by.requestId ?? null,
     object_kind: kind,
     object: id,
+    tenant,
+    outcome: 'done',
     before: part(before),
     after: part(after)
   }

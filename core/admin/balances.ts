@@ -29,7 +29,12 @@ export function listBalances({ query }: Call, { generations, store }: AdminParts
       (tenant === undefined || spenders.get(balance.scope)?.tenant === tenant)
   )
   const { data, next } = pageOf(all, ({ scope, window }) => `${scope} ${window}`, query)
-  return { json: { data: data.map(showBalance), next } }
+  return {
+    json: {
+      data: data.map((balance) => ({ ...showBalance(balance), tenant: spenders.get(balance.scope)?.tenant ?? null })),
+      next
+    }
+  }
 }
 
 /**

@@ -1,7 +1,10 @@
 // The routes of the configuration: show the one in use, and reload the file.
 import { resolve } from 'node:path'
 import type { ReloadResult } from '../program/reload.ts'
+import type { AuditEntry } from '../store/documents.ts'
 import { version } from '../telling/version.ts'
+import { auditEntry } from './audit.ts'
+import type { Actor } from './audit.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 
 /**
@@ -26,14 +29,26 @@ export function showConfig(_call: Call, { generations, reloader: { last } }: Adm
  * Reloads the file. Answers when the new configuration is in use; with 422 and every problem when it is refused and the
  * old one stays.
  */
-export async function reload(_call: Call, { reloader }: AdminParts): Promise<Answer> {
+export async function reload({ by }: Call, { generations, reloader, store, log }: AdminParts): Promise<Answer> {
+  const { file, hash: before } = generations.current.config
   const result = await reloader.reload('admin API')
+  // The file is in use by now, whether this can be written or not.
+  await store.documents.change([], reloadEntry(by, file, before, result)).catch((error: Error) => {
+    log.error('a reload was not written to the audit log', { error: error.message })
+  })
   if (result.ok) return { json: show(result) }
   const message = 'The file was not taken over: the configuration in use stays. The problems say what to mend.'
   return {
     status: 422,
     json: { error: { type: 'invalid_request_error', message, code: 'config_refused' }, ...show(result) }
   }
+}
+
+/** The entry of the audit log for a reload. */
+export function reloadEntry(by: Actor, file: string, before: string, { ok, hash, problems }: ReloadResult): AuditEntry {
+  const entry = auditEntry(by, 'config.reload', { kind: 'config', id: resolve(file) }, { hash: before }, { hash })
+  if (ok) return entry
+  return { ...entry, outcome: 'refused', why: problems.map(({ place, message }) => `${place} ${message}`).join('; ') }
 }
 
 function show({ ok, reason, time, durationMs, hash, problems }: ReloadResult): object {

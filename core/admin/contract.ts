@@ -35,14 +35,42 @@ export interface OfflineParts {
   readonly log: Logger
 }
 
+/** Which roles a route is for. `see`: all. `manage`: who changes tenancy. `operate`: who runs the gateway. */
+export type Need = 'see' | 'manage' | 'operate'
+
+/** Where a route says which tenant it is about. */
+export type TenantRule =
+  /** `{tenant}` in its path. */
+  | { readonly in: 'path' }
+  /**
+   * Its parameter `tenant`, by which it selects what it lists. Actors of a tenant do not see the members `hidden` of an
+   * answer, and `closed` are parameters, and words of the parameter `by`, that they may not use.
+   */
+  | { readonly in: 'query'; readonly hidden?: readonly string[]; readonly closed?: readonly string[] }
+  /** The member `tenant` of its body, which they may leave out. */
+  | { readonly in: 'body' }
+  /** The thing that its path names; undefined when there is none of that name. `kind` is that of the thing. */
+  | {
+      readonly in: 'thing'
+      readonly kind: string
+      of(names: Call['names'], parts: OfflineParts): string | undefined
+    }
+  /** Nowhere: it tells nothing of any tenant, nor of how the gateway is set up. */
+  | { readonly in: 'nothing' }
+
 /**
- * One operation of a running gateway. Paths below `/admin/` need the token; all others are open to anyone who can reach
- * the listener.
+ * Who may use a route: `anyone` who reaches the listener, or whom it is for. Without a rule for `tenant`, actors of one
+ * tenant may not use it.
  */
+export type Access = 'anyone' | { readonly needs: Need; readonly tenant?: TenantRule }
+
+/** One operation of a running gateway. */
 export interface LiveRoute {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   /** Segments are exact, or a name in braces that stands for any text: `/admin/v1/keys/{key}`. */
   readonly path: string
+  /** Who may use it. Only paths outside of `/admin/` may be for anyone. */
+  readonly access: Access
   /** The parameters that the query may have; others are refused. Absent: the query is ignored. */
   readonly query?: readonly string[]
   /** The most bytes of its body. Default: those of a small object. */

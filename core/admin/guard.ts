@@ -1,12 +1,16 @@
-// Decides who may use the admin API: anyone with the token; without a token, programs of this machine, but no web page.
+// Decides who may come in to the admin API: whoever has a token, and without one, programs of this machine where
+// gateway.yaml has no token either. What they may do there is decided by access/.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { isIPv4 } from 'node:net'
 import type { Awaitable } from '../contract/contract.ts'
+import type { Recognised } from './access/operator-book.ts'
+import { everything } from './access/roles.ts'
+import { isWhole, tokenPrefix } from './access/tokens.ts'
 import type { Actor } from './audit.ts'
 import { GatewayError } from '../errors.ts'
-import type { Logger } from '../telling/log.ts'
 import { WrongTokens } from './wrong-tokens.ts'
+import type { TellWrong } from './wrong-tokens.ts'
 
 /**
  * Checks one request, and says who asks. Returns a promise only when it has to wait.
@@ -14,9 +18,30 @@ import { WrongTokens } from './wrong-tokens.ts'
  */
 export type Guard = (request: IncomingMessage) => Awaitable<Actor>
 
-/** Makes the guard for a token. An empty token admits programs of this machine. Wrong tokens are logged. */
-export function guardFor(token: string, log: Logger): Guard {
-  return token === '' ? checkLoopback : tokenCheck(token, log)
+/** What a guard needs beside the token of gateway.yaml. */
+export interface Entrances {
+  /**
+   * Finds the operator of a token.
+   * @throws GatewayError when it is over
+   */
+  find(token: string): Recognised | undefined
+  wrongToken: TellWrong
+}
+
+/** Makes the guard for the token of gateway.yaml. An empty one admits programs of this machine without a token. */
+export function guardFor(token: string, entrances: Entrances): Guard {
+  const checkToken = tokenCheck(token, entrances)
+  if (token !== '') return checkToken
+  // Without a token in the file, other credentials say nothing: only what looks like an operator's is checked.
+  return (request) => (looksLikeToken(request) ? checkToken(request) : checkLoopback(request))
+}
+
+function presentedIn(authorization: string | undefined): string | undefined {
+  return /^bearer +(.+)$/i.exec(authorization ?? '')?.[1]
+}
+
+function looksLikeToken({ headers: { authorization } }: IncomingMessage): boolean {
+  return presentedIn(authorization)?.toLowerCase().startsWith(tokenPrefix) ?? false
 }
 
 /** The headers that may occur only once, because a proxy and this server could each read another one. */
@@ -46,21 +71,31 @@ export function checkHost(request: IncomingMessage, guard: Guard): Awaitable<Act
   )
 }
 
-function tokenCheck(token: string, log: Logger): Guard {
-  const expected = digest(token)
-  const wrong = new WrongTokens(log)
+/** Checks the token of a request: that of gateway.yaml, or one of an operator. */
+function tokenCheck(token: string, { find, wrongToken }: Entrances): (request: IncomingMessage) => Awaitable<Actor> {
+  const expected = token === '' ? undefined : digest(token)
+  const wrong = new WrongTokens(wrongToken)
   const compare = (presented: string, address: string, url: string): Actor => {
     // Digests have the same length, so the time of the comparison does not even tell the length of the token.
-    if (timingSafeEqual(digest(presented), expected)) return { kind: 'token', id: 'admin.token', address }
+    if (expected && timingSafeEqual(digest(presented), expected))
+      return { kind: 'token', id: 'admin.token', address, ...everything }
+    // Nobody guesses by tokens whose checksum is wrong, so these are not counted, and not looked up.
+    if (presented.toLowerCase().startsWith(tokenPrefix) && !isWhole(presented))
+      throw unauthenticated('mistyped', 'This token was mistyped, or a part of it is missing: its checksum is wrong.')
+    const operator = isWhole(presented) ? find(presented) : undefined
+    if (operator) {
+      const { name, role, tenant } = operator
+      return { kind: 'operator', id: name, address, role, tenant }
+    }
     wrong.note(address, url.split('?', 1)[0]!.slice(0, 100))
-    throw unauthenticated('invalid', 'This is not the admin token of this gateway.')
+    throw unauthenticated('invalid', 'This is no admin token of this gateway.')
   }
   return ({ headers: { authorization }, socket: { remoteAddress = '' }, url = '' }) => {
-    const [, presented] = /^bearer +(.+)$/i.exec(authorization ?? '') ?? []
+    const presented = presentedIn(authorization)
     if (presented === undefined)
       throw unauthenticated(
         'missing',
-        'The admin API needs Authorization: Bearer with the token admin.token of gateway.yaml.'
+        'The admin API needs Authorization: Bearer with a token: admin.token of gateway.yaml, or one of an operator.'
       )
     const waits = wrong.wait(remoteAddress)
     return waits ? waits.then(() => compare(presented, remoteAddress, url)) : compare(presented, remoteAddress, url)
@@ -71,8 +106,8 @@ function digest(token: string): Buffer {
   return createHash('sha256').update(token).digest()
 }
 
-function unauthenticated(how: 'missing' | 'invalid', message: string): GatewayError {
-  return new GatewayError(`${how}_api_key`, message, {
+function unauthenticated(how: 'missing' | 'invalid' | 'mistyped', message: string): GatewayError {
+  return new GatewayError(how === 'missing' ? 'missing_api_key' : 'invalid_api_key', message, {
     shownCode: `${how}_admin_token`,
     headers: [['www-authenticate', 'Bearer realm="sluice admin"']]
   })
@@ -109,7 +144,7 @@ function checkLoopback({ headers, httpVersion, socket: { remoteAddress = '' } }:
   if ((origin !== undefined && origin !== `http://${host}`) || (site !== 'none' && site !== 'same-origin')) {
     throw new GatewayError('origin_not_allowed', 'Pages of other sites may not use the admin API.')
   }
-  return { kind: 'local', id: 'this machine', address: remoteAddress }
+  return { kind: 'local', id: 'this machine', address: remoteAddress, ...everything }
 }
 
 function forbidden(message: string): GatewayError {

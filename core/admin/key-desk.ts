@@ -12,6 +12,7 @@ import { keyDocuments } from '../tenancy/stored.ts'
 import type { StoredKey, StoredSecret } from '../tenancy/stored.ts'
 import { auditEntry } from './audit.ts'
 import type { Actor } from './audit.ts'
+import { base62 } from './base62.ts'
 import { changed, conflict, nameFaults, readEntry, refuse, showTime } from './entry.ts'
 import { sentence, shown } from './query.ts'
 import { showRights } from './rights.ts'
@@ -87,6 +88,11 @@ export class KeyDesk {
     return [...this.#config.keys.map((key) => this.#showDeclared(key)), ...stored.map((key) => this.#showStored(key))]
   }
 
+  /** The tenant of a key; undefined when there is no key of that name. */
+  tenantOf(name: string): string | undefined {
+    return (this.#declared(name) ?? this.#documents.find(keyDocuments, name))?.tenant
+  }
+
   /** @throws GatewayError `key_not_found` */
   find(name: string): ShownKey {
     const declared = this.#declared(name)
@@ -104,7 +110,7 @@ export class KeyDesk {
       ...(value.name === undefined ? [] : nameFaults('name', value.name))
     ])
     const name = value.name ?? `${member ?? project ?? tenant}-${randomBytes(4).toString('hex')}`
-    this.#refuseTaken(name)
+    this.#refuseTaken(name, by)
     const { secret, stored } = newSecret(undefined)
     const key: StoredKey = { name, tenant, project, member, settings, secrets: [stored], created: stored.created }
     const after = this.#showStored(key)
@@ -153,7 +159,7 @@ export class KeyDesk {
   }
 
   #put(key: StoredKey, by: Actor, action: string, before: ShownKey | undefined, after: ShownKey): Promise<void> {
-    const entry = auditEntry(by, action, { kind: 'key', id: key.name }, before, after)
+    const entry = auditEntry(by, action, { kind: 'key', id: key.name, tenant: key.tenant }, before, after)
     return this.#documents.change([changeOf(keyDocuments, key.name, key)], entry)
   }
 
@@ -208,10 +214,13 @@ export class KeyDesk {
     return { name, state, tenant, project: project ?? null, member: member ?? null, ...showRights(rights), ...rest }
   }
 
-  #refuseTaken(name: string): void {
+  #refuseTaken(name: string, by: Actor): void {
     const declared = this.#declared(name)
     const stored = this.#documents.find(keyDocuments, name)
     if (!declared && !stored) return
+    // Names of keys are for the whole gateway. Whose the other one is, is not for everybody.
+    if (by.tenant !== null && (declared ?? stored)!.tenant !== by.tenant)
+      throw conflict('key_exists', `The name ${name} is taken: choose another one.`)
     const where = declared
       ? `in ${this.#place(declared)}`
       : stored!.revoked === undefined
@@ -254,7 +263,7 @@ export class KeyDesk {
 }
 
 function newSecret(rotation: string | undefined): { secret: string; stored: StoredSecret } {
-  const secret = `sk-${base62(randomBytes(32))}`
+  const secret = `sk-${base62(randomBytes(32), 43)}`
   return {
     secret,
     stored: {
@@ -264,17 +273,4 @@ function newSecret(rotation: string | undefined): { secret: string; stored: Stor
       ...(rotation !== undefined && { rotation })
     }
   }
-}
-
-const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-
-/**
- * Encodes 32 bytes as 43 letters and digits. There is nothing else in it, so that a double click selects the whole
- * secret.
- */
-function base62(bytes: Buffer): string {
-  let rest = BigInt(`0x${bytes.toString('hex')}`)
-  let text = ''
-  for (; text.length < 43; rest /= 62n) text += alphabet[Number(rest % 62n)]
-  return text
 }

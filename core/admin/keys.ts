@@ -1,23 +1,72 @@
 // The routes of keys: list, create, change, rotate and revoke them.
-import type { Answer, Call, OfflineParts } from './contract.ts'
+import type { Answer, Call, OfflineParts, OfflineRoute, TenantRule } from './contract.ts'
 import { KeyDesk } from './key-desk.ts'
-import { matching, pageOf } from './query.ts'
+import { matching, pageOf, paging } from './query.ts'
 
-/** The parameters that select keys. */
-export const keyFilters = ['tenant', 'project', 'member', 'state', 'source'] as const
+const filters = ['tenant', 'project', 'member', 'state', 'source'] as const
+const list = '/admin/v1/keys'
+const one = `${list}/{key}`
+
+/** The tenant of the key that a path names. */
+const ofKey: TenantRule = { in: 'thing', kind: 'key', of: ({ key }, parts) => deskOf(parts).tenantOf(key!) }
+
+/** All routes of keys. */
+export const keyRoutes: readonly OfflineRoute[] = [
+  {
+    method: 'GET',
+    path: list,
+    access: { needs: 'see', tenant: { in: 'query' } },
+    query: [...filters, ...paging],
+    offline: true,
+    handle: listKeys
+  },
+  {
+    method: 'POST',
+    path: list,
+    access: { needs: 'manage', tenant: { in: 'body' } },
+    query: [],
+    offline: true,
+    handle: createKey
+  },
+  { method: 'GET', path: one, access: { needs: 'see', tenant: ofKey }, query: [], offline: true, handle: showKey },
+  {
+    method: 'PATCH',
+    path: one,
+    access: { needs: 'manage', tenant: ofKey },
+    query: [],
+    offline: true,
+    handle: changeKey
+  },
+  {
+    method: 'DELETE',
+    path: one,
+    access: { needs: 'manage', tenant: ofKey },
+    query: [],
+    offline: true,
+    handle: revokeKey
+  },
+  {
+    method: 'POST',
+    path: `${one}/rotate`,
+    access: { needs: 'manage', tenant: ofKey },
+    query: [],
+    offline: true,
+    handle: rotateKey
+  }
+]
 
 /** Lists the keys of the file and of the store, by name. */
-export function listKeys({ query }: Call, parts: OfflineParts): Answer {
-  return { json: pageOf(matching(deskOf(parts).list(), keyFilters, query), ({ name }) => name, query) }
+function listKeys({ query }: Call, parts: OfflineParts): Answer {
+  return { json: pageOf(matching(deskOf(parts).list(), filters, query), ({ name }) => name, query) }
 }
 
 /** Shows one key. */
-export function showKey({ names: { key } }: Call, parts: OfflineParts): Answer {
+function showKey({ names: { key } }: Call, parts: OfflineParts): Answer {
   return { json: deskOf(parts).find(key!) }
 }
 
 /** Creates a key. Only this answer ever has the secret. */
-export async function createKey({ json, by }: Call, parts: OfflineParts): Promise<Answer> {
+async function createKey({ json, by }: Call, parts: OfflineParts): Promise<Answer> {
   const request = await json()
   const key = await deskOf(parts).create(request, by)
   const { name, tenant, project, member } = key
@@ -26,7 +75,7 @@ export async function createKey({ json, by }: Call, parts: OfflineParts): Promis
 }
 
 /** Changes what a key of the store may use and spend. */
-export async function changeKey({ names: { key }, json, by }: Call, parts: OfflineParts): Promise<Answer> {
+async function changeKey({ names: { key }, json, by }: Call, parts: OfflineParts): Promise<Answer> {
   const patch = await json()
   const shown = await deskOf(parts).change(key!, patch, by)
   parts.log.info('a key was changed', { key, by: by.id })
@@ -34,7 +83,7 @@ export async function changeKey({ names: { key }, json, by }: Call, parts: Offli
 }
 
 /** Gives a key of the store a new secret, which only this answer has. */
-export async function rotateKey({ names: { key }, json, by }: Call, parts: OfflineParts): Promise<Answer> {
+async function rotateKey({ names: { key }, json, by }: Call, parts: OfflineParts): Promise<Answer> {
   const request = await json()
   const issued = await deskOf(parts).rotate(key!, request, by)
   parts.log.info('a key was rotated', { key, by: by.id })
@@ -42,7 +91,7 @@ export async function rotateKey({ names: { key }, json, by }: Call, parts: Offli
 }
 
 /** Revokes a key of the store, from the next request on. */
-export async function revokeKey({ names: { key }, by }: Call, parts: OfflineParts): Promise<Answer> {
+async function revokeKey({ names: { key }, by }: Call, parts: OfflineParts): Promise<Answer> {
   const shown = await deskOf(parts).revoke(key!, by)
   parts.log.info('a key was revoked', { key, by: by.id })
   return { json: shown }

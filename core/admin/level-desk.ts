@@ -136,7 +136,7 @@ export class LevelDesk {
     const change = changeOf(levelDocuments[kind], id, stored)
     // What is shown after the change is known only with it, and the entry of the audit log belongs to the same write.
     const after = this.#show(this.#levels.read(kind, stored))
-    await this.#documents.change([change], auditEntry(by, action, { kind, id }, before, after))
+    await this.#documents.change([change], auditEntry(by, action, { kind, id, tenant: stored.path[0] }, before, after))
     return after
   }
 
@@ -151,7 +151,9 @@ export class LevelDesk {
     const level = this.#levels.find(path)
     if (level) return level
     const kind = kindOf(path)
-    const known = this.#levels.all().flatMap((one) => (one.kind === kind ? [idOf(one.path)] : []))
+    const known = this.#levels
+      .all()
+      .flatMap((one) => (one.kind === kind && above(one.path) === above(path) ? [idOf(one.path)] : []))
     const message = sentence(`There is no ${kind} ${shown(idOf(path))}${suggestion(idOf(path), known)}`)
     throw new GatewayError('route_not_found', message, { shownCode: `${kind}_not_found`, param: kind })
   }

@@ -1,5 +1,6 @@
 // Reads the parameters of queries, and makes the pages of lists.
 import { GatewayError } from '../errors.ts'
+import { convertUnit } from '../options/units.ts'
 import { suggestion } from '../options/suggest.ts'
 import type { Page } from './contract.ts'
 
@@ -35,6 +36,21 @@ export function readLimit(query: ReadonlyMap<string, string>, otherwise: number)
   if (limit < 1 || limit > mostItems)
     throw invalidField('limit', `limit is ${shown(text)}: it must be a whole number from 1 to ${mostItems}`)
   return limit
+}
+
+/**
+ * Reads a date or time as Unix milliseconds; undefined when it is not asked for.
+ * @throws GatewayError when it is none
+ */
+export function readTime(query: ReadonlyMap<string, string>, name: string): number | undefined {
+  const text = query.get(name)
+  if (text === undefined) return undefined
+  const time = convertUnit('date', text)
+  if (typeof time === 'number') return time
+  throw invalidField(
+    name,
+    `${name} is ${shown(text)}: it must be a date or time like 2026-11-21 or 2026-11-21T08:00:00Z`
+  )
 }
 
 /** The items whose members are those that the query asks for. `filters` are names of both. */

@@ -2,14 +2,21 @@
 import { formatDollars } from '../money/money.ts'
 import { costLines } from '../money/price.ts'
 import type { RequestQuery, RequestRecord } from '../store/requests.ts'
-import { convertUnit } from '../options/units.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
-import { invalidField, readLimit, shown } from './query.ts'
+import { readLimit, readTime } from './query.ts'
 
 const exact = ['request_id', 'tenant', 'key', 'model'] as const
 
 /** The parameters that select records. */
 export const requestFilters = [...exact, 'since'] as const
+
+/** What actors of one tenant do not see of a record: how the gateway is set up, and what its upstreams said. */
+export const hiddenOfRequests: readonly (keyof RequestRecord)[] = [
+  'channel',
+  'channel_protocol',
+  'attempts',
+  'decision'
+]
 
 const defaultLimit = 100
 
@@ -20,8 +27,8 @@ export async function listRequests({ query }: Call, { store }: AdminParts): Prom
     const value = query.get(name)
     if (value !== undefined) asked[name] = value
   }
-  const since = query.get('since')
-  if (since !== undefined) asked.since = readTime(since)
+  const since = readTime(query, 'since')
+  if (since !== undefined) asked.since = new Date(since).toISOString()
   const { data, next } = await store.requests.list(asked)
   return { json: { data: data.map((record) => ({ ...record, cost_lines: linesOf(record, store) })), next } }
 }
@@ -37,14 +44,4 @@ function linesOf({ usage, price_version }: RequestRecord, { ledger }: AdminParts
     ...line,
     usd_per_million: formatDollars(perMillion)
   }))
-}
-
-function readTime(text: string): string {
-  const time = convertUnit('date', text)
-  if (typeof time !== 'number')
-    throw invalidField(
-      'since',
-      `since is ${shown(text)}: it must be a date or time like 2026-11-21 or 2026-11-21T08:00:00Z`
-    )
-  return new Date(time).toISOString()
 }

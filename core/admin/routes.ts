@@ -1,6 +1,8 @@
 // The table of all routes of the admin listener.
 import { GatewayError } from '../errors.ts'
 import { nearest } from '../options/suggest.ts'
+import { auditRoutes } from './access/audit-log.ts'
+import { operatorRoutes } from './access/operators.ts'
 import { listBalances } from './balances.ts'
 import { listCapabilities } from './capabilities.ts'
 import { listChannels, showChannel, switchChannel, testChannel } from './channels.ts'
@@ -8,36 +10,76 @@ import { reload, showConfig } from './config.ts'
 import type { Call, Route } from './contract.ts'
 import { explainRequest, largestAsked } from './explain.ts'
 import { alive, exposeMetrics, ready } from './health.ts'
-import { changeKey, createKey, keyFilters, listKeys, revokeKey, rotateKey, showKey } from './keys.ts'
+import { keyRoutes } from './keys.ts'
 import { paging } from './query.ts'
-import { listRequests, requestFilters } from './requests.ts'
-import { listSpend, spendParameters } from './spend.ts'
+import { hiddenOfRequests, listRequests, requestFilters } from './requests.ts'
+import { hiddenOfSpend, listSpend, spendParameters } from './spend.ts'
 import { levelRoutes } from './tenants.ts'
 
 /** All routes. */
-const routes: readonly Route[] = [
-  { method: 'GET', path: '/healthz', handle: alive },
-  { method: 'GET', path: '/livez', handle: alive },
-  { method: 'GET', path: '/readyz', handle: ready },
-  { method: 'GET', path: '/metrics', local: true, handle: exposeMetrics },
-  { method: 'GET', path: '/admin/v1/requests', query: [...requestFilters, ...paging], handle: listRequests },
-  { method: 'GET', path: '/admin/v1/balances', query: ['scope', 'tenant', ...paging], handle: listBalances },
-  { method: 'GET', path: '/admin/v1/spend', query: [...spendParameters, ...paging], handle: listSpend },
-  { method: 'GET', path: '/admin/v1/channels', query: paging, handle: listChannels },
-  { method: 'GET', path: '/admin/v1/channels/{channel}', query: [], handle: showChannel },
-  { method: 'PATCH', path: '/admin/v1/channels/{channel}', query: [], handle: switchChannel },
-  { method: 'POST', path: '/admin/v1/channels/{channel}/test', query: [], handle: testChannel },
-  { method: 'GET', path: '/admin/v1/capabilities', query: ['client', 'channel', ...paging], handle: listCapabilities },
-  { method: 'GET', path: '/admin/v1/config', query: [], handle: showConfig },
-  { method: 'POST', path: '/admin/v1/reload', query: [], handle: reload },
-  { method: 'POST', path: '/admin/v1/explain', query: [], largest: largestAsked, handle: explainRequest },
+export const routes: readonly Route[] = [
+  { method: 'GET', path: '/healthz', access: 'anyone', handle: alive },
+  { method: 'GET', path: '/livez', access: 'anyone', handle: alive },
+  { method: 'GET', path: '/readyz', access: 'anyone', handle: ready },
+  { method: 'GET', path: '/metrics', local: true, access: 'anyone', handle: exposeMetrics },
+  {
+    method: 'GET',
+    path: '/admin/v1/requests',
+    access: { needs: 'see', tenant: { in: 'query', hidden: hiddenOfRequests, closed: ['channel'] } },
+    query: [...requestFilters, ...paging],
+    handle: listRequests
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/balances',
+    access: { needs: 'see', tenant: { in: 'query' } },
+    query: ['scope', 'tenant', ...paging],
+    handle: listBalances
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/spend',
+    access: { needs: 'see', tenant: { in: 'query', hidden: hiddenOfSpend, closed: ['channel'] } },
+    query: [...spendParameters, ...paging],
+    handle: listSpend
+  },
+  { method: 'GET', path: '/admin/v1/channels', access: { needs: 'see' }, query: paging, handle: listChannels },
+  { method: 'GET', path: '/admin/v1/channels/{channel}', access: { needs: 'see' }, query: [], handle: showChannel },
+  {
+    method: 'PATCH',
+    path: '/admin/v1/channels/{channel}',
+    access: { needs: 'operate' },
+    query: [],
+    handle: switchChannel
+  },
+  {
+    method: 'POST',
+    path: '/admin/v1/channels/{channel}/test',
+    access: { needs: 'operate' },
+    query: [],
+    handle: testChannel
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/capabilities',
+    access: { needs: 'see', tenant: { in: 'nothing' } },
+    query: ['client', 'channel', ...paging],
+    handle: listCapabilities
+  },
+  { method: 'GET', path: '/admin/v1/config', access: { needs: 'see' }, query: [], handle: showConfig },
+  { method: 'POST', path: '/admin/v1/reload', access: { needs: 'operate' }, query: [], handle: reload },
+  {
+    method: 'POST',
+    path: '/admin/v1/explain',
+    access: { needs: 'see' },
+    query: [],
+    largest: largestAsked,
+    handle: explainRequest
+  },
   ...levelRoutes,
-  { method: 'GET', path: '/admin/v1/keys', offline: true, query: [...keyFilters, ...paging], handle: listKeys },
-  { method: 'POST', path: '/admin/v1/keys', offline: true, query: [], handle: createKey },
-  { method: 'GET', path: '/admin/v1/keys/{key}', offline: true, query: [], handle: showKey },
-  { method: 'PATCH', path: '/admin/v1/keys/{key}', offline: true, query: [], handle: changeKey },
-  { method: 'DELETE', path: '/admin/v1/keys/{key}', offline: true, query: [], handle: revokeKey },
-  { method: 'POST', path: '/admin/v1/keys/{key}/rotate', offline: true, query: [], handle: rotateKey }
+  ...keyRoutes,
+  ...operatorRoutes,
+  ...auditRoutes
 ]
 
 /**

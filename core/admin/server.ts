@@ -1,10 +1,13 @@
 // The admin listener: health, metrics and the admin API, on a port of their own that clients need not reach.
+import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { bind } from '../clients/bind.ts'
-import { asGatewayError } from '../errors.ts'
-import type { GatewayError } from '../errors.ts'
+import { asGatewayError, GatewayError } from '../errors.ts'
 import { createServer } from '../wire/http.ts'
+import { admit, disclosed } from './access/access.ts'
+import { OperatorBook } from './access/operator-book.ts'
+import { Refusals } from './access/refusals.ts'
 import { readJson } from './body.ts'
 import type { Actor } from './audit.ts'
 import type { AdminParts, Answer } from './contract.ts'
@@ -21,7 +24,7 @@ const mostConnections = 256
 const closeAfterMs = 1000
 
 /** The actor of routes that anyone may use. */
-const nobody: Actor = { kind: 'local', id: 'nobody', address: null }
+const nobody: Actor = { kind: 'unknown', id: 'nobody', address: null, role: 'viewer', tenant: null }
 
 /** A running admin listener. */
 export class AdminServer {
@@ -30,12 +33,22 @@ export class AdminServer {
   readonly #parts: AdminParts
   readonly #guard: Guard
   readonly #server: Server
+  readonly #operators: OperatorBook
+  readonly #refusals: Refusals
 
   private constructor(parts: AdminParts, server: Server) {
     const { address, port } = server.address() as AddressInfo
     this.url = `http://${address.includes(':') ? `[${address}]` : address}:${port}`
     this.#parts = parts
-    this.#guard = guardFor(parts.settings.token, parts.log)
+    const { documents } = parts.store
+    const operators = new OperatorBook(documents, parts.log)
+    const refusals = new Refusals(documents, parts.log)
+    this.#operators = operators
+    this.#refusals = refusals
+    this.#guard = guardFor(parts.settings.token, {
+      find: (token) => operators.find(token),
+      wrongToken: (address, path, times) => refusals.wrongToken(address, path, times)
+    })
     this.#server = server
     server.on('request', (request, response) => void this.#serve(request, response))
   }
@@ -58,13 +71,15 @@ export class AdminServer {
     const timer = setTimeout(() => this.#server.closeAllConnections(), closeAfterMs)
     await closed
     clearTimeout(timer)
+    this.#operators.close()
   }
 
   /** Never rejects. */
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     let answer: Answer
+    response.setHeader('x-request-id', `adm_${randomUUID()}`)
     try {
-      answer = await this.#answer(request)
+      answer = await this.#answer(request, response)
     } catch (error) {
       answer = this.#refuse(asGatewayError(error), request, response)
     }
@@ -78,20 +93,40 @@ export class AdminServer {
     response.end(text)
   }
 
-  async #answer(request: IncomingMessage): Promise<Answer> {
-    const { method = '', url = '', headers } = request
-    const mark = url.indexOf('?')
-    const path = mark === -1 ? url : url.slice(0, mark)
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<Answer> {
+    const { method = '', url = '' } = request
+    const path = url.split('?', 1)[0]!
     // The guard comes before the route, so that only those who are admitted learn which routes exist.
     checkSingle(request)
-    const by = path.startsWith('/admin') ? await this.#guard(request) : nobody
+    const actor = path.startsWith('/admin') ? await this.#guard(request) : nobody
+    const by = { ...actor, requestId: String(response.getHeader('x-request-id')) }
+    try {
+      return await this.#handle(request, method, path, url.slice(path.length + 1), by)
+    } catch (error) {
+      if (error instanceof GatewayError) this.#refusals.denied(by, method, path, error)
+      throw error
+    }
+  }
+
+  async #handle(
+    request: IncomingMessage,
+    method: string,
+    path: string,
+    parameters: string,
+    by: Actor
+  ): Promise<Answer> {
     const { route, names } = findRoute(method, path)
     if (route.local) await checkHost(request, this.#guard)
-    const query = route.query
-      ? readQuery(mark === -1 ? '' : url.slice(mark + 1), route.query)
-      : new Map<string, string>()
-    const call = { query, names, by, accept: headers.accept ?? '', json: () => readJson(request, route.largest) }
-    return route.handle(call, this.#parts)
+    const query = route.query ? readQuery(parameters, route.query) : new Map<string, string>()
+    const asked = {
+      query,
+      names,
+      by,
+      accept: request.headers.accept ?? '',
+      json: () => readJson(request, route.largest)
+    }
+    const call = admit(asked, route, this.#parts)
+    return disclosed(await route.handle(call, this.#parts), route, call)
   }
 
   #refuse(error: GatewayError, { method, url }: IncomingMessage, response: ServerResponse): Answer {

@@ -10,6 +10,9 @@ import { invalidField, readLimit, shown } from './query.ts'
 /** The parameters of a query of spend, which are options of `sluice spend` too. */
 export const spendParameters = ['by', ...spendFilters, 'tag', 'since', 'until'] as const
 
+/** What actors of one tenant do not see of a sum: what upstreams charge the operator. */
+export const hiddenOfSpend = ['cost', 'margin', 'uncosted', 'failed'].flatMap((name) => [`${name}_usd`, `${name}_nano`])
+
 /** What a caller does about a parameter that cannot be read. `message` goes on where its name ends. */
 export type Refuse = (name: (typeof spendParameters)[number], message: string) => never
 

@@ -1,38 +1,63 @@
 // The routes of tenants, projects and members: list, show, create, change and close them.
 import type { LevelKind, Path } from '../tenancy/stored.ts'
-import type { Answer, Call, OfflineParts, OfflineRoute } from './contract.ts'
+import type { Access, Answer, Call, OfflineParts, OfflineRoute, TenantRule } from './contract.ts'
 import { LevelDesk } from './level-desk.ts'
 import type { ShownLevel } from './level-desk.ts'
 import { matching, pageOf, paging } from './query.ts'
 
 const filters = {
-  tenant: ['state', 'source'],
+  tenant: ['tenant', 'state', 'source'],
   project: ['tenant', 'state', 'source'],
   member: ['tenant', 'project', 'state', 'source']
 } as const satisfies Readonly<Record<LevelKind, readonly string[]>>
 
-/** The routes of one kind of level: of its list, and of one of them. */
+/** The routes of one kind of level: of its list, and of one of them. Only operators make and change tenants. */
 function routesOf(kind: LevelKind, names: string): OfflineRoute[] {
   const list = `/admin/v1/${kind}s`
   const one = `${list}/${names}`
+  const managed = (rule: TenantRule): Access =>
+    kind === 'tenant' ? { needs: 'operate' } : { needs: 'manage', tenant: rule }
   return [
     {
       method: 'GET',
       path: list,
+      access: { needs: 'see', tenant: { in: 'query' } },
       query: [...filters[kind], ...paging],
       offline: true,
       handle: (call, parts) => listOf(kind, call, parts)
     },
-    { method: 'POST', path: list, query: [], offline: true, handle: (call, parts) => create(kind, call, parts) },
+    {
+      method: 'POST',
+      path: list,
+      access: managed({ in: 'body' }),
+      query: [],
+      offline: true,
+      handle: (call, parts) => create(kind, call, parts)
+    },
     {
       method: 'GET',
       path: one,
+      access: { needs: 'see', tenant: { in: 'path' } },
       query: [],
       offline: true,
       handle: (call, parts) => ({ json: deskOf(parts).find(pathOf(call)) })
     },
-    { method: 'PATCH', path: one, query: [], offline: true, handle: (call, parts) => change(kind, call, parts) },
-    { method: 'DELETE', path: one, query: [], offline: true, handle: (call, parts) => close(kind, call, parts) }
+    {
+      method: 'PATCH',
+      path: one,
+      access: managed({ in: 'path' }),
+      query: [],
+      offline: true,
+      handle: (call, parts) => change(kind, call, parts)
+    },
+    {
+      method: 'DELETE',
+      path: one,
+      access: managed({ in: 'path' }),
+      query: [],
+      offline: true,
+      handle: (call, parts) => close(kind, call, parts)
+    }
   ]
 }
 

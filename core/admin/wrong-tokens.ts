@@ -2,7 +2,6 @@
 // it is checked.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../errors.ts'
-import type { Logger } from '../telling/log.ts'
 
 /** How many wrong tokens of an address have no consequence, because people mistype. */
 const free = 3
@@ -23,13 +22,16 @@ interface Suspect {
   at: number
 }
 
+/** Told of the first wrong token of an address, of the second, the fourth, the eighth, and so on. */
+export type TellWrong = (address: string, path: string, times: number) => void
+
 /** The wrong tokens of each address, in memory. Each guard has one. */
 export class WrongTokens {
-  readonly #log: Logger
+  readonly #tell: TellWrong
   readonly #suspects = new Map<string, Suspect>()
 
-  constructor(log: Logger) {
-    this.#log = log
+  constructor(tell: TellWrong) {
+    this.#tell = tell
   }
 
   /**
@@ -49,7 +51,7 @@ export class WrongTokens {
     return sleep(pause, undefined, { ref: false }).finally(() => void suspect.waiting--)
   }
 
-  /** Records a wrong token. It logs the first one of an address, the second, the fourth, the eighth, and so on. */
+  /** Records a wrong token, and tells of some. */
   note(address: string, path: string): void {
     const origin = originOf(address)
     const now = performance.now()
@@ -61,8 +63,7 @@ export class WrongTokens {
     this.#suspects.set(origin, suspect)
     if (this.#suspects.size > mostAddresses) this.#suspects.delete(this.#suspects.keys().next().value!)
     const { wrong } = suspect
-    if (Number.isInteger(Math.log2(wrong)))
-      this.#log.warn('a wrong admin token was presented', { address, path, wrong })
+    if (Number.isInteger(Math.log2(wrong))) this.#tell(address, path, wrong)
   }
 }
 

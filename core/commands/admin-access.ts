@@ -1,5 +1,6 @@
 // Lets commands use the admin API: that of the gateway while it runs, otherwise the same routes on its opened store.
 import { userInfo } from 'node:os'
+import { everything } from '../admin/access/roles.ts'
 import type { Actor } from '../admin/audit.ts'
 import type { OfflineParts, Page } from '../admin/contract.ts'
 import { readQuery } from '../admin/query.ts'
@@ -99,7 +100,7 @@ function user(): Actor {
     // The machine does not know the user's name, as in a container with a number alone.
     id = `uid ${process.getuid?.() ?? '?'}`
   }
-  return { kind: 'command', id, address: null }
+  return { kind: 'command', id, address: null, ...everything }
 }
 
 type Admin = NonNullable<Settings['admin']>

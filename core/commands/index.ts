@@ -4,6 +4,7 @@ import { GatewayError } from '../errors.ts'
 import { suggestion } from '../options/suggest.ts'
 import { version } from '../telling/version.ts'
 import { listChannels, switchChannel, testChannel } from './channels.ts'
+import { exportAudit, listAudit } from './audit.ts'
 import { check } from './check.ts'
 import { exits, UsageError } from './command.ts'
 import type { Command } from './command.ts'
@@ -16,6 +17,7 @@ import { exportLedger, showBalances, verifyLedger } from './ledger.ts'
 import { backupLedger } from './ledger-backup.ts'
 import { reconcileLedger } from './ledger-reconcile.ts'
 import { repairLedger } from './ledger-repair.ts'
+import { operatorCommands } from './operators.ts'
 import { listPlugins } from './plugins.ts'
 import { showSpend } from './spend.ts'
 import { start } from './start.ts'
@@ -34,6 +36,9 @@ const commands: readonly Command[] = [
   listChannels,
   switchChannel,
   testChannel,
+  ...operatorCommands,
+  listAudit,
+  exportAudit,
   verifyLedger,
   showBalances,
   exportLedger,

@@ -34,6 +34,8 @@ export interface ReloaderParts {
    * @throws anything, before the replacement, so that nothing has changed
    */
   apply(next: Config): Promise<void>
+  /** Told of each reload, and the hash of the configuration before it. It does not reject. */
+  tell?(result: ReloadResult, before: string): Promise<void>
   log: Logger
   metrics: PluginMetrics
 }
@@ -93,6 +95,7 @@ export class Reloader {
   async #run(reason: string): Promise<ReloadResult> {
     const { current, read, apply, log } = this.#parts
     const startedAt = performance.now()
+    const before = current().hash
     let problems: readonly Problem[] = []
     try {
       const next = await read()
@@ -121,6 +124,7 @@ export class Reloader {
         problems: problems.map(({ place, message }) => `${place} ${message}`)
       })
     }
+    await this.#parts.tell?.(this.#last, before)
     return this.#last
   }
 }

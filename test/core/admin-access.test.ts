@@ -8,7 +8,6 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { guardFor } from '../../core/admin/guard.ts'
 import { GatewayError } from '../../core/errors.ts'
-import { silentLog } from '../../core/telling/log.ts'
 import { ask, connect } from '../kit/client.ts'
 import type { ReceivedReply, RequestParts } from '../kit/client.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
@@ -131,10 +130,7 @@ t.test('without a token no web page and no other machine comes in', async (t) =>
   t.equal((await local.admin('/admin/v1/keys')).data.length, 1, 'and nothing was made')
 
   const from = (remoteAddress: string) => () =>
-    guardFor(
-      '',
-      silentLog
-    )({
+    guardFor('', { find: () => undefined, wrongToken() {} })({
       headers: { host: 'localhost' },
       httpVersion: '1.1',
       socket: { remoteAddress }

@@ -304,21 +304,24 @@ t.test('balances show what was charged, what is held and what is left, for every
       limit_nano: '500000000',
       ...untouched,
       left_usd: '0.5',
-      left_nano: '500000000'
+      left_nano: '500000000',
+      tenant: 'acme'
     },
     [`tenant:acme ${today.slice(0, 7)}`]: {
       limit_usd: '100',
       limit_nano: '100000000000',
       ...untouched,
       left_usd: '100',
-      left_nano: '100000000000'
+      left_nano: '100000000000',
+      tenant: 'acme'
     },
     'tenant:other total': {
       limit_usd: '7',
       limit_nano: '7000000000',
       ...untouched,
       left_usd: '7',
-      left_nano: '7000000000'
+      left_nano: '7000000000',
+      tenant: 'other'
     }
   })
 

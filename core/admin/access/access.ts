@@ -1,0 +1,101 @@
+// Decides what an actor may do on a route, and holds actors of one tenant to it: in paths, queries, bodies and answers.
+import { GatewayError } from '../../errors.ts'
+import { isMap } from '../../options/schema-check.ts'
+import { Levels } from '../../tenancy/levels.ts'
+import type { Answer, Call, Need, OfflineParts, Route } from '../contract.ts'
+import { shown } from '../query.ts'
+import type { Role } from './roles.ts'
+
+const allowed: Readonly<Record<Need, readonly Role[]>> = {
+  see: ['owner', 'operator', 'tenant_admin', 'viewer'],
+  manage: ['owner', 'operator', 'tenant_admin'],
+  operate: ['owner', 'operator']
+}
+
+/** Why somebody was refused who is known: the cause of errors that the audit log keeps. It is not shown. */
+export class Denied extends Error {
+  override readonly name = 'Denied'
+}
+
+/** Makes the error for an actor whose role or tenant does not allow something. `cause` is for the audit log. */
+export function forbidden(message: string, cause = message): GatewayError {
+  return new GatewayError('endpoint_not_allowed', message, { shownCode: 'role_not_allowed', cause: new Denied(cause) })
+}
+
+/**
+ * The call as the actor may make it: of an actor of one tenant, only about that tenant. What is of another tenant is
+ * answered like what there is not.
+ * @throws GatewayError `role_not_allowed`, or `…_not_found`; {@link Call.json} may throw the first
+ */
+export function admit(call: Call, { access }: Pick<Route, 'access'>, parts: OfflineParts): Call {
+  if (access === 'anyone') return call
+  const { role, tenant } = call.by
+  const { needs, tenant: rule } = access
+  if (!allowed[needs].includes(role))
+    throw forbidden(`The role ${role} may not do this: it takes ${allowed[needs].join(', ')}.`)
+  if (tenant === null) return call
+  if (!new Levels(parts.generations.current.config, parts.store.documents).find([tenant]))
+    throw forbidden(`The tenant ${tenant} is not there any more.`)
+  if (!rule) throw forbidden(`This is about the whole gateway, and not for a ${role} of one tenant.`)
+  switch (rule.in) {
+    case 'nothing':
+      return call
+    case 'path':
+      if (call.names['tenant'] !== tenant) throw hidden('tenant', call.names['tenant']!)
+      return call
+    case 'thing':
+      if (rule.of(call.names, parts) !== tenant) throw hidden(rule.kind, call.names[rule.kind]!)
+      return call
+    case 'query':
+      return { ...call, query: confined(call.query, tenant, rule.closed ?? []) }
+    case 'body':
+      return { ...call, json: async () => withTenant(await call.json(), tenant) }
+  }
+}
+
+/**
+ * The answer as the actor may see it.
+ * @throws Error when it has something of another tenant, which is a mistake in the route
+ */
+export function disclosed(answer: Answer, { access }: Pick<Route, 'access'>, { by: { tenant } }: Call): Answer {
+  if (access === 'anyone' || tenant === null || !('json' in answer) || !isMap(answer.json)) return answer
+  const { data } = answer.json
+  const items: unknown[] = Array.isArray(data) ? data : [answer.json]
+  for (const item of items)
+    if (isMap(item) && (item['tenant'] ?? tenant) !== tenant)
+      throw new Error('an answer for an actor of one tenant has something of another')
+  const without = access.tenant?.in === 'query' ? (access.tenant.hidden ?? []) : []
+  if (without.length === 0) return answer
+  const kept = items.map((item) =>
+    isMap(item) ? Object.fromEntries(Object.entries(item).filter(([name]) => !without.includes(name))) : item
+  )
+  return { ...answer, json: Array.isArray(data) ? { ...answer.json, data: kept } : kept[0] }
+}
+
+function confined(query: Call['query'], tenant: string, closed: readonly string[]): Call['query'] {
+  const asked = query.get('tenant')
+  if (asked !== undefined && asked !== tenant) throw foreign(tenant, asked)
+  const taken = [...query.keys(), ...(query.get('by')?.split(',') ?? [])].find((name) => closed.includes(name))
+  if (taken !== undefined) throw forbidden(`Only who sees the whole gateway may ask by ${taken}.`)
+  return new Map([...query, ['tenant', tenant]])
+}
+
+function withTenant(body: unknown, tenant: string): unknown {
+  if (!isMap(body)) return body
+  const asked = body['tenant'] ?? tenant
+  if (asked !== tenant) throw foreign(tenant, String(asked))
+  return { ...body, tenant }
+}
+
+function foreign(tenant: string, asked: string): GatewayError {
+  return forbidden(`This is for the tenant ${tenant} alone.`, `the tenant ${shown(asked)} is another one`)
+}
+
+/** The error for a thing of another tenant and for one that there is not, which are not to be told apart. */
+function hidden(kind: string, name: string): GatewayError {
+  return new GatewayError('route_not_found', `There is no ${kind} ${shown(name)}.`, {
+    shownCode: `${kind}_not_found`,
+    param: kind === 'key' ? 'name' : kind,
+    cause: new Denied(`the ${kind} ${shown(name)} is of another tenant, or of none`)
+  })
+}

@@ -1,0 +1,67 @@
+// The routes of operators: list, show, create, change and revoke them, and give them tokens.
+import { Levels } from '../../tenancy/levels.ts'
+import type { Answer, Call, OfflineParts, OfflineRoute } from '../contract.ts'
+import { matching, pageOf, paging } from '../query.ts'
+import { OperatorDesk } from './operator-desk.ts'
+
+const filters = ['role', 'tenant', 'state'] as const
+const list = '/admin/v1/operators'
+const one = `${list}/{operator}`
+
+/** All routes of operators. Actors of one tenant have no business here. */
+export const operatorRoutes: readonly OfflineRoute[] = [
+  {
+    method: 'GET',
+    path: list,
+    access: { needs: 'see' },
+    query: [...filters, ...paging],
+    offline: true,
+    handle: ({ query }, parts) => ({
+      json: pageOf(matching(deskOf(parts).list(), filters, query), ({ name }) => name, query)
+    })
+  },
+  { method: 'POST', path: list, access: { needs: 'operate' }, query: [], offline: true, handle: create },
+  {
+    method: 'GET',
+    path: one,
+    access: { needs: 'see' },
+    query: [],
+    offline: true,
+    handle: ({ names: { operator } }, parts) => ({ json: deskOf(parts).find(operator!) })
+  },
+  { method: 'PATCH', path: one, access: { needs: 'operate' }, query: [], offline: true, handle: change },
+  { method: 'DELETE', path: one, access: { needs: 'operate' }, query: [], offline: true, handle: revoke },
+  { method: 'POST', path: `${one}/tokens`, access: { needs: 'operate' }, query: [], offline: true, handle: rotate }
+]
+
+/** Creates an operator. Only this answer ever has the token. */
+async function create({ json, by }: Call, parts: OfflineParts): Promise<Answer> {
+  const issued = await deskOf(parts).create(await json(), by)
+  const { name, role, tenant } = issued
+  parts.log.info('an operator was made', { operator: name, role, tenant, by: by.id })
+  return { status: 201, json: issued }
+}
+
+async function change({ names: { operator }, json, by }: Call, parts: OfflineParts): Promise<Answer> {
+  const shown = await deskOf(parts).change(operator!, await json(), by)
+  const { role, tenant, enabled } = shown
+  parts.log.info('an operator was changed', { operator, role, tenant, enabled, by: by.id })
+  return { json: shown }
+}
+
+/** Gives an operator a token, which only this answer has. */
+async function rotate({ names: { operator }, json, by }: Call, parts: OfflineParts): Promise<Answer> {
+  const issued = await deskOf(parts).rotate(operator!, await json(), by)
+  parts.log.info('an operator was given a token', { operator, by: by.id })
+  return { status: 201, json: issued }
+}
+
+async function revoke({ names: { operator }, by }: Call, parts: OfflineParts): Promise<Answer> {
+  const shown = await deskOf(parts).revoke(operator!, by)
+  parts.log.info('an operator was revoked', { operator, by: by.id })
+  return { json: shown }
+}
+
+function deskOf({ generations, store }: OfflineParts): OperatorDesk {
+  return new OperatorDesk(store.documents, new Levels(generations.current.config, store.documents))
+}
