@@ -5,7 +5,7 @@ import type { GatewayError } from '../errors.ts'
 import type { Attempt } from './attempt.ts'
 import { decisionOf } from './decision.ts'
 import type { Exchange, Outcome } from './exchange.ts'
-import { caller, charge, dropped, reservation, usage } from './slots.ts'
+import { caller, charge, dropped, refusedTurn, reservation, usage } from './slots.ts'
 
 /** The longest client request id and the longest model name that are kept, in characters. Both come from the client. */
 const longestName = 128
@@ -22,7 +22,7 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
   const { model, requestedModel, streaming } = exchange
   const amount = charged?.amount ?? 0n
   const held = charged?.reserved ?? exchange.find(reservation)?.amount
-  const reason = outcome.error?.details.reason
+  const reason = (outcome.error ?? exchange.find(refusedTurn))?.details.reason
   const decision = decisionOf(exchange)
   return {
     request_id: exchange.id,

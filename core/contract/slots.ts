@@ -2,6 +2,7 @@
 import type { Usage } from '../money/usage.ts'
 import type { Caller } from '../catalogue/caller.ts'
 import type { AttemptCost, Reservation } from '../store/ledger.ts'
+import type { GatewayError } from '../errors.ts'
 import type { Quote } from './rehearsal.ts'
 import type { RequestRecord } from '../store/requests.ts'
 
@@ -117,6 +118,9 @@ export interface Charge {
   usage: Usage
   source: MeteredUsage['source'] | 'recovered' | 'manual'
 }
+
+/** Of a session: the first of its turns that was refused. Filled by the core. */
+export const refusedTurn = slot('turn/refused').of<GatewayError>()
 
 /** The public name of the model of an answer when the request names none. Filled by operations. */
 export const shownModel = slot('model/shown').of<string>()

@@ -96,7 +96,7 @@ export interface RequestRecord {
    * them. Absent when there are none.
    */
   dropped?: readonly string[]
-  /** Why the exchange was refused. Absent when it was not, and where the code says it all. */
+  /** Why the exchange, or a turn of the session, was refused. Absent when none was, and where the code says it all. */
   reason?: Reason
   /** How its channel was chosen. Absent when the first one was taken and none was left out. */
   decision?: DecisionRecord

@@ -180,7 +180,12 @@ t.test('a budget that is spent in mid-session refuses the next response and keep
   await client.event('input_audio_buffer.cleared')
   t.equal(client.events.filter(({ type }) => type === 'response.created').length, 1)
   client.socket.close(1000)
-  t.equal((await running.record({ headers: client.headers as Record<string, string> })).cost_nano, '940000')
+  const record = await running.record({ headers: client.headers as Record<string, string> })
+  t.match(record, {
+    outcome: 'completed',
+    cost_nano: '940000',
+    reason: { by: 'budget', scope: 'key:test', limit_nano: '1500000', posted_nano: '940000' }
+  })
   await settled(t, running)
 })
 

@@ -3,10 +3,16 @@ import { caller } from '../../contract/slots.ts'
 import type { Exchange } from '../../contract/contract.ts'
 import type { TaskSettings } from '../../catalogue/settings.ts'
 import { GatewayError } from '../../errors.ts'
+import type { Reason } from '../../errors.ts'
 import type { Works } from '../../store/works.ts'
 
 /** What is refused may be tried again then, in milliseconds. */
 const retryAfterMs = 5000
+
+/** Why work is refused for which there is no room. `where`: the setting that says so. */
+export function full(what: string, where: string): Reason {
+  return { by: 'room', what, where, remedy: `raise ${where}` }
+}
 
 /** Those of a process. Each is held until the work of its exchange is among the works, or the exchange is over. */
 export class Places {
@@ -29,13 +35,13 @@ export class Places {
       throw new GatewayError(
         'overloaded',
         `There are ${open} tasks under way, and no room for more. Try again later.`,
-        { retryAfterMs }
+        { retryAfterMs, reason: full(`${open} tasks are under way`, 'tasks.open') }
       )
     if (this.#works.runningOf(tenant) + this.#takenOf(tenant) >= ofTenant)
       throw new GatewayError(
         'rate_limit_concurrency',
         `Your tenant has ${ofTenant} tasks under way, which is as many as it may have. Wait for one to end, or cancel one.`,
-        { retryAfterMs }
+        { retryAfterMs, reason: full(`${ofTenant} tasks of the tenant ${tenant} are under way`, 'tasks.of_tenant') }
       )
     this.#taken.set(exchange.id, tenant)
     exchange.defer(() => this.leave(exchange))

@@ -11,6 +11,7 @@ import type { LiveExchange } from '../state/exchange.ts'
 import { newWork } from './beginning.ts'
 import type { Conclusions } from './conclusion.ts'
 import { forAWhile } from './patience.ts'
+import { full } from './places.ts'
 import type { Places } from './places.ts'
 import { RunPool } from './pool.ts'
 import { Run } from './run.ts'
@@ -81,14 +82,18 @@ export class Runs {
     const left = waiting - this.waiting
     if (left <= 0)
       throw new GatewayError('overloaded', `There are ${waiting} tasks waiting already. Try again later.`, {
-        retryAfterMs: 5000
+        retryAfterMs: 5000,
+        reason: full(`${waiting} tasks wait for their turn`, 'tasks.waiting')
       })
     // One tenant alone fills half of the places, and whoever comes then finds one.
     if (this.#pool.waitingOf(tenant) >= left)
       throw new GatewayError(
         'rate_limit_concurrency',
         'Too many tasks of your tenant wait for their turn. Try again later.',
-        { retryAfterMs: 5000 }
+        {
+          retryAfterMs: 5000,
+          reason: full(`the tenant ${tenant} has half of the tasks that may wait`, 'tasks.waiting')
+        }
       )
   }
 

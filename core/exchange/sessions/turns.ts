@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer'
 import type { Awaitable } from '../../contract/contract.ts'
 import type { Attempt } from '../../contract/attempt.ts'
 import type { Message } from '../../contract/message.ts'
+import { refusedTurn } from '../../contract/slots.ts'
 import { asGatewayError, GatewayError } from '../../errors.ts'
 import type { FrameProtocol, ReportedUsage } from '../../protocols/index.ts'
 import type { Chain } from '../state/chain.ts'
@@ -335,6 +336,8 @@ export class Turns {
   }
 
   #refuse(error: GatewayError, event: string | undefined): undefined {
+    const { exchange } = this.#parts
+    if (!exchange.find(refusedTurn)) exchange.set(refusedTurn, error)
     this.#parts.tell(error, event)
   }
 

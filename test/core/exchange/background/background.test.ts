@@ -331,6 +331,9 @@ t.test('a tenant that has begun as much as it may keeps no other from it, and tu
   t.equal(refused.status, 429)
   t.match(refused.headers, { 'retry-after': '5' })
   t.match(refused.json(), { error: { code: 'rate_limit_concurrency', message: /Your tenant has 4 tasks under way/ } })
+  t.match(await running.record(refused), {
+    reason: { by: 'room', what: '4 tasks of the tenant acme are under way', where: 'tasks.of_tenant' }
+  })
   t.equal((await send(video, 'film')).status, 429, 'of either kind')
   const other = await idOf(send(pictures, 'rival', secretOf('rival')))
   t.match(other, /^task_/, 'another tenant finds a place')
