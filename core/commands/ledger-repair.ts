@@ -1,25 +1,32 @@
 // The command `sluice ledger repair`: shows what is wrong with a store that does not start, and mends it on request.
 import { formatDollars } from '../money/money.ts'
 import { Ownership } from '../store/lock.ts'
-import { planRepair, repair } from '../store/repair.ts'
+import { planRepair, repair, repairSpend } from '../store/repair.ts'
 import type { RepairPlan, Share } from '../store/repair.ts'
-import { defineCommand, exits, jsonOption } from './command.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import { Progress } from './progress.ts'
 import { print, storeOf, storeOptions } from './store-option.ts'
 
 export const repairLedger = defineCommand({
   name: 'ledger repair',
   summary: 'shows what is damaged in a store that does not start, and mends it',
-  options: { apply: { text: 'mends it; without this nothing is changed' }, ...storeOptions, ...jsonOption },
+  options: {
+    apply: { text: 'mends it; without this nothing is changed' },
+    spend: { text: 'only adds spend up anew from the journal, where verify finds it wrong (I19)' },
+    ...storeOptions,
+    ...jsonOption
+  },
   notes: `
 For a store whose files are damaged, missing or older than others of them, while no gateway runs. Every whole batch of the commit
 log that the database lacks is applied, also behind a gap; requests whose end is lost are ended by estimate at the next start. Files
 with what cannot be saved are put aside in a folder FILE.damaged-TIME, and nothing is removed. After a database was brought back
 from a backup, the log of what came after it is put aside.
 Exits with 0 when nothing is wrong or it was mended, and with 1 when there is something to mend.`,
-  async run({ apply, json, ...given }) {
+  async run({ apply, spend, json, ...given }) {
+    if (spend && (apply || json)) throw new UsageError('--spend stands alone: leave --apply and --json out')
     const owner = Ownership.take(await storeOf(given), { damaged: true })
     try {
+      if (spend) return await addUp(owner.file)
       const [plan, folder] = await Progress.of('looking for damage', (progress) => {
         const plan = planRepair(owner.file)
         progress.step('mending')
@@ -35,6 +42,15 @@ Exits with 0 when nothing is wrong or it was mended, and with 1 when there is so
     }
   }
 })
+
+async function addUp(file: string): Promise<number> {
+  await Progress.of('adding spend up', () => {
+    if (planRepair(file)) throw new Error(`${file} is damaged: mend it first, without --spend`)
+    repairSpend(file)
+  })
+  print(`${file}: spend was added up anew from the journal`)
+  return exits.ok
+}
 
 function describe(
   file: string,

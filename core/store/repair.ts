@@ -10,6 +10,7 @@ import { readFrames } from './frame-reader.ts'
 import { migrate } from './schema.ts'
 import { baseOf, readSegmentHead, segmentPaths, syncDirectory } from './segment.ts'
 import type { SegmentHead } from './segment.ts'
+import { SpendTable } from './spend-table.ts'
 import { connectAlone, openDatabase } from './sqlite.ts'
 import type { Database, Value } from './sqlite.ts'
 import { checkHead, hasHead, missingBatches, nothing, survey, surveyLog } from './survey.ts'
@@ -131,6 +132,22 @@ export function repair(file: string, plan: RepairPlan, now: number): string {
   }
   putAside([one, two])
   return folder
+}
+
+/**
+ * Adds the spend of a sound store up anew from its journal.
+ * @throws Error when the file of a volume is missing or was changed
+ */
+export function repairSpend(file: string): void {
+  const database = openDatabase(file, 'power', (opened) => migrate(opened, file))
+  try {
+    new Committer(database).alter(() => {
+      database.exec('DELETE FROM spend_day; DELETE FROM spend_month; DELETE FROM spender')
+      new SpendTable(database).fill(database, file)
+    })
+  } finally {
+    database.close()
+  }
 }
 
 /** The damage that a start would find. If it finds none, the first finding of SQLite's check of all pages. */

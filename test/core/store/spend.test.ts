@@ -17,6 +17,7 @@ import type { Scope } from '../../../core/catalogue/caller.ts'
 import type { Price } from '../../../core/money/price.ts'
 import { costOf } from '../../../core/money/price.ts'
 import type { Usage } from '../../../core/money/usage.ts'
+import { sluice } from '../../kit/command.ts'
 import { eventually } from '../../kit/probe.ts'
 import { rewind } from './earlier.ts'
 import { noon, price, query, record, reserve, scope, used } from './sample.ts'
@@ -285,4 +286,10 @@ t.test('a sum that was changed by hand is named', async (t) => {
     const found = verify(file).map(({ invariant, row }) => `${invariant} ${row}`)
     t.match(found.join('\n'), /^I19 spend 2026-\d\d(-\d\d)? (acme|other) /m, change)
   }
+  t.match(await sluice(['ledger', 'repair', '--spend', '--db', file]), { code: 0, out: /spend was added up anew/ })
+  check(t, file)
+  t.match(await sluice(['ledger', 'repair', '--spend', '--apply', '--db', file]), {
+    code: 2,
+    err: /--spend stands alone/
+  })
 })
