@@ -16,12 +16,12 @@ const labels: ReadonlySet<string> = new Set(['type', 'id', 'role', 'status', 'ph
  * By type, the members that hold an item's content. When an item has none of them, an upstream that keeps the item
  * reads the content there (https://platform.openai.com/docs/api-reference/responses/create, `input`).
  */
-const contents: Readonly<Record<string, readonly string[]>> = {
-  message: ['content'],
-  reasoning: ['encrypted_content', 'content'],
-  image_generation_call: ['result']
-}
-const allContents: ReadonlySet<string> = new Set(Object.values(contents).flat())
+const contents: ReadonlyMap<string, readonly string[]> = new Map([
+  ['message', ['content']],
+  ['reasoning', ['encrypted_content', 'content']],
+  ['image_generation_call', ['result']]
+])
+const allContents: ReadonlySet<string> = new Set([...contents.values()].flat())
 
 /** What is known of the item that is being read. */
 interface Item {
@@ -163,7 +163,7 @@ export class ItemScan extends Walk<readonly FoundItem[]> {
     const { id, from, type, says, message, odd } = item
     const stands = type === 'item_reference' || !says || (type === undefined && !message)
     const reference = id !== undefined && stands
-    const own = contents[type ?? 'message']
+    const own = contents.get(type ?? 'message')
     const partial = id !== undefined && !stands && own !== undefined && !own.some((name) => item.contents.has(name))
     const found = { id, place: this.#place++, from, to, reference, partial, odd }
     if (!this.#wants(found)) return

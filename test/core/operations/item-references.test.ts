@@ -39,7 +39,20 @@ const spelled = (text: string): string =>
   text.replace(/[a-z_]/g, (letter) => `\\u00${letter.charCodeAt(0).toString(16)}`)
 
 const text = fc.oneof(
-  fc.constantFrom('item_reference', 'message', 'msg_1', 'a"b', '\\', '"', '\\"', '{"type":"item_reference"', '[]', ''),
+  fc.constantFrom(
+    'item_reference',
+    'message',
+    'msg_1',
+    'a"b',
+    '\\',
+    '"',
+    '\\"',
+    '{"type":"item_reference"',
+    '[]',
+    '',
+    '__proto__',
+    'constructor'
+  ),
   fc.string({ unit: 'grapheme', maxLength: 20 })
 )
 const leaf = fc.oneof(text, fc.constantFrom(null, true, 1.5))
