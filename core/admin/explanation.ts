@@ -35,7 +35,10 @@ export interface Explanation {
   budgets: BudgetStanding[]
   limits: LimitStanding[]
   held: ShownQuote | null
-  /** The channels in the order in which they would be tried; null when the request does not get so far. */
+  /**
+   * The channels in the order in which they would be tried, also for a request that is refused for something else. Null
+   * when it is of no model that its caller may use.
+   */
   order: ShownCandidate[] | null
   excluded: ExclusionRecord[] | null
   upstream: ShownRequest | null

@@ -264,6 +264,7 @@ t.test('a refusal is told as the client would see it, with its reason', async (t
     left_nano: '1000'
   })
   t.same({ ...told.refusal!.reason, free_at: '' }, { ...(await local.record(reply)).reason, free_at: '' })
+  t.match(told.order, [{ channel: 'a', health: { state: 'healthy' } }, { channel: 'b' }], 'where it would go')
   t.match(told.budgets, [{ scope: 'tenant:acme', posted_nano: '0', left_nano: '1000', resets_at: /T00:00:00/ }])
   t.match(await explain({ key: 'narrow', model: testModel }), {
     refusal: { code: 'model_not_found' },
@@ -280,7 +281,7 @@ t.test('a refusal is told as the client would see it, with its reason', async (t
     refusal: { code: 'invalid_api_key' }
   })
   t.match(await explain({ model: testModel }), { refusal: { code: 'missing_api_key' } })
-  t.match(await explain({ key: 'test', body: 'no JSON' }), { refusal: { code: 'invalid_json' } })
+  t.match(await explain({ key: 'test', body: 'no JSON' }), { order: null, refusal: { code: 'invalid_json' } })
 })
 
 t.test('every channel is accounted for', async (t) => {

@@ -2,6 +2,7 @@
 import { SilentClient, sourceOf } from '../../clients/silent-client.ts'
 import type { Awaitable } from '../../contract/contract.ts'
 import type { Attempt } from '../../contract/attempt.ts'
+import { caller } from '../../contract/slots.ts'
 import { asGatewayError } from '../../errors.ts'
 import type { GatewayError } from '../../errors.ts'
 import { ask, contextOf } from '../ask.ts'
@@ -80,16 +81,14 @@ export async function rehearse<T>(
     log,
     { key: asked.key }
   )
+  const rehearsed = { config: generation.config, catalogue: generation.catalogue, chain, leave: () => {} }
   let outcome: Rehearsed['outcome']
   try {
     if (!match?.operation) throw noRoute(request, match?.allow, operations)
-    outcome = await outcomeOf(
-      exchange,
-      { config: generation.config, catalogue: generation.catalogue, chain, leave: () => {} },
-      parts
-    )
+    outcome = await outcomeOf(exchange, rehearsed, parts)
   } catch (error) {
     outcome = { kind: 'refused', error: asGatewayError(error) }
+    await findChannels(exchange, rehearsed, parts)
   }
   try {
     return await look({ exchange, generation, skipped, outcome })
@@ -100,6 +99,21 @@ export async function rehearse<T>(
     if (exchange.held) parts.memory.reclaim(exchange.held)
     exchange.upload?.close()
     generation.leave()
+  }
+}
+
+/**
+ * For a request that was refused before its channels were looked for, by a budget for instance: finds those of a model
+ * that its caller may use. What it is refused with there as well is not told.
+ */
+async function findChannels(exchange: LiveExchange, generation: Generation, parts: RehearsalParts): Promise<void> {
+  const { model, request, candidates } = exchange
+  const { operation } = request
+  if (candidates || !operation.upstream || model === '' || !exchange.find(caller)?.mayUse(model)) return
+  try {
+    await candidatesOf(exchange, generation.chain, contextOf(generation, parts))
+  } catch {
+    // A plugin may need what those below the one that refused would have noted.
   }
 }
 
