@@ -137,7 +137,10 @@ export interface LimitReason {
   readonly free_at: string | null
 }
 
-/** A refusal by anything else, for operators: it may tell what the client must not know. */
+/**
+ * A refusal by anything else, for operators: it may tell what the client must not know. It names no channel, as
+ * operators of one tenant see it.
+ */
 export interface RuleReason {
   readonly by:
     | 'key'

@@ -44,7 +44,7 @@ export function toAccount(referring: readonly Referring[]): NonNullable<ServedOp
           param,
           reason: {
             by: 'reference',
-            what: `${param} is kept at one account, and the channels of the model are of several: ${native.map(({ name }) => name).join(', ')}`,
+            what: `${param} is kept at one account, and the channels of the model are of several`,
             where: `models.${exchange.model}`,
             remedy: 'offer the model of each account under a name of its own'
           }

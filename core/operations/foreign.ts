@@ -59,7 +59,7 @@ export function foreignReason(exchange: Exchange, id: string, { tenants }: Catal
   return {
     by: 'reference',
     what: `${id.slice(0, 64)} was not made through the gateway by this project, and ${
-      wish ? `the tenant ${tenant} refuses such references` : 'several tenants use an account that may have it'
+      wish ? `the tenant ${tenant} refuses such references` : 'an account that may have it is not of this tenant alone'
     }`,
     where: `tenants.${tenant}.foreign_references`,
     remedy: wish ? 'take refuse out' : 'give the tenant an account of its own, or say pass'

@@ -99,7 +99,7 @@ export default definePlugin({
           param,
           reason: {
             by: 'plugin',
-            what: `${members.join(', ')} would be left out for the channel ${attempt.channel.name}`,
+            what: `${members.join(', ')} would be left out in translation`,
             where: 'chain: protocol-translate.strict',
             remedy: 'turn it off, or use a channel that can be told them'
           }

@@ -163,13 +163,13 @@ t.test('prices, sizes, channels and what is left out are named by their place in
   t.match(await why({ path: '/v1/embeddings', body: { model: testModel, input: 'Hi' } }), {
     code: 'protocol_mismatch',
     by: 'channel',
-    what: /^a: the protocol anthropic of the channel has nothing/,
+    what: 'no channel of the model serves the endpoint embeddings: see decision',
     where: `models.${testModel}`
   })
   t.match(await why({ body: { model: testModel, messages: turns, seed: 5 } }), {
     code: 'unsupported_parameter',
     by: 'plugin',
-    what: 'seed would be left out for the channel a',
+    what: 'seed would be left out in translation',
     where: 'chain: protocol-translate.strict'
   })
   t.match(

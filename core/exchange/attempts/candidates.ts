@@ -30,10 +30,7 @@ export function candidatesOf(
         param: 'model',
         reason: {
           by: 'channel',
-          what: candidates.excluded
-            .map(({ channel, reason }) => `${channel.name}: ${reason}`)
-            .join('; ')
-            .slice(0, 500),
+          what: `no channel of the model serves the endpoint ${exchange.request.operation.endpoint}: see decision`,
           where: `models.${exchange.model}`,
           remedy: 'add the endpoint to a channel that can serve it'
         }

@@ -57,9 +57,9 @@ export function keepHolder(
         param,
         reason: {
           by: 'reference',
-          what: `${param} refers to what the channel ${name} keeps, which does not serve the model`,
-          where: `channels.${name}.models`,
-          remedy: 'add the model there'
+          what: `${param} refers to what is kept where this model is not served`,
+          where: `models.${first!.model}`,
+          remedy: 'offer both models by the same channel'
         }
       }
     )
@@ -71,8 +71,8 @@ export function keepHolder(
       param,
       reason: {
         by: 'reference',
-        what: `the channel ${name} kept it, and no channel has its address and credential any more`,
-        where: `channels.${name}`,
+        what: 'no channel has the address and credential any more that it is kept with',
+        where: 'channels',
         remedy: 'put the channel back as it was'
       }
     }
