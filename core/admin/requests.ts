@@ -1,14 +1,37 @@
 // The route of the request log: one record per exchange, newest first.
 import { formatDollars } from '../money/money.ts'
 import { costLines } from '../money/price.ts'
-import type { RequestQuery, RequestRecord } from '../store/requests.ts'
+import { convertUnit } from '../options/units.ts'
+import type { NumberBounds, RequestQuery, RequestRecord } from '../store/requests.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
-import { readLimit, readTime } from './query.ts'
+import { invalidField, readLimit, readTime, shown } from './query.ts'
 
-const exact = ['request_id', 'tenant', 'key', 'model'] as const
+const exact = [
+  'request_id',
+  'tenant',
+  'project',
+  'member',
+  'key',
+  'model',
+  'endpoint',
+  'channel',
+  'code',
+  'outcome',
+  'tag'
+] as const
+
+/** The parameters that bound a number, each with what reads it. */
+const bounds = {
+  since: ['time', 'from', readTime],
+  until: ['time', 'to', readTime],
+  cost_min: ['cost', 'from', readCost],
+  cost_max: ['cost', 'to', readCost],
+  duration_min: ['duration', 'from', readDuration],
+  duration_max: ['duration', 'to', readDuration]
+} as const
 
 /** The parameters that select records. */
-export const requestFilters = [...exact, 'since'] as const
+export const requestFilters = [...exact, 'status', ...(Object.keys(bounds) as (keyof typeof bounds)[])] as const
 
 /** What actors of one tenant do not see of a record: how the gateway is set up, and what its upstreams said. */
 export const hiddenOfRequests: readonly (keyof RequestRecord)[] = [
@@ -27,8 +50,12 @@ export async function listRequests({ query }: Call, { store }: AdminParts): Prom
     const value = query.get(name)
     if (value !== undefined) asked[name] = value
   }
-  const since = readTime(query, 'since')
-  if (since !== undefined) asked.since = new Date(since).toISOString()
+  const status = query.get('status')
+  if (status !== undefined) asked.status = readStatus(status)
+  for (const [name, [field, end, read]] of Object.entries(bounds)) {
+    const value = read(query, name)
+    if (value !== undefined) asked[field] = { ...asked[field], [end]: value }
+  }
   const { data, next } = await store.requests.list(asked)
   return { json: { data: data.map((record) => ({ ...record, cost_lines: linesOf(record, store) })), next } }
 }
@@ -44,4 +71,31 @@ function linesOf({ usage, price_version }: RequestRecord, { ledger }: AdminParts
     ...line,
     usd_per_million: formatDollars(perMillion)
   }))
+}
+
+/** A cost in nano-dollars. As a number it is exact up to nine million dollars, which no request costs. */
+function readCost(query: Call['query'], name: string): number | undefined {
+  const text = query.get(name)
+  if (text === undefined) return undefined
+  const nano = convertUnit('usd', text)
+  if (typeof nano !== 'bigint')
+    throw invalidField(name, `${name} is ${shown(text)}: it must be an amount of US dollars like 0.25`)
+  return Number(nano)
+}
+
+function readDuration(query: Call['query'], name: string): number | undefined {
+  const text = query.get(name)
+  if (text === undefined) return undefined
+  const ms = convertUnit('duration', text)
+  if (typeof ms !== 'number')
+    throw invalidField(name, `${name} is ${shown(text)}: it must be a duration like 500ms, 2s or 1m`)
+  return ms
+}
+
+/** One status, or a hundred of them: `429` or `4xx`. */
+function readStatus(text: string): NumberBounds {
+  const [, digits = '', rest = ''] = /^([1-5])(\d\d|xx)$/.exec(text) ?? []
+  if (digits === '') throw invalidField('status', `status is ${shown(text)}: it must be like 429 or 4xx`)
+  if (rest !== 'xx') return { from: Number(text), to: Number(text) }
+  return { from: Number(digits) * 100, to: Number(digits) * 100 + 99 }
 }

@@ -52,6 +52,7 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
     duration_ms: tenths(outcome.durationMs),
     client_request_id: label(headers['x-request-id']),
     ...(unsaid && unsaid.length > 0 && { dropped: unsaid }),
+    ...(who?.tags && { tags: who.tags }),
     ...(reason && { reason }),
     ...(decision && { decision })
   }

@@ -1,4 +1,5 @@
 // The batch: the changes of one commit, as flat arrays of values instead of an object per row.
+import { factsOf } from './facts.ts'
 import type { RequestRecord } from './requests.ts'
 import type { Value } from './sqlite.ts'
 import { isOpen } from './works.ts'
@@ -95,8 +96,11 @@ export const holdColumns = [
 /** Columns in {@link Batch.touched}. */
 export const touchColumns = ['channel', 'cost_price', 'delivered_units', 'id'] as const
 
-/** Columns of a record in {@link Batch.records}; the writer adds seq and written. */
-export const recordColumns = ['request_id', 'tenant', 'key', 'model', 'time', 'json'] as const
+/** Columns of the table request that come from a record; the writer adds seq and written. */
+export const requestColumns = ['request_id', 'tenant', 'key', 'model', 'time', 'json'] as const
+
+/** Columns of a record in {@link Batch.records}; the last one is what it is searched by, see facts.ts. */
+export const recordColumns = [...requestColumns, 'facts'] as const
 
 /**
  * The values of a record in the order of {@link recordColumns}. A caller that already has the record's JSON, or its
@@ -106,14 +110,15 @@ export function recordValues(
   record: RequestRecord,
   json = JSON.stringify(record),
   time = Date.parse(record.time)
-): [string, string | null, string | null, string | null, number, string] {
+): [string, string | null, string | null, string | null, number, string, string] {
   return [
     record.request_id,
     record.tenant ?? null,
     record.key ?? null,
     record.model ?? null,
     Number.isNaN(time) ? 0 : time,
-    json
+    json,
+    factsOf(record)
   ]
 }
 

@@ -6,6 +6,7 @@ import {
   entryColumns,
   holdColumns,
   recordColumns,
+  requestColumns,
   routeColumns,
   touchColumns,
   workColumns
@@ -15,20 +16,15 @@ import { checksum, recordChecksum } from './checksum.ts'
 import { headColumns, headValues, readHead } from './head.ts'
 import type { Head } from './head.ts'
 import { auditHash, entryHash, entryWidth } from './journal.ts'
+import { RecordBlocks } from './record-blocks.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
-import { blockSize } from './schema.ts'
 import { SpendTable } from './spend-table.ts'
 import type { Database, Statement, Value } from './sqlite.ts'
 import { versionAfter } from './write-ahead.ts'
 
-/** The approximate number of bytes that a record takes besides its JSON, including its index entries. */
-const recordBytes = 150
-
-const fields = ['tenant', 'key', 'model'] as const
-
 const bodyColumn = answerColumns.indexOf('body')
 
-const [timeColumn, jsonColumn] = [recordColumns.indexOf('time'), recordColumns.indexOf('json')]
+const jsonColumn = recordColumns.indexOf('json')
 
 const [dispatchedColumn, channelColumn, costColumn, deliveredColumn] = (
   ['dispatched', 'channel', 'cost_price', 'delivered_units'] as const
@@ -56,10 +52,7 @@ export class Committer {
   readonly #leases = new Map<number, number>()
   /** The last row of the table request. */
   #request: number
-  /** The values that occur in the current block of request records, one set per field. */
-  readonly #block: readonly Set<string>[]
-  /** Of the current block: the bytes of its records, when the last one was written, and the latest arrival. */
-  #extent = { bytes: 0, written: 0, time: 0 }
+  readonly #blocks: RecordBlocks
   /** The hashes of the rows that wait to be inserted, and of the row before them. */
   readonly #hashes = Array.from({ length: rowsAtOnce + 1 }, () => Buffer.alloc(32))
 
@@ -69,13 +62,7 @@ export class Committer {
     this.#spend = new SpendTable(database)
     this.#head = this.#next = readHead(database)
     this.#request = Number(database.prepare('SELECT coalesce(max(seq), 0) AS seq FROM request').get()!['seq'])
-    const block = database
-      .prepare('SELECT tenant, key, model, time, written, length(json) AS length FROM request WHERE seq >= ?')
-      .all(this.#request - (this.#request % blockSize))
-    this.#block = fields.map(
-      (field) => new Set(block.map((row) => row[field]).filter((value) => typeof value === 'string'))
-    )
-    for (const { length, written, time } of block) this.#extend(length as number, written as number, time as number)
+    this.#blocks = new RecordBlocks(database, this.#request)
   }
 
   /** The head as of the last commit. */
@@ -213,13 +200,8 @@ export class Committer {
     for (let i = 0; i < records.length; i += recordColumns.length) {
       const seq = ++this.#request
       const json = records[i + jsonColumn] as string
-      if (seq % blockSize === 0) this.#closeBlock(seq / blockSize - 1)
+      this.#blocks.add(records, i, seq, written)
       record.add(records, i, seq, written, recordChecksum(seq, written, json))
-      this.#extend(json.length, written, records[i + timeColumn] as number)
-      for (let field = 0; field < fields.length; field++) {
-        const value = records[i + 1 + field]
-        if (typeof value === 'string') this.#block[field]!.add(value)
-      }
     }
   }
 
@@ -270,26 +252,6 @@ export class Committer {
       else work.run(...row)
     }
   }
-
-  /**
-   * Stores the index and the extent of a full block. The values are sorted, so that their rows are beside each other.
-   */
-  #closeBlock(block: number): void {
-    for (let field = 0; field < fields.length; field++) {
-      for (const value of [...this.#block[field]!].sort()) this.#sql.block.run(block, fields[field]!, value)
-      this.#block[field]!.clear()
-    }
-    const { bytes, written, time } = this.#extent
-    this.#sql.extent.run(block, bytes, written, time)
-    this.#extent = { bytes: 0, written: 0, time: 0 }
-  }
-
-  #extend(length: number, written: number, time: number): void {
-    const extent = this.#extent
-    extent.bytes += length + recordBytes
-    extent.written = written
-    if (time > extent.time) extent.time = time
-  }
 }
 
 /** Runs a statement for each `width` values. */
@@ -322,12 +284,10 @@ function prepare(database: Database) {
     record: new RowInserter(
       database,
       'request',
-      recordColumns,
+      requestColumns,
       ['seq', 'written', 'crc'],
       'ON CONFLICT (request_id) DO NOTHING'
     ),
-    extent: insert('request_extent', ['block', 'bytes', 'written', 'time']),
-    block: insert('request_block', ['block', 'field', 'value']),
     document: insert(
       'document',
       [...documentColumns, 'crc'],

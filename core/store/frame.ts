@@ -30,7 +30,7 @@ const mark = Buffer.from([0x9e, 0x5c, 0x1f, 0x0a])
  * The first byte of a payload: which rows it has, and which columns they have. Formats before 5 had rows of keys
  * instead of documents, and no audit log.
  */
-const format = 5
+const format = 6
 
 /** Columns that came after the first format: the format that brought them, and what older rows have there. */
 interface Later {
@@ -44,6 +44,7 @@ const laterHolds: readonly Later[] = [
 ]
 const laterTouches: readonly Later[] = [{ since: 4, absent: { cost_price: null } }]
 const laterAnswers: readonly Later[] = [{ since: 2, absent: { tenant: '', headers: '{}' } }]
+const laterRecords: readonly Later[] = [{ since: 6, absent: { facts: null } }]
 const laterRoutes: readonly Later[] = [{ since: 2, absent: { tokens: null } }]
 
 /** The size of an encoder's buffer. A larger batch gets a buffer of its own. */
@@ -130,7 +131,7 @@ export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
     touched: nextRows(rows, touchColumns, version, laterTouches),
     closed: rows.next(1) as number[],
     entries: nextRows(rows, entryColumns, version, laterEntries, before?.entries),
-    records: rows.next(recordColumns.length, before?.records),
+    records: nextRows(rows, recordColumns, version, laterRecords, before?.records),
     documents: version < 5 ? documentsOf(rows.next(keyColumns.length)) : rows.next(documentColumns.length),
     // Members that an earlier version did not write are empty.
     leased: rows.next(2) as number[],

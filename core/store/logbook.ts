@@ -2,7 +2,7 @@
 import { GatewayError } from '../errors.ts'
 import { recordValues } from './batch.ts'
 import type { Reader } from './reader.ts'
-import type { ReaderQuery } from './reader-thread.ts'
+import type { RequestSearch } from './request-search.ts'
 import type { RequestLog, RequestQuery, RequestRecord } from './requests.ts'
 import type { Troubles } from './troubles.ts'
 import type { Writer } from './writer.ts'
@@ -48,12 +48,11 @@ export class Logbook implements RequestLog {
   }
 }
 
-function check({ request_id, tenant, key, model, since, limit, cursor }: RequestQuery): ReaderQuery {
-  const time = since === undefined ? undefined : Date.parse(since)
-  if (Number.isNaN(time))
-    throw new GatewayError('invalid_field', `since is ${since}: it must be a time such as 2026-11-21T00:00:00Z.`, {
-      param: 'since'
-    })
+/**
+ * Checks a query.
+ * @throws GatewayError `invalid_field`
+ */
+function check({ request_id, limit, cursor, ...query }: RequestQuery): RequestSearch {
   if (cursor !== undefined && !/^\d{1,15}$/.test(cursor)) {
     throw new GatewayError('invalid_field', `cursor is ${cursor}: it must be the next of an earlier page.`, {
       param: 'cursor'
@@ -64,12 +63,17 @@ function check({ request_id, tenant, key, model, since, limit, cursor }: Request
       param: 'limit'
     })
   }
+  const { tenant, project, member, key, model, endpoint, channel, code, outcome, tag } = query
+  const { time, status, cost, duration } = query
+  const texts = { tenant, project, member, key, model, endpoint, channels: channel, code, outcome, tags: tag }
+  const given = Object.entries({ time, status, cost, duration })
+  const side = (end: 'from' | 'to'): Record<string, number> =>
+    Object.fromEntries(given.flatMap(([name, bounds]) => (bounds?.[end] === undefined ? [] : [[name, bounds[end]]])))
   return {
-    request_id,
-    tenant,
-    key,
-    model,
-    since: time,
+    id: request_id,
+    texts: Object.fromEntries(Object.entries(texts).filter(([, value]) => value !== undefined)),
+    from: side('from'),
+    to: side('to'),
     limit,
     before: cursor === undefined ? undefined : Number(cursor)
   }

@@ -4,24 +4,12 @@ import type { Database, Row, Value } from './sqlite.ts'
 import type { AuditQuery } from './documents.ts'
 import { querySpend } from './spend-query.ts'
 import type { SpendPage, SpendQuery } from './spend.ts'
-import { blockSize } from './schema.ts'
+import { searchRequests } from './request-search.ts'
+import type { FoundRequests, RequestSearch } from './request-search.ts'
 import { storedBalances, storedHours } from './stored-balances.ts'
 import { serve } from './service.ts'
 import type { Service } from './service.ts'
 import type { WorkQuery } from './works.ts'
-
-/** A checked query of the request log. Members that are undefined do not limit it. */
-export interface ReaderQuery {
-  request_id: string | undefined
-  tenant: string | undefined
-  key: string | undefined
-  model: string | undefined
-  /** Unix milliseconds. */
-  since: number | undefined
-  /** Only records with a smaller seq are listed. */
-  before: number | undefined
-  limit: number
-}
 
 /**
  * The questions that the thread answers.
@@ -33,7 +21,7 @@ export interface ReaderQuery {
  * `answer`: a kept answer. `route`: a route that has not expired at `now`. `audit`: entries of the audit log.
  */
 export type ReaderQuestion =
-  | { kind: 'requests'; query: ReaderQuery }
+  | { kind: 'requests'; query: RequestSearch }
   | { kind: 'spend'; query: SpendQuery }
   | { kind: 'balances'; since: number }
   | { kind: 'hours'; scope: string; since: number }
@@ -67,7 +55,7 @@ export interface StoredAnswer {
  * with bigints. Work is JSON.
  */
 export type ReaderReply =
-  | { kind: 'requests'; records: string[]; next: number | undefined }
+  | ({ kind: 'requests' } & FoundRequests)
   | { kind: 'spend'; page: SpendPage }
   | { kind: 'balances' | 'hours'; rows: Row[] }
   | { kind: 'answer'; answer: StoredAnswer | undefined }
@@ -115,7 +103,7 @@ class StoreReader implements Service<NumberedQuestion> {
   #answer(question: ReaderQuestion): ReaderReply {
     try {
       const database = (this.#database ??= openForReading(this.#file))
-      if (question.kind === 'requests') return { kind: 'requests', ...list(database, question.query) }
+      if (question.kind === 'requests') return { kind: 'requests', ...searchRequests(database, question.query) }
       if (question.kind === 'spend') return { kind: 'spend', page: querySpend(database, question.query) }
       if (question.kind === 'route') return { kind: 'route', row: routeOf(database, question) }
       if (question.kind === 'answer') return { kind: 'answer', answer: answerOf(database, question) }
@@ -128,18 +116,6 @@ class StoreReader implements Service<NumberedQuestion> {
       this.end()
       return { kind: 'error', error: String(error) }
     }
-  }
-}
-
-function list(database: Database, query: ReaderQuery): { records: string[]; next: number | undefined } {
-  database.exec('BEGIN')
-  try {
-    const { limit } = query
-    const rows = query.request_id === undefined ? scan(database, query) : find(database, query)
-    const page = rows.slice(0, limit)
-    return { records: page.map(({ json }) => json), next: rows.length > limit ? page.at(-1)!.seq : undefined }
-  } finally {
-    database.exec('COMMIT')
   }
 }
 
@@ -217,79 +193,6 @@ function works(
     ...place,
     limit
   )
-}
-
-interface Line {
-  seq: number
-  json: string
-}
-
-const matching =
-  'seq < ? AND time >= ? AND tenant IS coalesce(?, tenant) AND key IS coalesce(?, key) AND model IS coalesce(?, model)'
-
-function conditions({ tenant, key, model, since, before }: ReaderQuery): Value[] {
-  return [before ?? Number.MAX_SAFE_INTEGER, since ?? 0, tenant ?? null, key ?? null, model ?? null]
-}
-
-function find(database: Database, query: ReaderQuery): Line[] {
-  const rows = database
-    .prepare(`SELECT seq, json FROM request WHERE request_id = ? AND ${matching}`)
-    .all(query.request_id!, ...conditions(query))
-  return rows as unknown as Line[]
-}
-
-/**
- * Searches the blocks from the newest to the oldest. It skips a full block when the table request_block shows that no
- * record in it can match.
- */
-function scan(database: Database, query: ReaderQuery): Line[] {
-  const { tenant, key, model, since, before = Number.MAX_SAFE_INTEGER, limit } = query
-  const last = (database.prepare('SELECT max(seq) AS seq FROM request').get()!['seq'] as number | null) ?? 0
-  const first =
-    since === undefined
-      ? ((database.prepare('SELECT min(seq) AS seq FROM request').get()!['seq'] as number | null) ?? 0)
-      : firstWritten(database, since, last)
-  const wanted = Object.entries({ tenant, key, model }).filter(([, value]) => value !== undefined) as [string, string][]
-  const holds = database.prepare('SELECT 1 FROM request_block WHERE block = ? AND field = ? AND value = ?')
-  const rows = database.prepare(
-    `SELECT seq, json FROM request WHERE seq BETWEEN ? AND ? AND ${matching} ORDER BY seq DESC LIMIT ?`
-  )
-  const open = blockOf(last)
-  const found: Line[] = []
-  for (let block = blockOf(Math.min(last, before - 1)); block >= blockOf(first) && found.length <= limit; block--) {
-    if (block < open && !wanted.every(([field, value]) => holds.get(block, field, value))) continue
-    const from = Math.max(first, block * blockSize)
-    found.push(
-      ...(rows.all(
-        from,
-        block * blockSize + blockSize - 1,
-        ...conditions(query),
-        limit + 1 - found.length
-      ) as unknown as Line[])
-    )
-  }
-  return found
-}
-
-function blockOf(seq: number): number {
-  return Math.floor(seq / blockSize)
-}
-
-/**
- * Returns the smallest seq written at or after a time. A record is written after its request arrived, so records with a
- * smaller seq cannot match.
- */
-function firstWritten(database: Database, time: number, last: number): number {
-  const at = database.prepare('SELECT seq, written FROM request WHERE seq >= ? ORDER BY seq LIMIT 1')
-  let low = 0
-  let high = last + 1
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2)
-    const row = at.get(middle)
-    if (!row || (row['written'] as number) >= time) high = middle
-    else low = (row['seq'] as number) + 1
-  }
-  return low
 }
 
 serve((file: string, say: (answered: Answered) => void) => new StoreReader(file, say))

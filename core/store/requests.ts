@@ -96,20 +96,40 @@ export interface RequestRecord {
    * them. Absent when there are none.
    */
   dropped?: readonly string[]
+  /** The tags of the caller when the request arrived. Absent when there are none. */
+  tags?: Readonly<Record<string, string>>
   /** Why the exchange, or a turn of the session, was refused. Absent when none was, and where the code says it all. */
   reason?: Reason
   /** How its channel was chosen. Absent when the first one was taken and none was left out. */
   decision?: DecisionRecord
 }
 
+/** The least and the most of a number; an absent one does not limit. */
+export interface NumberBounds {
+  readonly from?: number
+  readonly to?: number
+}
+
 /** A query of the log. All conditions hold together. */
 export interface RequestQuery {
   request_id?: string
   tenant?: string
+  project?: string
+  member?: string
   key?: string
   model?: string
-  /** RFC 3339; records of requests that arrived earlier are left out. */
-  since?: string
+  endpoint?: string
+  /** A channel that was asked, whether it answered or not. */
+  channel?: string
+  code?: string
+  outcome?: string
+  /** The name of a tag, or `name=value`. */
+  tag?: string
+  /** Bounds, which are included; times in Unix milliseconds, costs in nano-dollars, durations in milliseconds. */
+  time?: NumberBounds
+  status?: NumberBounds
+  cost?: NumberBounds
+  duration?: NumberBounds
   /** From 1 to 1000. */
   limit: number
   cursor?: string

@@ -309,6 +309,22 @@ const migrations: readonly string[] = [
   -- in journal and reservation. balance has them as 2026-W47 and 2026-11-21T13. A row with the window 30d has nothing but the
   -- limit of a rolling budget, whose hours a start reads.
   SELECT 1;
+  `,
+  `
+  -- What the records of a full block are searched by, in columns, see facts.ts. Blocks of before have none, and are read
+  -- record by record.
+  CREATE TABLE request_facts (
+    block INTEGER PRIMARY KEY,
+    time_from REAL NOT NULL,
+    time_to REAL NOT NULL,
+    status_from REAL NOT NULL,
+    status_to REAL NOT NULL,
+    cost_from REAL NOT NULL,
+    cost_to REAL NOT NULL,
+    duration_from REAL NOT NULL,
+    duration_to REAL NOT NULL,
+    columns BLOB NOT NULL
+  ) STRICT;
   `
 ]
 

@@ -1,5 +1,5 @@
 // Checks for `verify` that rows match their checksums and counts, and that SQLite finds no fault with the file.
-import { documentColumns, recordColumns, recordValues } from './batch.ts'
+import { documentColumns, recordValues, requestColumns } from './batch.ts'
 import { checksum, recordChecksum } from './checksum.ts'
 import { headColumns } from './head.ts'
 import type { InvariantName, Report } from './invariants.ts'
@@ -51,7 +51,7 @@ function isRecord(row: Row): boolean {
   const json = String(row['json'])
   if (recordChecksum(Number(row['seq']), Number(row['written']), json) !== Number(row['crc'])) return false
   const values = recordValues(JSON.parse(json) as RequestRecord, json)
-  return recordColumns.every((name, column) => String(values[column]).toWellFormed() === String(row[name]))
+  return requestColumns.every((name, column) => String(values[column]).toWellFormed() === String(row[name]))
 }
 
 function checkCount(database: Database, table: 'request' | 'document', written: number, report: Report): number {

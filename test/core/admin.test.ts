@@ -214,6 +214,31 @@ t.test('the request log is listed newest first, filtered by every field and walk
   t.strictSame(await idsOf('model=demo'), ids)
   t.strictSame(await idsOf(`since=${began}`), ids)
   t.strictSame(await idsOf('since=2100-01-01'), [])
+  for (const query of [
+    'status=200',
+    'status=2xx',
+    'outcome=completed',
+    'endpoint=chat',
+    'until=2100-01-01',
+    'cost_min=0&cost_max=5',
+    'duration_min=0ms&duration_max=1d'
+  ])
+    t.strictSame(await idsOf(query), ids, query)
+  for (const query of [
+    'status=4xx',
+    'status=201',
+    'outcome=failed',
+    'code=internal_error',
+    'endpoint=embeddings',
+    'project=web',
+    'member=alice',
+    'channel=nowhere',
+    'tag=team',
+    'until=2020-01-01',
+    'cost_min=1',
+    'duration_min=1d'
+  ])
+    t.strictSame(await idsOf(query), [], query)
 
   const walked: string[] = []
   let cursor: string | null = null
@@ -269,6 +294,11 @@ t.test('the request log is listed newest first, filtered by every field and walk
     ['cursor=-1', 'cursor', /cursor/],
     ['key=', 'key', /empty/],
     ['key=a&key=b', 'key', /twice/],
+    ['status=4x', 'status', /429 or 4xx/],
+    ['status=600', 'status', /429 or 4xx/],
+    ['cost_min=cheap', 'cost_min', /US dollars/],
+    ['duration_max=long', 'duration_max', /500ms, 2s/],
+    ['until=tomorrow', 'until', /"tomorrow"/],
     [`${'x'.repeat(200)}=1`, `${'x'.repeat(39)}…`, /unknown/]
   ] as const) {
     t.match(

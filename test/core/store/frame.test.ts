@@ -243,8 +243,8 @@ t.test('a frame of an earlier format is read, with what it did not write yet', (
       `format ${format}`
     )
     t.same(batch.audit, [], `format ${format}`)
-    payload[0] = 6
-    t.throws(() => decodeBatch(payload, undefined), /format 6/)
+    payload[0] = 7
+    t.throws(() => decodeBatch(payload, undefined), /format 7/)
   }
   t.end()
 })

@@ -7,7 +7,8 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { changeOf, documentKind } from '../../../core/store/documents.ts'
 import type { AuditQuery } from '../../../core/store/documents.ts'
-import type { RequestQuery, RequestRecord } from '../../../core/store/requests.ts'
+import type { NumberBounds, RequestQuery, RequestRecord } from '../../../core/store/requests.ts'
+import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
 import type { Store } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/verify.ts'
@@ -71,7 +72,7 @@ t.test('a record goes in the transaction of the settlement made in the same turn
 
 t.test('conditions hold together, pages follow each other, newest first, over many blocks', async (t) => {
   let now = noon
-  const { store } = await open(t, () => now)
+  const { store, file } = await open(t, () => now)
   const all: RequestRecord[] = []
   for (let i = 0; i < 5000; i++) {
     if (i % 100 === 0) {
@@ -83,7 +84,19 @@ t.test('conditions hold together, pages follow each other, newest first, over ma
       time: new Date(now - (i % 9 === 0 ? 600_000 : 0)).toISOString(),
       tenant: i % 50 === 0 ? null : `t${i % 3}`,
       key: `k${i % 97}`,
-      model: i < 1500 ? 'old' : i === 3000 ? 'rare' : 'new'
+      model: i < 1500 ? 'old' : i === 3000 ? 'rare' : 'new',
+      project: i % 4 === 0 ? null : `p${i % 5}`,
+      member: i % 7 === 0 ? 'eve' : null,
+      endpoint: i % 11 === 0 ? 'images.edits' : 'chat',
+      // Tenant t1 has no failure, though each block has both.
+      status: i % 3 === 1 ? 200 : [200, 200, 404, 429, 503][i % 5]!,
+      outcome: i % 3 === 1 || i % 5 < 2 ? 'completed' : 'failed',
+      error_code: i % 3 === 1 || i % 5 < 2 ? null : 'upstream_bad_response',
+      channel: 'a',
+      attempts: (i % 13 === 0 ? ['b', 'a'] : i % 2 === 0 ? ['a'] : []).map((channel) => ({ channel, duration_ms: 1 })),
+      cost_nano: String(i * 1_000_000),
+      duration_ms: (i % 100) * 10.1,
+      ...(i % 3 === 0 && { tags: { team: `team ${i % 2}`, env: 'prod' } })
     })
     all.unshift(given)
     store.requests.append(given)
@@ -94,21 +107,44 @@ t.test('conditions hold together, pages follow each other, newest first, over ma
     tenant: optional(fc.constantFrom('t0', 't1', 't9')),
     key: optional(fc.constantFrom('k0', 'k1', 'k96', 'k97')),
     model: optional(fc.constantFrom('old', 'new', 'rare')),
-    since: optional(
-      fc.integer({ min: -20, max: 55 }).map((minutes) => new Date(noon + minutes * 60_000).toISOString())
-    ),
+    project: optional(fc.constantFrom('p0', 'p4', 'p5')),
+    member: optional(fc.constantFrom('eve', 'adam')),
+    endpoint: optional(fc.constantFrom('chat', 'images.edits')),
+    channel: optional(fc.constantFrom('a', 'b', 'c')),
+    code: optional(fc.constantFrom('upstream_bad_response', 'other')),
+    outcome: optional(fc.constantFrom('completed', 'failed')),
+    tag: optional(fc.constantFrom('team', 'env=prod', 'team=team 1', 'tea', 'env=pro')),
+    time: optional(range(-20, 55, (minutes) => noon + minutes * 60_000)),
+    status: optional(range(200, 503, (status) => status)),
+    cost: optional(range(0, 4000, (cost) => cost * 1_000_000)),
+    duration: optional(range(0, 100, (duration) => duration * 10.1)),
     limit: fc.constantFrom(7, 100, 1000)
   })
   const ids = (records: RequestRecord[]): string => records.map(({ request_id }) => request_id).join(' ')
   await fc.assert(
     fc.asyncProperty(queries, async (wanted) => {
-      const { tenant, key, model, since, limit } = wanted
+      const { tenant, key, model, project, member, endpoint, channel, code, outcome, tag, limit } = wanted
+      const asks = <T>(value: T | undefined, found: T | null): boolean => value === undefined || value === found
+      const within = ({ from = -Infinity, to = Infinity }: NumberBounds = {}, value: number): boolean =>
+        from <= value && value <= to
       const expected = all.filter(
         (one) =>
-          (tenant ?? one.tenant) === one.tenant &&
-          (key ?? one.key) === one.key &&
-          (model ?? one.model) === one.model &&
-          (since === undefined || one.time >= since)
+          asks(tenant, one.tenant) &&
+          asks(key, one.key) &&
+          asks(model, one.model) &&
+          asks(project, one.project) &&
+          asks(member, one.member) &&
+          asks(endpoint, one.endpoint) &&
+          asks(code, one.error_code) &&
+          asks(outcome, one.outcome) &&
+          (channel === undefined ||
+            (one.attempts.length === 0 ? ['a'] : one.attempts.map((attempt) => attempt.channel)).includes(channel)) &&
+          (tag === undefined ||
+            Object.entries(one.tags ?? {}).some(([name, value]) => tag === name || tag === `${name}=${value}`)) &&
+          within(wanted.time, Date.parse(one.time)) &&
+          within(wanted.status, one.status) &&
+          within(wanted.cost, Number(one.cost_nano)) &&
+          within(wanted.duration, one.duration_ms)
       )
       const given = Object.fromEntries(
         Object.entries(wanted).filter(([, value]) => value !== undefined)
@@ -117,9 +153,30 @@ t.test('conditions hold together, pages follow each other, newest first, over ma
       if (ids(await pages(store, given)) !== ids(expected))
         throw new Error(`not the ${expected.length} records expected`)
     }),
-    { numRuns: 60 }
+    { numRuns: 300 }
   )
+  const some: RequestQuery[] = [
+    { limit: 1000, tag: 'team=team 1', status: { from: 400 } },
+    { limit: 1000, tenant: 't1', outcome: 'failed' },
+    { limit: 1000, channel: 'b', cost: { to: 3_000_000_000 }, time: { from: noon + 600_000 } },
+    { limit: 1000, project: 'p4', duration: { from: 900 } }
+  ]
+  const found = async (): Promise<string[]> => Promise.all(some.map(async (query) => ids(await pages(store, query))))
+  const before = await found()
+  await store.flush()
+  const database = openDatabase(file, 'process')
+  t.equal(database.prepare('DELETE FROM request_facts WHERE block IN (1, 3)').run().changes, 2)
+  database.close()
+  t.same(await found(), before, 'blocks of an earlier version, which have no facts, are searched record by record')
 })
+
+/** Bounds of a number, each of which may be left out. */
+function range(min: number, max: number, of: (value: number) => number): fc.Arbitrary<NumberBounds> {
+  const end = fc.option(fc.integer({ min, max }).map(of), { nil: undefined })
+  return fc
+    .record({ from: end, to: end })
+    .map(({ from, to }) => ({ ...(from !== undefined && { from }), ...(to !== undefined && { to }) }))
+}
 
 t.test('a page that new records push down still continues where it ended', async (t) => {
   const { store } = await open(t)
@@ -140,9 +197,8 @@ t.test('a page that new records push down still continues where it ended', async
 
 t.test('what a listing cannot take is refused, naming the field', async (t) => {
   const { store } = await open(t)
-  t.same(await store.requests.list({ limit: 10, tenant: "' OR 1=1 --" }), { data: [], next: null })
+  t.same(await store.requests.list({ limit: 10, tenant: "' OR 1=1 --", tag: "' OR 1=1 --" }), { data: [], next: null })
   for (const [param, bad] of Object.entries({
-    since: { limit: 1, since: 'yesterday' },
     cursor: { limit: 1, cursor: '1; DROP' },
     limit: { limit: 1001 }
   })) {
