@@ -2,7 +2,7 @@
 import { formatDollars } from '../money/money.ts'
 import { costLines } from '../money/price.ts'
 import { convertUnit } from '../options/units.ts'
-import type { NumberBounds, RequestQuery, RequestRecord } from '../store/requests.ts'
+import type { Bounds, RequestQuery, RequestRecord } from '../store/requests.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 import { invalidField, readLimit, readTime, shown } from './query.ts'
 
@@ -54,7 +54,7 @@ export async function listRequests({ query }: Call, { store }: AdminParts): Prom
   if (status !== undefined) asked.status = readStatus(status)
   for (const [name, [field, end, read]] of Object.entries(bounds)) {
     const value = read(query, name)
-    if (value !== undefined) asked[field] = { ...asked[field], [end]: value }
+    if (value !== undefined) Object.assign(asked, { [field]: { ...asked[field], [end]: value } })
   }
   const { data, next } = await store.requests.list(asked)
   return { json: { data: data.map((record) => ({ ...record, cost_lines: linesOf(record, store) })), next } }
@@ -73,14 +73,13 @@ function linesOf({ usage, price_version }: RequestRecord, { ledger }: AdminParts
   }))
 }
 
-/** A cost in nano-dollars. As a number it is exact up to nine million dollars, which no request costs. */
-function readCost(query: Call['query'], name: string): number | undefined {
+/** A cost in nano-dollars, as records have it. */
+function readCost(query: Call['query'], name: string): string | undefined {
   const text = query.get(name)
   if (text === undefined) return undefined
   const nano = convertUnit('usd', text)
-  if (typeof nano !== 'bigint')
-    throw invalidField(name, `${name} is ${shown(text)}: it must be an amount of US dollars like 0.25`)
-  return Number(nano)
+  if (typeof nano === 'bigint') return nano.toString()
+  throw invalidField(name, `${name} is ${shown(text)}: it must be an amount of US dollars like 0.25`)
 }
 
 function readDuration(query: Call['query'], name: string): number | undefined {
@@ -93,7 +92,7 @@ function readDuration(query: Call['query'], name: string): number | undefined {
 }
 
 /** One status, or a hundred of them: `429` or `4xx`. */
-function readStatus(text: string): NumberBounds {
+function readStatus(text: string): Bounds<number> {
   const [, digits = '', rest = ''] = /^([1-5])(\d\d|xx)$/.exec(text) ?? []
   if (digits === '') throw invalidField('status', `status is ${shown(text)}: it must be like 429 or 4xx`)
   if (rest !== 'xx') return { from: Number(text), to: Number(text) }

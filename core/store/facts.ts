@@ -113,8 +113,8 @@ function has(name: TextFact, fact: string, wanted: string): boolean {
 }
 
 /**
- * The length of the head of an encoded block: the number of records, where the dictionary of each text begins, and where
- * the last one ends. It is a multiple of eight, because columns of numbers follow.
+ * The length of the head of an encoded block: the number of records, where the dictionary of each text begins, and
+ * where the last one ends. It is a multiple of eight, because columns of numbers follow.
  */
 const headBytes = Math.ceil((8 + (texts.length + 1) * 4) / 8) * 8
 

@@ -68,7 +68,9 @@ function check({ request_id, limit, cursor, ...query }: RequestQuery): RequestSe
   const texts = { tenant, project, member, key, model, endpoint, channels: channel, code, outcome, tags: tag }
   const given = Object.entries({ time, status, cost, duration })
   const side = (end: 'from' | 'to'): Record<string, number> =>
-    Object.fromEntries(given.flatMap(([name, bounds]) => (bounds?.[end] === undefined ? [] : [[name, bounds[end]]])))
+    Object.fromEntries(
+      given.flatMap(([name, bounds]) => (bounds?.[end] === undefined ? [] : [[name, Number(bounds[end])]]))
+    )
   return {
     id: request_id,
     texts: Object.fromEntries(Object.entries(texts).filter(([, value]) => value !== undefined)),

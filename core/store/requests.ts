@@ -104,10 +104,10 @@ export interface RequestRecord {
   decision?: DecisionRecord
 }
 
-/** The least and the most of a number; an absent one does not limit. */
-export interface NumberBounds {
-  readonly from?: number
-  readonly to?: number
+/** The least and the most, both included; an absent one does not limit. */
+export interface Bounds<T> {
+  readonly from?: T
+  readonly to?: T
 }
 
 /** A query of the log. All conditions hold together. */
@@ -125,11 +125,13 @@ export interface RequestQuery {
   outcome?: string
   /** The name of a tag, or `name=value`. */
   tag?: string
-  /** Bounds, which are included; times in Unix milliseconds, costs in nano-dollars, durations in milliseconds. */
-  time?: NumberBounds
-  status?: NumberBounds
-  cost?: NumberBounds
-  duration?: NumberBounds
+  /** In Unix milliseconds. */
+  time?: Bounds<number>
+  status?: Bounds<number>
+  /** In nano-dollars, as in `cost_nano`. */
+  cost?: Bounds<string>
+  /** In milliseconds. */
+  duration?: Bounds<number>
   /** From 1 to 1000. */
   limit: number
   cursor?: string

@@ -115,67 +115,70 @@ t.test('pictures of an upstream that answers only when they are there are a task
   await settled(t, running)
 })
 
-t.test('what failed, was called off or deleted costs nothing that was not made', async (t) => {
-  const running = await open(t, { limits: { on_disconnect: 'abort' } })
-  const failing = (
-    await running.ask({
-      path: video,
-      body: { model: 'demo', prompt: prompt({ fail: { code: 'blocked', message: 'No boats.' } }) }
+t.test(
+  'what failed costs nothing that was not made, and what was called off what its upstream makes all the same',
+  async (t) => {
+    const running = await open(t, { limits: { on_disconnect: 'abort' } })
+    const failing = (
+      await running.ask({
+        path: video,
+        body: { model: 'demo', prompt: prompt({ fail: { code: 'blocked', message: 'No boats.' } }) }
+      })
+    ).json() as any
+    t.match(await untilOver(running, `${video}/${failing.id}`), {
+      status: 'failed',
+      url: null,
+      error: { code: 'blocked', message: 'No boats.' }
     })
-  ).json() as any
-  t.match(await untilOver(running, `${video}/${failing.id}`), {
-    status: 'failed',
-    url: null,
-    error: { code: 'blocked', message: 'No boats.' }
-  })
 
-  const endless = { model: 'demo', prompt: prompt({ work_ms: 60_000 }) }
-  const off = (await running.ask({ path: video, body: endless })).json() as any
-  const cancelled = await running.ask({ method: 'POST', path: `${video}/${off.id}/cancel` })
-  t.match(cancelled.json(), { id: off.id, status: 'cancelled', url: null, error: null })
-  t.match(
-    (await running.ask({ method: 'POST', path: `${video}/${off.id}/cancel` })).json(),
-    cancelled.json() as object,
-    'what has ended stays as it is'
-  )
+    const endless = { model: 'demo', prompt: prompt({ work_ms: 60_000 }) }
+    const off = (await running.ask({ path: video, body: endless })).json() as any
+    const cancelled = await running.ask({ method: 'POST', path: `${video}/${off.id}/cancel` })
+    t.match(cancelled.json(), { id: off.id, status: 'cancelled', url: null, error: null })
+    t.match(
+      (await running.ask({ method: 'POST', path: `${video}/${off.id}/cancel` })).json(),
+      cancelled.json() as object,
+      'what has ended stays as it is'
+    )
 
-  const gone = (await running.ask({ path: '/v1/videos', body: endless })).json() as any
-  t.match(gone, { object: 'video', status: /queued|in_progress/, seconds: '4' })
-  t.same((await running.ask({ method: 'DELETE', path: `/v1/videos/${gone.id}` })).json(), {
-    id: gone.id,
-    object: 'video.deleted',
-    deleted: true
-  })
-  t.equal((await running.ask({ path: `/v1/videos/${gone.id}` })).status, 404)
-
-  const picture = (
-    await running.ask({
-      path: pictures,
-      body: {
-        model: 'demo',
-        prompt: 'A boat [[simulator {"status": 400, "body": {"error": {"message": "No.", "code": "blocked"}}}]]'
-      }
+    const gone = (await running.ask({ path: '/v1/videos', body: endless })).json() as any
+    t.match(gone, { object: 'video', status: /queued|in_progress/, seconds: '4' })
+    t.same((await running.ask({ method: 'DELETE', path: `/v1/videos/${gone.id}` })).json(), {
+      id: gone.id,
+      object: 'video.deleted',
+      deleted: true
     })
-  ).json() as any
-  t.match(await untilOver(running, `${pictures}/${picture.id}`), { status: 'failed', error: { message: /./ } })
-  const slow = (
-    await running.ask({
-      path: pictures,
-      body: { model: 'demo', prompt: 'A boat [[simulator {"first_byte_ms": 60000}]]' }
+    t.equal((await running.ask({ path: `/v1/videos/${gone.id}` })).status, 404)
+
+    const picture = (
+      await running.ask({
+        path: pictures,
+        body: {
+          model: 'demo',
+          prompt: 'A boat [[simulator {"status": 400, "body": {"error": {"message": "No.", "code": "blocked"}}}]]'
+        }
+      })
+    ).json() as any
+    t.match(await untilOver(running, `${pictures}/${picture.id}`), { status: 'failed', error: { message: /./ } })
+    const slow = (
+      await running.ask({
+        path: pictures,
+        body: { model: 'demo', prompt: 'A boat [[simulator {"first_byte_ms": 60000}]]' }
+      })
+    ).json() as any
+    t.match((await running.ask({ method: 'POST', path: `${pictures}/${slow.id}/cancel` })).json(), {
+      status: 'cancelled'
     })
-  ).json() as any
-  t.match((await running.ask({ method: 'POST', path: `${pictures}/${slow.id}/cancel` })).json(), {
-    status: 'cancelled'
-  })
-  await settled(t, running)
-  const { data } = await running.admin('/admin/v1/requests?limit=100')
-  t.same(
-    data.filter(({ usage }: { usage: Record<string, number> | null }) => usage?.['second'] ?? usage?.['image']),
-    [],
-    'nothing that is made was charged'
-  )
-  t.equal(data.filter(({ error_code }: { error_code: string }) => error_code === 'task_cancelled').length, 2)
-})
+    await settled(t, running)
+    const { data } = await running.admin('/admin/v1/requests?limit=100')
+    t.match(
+      data.filter(({ usage }: { usage: Record<string, number> | null }) => usage?.['second'] ?? usage?.['image']),
+      [{ endpoint: 'images.async', outcome: 'aborted', usage: { image: 1 }, usage_source: 'estimated' }],
+      'the picture alone, which nobody waits for, and which is made'
+    )
+    t.equal(data.filter(({ error_code }: { error_code: string }) => error_code === 'task_cancelled').length, 2)
+  }
+)
 
 t.test('both faces show one task, and the list has those of the project, a page at a time', async (t) => {
   const running = await open(t, {
