@@ -316,7 +316,7 @@ const endpointPath =
  * Says what is wrong with a base address, if anything. It shows only the path and the host, because the rest may have a
  * password.
  */
-function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
+export function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return notAnAddress
   if (url.username !== '' || url.password !== '') return 'must not hold a user or password: put the key in "credential"'
   if (url.hash !== '') return 'must not hold a fragment (#…)'

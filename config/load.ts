@@ -2,6 +2,7 @@
 // its place.
 import { dirname } from 'node:path'
 import { checkerOf, isMap } from '../core/options/schema-check.ts'
+import { readAlerts } from './alerts.ts'
 import { Certificates } from './certificates.ts'
 import { chainSchema, readChain } from './chain.ts'
 import { readChannels } from './channels.ts'
@@ -87,6 +88,7 @@ function readConfig(
     ? readChain(value.chain, { plugins, unusable, folder: dirname(file) }, source, report)
     : []
   if (models) checkReach(value, [...models.keys()], report)
+  const alerts = readAlerts(value.alerts, env, report)
   const settings = readSettings(value, dirname(file), certificates, env, report)
   if (!settings || !channels || !models || !tenants || findings.length > 0) return undefined
 
@@ -101,6 +103,7 @@ function readConfig(
     tenants: tenants as Map<string, ConfigTenant>,
     keys,
     chain,
+    alerts,
     warnings: problemsOf(file, report.warnings),
     redacted: Object.fromEntries(
       Object.keys(sections).map((name) => [name, source.redacted(`/${name}`, schemas[name]!)])

@@ -1,4 +1,5 @@
 // The shape of gateway.yaml: every key with its meaning, default and unit, as schemas like those of plugin options.
+import { alertsShape } from './alerts.ts'
 import { channelsShape } from './channels.ts'
 import { modelsShape } from './models.ts'
 import { pluginsShape } from './plugins.ts'
@@ -365,6 +366,7 @@ export const fileShape = {
   tenants: tenantsShape,
   keys: keysShape,
   plugins: pluginsShape,
+  alerts: alertsShape,
   chain: {
     type: 'array',
     minItems: 1,

@@ -38,6 +38,13 @@ const budgetShape = {
       patternErrorMessage: 'one of day, week, month, total, or the newest days, from 1d to 366d',
       description:
         'Day, week (from Monday on) or month of the calendar in UTC; `30d` for the newest 30 times 24 hours, which come free by the hour; or in total.'
+    },
+    alerts: {
+      type: 'array',
+      items: { type: 'integer', minimum: 1, maximum: 100, description: 'Percent of the budget.' },
+      examples: [[50, 80, 100]],
+      description:
+        'Percent of the budget: when so much was charged, it is said once per window, in the log and to `alerts.url`.'
     }
   }
 } as const satisfies OptionSchema
@@ -232,7 +239,11 @@ function checkRights(entry: RightsEntry, path: Path, report: Report): void {
 /** The budgets of an entry: one, a list, or none. */
 function budgetsOf(entry: RightsEntry['budget']): readonly Budget[] {
   if (entry === undefined) return []
-  return [entry].flat().map(({ usd, per }) => ({ limit: usd, per: per as Budget['per'] }))
+  return [entry].flat().map(({ usd, per, alerts }) => ({
+    limit: usd,
+    per: per as Budget['per'],
+    ...(alerts && { alerts: [...new Set(alerts)].sort((a, b) => a - b) })
+  }))
 }
 
 /** What is wrong with a list of budgets: two for one kind of window. Undefined when nothing is. */

@@ -9,6 +9,7 @@ import { reloadEntry } from './admin/config.ts'
 import { AdminServer } from './admin/server.ts'
 import { BodyMemory } from './bodies/body-memory.ts'
 import { compileChain } from './exchange/state/chain.ts'
+import { startAlerts } from './program/alerts.ts'
 import { ChannelSwitches } from './program/channel-switches.ts'
 import { ConfigError, ConfigReader } from './program/configuration.ts'
 import type { Plugin, PluginContext } from './contract/contract.ts'
@@ -24,7 +25,7 @@ import { operations as shippedOperations } from './operations/index.ts'
 import { Operations } from './operations/operations.ts'
 import { observeProgram } from './program/metrics.ts'
 import { contextOf } from './program/plugin-context.ts'
-import { Prober } from './program/probe.ts'
+import { probeMemory, Prober } from './program/probe.ts'
 import { Reloader } from './program/reload.ts'
 import { Stops } from './program/stops.ts'
 import { tellWays } from './program/ways.ts'
@@ -85,9 +86,6 @@ export interface Gateway {
  * wrong.
  */
 const clockPatience = 600_000
-
-/** The memory for the bodies of requests by which channels are tried, in bytes. */
-const probeMemory = 4 * 1024 * 1024
 
 /** The entries of a sealed volume of the journal, which is about 4 MB. */
 const volumeRows = 65_536
@@ -361,6 +359,7 @@ async function start(
     log,
     metrics
   })
+  stops.add(startAlerts({ store, transport, metrics, log, settings: () => generations.current.config.alerts }))
   background.start()
   stops.add(async () => background.close())
   const { host, port, protocol } = await server.listen()

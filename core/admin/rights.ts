@@ -20,6 +20,8 @@ export interface ShownBudget {
   usd: string
   usd_nano: string
   per: Budget['per']
+  /** Percent; absent when there are none. */
+  alerts?: readonly number[]
 }
 
 /** Shows rights. */
@@ -35,6 +37,6 @@ export function showRights({ enabled, models, endpoints, limits, budgets, expire
   }
 }
 
-function showBudget({ limit, per }: Budget): ShownBudget {
-  return { usd: formatDollars(limit), usd_nano: String(limit), per }
+function showBudget({ limit, per, alerts }: Budget): ShownBudget {
+  return { usd: formatDollars(limit), usd_nano: String(limit), per, ...(alerts && { alerts }) }
 }

@@ -35,6 +35,8 @@ export interface LimitSet {
 export interface Budget {
   limit: Nano
   per: 'day' | 'week' | 'month' | 'total' | `${number}d`
+  /** Percent of the limit, ascending: an alert is sent when so much was charged. */
+  alerts?: readonly number[] | undefined
 }
 
 /** What an operator wants spend to be told apart by: values by name. */

@@ -96,6 +96,15 @@ export interface Settings {
   state: StateSettings
 }
 
+/** Where alerts are sent. */
+export interface AlertSettings {
+  /** The webhook, as a channel with only what connections need. */
+  readonly channel: Channel
+  readonly path: string
+  /** Every one signs. The older of two goes when all receivers know the newer. */
+  readonly secrets: readonly string[]
+}
+
 /** A position in the file; both numbers begin at 1. */
 export interface Position {
   line: number
@@ -145,6 +154,8 @@ export interface Config {
   tenants: ReadonlyMap<string, ConfigTenant>
   keys: readonly ConfigKey[]
   chain: readonly ChainEntry[]
+  /** Undefined when alerts are only logged. */
+  alerts: AlertSettings | undefined
   /** The file as plain data with every secret replaced by `[redacted]` and `${VAR}` left as written. */
   redacted: unknown
   /** Settings that work as written, but are most likely mistakes. */

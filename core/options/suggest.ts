@@ -27,7 +27,7 @@ export function suggestion(word: string, candidates: readonly string[]): string 
   const near = nearest(word, candidates)
   if (near !== undefined) return `, did you mean "${near}"?`
   if (candidates.length === 0) return ': none are known'
-  return candidates.length <= 12 ? `: known are ${candidates.join(', ')}` : ''
+  return candidates.length <= 16 ? `: known are ${candidates.join(', ')}` : ''
 }
 
 /** Optimal string alignment: Levenshtein distance in which swapping two neighbours counts as one change. */

@@ -16,6 +16,9 @@ import type { Shared } from './generation.ts'
 import { endpointOf, probeRequests } from './probe-requests.ts'
 import type { ProbedEndpoint } from './probe-requests.ts'
 
+/** The memory for the bodies of requests by which channels are tried, in bytes. */
+export const probeMemory = 4 * 1024 * 1024
+
 /** The result of one request. Times are in milliseconds; null where nothing came. */
 export interface ProbeResult {
   readonly endpoint: ProbedEndpoint

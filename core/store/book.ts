@@ -7,7 +7,7 @@ import { noUsage, parsePieces } from '../money/usage.ts'
 import type { Batch } from './batch.ts'
 import { Hold } from './hold.ts'
 import type { HoldKeeper } from './hold.ts'
-import type { Balance, BudgetStanding, Ledger, Reservation, ReserveRequest } from './ledger.ts'
+import type { Balance, BudgetStanding, BudgetWatcher, Ledger, Reservation, ReserveRequest } from './ledger.ts'
 import { LookedAt } from './looked-at.ts'
 import { Purses } from './purses.ts'
 import type { Reader } from './reader.ts'
@@ -75,6 +75,10 @@ export class Book implements Ledger, HoldKeeper {
 
   balances(filter?: { scope?: string }): Balance[] {
     return this.#purses.balances(filter)
+  }
+
+  watch(watcher: BudgetWatcher): void {
+    this.#purses.watch(watcher)
   }
 
   affordable(scopes: readonly Scope[], time: number): bigint | undefined {

@@ -1,6 +1,6 @@
 // The interface of the ledger: money is reserved before an exchange and settled after it, exactly once. Other folders
 // reach money only through it.
-import type { Scope } from '../catalogue/caller.ts'
+import type { Budget, Scope } from '../catalogue/caller.ts'
 import type { Level } from '../errors.ts'
 import type { Nano } from '../money/money.ts'
 import type { Price } from '../money/price.ts'
@@ -136,6 +136,27 @@ export interface BudgetStanding {
   readonly resets_at: string | null
 }
 
+/** A threshold of a budget that was reached. Amounts are in nano-dollars. */
+export interface BudgetReached {
+  readonly scope: string
+  readonly level: Scope['kind']
+  readonly per: Budget['per']
+  /** `2026-11-21`, `2026-W47`, `2026-11`, `total`; of a rolling budget its days: `30d`. */
+  readonly window: string
+  /** Percent. */
+  readonly threshold: number
+  readonly limit: Nano
+  readonly posted: Nano
+}
+
+/** Who is told of thresholds, and remembers them over a restart. */
+export interface BudgetWatcher {
+  /** The highest threshold that was told of a budget in a window; 0 for none. */
+  told(budget: Pick<BudgetReached, 'scope' | 'per' | 'window'>): number
+  /** Called after the charge, in the same turn of the loop. Returns whether it will not be forgotten. */
+  reached(reached: BudgetReached): boolean
+}
+
 /**
  * The ledger. There is one per process. Admission is decided in memory at once; the changes are saved in group commits.
  */
@@ -158,6 +179,8 @@ export interface Ledger {
   detached(requestId: string, part?: string): Reservation | undefined
   /** The balances of the current windows, sorted by scope. */
   balances(filter?: { scope?: string }): Balance[]
+  /** Tells a watcher of the thresholds of budgets from now on. */
+  watch(watcher: BudgetWatcher): void
   /** Finds a price by its version, including prices that are no longer in the configuration. */
   price(version: string): Price | undefined
   /** How much is left in the tightest budget of these scopes at this time; undefined when none has a budget. */

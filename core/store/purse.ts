@@ -7,6 +7,7 @@ import type { Cell } from './cell.ts'
 import type { BudgetStanding } from './ledger.ts'
 import { HourCell } from './hours.ts'
 import type { RollingSum } from './hours.ts'
+import type { Watch } from './thresholds.ts'
 import { endOf, rollingDays } from './window.ts'
 import type { Span } from './window.ts'
 
@@ -18,6 +19,8 @@ export interface Limited {
   balance: Cell | RollingSum
   /** Of a rolling budget: the cell that says its limit to the next start. */
   stored?: Cell | undefined
+  /** The thresholds that are told; undefined when there are none. */
+  watch?: Watch | undefined
 }
 
 /** The balances and budgets of one caller. One is made per caller and UTC day, or hour with rolling budgets. */
@@ -33,6 +36,8 @@ export class Purse {
   readonly #budgets: readonly Limited[]
   /** What it has of rolling budgets, which may be dropped. */
   readonly #rolling: readonly { readonly dropped: boolean }[]
+  /** The budgets with thresholds. */
+  readonly #watched: readonly Limited[]
   readonly #moved: Cell[]
 
   /** `moved` collects the cells whose balances are to be written. */
@@ -53,6 +58,7 @@ export class Purse {
       ...cells.filter((cell) => cell instanceof HourCell),
       ...budgets.flatMap(({ balance }) => ('days' in balance ? [balance] : []))
     ]
+    this.#watched = budgets.filter(({ watch }) => watch !== undefined)
     this.#moved = moved
   }
 
@@ -97,6 +103,7 @@ export class Purse {
   post(held: bigint, amount: bigint): void {
     const change = amount - held
     for (const cell of this.#cells) cell.post(amount, change, this.#moved)
+    for (const { balance, watch } of this.#watched) if (balance.posted >= watch!.due) watch!.check(balance.posted)
   }
 
   /** How much is left in the tightest budget, at least 0; undefined when there is no budget. */

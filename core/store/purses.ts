@@ -5,11 +5,12 @@ import type { Batch } from './batch.ts'
 import { Cell } from './cell.ts'
 import { Hours, hourOf } from './hours.ts'
 import type { RollingSum } from './hours.ts'
-import type { Balance } from './ledger.ts'
+import type { Balance, BudgetWatcher } from './ledger.ts'
 import { Purse } from './purse.ts'
 import type { Limited } from './purse.ts'
 import type { Reader } from './reader.ts'
 import type { Row } from './sqlite.ts'
+import { Watch } from './thresholds.ts'
 import type { Troubles } from './troubles.ts'
 import {
   day,
@@ -52,6 +53,9 @@ export class Purses {
   readonly #hours = new Map<string, Hours>()
   /** Purses by the array of a caller's scopes, which stays the same object until the configuration is reloaded. */
   #made = new WeakMap<readonly Scope[], Purse>()
+  #watcher: BudgetWatcher | undefined
+  /** The thresholds of budgets in their newest windows, by scope and kind of window. */
+  readonly #watches = new Map<string, Watch>()
   /** The cells that changed since their balance was last written to a batch. */
   readonly #moved: Cell[] = []
 
@@ -103,12 +107,11 @@ export class Purses {
         if (!budgets.some(({ per }) => rollingDays(per) === days)) stored.declare(undefined, this.#moved)
       for (const budget of budgets) {
         const days = rollingDays(budget.per)
-        if (days === undefined) {
-          limited.push({ scope, budget, balance: this.#cell(id, windowOf(spanOf(budget.per), time)) })
-        } else {
-          length = hour
-          limited.push({ scope, budget, balance: this.#sum(id, days, time), stored: this.#hoursOf(id).budget(days) })
-        }
+        if (days !== undefined) length = hour
+        const balance =
+          days === undefined ? this.#cell(id, windowOf(spanOf(budget.per), time)) : this.#sum(id, days, time)
+        const stored = days === undefined ? undefined : this.#hoursOf(id).budget(days)
+        limited.push({ scope, budget, balance, stored, watch: this.#watchOf(scope, budget, time, balance.posted) })
       }
     }
     const from = Math.floor(time / length) * length
@@ -123,6 +126,25 @@ export class Purses {
       this.#cellsOf(id, spans, time)
     )
     return new Purse(texts, { from: time, until: time }, cells, [], this.#moved)
+  }
+
+  /** Tells a watcher of the thresholds of budgets from now on. */
+  watch(watcher: BudgetWatcher): void {
+    this.#watcher = watcher
+    this.#watches.clear()
+    this.#made = new WeakMap()
+  }
+
+  /** The thresholds of a budget in the window of a time; undefined when it has none. */
+  #watchOf(scope: Scope, budget: Budget, time: number, posted: bigint): Watch | undefined {
+    if (!this.#watcher || !budget.alerts || budget.alerts.length === 0) return undefined
+    const { per } = budget
+    const name = `${scope.id} ${per}`
+    const window = rollingDays(per) === undefined ? windowOf(spanOf(per), time) : per
+    let watch = this.#watches.get(name)
+    if (watch?.window !== window) this.#watches.set(name, (watch = new Watch(scope, per, window, this.#watcher)))
+    watch.arm(budget, posted)
+    return watch
   }
 
   /** The balances of the current windows, sorted by scope. */

@@ -86,6 +86,8 @@ export class TestLedger implements Ledger {
     return held?.row.lease !== undefined && this.open.includes(held.row) ? held.reservation : undefined
   }
 
+  watch(): void {}
+
   balances(): Balance[] {
     return []
   }

@@ -56,6 +56,7 @@ function config(hash: string, change: Partial<Settings> = {}): Config {
     tenants: new Map(),
     keys: [],
     chain: [],
+    alerts: undefined,
     redacted: {},
     warnings: []
   }
