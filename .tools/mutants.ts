@@ -31,8 +31,8 @@ const areas: Readonly<Record<string, Area>> = {
     files: '{core/money,plugins/quota,plugins/usage-meter}/*.ts',
     tests:
       'test/{core/money/price,money/{exact,bounds,tools,pieces,usage,protocols,clamp},' +
-      'plugins/{quota,decision,estimate,usage-asking},protocols/{usage,openai-usage},config/prices,realtime/{session,attacks}}' +
-      '.test.ts'
+      'plugins/{quota,decision,estimate,usage-asking,usage-meter},protocols/{usage,openai-usage},' +
+      'config/{prices,costs},engine/abandoned,realtime/session}.test.ts'
   },
   limits: {
     files: '{core/store/{memory-limits,window,cell,purse}.ts,plugins/ratelimit/*.ts}',

@@ -2,6 +2,7 @@
 // and how far the bounds of an estimate go.
 import t from 'tap'
 import type { Test } from 'tap'
+import { usage } from '../../core/contract/slots.ts'
 import usageMeter from '../../plugins/usage-meter/index.ts'
 import { TestMetrics } from '../kit/metrics.ts'
 import { endOfBody, events, head, reset, Upstream } from '../kit/upstream.ts'
@@ -24,8 +25,9 @@ t.test('what is estimated or cannot be true is counted by channel, and what is r
   const counts = (): number[] =>
     ['usage_estimated_total', 'usage_rejected_total'].map((name) => bench.metrics.value(name, { channel: 'a' }))
   upstream.json(chatAnswer())
-  await bench.send()
+  const { exchange } = await bench.send()
   t.same(counts(), [0, 0])
+  t.match(exchange.get(usage), { usage: { input: 10, output: 5 }, source: 'upstream' })
   upstream.json({ ...chatAnswer(), usage: undefined })
   await bench.send()
   t.same(counts(), [1, 0], 'nothing was reported')
@@ -65,10 +67,10 @@ t.test('tokens of a model that is sold by searches and seconds come to none wher
   const { bench, upstream } = await open(t, { price: { search: 1, second: 1 } })
   upstream.json(chatAnswer())
   const { exchange } = await bench.send()
-  const { usage } = exchange.attempts.at(-1)!.usage!
-  t.match(usage, { input: 10, output: 5 })
-  t.notOk(usage.search, 'no search')
-  t.notOk(usage.second, 'no second')
+  const charged = exchange.attempts.at(-1)!.usage!.usage
+  t.match(charged, { input: 10, output: 5 })
+  t.notOk(charged.search, 'no search')
+  t.notOk(charged.second, 'no second')
 })
 
 t.test('operators are told of a channel that answers only what has no question for usage, and once', async (t) => {

@@ -20,6 +20,7 @@ import {
   completionTokens,
   limitedTokens,
   noUsage,
+  parsePieces,
   promptTokens,
   renderUsage,
   sumOf
@@ -194,6 +195,8 @@ t.test('whoever settles: what cannot be true is charged by the prompt, or by not
 })
 
 t.test('sums, roundings and what is counted hold at their borders', (t) => {
+  t.same(parsePieces(null), {})
+  t.same(parsePieces('{"image":2}'), { image: 2 })
   t.same(sumOf({ ...noUsage, input: 1 }, { ...noUsage, input: 2, audio_input: 3 }), {
     ...noUsage,
     input: 3,
