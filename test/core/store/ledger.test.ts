@@ -192,6 +192,22 @@ t.test('a refusal names the outermost budget that cannot carry it, and holds not
   await check()
 })
 
+t.test('a refusal says for how long its budget is', async (t) => {
+  const { store, check } = await open(t)
+  for (const [per, words] of [
+    ['day', 'per day'],
+    ['week', 'per week'],
+    ['month', 'per month'],
+    ['1d', 'in 24 hours'],
+    ['30d', 'in 30 days'],
+    ['total', 'in total']
+  ] as const) {
+    const { message } = refusal(() => reserve(store.ledger, [scope('key', per, 1n, per)], 2n))
+    t.match(message, `the key budget of 0.000000001 USD ${words} is left`, per)
+  }
+  await check()
+})
+
 t.test('a budget belongs to the day and month of the request, in UTC, also when it is settled later', async (t) => {
   let now = Date.UTC(2026, 10, 30, 23, 59, 59, 900)
   const { store, file, check } = await open(t, () => now)
