@@ -90,7 +90,10 @@ class Inner {
     const keys = keysOf(query.by)
     const named = (table: string): string[] =>
       keys.map((name) => (name === 'month' && table === 'day' ? `${monthOfDay} AS month` : name))
-    const grouped = keys.length === 0 ? '' : `GROUP BY ${keys.join(', ')}`
+    // Rows that are told apart by all of these are hardly fewer when they are added up, and the outer query does it.
+    const whole = ['spender', 'model', 'channel'].every((name) => keys.includes(name)) && query.by.includes('day')
+    const grouped = keys.length === 0 || whole ? '' : `GROUP BY ${keys.join(', ')}`
+    const added = whole ? plain : partials
     this.sums = parts
       .map(
         ({ table, conditions }) =>
@@ -107,11 +110,19 @@ class Inner {
   }
 }
 
-const added = [
+const partials = [
   ...sumColumns.map((name) => `sum(${name}) AS ${name}`),
   "sum(CASE cost_price WHEN '' THEN charge ELSE 0 END) AS uncosted",
   "max(cost_price <> '') AS costed",
   'max(units IS NOT NULL) AS others'
+]
+
+/** The same of a single row. */
+const plain = [
+  ...sumColumns,
+  "CASE cost_price WHEN '' THEN charge ELSE 0 END AS uncosted",
+  "cost_price <> '' AS costed",
+  'units IS NOT NULL AS others'
 ]
 
 type Condition = [sql: string, ...values: Value[]]
