@@ -133,33 +133,39 @@ t.test('responses that an upstream begins over a spent budget end the session af
   t.equal(record.cost_nano, String(BigInt(cost(100, 4000)) + BigInt(cost(15, 20))))
 })
 
-t.test('a budget that a reload lowers holds for sessions that are open', async (t) => {
-  const keyWith = (usd: string): object => ({
-    name: 'test',
-    key: testKey,
-    tenant: 'acme',
-    budget: { usd, per: 'total' }
-  })
-  const session = await open(t, { keys: [keyWith('1')] })
-  const { running, upstream, database, client, say, heard, hears } = session
-  client.send(ask)
-  await hears('response.create')
-  say(created('resp_1'), done('resp_1', 100, 100))
-  await client.event('response.done')
-  running.configure({ ...sessionsAt(upstream), store: { sqlite: database }, keys: [keyWith('0.0004')] })
-  t.ok((await running.gateway.reload('test')).ok)
-  // Within a second or so, in which others are let in yet.
-  const refused = (): boolean => client.events.some(({ type }) => type === 'error')
-  for (let asked = 2; !refused(); asked++) {
+for (const level of ['tenant', 'key'] as const) {
+  t.test(`a budget of a ${level} that a reload lowers holds for sessions that are open`, async (t) => {
+    const withBudget = (usd: string): Record<string, unknown> => {
+      const budget = [
+        { usd, per: '30d' },
+        { usd: '9', per: 'total' }
+      ]
+      return {
+        tenants: { acme: level === 'tenant' ? { budget } : {} },
+        keys: [{ name: 'test', key: testKey, tenant: 'acme', ...(level === 'key' && { budget }) }]
+      }
+    }
+    const session = await open(t, withBudget('1'))
+    const { running, upstream, database, client, say, heard, hears } = session
     client.send(ask)
-    await eventually(() => refused() || heard('response.create') >= asked)
-    if (!refused()) say(created(`resp_${asked}`), done(`resp_${asked}`, 1, 0))
-  }
-  t.match(
-    client.events.find(({ type }) => type === 'error'),
-    { error: { code: 'quota_key_exceeded' } }
-  )
-})
+    await hears('response.create')
+    say(created('resp_1'), done('resp_1', 100, 100))
+    await client.event('response.done')
+    running.configure({ ...sessionsAt(upstream), store: { sqlite: database }, ...withBudget('0.0004') })
+    t.ok((await running.gateway.reload('test')).ok)
+    // Within a second or so, in which others are let in yet.
+    const refused = (): boolean => client.events.some(({ type }) => type === 'error')
+    for (let asked = 2; !refused(); asked++) {
+      client.send(ask)
+      await eventually(() => refused() || heard('response.create') >= asked)
+      if (!refused()) say(created(`resp_${asked}`), done(`resp_${asked}`, 1, 0))
+    }
+    t.match(
+      client.events.find(({ type }) => type === 'error'),
+      { error: { code: `quota_${level}_exceeded` } }
+    )
+  })
+}
 
 t.test('a session is charged to whom it was opened for when its key moves, within the limits of today', async (t) => {
   const at = (tenant: string, project: string, usd: string, rpm: number): Record<string, unknown> => ({
