@@ -9,7 +9,10 @@ import type { Metrics } from '../telling/metrics.ts'
 import type { Prober } from '../program/probe.ts'
 import type { Reloader } from '../program/reload.ts'
 import type { Config, Settings } from '../catalogue/settings.ts'
+import type { OptionSchemas } from '../options/schema.ts'
 import type { Store } from '../store/store.ts'
+import type { ParameterName } from './parameters.ts'
+import type { Shape } from './shapes.ts'
 
 /** The services of a gateway that operators inspect and control. */
 export interface AdminParts {
@@ -64,15 +67,28 @@ export type TenantRule =
  */
 export type Access = 'anyone' | { readonly needs: Need; readonly tenant?: TenantRule }
 
+/** A body: the fields that check it. With `patch`, null takes a member out. */
+export interface BodyShape {
+  readonly fields: OptionSchemas
+  readonly required?: readonly string[]
+  readonly patch?: true
+}
+
 /** One operation of a running gateway. */
 export interface LiveRoute {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   /** Segments are exact, or a name in braces that stands for any text: `/admin/v1/keys/{key}`. */
   readonly path: string
+  /** What it does, without a full stop, for the OpenAPI document. */
+  readonly summary: string
   /** Who may use it. Only paths outside of `/admin/` may be for anyone. */
   readonly access: Access
   /** The parameters that the query may have; others are refused. Absent: the query is ignored. */
-  readonly query?: readonly string[]
+  readonly query?: readonly ParameterName[]
+  /** The body that it takes; absent: none is read. */
+  readonly body?: BodyShape
+  /** What it answers by status: the schema of its JSON, or the type of a text. Refusals are alike everywhere. */
+  readonly answers: Readonly<Record<number, Shape | 'text/plain' | 'text/html'>>
   /** The most bytes of its body. Default: those of a small object. */
   readonly largest?: number
   /** On a loopback address, the request must name localhost or a loopback address in `Host`, or have the token. */

@@ -23,6 +23,17 @@ const fields = {
   path: text('The path of the request with its query, such as `/v1/chat/completions`.')
 } as const satisfies OptionSchemas
 
+/** All fields: those, and what has any form. */
+export const askedFields: OptionSchemas = {
+  ...fields,
+  headers: {
+    type: 'object',
+    additionalProperties: text('The value.'),
+    description: 'Headers of the request by name.'
+  },
+  body: { description: 'The body: JSON as such, or a text as it is; for a form, an object of fields.' }
+}
+
 /** What a body has without one, so that an endpoint and a model are enough. */
 const usual: Readonly<Record<string, unknown>> = {
   messages: [{ role: 'user', content: 'Hello' }],

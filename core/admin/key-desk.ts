@@ -52,6 +52,9 @@ const owner = {
 /** What a key is created with: an entry of `keys:` in gateway.yaml, without a secret. */
 export const keyFields = { name, ...owner, ...rightsShape } as const
 
+/** What may be changed of a key. */
+export const keyChanges = rightsShape
+
 /** What a rotation is asked with. */
 export const rotationFields = {
   overlap: {

@@ -1,7 +1,8 @@
 // The routes of keys: list, create, change, rotate and revoke them.
 import type { Answer, Call, OfflineParts, OfflineRoute, TenantRule } from './contract.ts'
-import { KeyDesk } from './key-desk.ts'
+import { keyChanges, KeyDesk, keyFields, rotationFields } from './key-desk.ts'
 import { matching, pageOf, paging } from './query.ts'
+import { issuedKey, key as shownKey, page } from './shapes.ts'
 
 const filters = ['tenant', 'project', 'member', 'state', 'source'] as const
 const list = '/admin/v1/keys'
@@ -15,6 +16,8 @@ export const keyRoutes: readonly OfflineRoute[] = [
   {
     method: 'GET',
     path: list,
+    summary: 'Lists keys, those of the file and of the store',
+    answers: { 200: page(shownKey) },
     access: { needs: 'see', tenant: { in: 'query' } },
     query: [...filters, ...paging],
     offline: true,
@@ -23,15 +26,30 @@ export const keyRoutes: readonly OfflineRoute[] = [
   {
     method: 'POST',
     path: list,
+    summary: 'Makes a key, and shows its secret this once',
+    body: { fields: keyFields, required: ['tenant'] },
+    answers: { 201: issuedKey },
     access: { needs: 'manage', tenant: { in: 'body' } },
     query: [],
     offline: true,
     handle: createKey
   },
-  { method: 'GET', path: one, access: { needs: 'see', tenant: ofKey }, query: [], offline: true, handle: showKey },
+  {
+    method: 'GET',
+    path: one,
+    summary: 'Shows a key',
+    access: { needs: 'see', tenant: ofKey },
+    query: [],
+    answers: { 200: shownKey },
+    offline: true,
+    handle: showKey
+  },
   {
     method: 'PATCH',
     path: one,
+    summary: 'Changes what a key may use and spend, by a merge patch',
+    body: { fields: keyChanges, patch: true },
+    answers: { 200: shownKey },
     access: { needs: 'manage', tenant: ofKey },
     query: [],
     offline: true,
@@ -40,6 +58,8 @@ export const keyRoutes: readonly OfflineRoute[] = [
   {
     method: 'DELETE',
     path: one,
+    summary: 'Revokes a key for good',
+    answers: { 200: shownKey },
     access: { needs: 'manage', tenant: ofKey },
     query: [],
     offline: true,
@@ -48,6 +68,9 @@ export const keyRoutes: readonly OfflineRoute[] = [
   {
     method: 'POST',
     path: `${one}/rotate`,
+    summary: 'Gives a key a new secret, and shows it this once',
+    body: { fields: rotationFields },
+    answers: { 200: issuedKey },
     access: { needs: 'manage', tenant: ofKey },
     query: [],
     offline: true,

@@ -60,6 +60,11 @@ export const levelFields = {
   }
 } as const satisfies Readonly<Record<LevelKind, OptionSchemas>>
 
+/** The fields without which a level is not created: the names of those above it, and its own. */
+export function requiredOf(kind: LevelKind): string[] {
+  return [...levelKinds.slice(0, levelKinds.indexOf(kind)), 'name']
+}
+
 /** The level desk of one gateway. Every refusal is a GatewayError that names the field or the place. */
 export class LevelDesk {
   readonly #config: Config
@@ -85,9 +90,8 @@ export class LevelDesk {
 
   /** Creates a level from a request with {@link levelFields}. Resolves when it is on disk and can be used. */
   async create(kind: LevelKind, request: unknown, by: Actor): Promise<ShownLevel> {
-    const owners = levelKinds.slice(0, levelKinds.indexOf(kind))
     const fields: OptionSchemas = levelFields[kind]
-    const { settings: given } = readEntry(fields, [...owners, 'name'], request, examples[kind])
+    const { settings: given } = readEntry(fields, requiredOf(kind), request, examples[kind])
     const { name, tenant, project, ...rest } = given as { name: string; tenant: string; project: string }
     const path: Path = kind === 'tenant' ? [name] : kind === 'project' ? [tenant, name] : [tenant, project, name]
     refuse([...nameFaults('name', name), ...ownerFaults(this.#levels, path.slice(0, -1) as unknown as Path)])

@@ -5,75 +5,167 @@ import { auditRoutes } from './access/audit-log.ts'
 import { operatorRoutes } from './access/operators.ts'
 import { listBalances } from './balances.ts'
 import { listCapabilities } from './capabilities.ts'
-import { listChannels, showChannel, switchChannel, testChannel } from './channels.ts'
+import { listChannels, showChannel, switchChannel, switchFields, testChannel, testFields } from './channels.ts'
 import { reload, showConfig } from './config.ts'
 import type { Call, Route } from './contract.ts'
 import { explainRequest, largestAsked } from './explain.ts'
+import { askedFields } from './explain-request.ts'
 import { alive, exposeMetrics, ready } from './health.ts'
 import { keyRoutes } from './keys.ts'
+import { documentOf } from './openapi.ts'
 import { paging } from './query.ts'
 import { hiddenOfRequests, listRequests, requestFilters } from './requests.ts'
 import { hiddenOfSpend, listSpend, spendParameters } from './spend.ts'
+import * as shapes from './shapes.ts'
 import { levelRoutes } from './tenants.ts'
+
+let document: object | undefined
 
 /** All routes. */
 export const routes: readonly Route[] = [
-  { method: 'GET', path: '/healthz', access: 'anyone', handle: alive },
-  { method: 'GET', path: '/livez', access: 'anyone', handle: alive },
-  { method: 'GET', path: '/readyz', access: 'anyone', handle: ready },
-  { method: 'GET', path: '/metrics', local: true, access: 'anyone', handle: exposeMetrics },
+  {
+    method: 'GET',
+    path: '/healthz',
+    summary: 'Says that the process runs',
+    access: 'anyone',
+    answers: { 200: shapes.health },
+    handle: alive
+  },
+  {
+    method: 'GET',
+    path: '/livez',
+    summary: 'Says that the process runs',
+    access: 'anyone',
+    answers: { 200: shapes.health },
+    handle: alive
+  },
+  {
+    method: 'GET',
+    path: '/readyz',
+    summary: 'Says whether the gateway should get new requests',
+    access: 'anyone',
+    answers: { 200: shapes.health, 503: shapes.health },
+    handle: ready
+  },
+  {
+    method: 'GET',
+    path: '/metrics',
+    summary: 'Shows all metrics',
+    local: true,
+    access: 'anyone',
+    answers: { 200: 'text/plain' },
+    handle: exposeMetrics
+  },
+  {
+    method: 'GET',
+    path: '/admin/openapi.json',
+    summary: 'Describes this API',
+    access: { needs: 'see', tenant: { in: 'nothing' } },
+    query: [],
+    answers: { 200: shapes.document },
+    handle: () => ({ json: (document ??= documentOf(routes)) })
+  },
   {
     method: 'GET',
     path: '/admin/v1/requests',
+    summary: 'Lists records of requests, newest first',
     access: { needs: 'see', tenant: { in: 'query', hidden: hiddenOfRequests, closed: ['channel'] } },
     query: [...requestFilters, ...paging],
+    answers: { 200: shapes.page(shapes.requestRecord) },
     handle: listRequests
   },
   {
     method: 'GET',
     path: '/admin/v1/balances',
+    summary: 'Lists what was spent in the current windows, and what is left',
     access: { needs: 'see', tenant: { in: 'query' } },
     query: ['scope', 'tenant', ...paging],
+    answers: { 200: shapes.page(shapes.balance) },
     handle: listBalances
   },
   {
     method: 'GET',
     path: '/admin/v1/spend',
+    summary: 'Adds up what was charged and what it cost, by any groups',
     access: { needs: 'see', tenant: { in: 'query', hidden: hiddenOfSpend, closed: ['channel'] } },
     query: [...spendParameters, ...paging],
+    answers: { 200: shapes.page(shapes.spendSum) },
     handle: listSpend
   },
-  { method: 'GET', path: '/admin/v1/channels', access: { needs: 'see' }, query: paging, handle: listChannels },
-  { method: 'GET', path: '/admin/v1/channels/{channel}', access: { needs: 'see' }, query: [], handle: showChannel },
+  {
+    method: 'GET',
+    path: '/admin/v1/channels',
+    summary: 'Lists channels with their health',
+    access: { needs: 'see' },
+    query: paging,
+    answers: { 200: shapes.page(shapes.channel) },
+    handle: listChannels
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/channels/{channel}',
+    summary: 'Shows a channel',
+    access: { needs: 'see' },
+    query: [],
+    answers: { 200: shapes.channel },
+    handle: showChannel
+  },
   {
     method: 'PATCH',
     path: '/admin/v1/channels/{channel}',
+    summary: 'Switches a channel off, lets it drain, or undoes that',
     access: { needs: 'operate' },
     query: [],
+    body: { fields: switchFields, patch: true },
+    answers: { 200: shapes.channel },
     handle: switchChannel
   },
   {
     method: 'POST',
     path: '/admin/v1/channels/{channel}/test',
+    summary: 'Sends small real requests to a channel',
     access: { needs: 'operate' },
     query: [],
+    body: { fields: testFields },
+    answers: { 200: shapes.channelTest },
     handle: testChannel
   },
   {
     method: 'GET',
     path: '/admin/v1/capabilities',
+    summary: 'Lists what becomes of each feature between two protocols',
     access: { needs: 'see', tenant: { in: 'nothing' } },
     query: ['client', 'channel', ...paging],
+    answers: { 200: shapes.page(shapes.capability) },
     handle: listCapabilities
   },
-  { method: 'GET', path: '/admin/v1/config', access: { needs: 'see' }, query: [], handle: showConfig },
-  { method: 'POST', path: '/admin/v1/reload', access: { needs: 'operate' }, query: [], handle: reload },
+  {
+    method: 'GET',
+    path: '/admin/v1/config',
+    summary: 'Shows the configuration in use, without its secrets',
+    access: { needs: 'see' },
+    query: [],
+    answers: { 200: shapes.config },
+    handle: showConfig
+  },
+  {
+    method: 'POST',
+    path: '/admin/v1/reload',
+    summary: 'Reads the file of the configuration now',
+    access: { needs: 'operate' },
+    query: [],
+    answers: { 200: shapes.reloaded, 422: shapes.notReloaded },
+    handle: reload
+  },
   {
     method: 'POST',
     path: '/admin/v1/explain',
+    summary: 'Explains what would become of a request, which is not sent',
     access: { needs: 'see' },
     query: [],
+    body: { fields: askedFields },
     largest: largestAsked,
+    answers: { 200: shapes.explanation },
     handle: explainRequest
   },
   ...levelRoutes,

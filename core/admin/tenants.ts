@@ -1,9 +1,11 @@
 // The routes of tenants, projects and members: list, show, create, change and close them.
+import { levelSettings } from '../tenancy/stored.ts'
 import type { LevelKind, Path } from '../tenancy/stored.ts'
 import type { Access, Answer, Call, OfflineParts, OfflineRoute, TenantRule } from './contract.ts'
-import { LevelDesk } from './level-desk.ts'
+import { LevelDesk, levelFields, requiredOf } from './level-desk.ts'
 import type { ShownLevel } from './level-desk.ts'
 import { matching, pageOf, paging } from './query.ts'
+import { levelListShapes, levelShapes } from './shapes.ts'
 
 const filters = {
   tenant: ['tenant', 'state', 'source'],
@@ -21,6 +23,8 @@ function routesOf(kind: LevelKind, names: string): OfflineRoute[] {
     {
       method: 'GET',
       path: list,
+      summary: `Lists ${kind}s, those of the file and of the store`,
+      answers: { 200: levelListShapes[kind] },
       access: { needs: 'see', tenant: { in: 'query' } },
       query: [...filters[kind], ...paging],
       offline: true,
@@ -29,6 +33,9 @@ function routesOf(kind: LevelKind, names: string): OfflineRoute[] {
     {
       method: 'POST',
       path: list,
+      summary: `Makes a ${kind}`,
+      body: { fields: levelFields[kind], required: requiredOf(kind) },
+      answers: { 201: levelShapes[kind] },
       access: managed({ in: 'body' }),
       query: [],
       offline: true,
@@ -37,6 +44,8 @@ function routesOf(kind: LevelKind, names: string): OfflineRoute[] {
     {
       method: 'GET',
       path: one,
+      summary: `Shows a ${kind}`,
+      answers: { 200: levelShapes[kind] },
       access: { needs: 'see', tenant: { in: 'path' } },
       query: [],
       offline: true,
@@ -45,6 +54,9 @@ function routesOf(kind: LevelKind, names: string): OfflineRoute[] {
     {
       method: 'PATCH',
       path: one,
+      summary: `Changes what a ${kind} may use and spend, by a merge patch`,
+      body: { fields: levelSettings[kind], patch: true },
+      answers: { 200: levelShapes[kind] },
       access: managed({ in: 'path' }),
       query: [],
       offline: true,
@@ -53,6 +65,8 @@ function routesOf(kind: LevelKind, names: string): OfflineRoute[] {
     {
       method: 'DELETE',
       path: one,
+      summary: `Closes a ${kind} for good`,
+      answers: { 200: levelShapes[kind] },
       access: managed({ in: 'path' }),
       query: [],
       offline: true,

@@ -1,6 +1,7 @@
 // The route of the audit log: who changed what, when and from where, and who was refused; newest first.
 import type { AuditQuery, StoredAuditEntry } from '../../store/documents.ts'
 import type { Answer, Call, OfflineParts, OfflineRoute } from '../contract.ts'
+import { auditPage } from '../shapes.ts'
 import { invalidField, paging, readLimit, readTime, shown } from '../query.ts'
 
 /** The parameters that must be equal to the member of an entry that is called alike. */
@@ -16,6 +17,8 @@ export const auditRoutes: readonly OfflineRoute[] = [
   {
     method: 'GET',
     path: '/admin/v1/audit',
+    summary: 'Lists who changed what and who was refused, newest first',
+    answers: { 200: auditPage },
     access: { needs: 'see', tenant: { in: 'query', hidden } },
     query: [...auditFilters, 'since', 'until', ...paging],
     offline: true,

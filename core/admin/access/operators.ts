@@ -2,7 +2,8 @@
 import { Levels } from '../../tenancy/levels.ts'
 import type { Answer, Call, OfflineParts, OfflineRoute } from '../contract.ts'
 import { matching, pageOf, paging } from '../query.ts'
-import { OperatorDesk } from './operator-desk.ts'
+import { issuedOperator, operator as shape, page } from '../shapes.ts'
+import { grantFields, OperatorDesk, operatorFields, tokenFields } from './operator-desk.ts'
 
 const filters = ['role', 'tenant', 'state'] as const
 const list = '/admin/v1/operators'
@@ -13,25 +14,68 @@ export const operatorRoutes: readonly OfflineRoute[] = [
   {
     method: 'GET',
     path: list,
+    summary: 'Lists operators',
     access: { needs: 'see' },
     query: [...filters, ...paging],
+    answers: { 200: page(shape) },
     offline: true,
     handle: ({ query }, parts) => ({
       json: pageOf(matching(deskOf(parts).list(), filters, query), ({ name }) => name, query)
     })
   },
-  { method: 'POST', path: list, access: { needs: 'operate' }, query: [], offline: true, handle: create },
+  {
+    method: 'POST',
+    path: list,
+    summary: 'Makes an operator, and shows its token this once',
+    access: { needs: 'operate' },
+    query: [],
+    body: { fields: operatorFields, required: ['name', 'role'] },
+    answers: { 201: issuedOperator },
+    offline: true,
+    handle: create
+  },
   {
     method: 'GET',
     path: one,
+    summary: 'Shows an operator',
     access: { needs: 'see' },
     query: [],
+    answers: { 200: shape },
     offline: true,
     handle: ({ names: { operator } }, parts) => ({ json: deskOf(parts).find(operator!) })
   },
-  { method: 'PATCH', path: one, access: { needs: 'operate' }, query: [], offline: true, handle: change },
-  { method: 'DELETE', path: one, access: { needs: 'operate' }, query: [], offline: true, handle: revoke },
-  { method: 'POST', path: `${one}/tokens`, access: { needs: 'operate' }, query: [], offline: true, handle: rotate }
+  {
+    method: 'PATCH',
+    path: one,
+    summary: 'Changes what an operator may do, by a merge patch',
+    access: { needs: 'operate' },
+    query: [],
+    body: { fields: grantFields, patch: true },
+    answers: { 200: shape },
+    offline: true,
+    handle: change
+  },
+  {
+    method: 'DELETE',
+    path: one,
+    summary: 'Revokes an operator for good',
+    access: { needs: 'operate' },
+    query: [],
+    answers: { 200: shape },
+    offline: true,
+    handle: revoke
+  },
+  {
+    method: 'POST',
+    path: `${one}/tokens`,
+    summary: 'Gives an operator a new token, and shows it this once',
+    access: { needs: 'operate' },
+    query: [],
+    body: { fields: tokenFields },
+    answers: { 201: issuedOperator },
+    offline: true,
+    handle: rotate
+  }
 ]
 
 /** Creates an operator. Only this answer ever has the token. */

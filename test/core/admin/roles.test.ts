@@ -78,12 +78,11 @@ const body = (route: Route, tenant: string): unknown =>
 
 /** The rule of the matrix in words of its own, by which the table is judged. */
 function expected(route: Route, role: Role, bound: boolean, own: boolean): 'in' | '403' | '404' | 'none' {
-  const below = route.path.slice(path.length + 1)
-  const [what = ''] = below.split('/')
+  const [what = ''] = route.path.replace(/^\/admin\/(?:v1\/)?/, '').split('/')
   const writes = route.method !== 'GET'
   const levels = ['projects', 'members', 'keys']
   if (role === 'owner' || role === 'operator') return 'in'
-  if (what === 'session') return 'in'
+  if (['session', 'logout', 'openapi.json'].includes(what)) return 'in'
   const sees = !writes || what === 'explain'
   if (role === 'viewer' && !sees) return '403'
   if (!bound) return 'in'

@@ -1,0 +1,342 @@
+// The shapes of what the admin API answers, as JSON Schemas (2020-12) for its OpenAPI document.
+import { spendGroups } from '../store/spend.ts'
+import type { JsonSchema } from '../options/json-schema.ts'
+import { roles } from './access/roles.ts'
+
+/** A schema object. */
+export type Shape = Exclude<JsonSchema, boolean>
+
+const text: Shape = { type: 'string' }
+const flag: Shape = { type: 'boolean' }
+const number: Shape = { type: 'number' }
+const count: Shape = { type: 'integer', minimum: 0 }
+const time: Shape = { type: 'string', format: 'date-time' }
+const nano: Shape = { type: 'string', pattern: '^-?\\d+$', description: 'Nano-dollars.' }
+const usd: Shape = { type: 'string', pattern: '^-?\\d+(\\.\\d+)?$', description: 'US dollars.' }
+const anything: Shape = {}
+
+const nullable = (shape: Shape): Shape => ({ anyOf: [shape, { type: 'null' }] })
+const listOf = (items: Shape): Shape => ({ type: 'array', items })
+const mapOf = (values: Shape): Shape => ({ type: 'object', additionalProperties: values })
+const oneOf = (...words: readonly string[]): Shape => ({ type: 'string', enum: words })
+
+/** An object of these members. All are required but the `optional` ones, and there are no others unless `open`. */
+function object(
+  properties: Readonly<Record<string, Shape>>,
+  { optional = [], open = false }: { optional?: readonly string[]; open?: boolean } = {}
+): Shape {
+  return {
+    type: 'object',
+    properties,
+    required: Object.keys(properties).filter((name) => !optional.includes(name)),
+    ...(!open && { additionalProperties: false })
+  }
+}
+
+/** An amount in both forms. */
+function amount(name: string): Record<string, Shape> {
+  return { [`${name}_usd`]: nullable(usd), [`${name}_nano`]: nullable(nano) }
+}
+
+/** A page of a list. `more` are members beside it. */
+export function page(items: Shape, more: Readonly<Record<string, Shape>> = {}): Shape {
+  const next = { ...nullable(text), description: 'The cursor of the next page; null on the last one.' }
+  return object({ data: listOf(items), next, ...more }, { optional: Object.keys(more) })
+}
+
+/** The answer of every refusal. */
+export const refusal: Shape = object(
+  { error: object({ type: text, message: text, code: text, param: text }, { optional: ['param'] }) },
+  { open: true }
+)
+
+const rights = {
+  enabled: flag,
+  models: listOf(text),
+  endpoints: listOf(text),
+  limits: mapOf(anything),
+  budget: listOf(object({ usd, usd_nano: nano, per: text, alerts: listOf(number) }, { optional: ['alerts'] })),
+  expires: nullable(time),
+  tags: mapOf(text)
+}
+const source = oneOf('file', 'store')
+
+const levelMembers = {
+  name: text,
+  tenant: text,
+  scope: text,
+  source,
+  state: oneOf('active', 'disabled', 'expired', 'closed', 'unowned'),
+  ...rights,
+  created: nullable(time),
+  changed: nullable(time),
+  closed: nullable(time)
+}
+const tenantMembers = { ...levelMembers, foreign_references: nullable(oneOf('refuse', 'pass')) }
+const member = object({ ...levelMembers, project: text })
+
+/** One level of each kind. */
+export const levelShapes = { tenant: object(tenantMembers), project: object(levelMembers), member } as const
+
+/** The lists of levels. Tenants have the tree below them. */
+export const levelListShapes = {
+  tenant: page(object({ ...tenantMembers, projects: listOf(object({ ...levelMembers, members: listOf(member) })) })),
+  project: page(levelShapes.project),
+  member: page(member)
+} as const
+
+const keyMembers = {
+  name: text,
+  source,
+  state: oneOf('active', 'disabled', 'expired', 'revoked', 'unowned'),
+  hint: nullable(text),
+  secrets: listOf(object({ hint: text, created: nullable(time), until: nullable(time) })),
+  tenant: text,
+  project: nullable(text),
+  member: nullable(text),
+  ...rights,
+  created: nullable(time),
+  changed: nullable(time),
+  revoked: nullable(time)
+}
+export const key = object(keyMembers)
+export const issuedKey = object({ ...keyMembers, key: { ...text, description: 'Its secret, shown this once.' } })
+
+const operatorMembers = {
+  name: text,
+  role: oneOf(...roles),
+  tenant: nullable(text),
+  enabled: flag,
+  state: oneOf('active', 'disabled', 'expired', 'revoked'),
+  tokens: listOf(object({ hint: text, created: time, expires: time, last_used: nullable(time) })),
+  created: time,
+  changed: nullable(time),
+  revoked: nullable(time)
+}
+export const operator = object(operatorMembers)
+export const issuedOperator = object({ ...operatorMembers, token: { ...text, description: 'Shown this once.' } })
+
+export const auditPage = page(
+  object(
+    {
+      seq: count,
+      time,
+      action: text,
+      actor_kind: text,
+      actor: text,
+      actor_role: oneOf(...roles),
+      actor_tenant: nullable(text),
+      address: nullable(text),
+      request_id: nullable(text),
+      object_kind: text,
+      object: text,
+      tenant: nullable(text),
+      outcome: oneOf('done', 'refused'),
+      before: nullable(mapOf(anything)),
+      after: nullable(mapOf(anything)),
+      why: text,
+      times: count,
+      hash: text
+    },
+    // Entries of earlier versions lack some, and actors of one tenant do not see all.
+    {
+      optional: [
+        'seq',
+        'address',
+        'hash',
+        'why',
+        'times',
+        'actor_role',
+        'actor_tenant',
+        'request_id',
+        'tenant',
+        'outcome'
+      ]
+    }
+  ),
+  { head: nullable(object({ seq: count, hash: text })) }
+)
+
+export const balance = object({
+  scope: text,
+  window: text,
+  tenant: nullable(text),
+  ...amount('limit'),
+  ...amount('posted'),
+  ...amount('pending'),
+  ...amount('left')
+})
+
+const hiddenAmounts = { ...amount('cost'), ...amount('margin'), ...amount('uncosted'), ...amount('failed') }
+const groups = Object.fromEntries(spendGroups.map((name) => [name, nullable(name === 'tag' ? mapOf(text) : text)]))
+export const spendSum: Shape = {
+  ...object(
+    { ...groups, requests: count, ...amount('charge'), ...hiddenAmounts, usage: mapOf(number) },
+    { optional: [...Object.keys(groups), ...Object.keys(hiddenAmounts)] }
+  ),
+  patternProperties: { '^tag:': nullable(text) }
+}
+
+const why = { code: text, reason: text, until: text }
+const candidate = { channel: text, rank: number, weight: number }
+const decision = object(
+  {
+    order: listOf(object({ ...candidate, health: object(why, { optional: ['until'] }) }, { optional: ['health'] })),
+    excluded: listOf(object({ channel: text, by: text, ...why }, { optional: ['until'] })),
+    stopped: text,
+    omitted: count
+  },
+  { optional: ['stopped', 'omitted'] }
+)
+const reason = object({ by: text }, { open: true })
+
+export const requestRecord = object(
+  {
+    request_id: text,
+    time,
+    tenant: nullable(text),
+    project: nullable(text),
+    member: nullable(text),
+    key: nullable(text),
+    model: nullable(text),
+    requested_model: nullable(text),
+    endpoint: text,
+    client_protocol: text,
+    channel: nullable(text),
+    channel_protocol: nullable(text),
+    status: count,
+    error_code: nullable(text),
+    outcome: oneOf('completed', 'rejected', 'failed', 'aborted'),
+    streamed: flag,
+    usage: nullable(mapOf(number)),
+    usage_source: nullable(text),
+    cost_usd: usd,
+    cost_nano: nano,
+    cost_lines: nullable(listOf(object({ class: text, units: number, usd_per_million: usd }))),
+    price_version: nullable(text),
+    reserved_nano: nullable(nano),
+    attempts: listOf(object({ channel: text, duration_ms: number }, { open: true })),
+    first_byte_ms: nullable(number),
+    duration_ms: number,
+    client_request_id: nullable(text),
+    dropped: listOf(text),
+    reason,
+    decision
+  },
+  { optional: ['channel', 'channel_protocol', 'attempts', 'dropped', 'reason', 'decision'], open: true }
+)
+
+const switched = oneOf('on', 'draining', 'off')
+export const channel = object({
+  name: text,
+  protocol: text,
+  base_url: text,
+  private: flag,
+  endpoints: listOf(text),
+  models: mapOf(text),
+  priority: number,
+  weight: number,
+  state: text,
+  switched: object({ file: switched, operator: switched, since: nullable(time), by: nullable(text) }),
+  health: nullable(object({ state: text }, { open: true }))
+})
+export const channelTest = object({
+  channel: text,
+  results: listOf(
+    object({
+      endpoint: text,
+      model: text,
+      ok: flag,
+      status: nullable(count),
+      error: nullable(text),
+      first_byte_ms: nullable(number),
+      duration_ms: number,
+      usage: nullable(mapOf(number)),
+      ...amount('cost')
+    })
+  )
+})
+
+const fates = mapOf(
+  object(
+    { meaning: text, fate: oneOf('carried', 'adapted', 'dropped', 'refused'), how: text, member: text },
+    { optional: ['how', 'member'] }
+  )
+)
+export const capability = object({ client: text, channel: text, passed: flag, request: fates, answer: fates })
+
+const reloadMembers = {
+  ok: flag,
+  reason: text,
+  time,
+  duration_ms: number,
+  hash: text,
+  problems: listOf(object({ place: text, message: text }, { open: true }))
+}
+export const reloaded = object(reloadMembers)
+export const notReloaded = object({ ...reloadMembers, ...(refusal['properties'] as Record<string, Shape>) })
+export const config = object({
+  version: text,
+  file: text,
+  hash: text,
+  store: text,
+  last_reload: nullable(reloaded),
+  config: mapOf(anything)
+})
+
+const standing = object({ by: text }, { open: true })
+export const explanation = object({
+  outcome: oneOf('sent', 'answered', 'refused', 'kept', 'undecided'),
+  request: object({
+    method: text,
+    path: text,
+    endpoint: text,
+    client_protocol: text,
+    model: nullable(text),
+    requested_model: nullable(text),
+    streamed: flag
+  }),
+  caller: nullable(
+    object({ key: text, tenant: text, project: nullable(text), member: nullable(text), expires: nullable(time) })
+  ),
+  answered_by: nullable(text),
+  refusal: nullable(
+    object({
+      status: count,
+      code: text,
+      type: text,
+      message: text,
+      param: nullable(text),
+      retry_after_ms: nullable(number),
+      reason: nullable(reason)
+    })
+  ),
+  budgets: listOf(standing),
+  limits: listOf(standing),
+  held: nullable(
+    object({
+      usd,
+      nano,
+      price_version: text,
+      lines: listOf(object({ counted: text, units: number, usd_per_million: usd })),
+      max_output: nullable(number)
+    })
+  ),
+  order: nullable(
+    listOf(
+      object({
+        ...candidate,
+        health: nullable(object({ state: text, reason: nullable(text), until: nullable(time) }))
+      })
+    )
+  ),
+  excluded: nullable(listOf(object({ channel: text, by: text, ...why }, { optional: ['until'] }))),
+  upstream: nullable(mapOf(anything)),
+  dropped: listOf(text),
+  skipped_plugins: listOf(text)
+})
+
+export const health = object({ status: text, reasons: listOf(text) }, { optional: ['reasons'] })
+
+/** An OpenAPI document. */
+export const document = object({ openapi: text, info: mapOf(anything), paths: mapOf(anything) }, { open: true })

@@ -1,0 +1,181 @@
+// GET /admin/openapi.json: a document that a validator of its own takes, the table of routes, no more and no less, and
+// that the answers of each route are what it says.
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import t from 'tap'
+import type { Test } from 'tap'
+import { routes } from '../../core/admin/routes.ts'
+import { ask } from '../kit/client.ts'
+import type { ReceivedReply } from '../kit/client.ts'
+import { gateway } from '../kit/gateway.ts'
+import type { LocalGateway } from '../kit/gateway.ts'
+import { eventually } from '../kit/probe.ts'
+
+interface Described {
+  operationId: string
+  summary: string
+  description: string
+  parameters?: { name: string; in: string; description: string }[]
+  requestBody?: { content: Record<string, { schema: object }> }
+  responses: Record<string, { content?: Record<string, { schema?: object }> }>
+}
+
+interface Document {
+  paths: Record<string, Record<string, Described>>
+  components: { schemas: { refusal: object } }
+}
+
+const documentOf = async (local: LocalGateway): Promise<Document> => local.admin('/admin/openapi.json')
+
+// Formats are for people: what they stand for is checked where it is read.
+const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true })
+
+/** Why a value is not what a schema says; empty when it is. */
+function faults(schema: object, value: unknown): string {
+  ajv.validate(schema, value)
+  return ajv.errorsText(ajv.errors) === 'No errors' ? '' : ajv.errorsText(ajv.errors)
+}
+
+t.test('the document is valid, and is the table of routes', async (t) => {
+  const document = await documentOf(await gateway(t))
+  const validator = new Validator()
+  const { valid, errors } = await validator.validate(structuredClone(document) as never)
+  t.ok(valid, JSON.stringify(errors))
+  t.equal(validator.version, '3.1')
+  t.doesNotThrow(() => validator.resolveRefs({ specification: structuredClone(document) as never }))
+  const shown = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`)
+  )
+  t.same(shown.sort(), routes.map(({ method, path }) => `${method} ${path}`).sort())
+  const all = Object.values(document.paths).flatMap((methods) => Object.values(methods))
+  t.equal(new Set(all.map(({ operationId }) => operationId)).size, all.length, 'ids are unique')
+  for (const { method, path, query = [], body, answers } of routes) {
+    const found = document.paths[path]![method.toLowerCase()]!
+    const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!)
+    const named = (found.parameters ?? []).map((one) => one.name)
+    t.same(named, [...inPath, ...query], `${method} ${path}: parameters`)
+    t.ok((found.parameters ?? []).every(({ description }) => description.length > 5))
+    t.ok(found.summary.length > 5 && /^(For|Open)/.test(found.description))
+    t.equal(found.requestBody !== undefined, body !== undefined, `${method} ${path}: body`)
+    t.same(Object.keys(found.responses), [...Object.keys(answers), 'default'])
+  }
+})
+
+/** Calls that together get each answer of each route at least once: method, path, body. */
+const calls: readonly (readonly [method: string, path: string, body?: unknown])[] = [
+  [
+    'POST',
+    '/admin/v1/tenants',
+    { name: 'late', budget: { usd: 5, per: 'day', alerts: [50, 80] }, foreign_references: 'pass' }
+  ],
+  ['PATCH', '/admin/v1/tenants/late', { budget: null, tags: { a: 'b' }, limits: { rpm: 5 } }],
+  ['GET', '/admin/v1/tenants/late'],
+  ['POST', '/admin/v1/projects', { tenant: 'late', name: 'web' }],
+  ['PATCH', '/admin/v1/projects/late/web', { expires: '2999-01-01' }],
+  ['GET', '/admin/v1/projects/late/web'],
+  ['POST', '/admin/v1/members', { tenant: 'late', project: 'web', name: 'eve' }],
+  ['PATCH', '/admin/v1/members/late/web/eve', { models: ['demo'] }],
+  ['GET', '/admin/v1/members/late/web/eve'],
+  ['GET', '/admin/v1/tenants'],
+  ['GET', '/admin/v1/projects'],
+  ['GET', '/admin/v1/members'],
+  ['POST', '/admin/v1/keys', { tenant: 'late', project: 'web', name: 'ci', budget: { usd: 1, per: 'month' } }],
+  ['PATCH', '/admin/v1/keys/ci', { tags: { team: 'x' } }],
+  ['POST', '/admin/v1/keys/ci/rotate', { overlap: '1h' }],
+  ['GET', '/admin/v1/keys/ci'],
+  ['GET', '/admin/v1/keys'],
+  ['DELETE', '/admin/v1/keys/ci'],
+  ['DELETE', '/admin/v1/members/late/web/eve'],
+  ['DELETE', '/admin/v1/projects/late/web'],
+  ['DELETE', '/admin/v1/tenants/late'],
+  ['POST', '/admin/v1/operators', { name: 'carol', role: 'viewer', tenant: 'acme' }],
+  ['PATCH', '/admin/v1/operators/carol', { tenant: null }],
+  ['POST', '/admin/v1/operators/carol/tokens', { overlap: '1h', lifetime: '30d' }],
+  ['GET', '/admin/v1/operators/carol'],
+  ['GET', '/admin/v1/operators'],
+  ['DELETE', '/admin/v1/operators/carol'],
+  ['GET', '/admin/v1/requests'],
+  ['GET', '/admin/v1/requests?limit=1'],
+  ['GET', '/admin/v1/balances'],
+  ['GET', '/admin/v1/spend'],
+  ['GET', '/admin/v1/spend?by=tenant,key,channel,tag,day,tag:team'],
+  ['GET', '/admin/v1/channels'],
+  ['GET', '/admin/v1/channels/demo'],
+  ['PATCH', '/admin/v1/channels/demo', { drain: true }],
+  ['PATCH', '/admin/v1/channels/demo', { drain: null }],
+  ['POST', '/admin/v1/channels/demo/test', { model: 'demo' }],
+  ['GET', '/admin/v1/capabilities'],
+  ['GET', '/admin/v1/config'],
+  ['POST', '/admin/v1/reload'],
+  ['GET', '/admin/v1/config'],
+  ['POST', '/admin/v1/explain', { key: 'test', model: 'demo' }],
+  ['POST', '/admin/v1/explain', { key: 'test', path: '/v1/models', headers: { accept: '*/*' } }],
+  ['POST', '/admin/v1/explain', { key: 'test', model: 'none-such', body: { messages: [] } }],
+  ['GET', '/admin/v1/audit'],
+  ['GET', '/admin/openapi.json'],
+  ['GET', '/healthz'],
+  ['GET', '/livez'],
+  ['GET', '/readyz'],
+  ['GET', '/metrics']
+]
+
+/** The description of what a call got. */
+function find({ paths }: Document, method: string, path: string): [pattern: string, described: Described] {
+  const plain = path.split('?', 1)[0]!
+  const fits = (pattern: string): boolean => new RegExp(`^${pattern.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(plain)
+  const [pattern, methods] = Object.entries(paths).find(
+    ([one, described]) => fits(one) && method.toLowerCase() in described
+  )!
+  return [pattern, methods[method.toLowerCase()]!]
+}
+
+const asker =
+  (t: Test, { adminUrl }: LocalGateway) =>
+  (method: string, path: string, body?: unknown): Promise<ReceivedReply> =>
+    ask(t, adminUrl, { method, path, ...(body !== undefined && { body }) })
+
+t.test('each answer of each route is what the document says, and each body is what it asks for', async (t) => {
+  const local = await gateway(t)
+  const admin = asker(t, local)
+  const document = await documentOf(local)
+  await local.chat()
+  await local.chat({ model: 'none-such' })
+  await eventually(async () => (await local.admin('/admin/v1/requests')).data.length === 2)
+  const seen = new Set<string>()
+  for (const [method, path, body] of calls) {
+    const [pattern, described] = find(document, method, path)
+    const reply = await admin(method, path, body)
+    const content = described.responses[reply.status]?.content
+    if (!t.ok(reply.status < 300 && content, `${method} ${path}: ${reply.status} ${reply.text}`)) continue
+    seen.add(`${method} ${pattern}`)
+    const schema = content!['application/json']?.schema
+    if (schema) t.equal(faults(schema, reply.json()), '', `${method} ${path}: ${reply.text.slice(0, 2000)}`)
+    else t.match(reply.headers['content-type'], new RegExp(Object.keys(content!)[0]!))
+    const asked = described.requestBody?.content['application/json']?.schema
+    if (asked) t.equal(faults(asked, body), '', `${method} ${path}: the body`)
+  }
+  t.same([...seen].sort(), routes.map(({ method, path }) => `${method} ${path}`).sort(), 'no route lacks a sample')
+  for (const [method, path, body] of [
+    ['POST', '/admin/v1/keys', { tenant: 'acme', colour: 'red' }],
+    ['GET', '/admin/v1/keys/none'],
+    ['GET', '/admin/v1/audit?limit=0'],
+    ['DELETE', '/admin/v1/config']
+  ] as const) {
+    const reply = await admin(method, path, body)
+    t.ok(reply.status >= 400)
+    t.equal(faults(document.components.schemas.refusal, reply.json()), '', `${method} ${path}`)
+  }
+  const asked = find(document, 'POST', '/admin/v1/keys')[1].requestBody!.content['application/json']!.schema
+  t.not(faults(asked, { tenant: 'acme', colour: 'red' }), '', 'what is refused does not conform')
+  t.not(faults(asked, { tenant: 'acme', limits: { rpm: 0 } }), '')
+})
+
+t.test('a reload that is refused and a gateway that stops answer what the document says', async (t) => {
+  const local = await gateway(t)
+  const document = await documentOf(local)
+  local.configure({ models: { broken: 1 } })
+  const reply = await asker(t, local)('POST', '/admin/v1/reload')
+  t.equal(reply.status, 422)
+  const [, described] = find(document, 'POST', '/admin/v1/reload')
+  t.equal(faults(described.responses[422]!.content!['application/json']!.schema!, reply.json()), '')
+})
