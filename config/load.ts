@@ -93,6 +93,7 @@ function readConfig(
   if (!settings || !channels || !models || !tenants || findings.length > 0) return undefined
 
   const schemas: OptionSchemas = { ...fileShape, chain: chainSchema(chain, plugins) }
+  const hidden = new Map<string, string>()
   return {
     file,
     hash: files.hashes.get(file)!,
@@ -106,7 +107,9 @@ function readConfig(
     alerts,
     warnings: problemsOf(file, report.warnings),
     redacted: Object.fromEntries(
-      Object.keys(sections).map((name) => [name, source.redacted(`/${name}`, schemas[name]!)])
-    )
+      Object.keys(sections).map((name) => [name, source.redacted(`/${name}`, schemas[name]!, hidden)])
+    ),
+    hidden,
+    named: new Map([...files.hashes].filter(([path]) => path !== file))
   }
 }

@@ -1,4 +1,5 @@
 // Parses the text of a configuration file into plain data, and knows the place of every value in the text.
+import { createHash } from 'node:crypto'
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, Scalar } from 'yaml'
 import { below, propertyOf, showPlain } from '../core/options/schema-check.ts'
 import { expand, redact, redactUrl } from './variables.ts'
@@ -87,10 +88,10 @@ export class Source {
 
   /**
    * The data below a pointer in a form that may be shown: variables as written, and secrets according to the schema
-   * redacted.
+   * redacted. Adds to `hidden` the digest of each value that is shown as something else, by its pointer.
    */
-  redacted(pointer: string, schema: OptionSchema): unknown {
-    return redactEntry(this.#find(pointer), schema, false)
+  redacted(pointer: string, schema: OptionSchema, hidden: Map<string, string>): unknown {
+    return redactEntry({ entry: this.#find(pointer), pointer }, schema, false, hidden)
   }
 
   #find(pointer: string): Entry {
@@ -319,13 +320,28 @@ class Reader {
   }
 }
 
-function redactEntry(entry: Entry, schema: OptionSchema | undefined, hidden: boolean): unknown {
-  const secret = hidden || schema?.secret === true
-  const written = entry.written ?? entry.value
-  if (!entry.children) return secret ? redact(written) : redactUrl(written)
+function redactEntry(
+  { entry, pointer }: { entry: Entry; pointer: string },
+  schema: OptionSchema | undefined,
+  secret: boolean,
+  hidden: Map<string, string>
+): unknown {
+  const isSecret = secret || schema?.secret === true
+  if (!entry.children) {
+    const written = entry.written ?? entry.value
+    const shown = isSecret ? redact(written) : redactUrl(written)
+    if (shown !== entry.value) hidden.set(pointer, digestOf(entry.value))
+    return shown
+  }
+  const redacted = (name: string, child: Entry, its: OptionSchema | undefined): unknown =>
+    redactEntry({ entry: child, pointer: below(pointer, name) }, its, isSecret, hidden)
   const items = schema?.type === 'array' ? schema.items : undefined
-  if (Array.isArray(entry.value))
-    return Array.from(entry.children.values(), (child) => redactEntry(child, items, secret))
-  const shown = (name: string, child: Entry): unknown => redactEntry(child, propertyOf(schema, name).schema, secret)
-  return Object.fromEntries(Array.from(entry.children, ([name, child]) => [name, shown(name, child)]))
+  if (Array.isArray(entry.value)) return Array.from(entry.children, ([index, child]) => redacted(index, child, items))
+  return Object.fromEntries(
+    Array.from(entry.children, ([name, child]) => [name, redacted(name, child, propertyOf(schema, name).schema)])
+  )
+}
+
+function digestOf(value: unknown): string {
+  return createHash('sha256').update(String(value)).digest('hex')
 }

@@ -341,6 +341,7 @@ async function start(
   const reloader = new Reloader({
     current: () => generations.current.config,
     read: () => reader.read(),
+    look: () => reader.look(),
     async apply(next) {
       const { listen } = next.settings
       const prepared = await prepare(next, reader.plugins, parts)

@@ -1,5 +1,6 @@
 // The routes of the configuration: show the one in use, and reload the file.
 import { resolve } from 'node:path'
+import { inWords } from '../program/changes.ts'
 import type { ReloadResult } from '../program/reload.ts'
 import type { AuditEntry } from '../store/documents.ts'
 import { version } from '../telling/version.ts'
@@ -23,6 +24,16 @@ export function showConfig(_call: Call, { generations, reloader: { last } }: Adm
       config: redacted
     }
   }
+}
+
+/**
+ * Says what a reload would change, and whether it would be refused. It reads the file as a reload does, with the modules
+ * of its plugins.
+ */
+export async function showDiff(_call: Call, { generations, reloader }: AdminParts): Promise<Answer> {
+  const { inUse, onDisk, changes, problems } = await reloader.preview()
+  const { file } = generations.current.config
+  return { json: { file: resolve(file), in_use: inUse, on_disk: onDisk ?? null, changes, problems } }
 }
 
 /**
@@ -51,6 +62,14 @@ export function reloadEntry(by: Actor, file: string, before: string, { ok, hash,
   return { ...entry, outcome: 'refused', why: problems.map(({ place, message }) => `${place} ${message}`).join('; ') }
 }
 
-function show({ ok, reason, time, durationMs, hash, problems }: ReloadResult): object {
-  return { ok, reason, time: new Date(time).toISOString(), duration_ms: durationMs, hash, problems }
+function show({ ok, reason, time, durationMs, hash, problems, changes }: ReloadResult): object {
+  return {
+    ok,
+    reason,
+    time: new Date(time).toISOString(),
+    duration_ms: durationMs,
+    hash,
+    problems,
+    changes: inWords(changes)
+  }
 }

@@ -20,7 +20,7 @@ export interface AdminParts {
   store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'spend' | 'health'>
   metrics: Pick<Metrics, 'expose'>
   generations: Pick<Generations, 'current'>
-  reloader: Pick<Reloader, 'last' | 'reload'>
+  reloader: Pick<Reloader, 'last' | 'preview' | 'reload'>
   log: Logger
   /** The operations of the data listener. */
   operations: readonly ServedOperation[]

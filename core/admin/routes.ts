@@ -6,7 +6,7 @@ import { operatorRoutes } from './access/operators.ts'
 import { listBalances } from './balances.ts'
 import { listCapabilities } from './capabilities.ts'
 import { listChannels, showChannel, switchChannel, switchFields, testChannel, testFields } from './channels.ts'
-import { reload, showConfig } from './config.ts'
+import { reload, showConfig, showDiff } from './config.ts'
 import type { Call, Route } from './contract.ts'
 import { explainRequest, largestAsked } from './explain.ts'
 import { askedFields } from './explain-request.ts'
@@ -147,6 +147,15 @@ export const routes: readonly Route[] = [
     query: [],
     answers: { 200: shapes.config },
     handle: showConfig
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/config/diff',
+    summary: 'Says what a reload would change',
+    access: { needs: 'operate' },
+    query: [],
+    answers: { 200: shapes.configDiff },
+    handle: showDiff
   },
   {
     method: 'POST',

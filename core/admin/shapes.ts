@@ -265,13 +265,35 @@ const fates = mapOf(
 )
 export const capability = object({ client: text, channel: text, passed: flag, request: fates, answer: fates })
 
+const problems = listOf(object({ place: text, message: text }, { open: true }))
+const change = object(
+  {
+    kind: oneOf('added', 'removed', 'changed'),
+    section: text,
+    name: nullable(text),
+    member: nullable(text),
+    before: anything,
+    after: anything,
+    restart: flag,
+    text
+  },
+  { optional: ['before', 'after'] }
+)
+export const configDiff = object({
+  file: text,
+  in_use: text,
+  on_disk: nullable(text),
+  changes: listOf(change),
+  problems
+})
 const reloadMembers = {
   ok: flag,
   reason: text,
   time,
   duration_ms: number,
   hash: text,
-  problems: listOf(object({ place: text, message: text }, { open: true }))
+  problems,
+  changes: listOf(text)
 }
 export const reloaded = object(reloadMembers)
 export const notReloaded = object({ ...reloadMembers, ...(refusal['properties'] as Record<string, Shape>) })

@@ -157,7 +157,14 @@ export interface Config {
   /** Undefined when alerts are only logged. */
   alerts: AlertSettings | undefined
   /** The file as plain data with every secret replaced by `[redacted]` and `${VAR}` left as written. */
-  redacted: unknown
+  redacted: Readonly<Record<string, unknown>>
+  /**
+   * The SHA-256 in hex of each value that `redacted` shows as something else, by its JSON pointer. It tells whether a
+   * secret or a variable has changed, and must never be shown.
+   */
+  hidden: ReadonlyMap<string, string>
+  /** The SHA-256 in hex of the files that the file names, such as certificates, by path. */
+  named: ReadonlyMap<string, string>
   /** Settings that work as written, but are most likely mistakes. */
   warnings: readonly Problem[]
 }

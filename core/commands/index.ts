@@ -6,6 +6,7 @@ import { version } from '../telling/version.ts'
 import { listChannels, switchChannel, testChannel } from './channels.ts'
 import { exportAudit, listAudit } from './audit.ts'
 import { check } from './check.ts'
+import { diff } from './diff.ts'
 import { exits, UsageError } from './command.ts'
 import type { Command } from './command.ts'
 import { commandHelp, programHelp } from './help.ts'
@@ -25,6 +26,7 @@ import { start } from './start.ts'
 const commands: readonly Command[] = [
   start,
   check,
+  diff,
   explainRequest,
   listPlugins,
   createKey,

@@ -90,17 +90,25 @@ export class ConfigReader {
     return this.#read()
   }
 
+  /**
+   * Reads the file for a comparison: what {@link files} and {@link plugins} say stays.
+   * @throws ConfigError with every problem
+   */
+  async look(): Promise<Config> {
+    return (await readConfig(this.#source, this.#simulatorUrl)).config
+  }
+
   async close(): Promise<void> {
     await this.#simulator?.close()
   }
 
+  get #simulatorUrl(): URL | undefined {
+    return this.#simulator && new URL('/v1', this.#simulator.url)
+  }
+
   async #read(): Promise<Config> {
     this.#files = new Files()
-    const { config, plugins } = await readConfig(
-      this.#source,
-      this.#simulator && new URL('/v1', this.#simulator.url),
-      this.#files
-    )
+    const { config, plugins } = await readConfig(this.#source, this.#simulatorUrl, this.#files)
     this.#plugins = plugins
     return config
   }

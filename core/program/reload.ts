@@ -1,10 +1,11 @@
 // Applies a changed gateway.yaml, one reload at a time, or says why it was refused.
-import { isDeepStrictEqual } from 'node:util'
+import { changesOf, inWords } from './changes.ts'
+import type { Change } from './changes.ts'
 import { ConfigError } from './configuration.ts'
+import { fixedChanges } from './fixed-settings.ts'
 import type { Logger } from '../telling/log.ts'
 import type { PluginMetrics } from '../telling/metrics.ts'
-import { isMap } from '../options/schema-check.ts'
-import type { Config, Limits, Problem, Settings } from '../catalogue/settings.ts'
+import type { Config, Problem } from '../catalogue/settings.ts'
 
 /** The result of a reload. */
 export interface ReloadResult {
@@ -18,6 +19,19 @@ export interface ReloadResult {
   hash: string
   /** The faults of the file; empty when the reload succeeded. */
   problems: readonly Problem[]
+  /** What it changed; empty when it was refused. */
+  changes: readonly Change[]
+}
+
+/** What a reload would do now. */
+export interface Preview {
+  /** The hash of the configuration in use. */
+  inUse: string
+  /** The hash of the file on disk; undefined when it has problems. */
+  onDisk: string | undefined
+  changes: readonly Change[]
+  /** Why a reload would be refused; empty when it would not be. */
+  problems: readonly Problem[]
 }
 
 /** What a reloader needs. */
@@ -29,6 +43,11 @@ export interface ReloaderParts {
    * @throws ConfigError with the faults of the file
    */
   read(): Promise<Config>
+  /**
+   * Reads the file, for a comparison only.
+   * @throws ConfigError with the faults of the file
+   */
+  look(): Promise<Config>
   /**
    * Builds the new generation beside the current one, and then replaces it.
    * @throws anything, before the replacement, so that nothing has changed
@@ -92,73 +111,63 @@ export class Reloader {
     return result
   }
 
+  /** Says what a reload would change, and changes nothing. */
+  async preview(): Promise<Preview> {
+    const before = this.#parts.current()
+    try {
+      const next = await this.#parts.look()
+      const changes = changesOf(before, next)
+      return { inUse: before.hash, onDisk: next.hash, changes, problems: refusals(before, next) }
+    } catch (error) {
+      return { inUse: before.hash, onDisk: undefined, changes: [], problems: problemsOf(error, before) }
+    }
+  }
+
   async #run(reason: string): Promise<ReloadResult> {
     const { current, read, apply, log } = this.#parts
     const startedAt = performance.now()
-    const before = current().hash
+    const before = current()
     let problems: readonly Problem[] = []
+    let changes: readonly Change[] = []
     try {
       const next = await read()
-      const fixed = fixedChanges(current().settings, next.settings)
-      if (fixed.length > 0)
-        throw new ConfigError(fixed.map((name) => ({ place: next.file, message: restartNeeded(name) })))
+      const refused = refusals(before, next)
+      if (refused.length > 0) throw new ConfigError(refused)
       await apply(next)
+      changes = changesOf(before, next)
     } catch (error) {
-      problems =
-        error instanceof ConfigError
-          ? error.problems
-          : [{ place: current().file, message: String((error as Error).message ?? error) }]
+      problems = problemsOf(error, before)
     }
     const ok = problems.length === 0
     const { hash } = current()
     const durationMs = Math.round(performance.now() - startedAt)
-    this.#last = { ok, reason, time: Date.now(), durationMs, hash, problems }
+    this.#last = { ok, reason, time: Date.now(), durationMs, hash, problems, changes }
     this.#count.add({ outcome: ok ? 'success' : 'refused' })
     this.#successful.set({}, ok ? 1 : 0)
     if (ok) {
       this.#timestamp.set({}, Date.now() / 1000)
-      log.info('the configuration was reloaded', { reason, hash, ms: durationMs })
+      log.info('the configuration was reloaded', { reason, hash, ms: durationMs, changes: inWords(changes) })
     } else {
       log.error('the configuration was not reloaded: the one in use stays', {
         reason,
         problems: problems.map(({ place, message }) => `${place} ${message}`)
       })
     }
-    await this.#parts.tell?.(this.#last, before)
+    await this.#parts.tell?.(this.#last, before.hash)
     return this.#last
   }
 }
 
-/** The limits that exchanges read anew each time. The others are fixed in the server and its memory at the start. */
-const live: readonly (keyof Limits)[] = [
-  'jsonBody',
-  'multipartBody',
-  'drainTimeout',
-  'clientBody',
-  'onDisconnect',
-  'disconnectDrain',
-  'realtime'
-]
-
-/** The names in the file of changed settings that a reload cannot apply. A new certificate can be applied. */
-function fixedChanges(before: Settings, after: Settings): string[] {
-  const limits = { ...after.limits, ...Object.fromEntries(live.map((name) => [name, before.limits[name]])) }
-  const listen = { ...after.listen, tls: after.listen.tls && (before.listen.tls ?? after.listen.tls) }
-  return changes(before, { ...after, limits, listen }, '')
+/** The settings that a reload cannot change, as problems of the new file. */
+function refusals(before: Config, { settings, file }: Config): Problem[] {
+  return fixedChanges(before.settings, settings).map((name) => ({
+    place: file,
+    message: `${name}: this cannot change while the gateway runs: restart it, or put back what was there`
+  }))
 }
 
-function changes(before: unknown, after: unknown, name: string): string[] {
-  if (isDeepStrictEqual(before, after)) return []
-  if (!isMap(before) || !isMap(after)) return [name]
-  return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((key) =>
-    changes(
-      before[key],
-      after[key],
-      `${name === '' ? '' : `${name}.`}${key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`
-    )
-  )
-}
-
-function restartNeeded(name: string): string {
-  return `${name}: this cannot change while the gateway runs: restart it, or put back what was there`
+function problemsOf(error: unknown, { file }: Config): readonly Problem[] {
+  return error instanceof ConfigError
+    ? error.problems
+    : [{ place: file, message: String((error as Error).message ?? error) }]
 }

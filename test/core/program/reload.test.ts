@@ -58,6 +58,8 @@ function config(hash: string, change: Partial<Settings> = {}): Config {
     chain: [],
     alerts: undefined,
     redacted: {},
+    hidden: new Map(),
+    named: new Map(),
     warnings: []
   }
 }
@@ -73,6 +75,7 @@ function bench() {
       state.reads.push(reading)
       return reading.promise
     },
+    look: async () => state.current,
     async apply(next) {
       if (next.hash === 'unbuildable')
         throw new Error('a chain needs exactly one plugin that selects the channel: add route')
