@@ -7,6 +7,7 @@ import { Certificates } from './certificates.ts'
 import { chainSchema, readChain } from './chain.ts'
 import { readChannels } from './channels.ts'
 import { Costs } from './costs.ts'
+import { warnOfClear, warnOfOldPrices, warnOfReach } from './doubts.ts'
 import { decode } from './text.ts'
 import { checkPlugins } from './plugins.ts'
 import { Files } from './files.ts'
@@ -93,6 +94,9 @@ function readConfig(
   if (!settings || !channels || !models || !tenants || findings.length > 0) return undefined
 
   const schemas: OptionSchemas = { ...fileShape, chain: chainSchema(chain, plugins) }
+  warnOfClear(sections, schemas, source, report)
+  warnOfOldPrices({ models: value.models, channels: value.channels }, Date.now(), report)
+  warnOfReach({ models, tenants: tenants as Map<string, ConfigTenant>, keys }, report)
   const hidden = new Map<string, string>()
   return {
     file,
@@ -105,6 +109,7 @@ function readConfig(
     keys,
     chain,
     alerts,
+    priced: new Map(Array.from(models.keys(), (name) => [name, report.place(file, ['models', name, 'price'])])),
     warnings: problemsOf(file, report.warnings),
     redacted: Object.fromEntries(
       Object.keys(sections).map((name) => [name, source.redacted(`/${name}`, schemas[name]!, hidden)])

@@ -9,6 +9,9 @@ export interface Names {
   upstream: readonly string[] | undefined
 }
 
+/** The day of the list, in Unix milliseconds. */
+export const listDate = Date.parse(/\d{4}-\d\d-\d\d/.exec(list.source)![0])
+
 const prices = indexed(list.prices)
 const leftOut = indexed(list.left_out)
 

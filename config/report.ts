@@ -80,6 +80,12 @@ export class Report {
     return this.#source.position(pointerOf(path), 'value')
   }
 
+  /** The place of a value, as problems name it. */
+  place(file: string, path: Path): string {
+    const { line, column } = this.position(path)
+    return `${file}:${line}:${column}`
+  }
+
   #add(pointer: string, on: 'key' | 'value', message: string): void {
     const subject = this.#source.subject(pointer)
     const at = this.#source.position(pointer, on)

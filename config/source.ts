@@ -94,6 +94,29 @@ export class Source {
     return redactEntry({ entry: this.#find(pointer), pointer }, schema, false, hidden)
   }
 
+  /**
+   * The paths below `path` of secrets that stand in the file as they are. `asks` decides about each: `name` is its key,
+   * and `group` whether it is secret only because it is in a map that is.
+   */
+  secrets(
+    path: readonly string[],
+    schema: OptionSchema | undefined,
+    asks: (secret: { name: string; group: boolean }) => boolean
+  ): string[][] {
+    const found: string[][] = []
+    const visit = (entry: Entry, at: string[], its: OptionSchema | undefined, group: boolean): void => {
+      const secret = its?.secret === true
+      const items = its?.type === 'array' ? its.items : undefined
+      for (const [name, child] of entry.children ?? [])
+        visit(child, [...at, name], Array.isArray(entry.value) ? items : propertyOf(its, name).schema, group || secret)
+      if (entry.children || typeof entry.value !== 'string' || entry.value === '') return
+      const clear = (secret || group) && entry.written === undefined
+      if (clear && asks({ name: at.at(-1)!, group })) found.push(at)
+    }
+    visit(this.#find(path.reduce<string>(below, '')), [...path], schema, false)
+    return found
+  }
+
   #find(pointer: string): Entry {
     let entry = this.#root
     for (const part of partsOf(pointer)) {

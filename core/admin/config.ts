@@ -27,8 +27,8 @@ export function showConfig(_call: Call, { generations, reloader: { last } }: Adm
 }
 
 /**
- * Says what a reload would change, and whether it would be refused. It reads the file as a reload does, with the modules
- * of its plugins.
+ * Says what a reload would change, and whether it would be refused. It reads the file as a reload does, with the
+ * modules of its plugins.
  */
 export async function showDiff(_call: Call, { generations, reloader }: AdminParts): Promise<Answer> {
   const { inUse, onDisk, changes, problems } = await reloader.preview()

@@ -165,6 +165,8 @@ export interface Config {
   hidden: ReadonlyMap<string, string>
   /** The SHA-256 in hex of the files that the file names, such as certificates, by path. */
   named: ReadonlyMap<string, string>
+  /** The place of the price of each model: `gateway.yaml:31:5`. */
+  priced: ReadonlyMap<string, string>
   /** Settings that work as written, but are most likely mistakes. */
   warnings: readonly Problem[]
 }

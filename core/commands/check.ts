@@ -9,13 +9,17 @@ import { configOption, defineCommand, exits, jsonOption } from './command.ts'
 export const check = defineCommand({
   name: 'check',
   summary: 'says everything that is wrong with the configuration',
-  options: { ...configOption, ...jsonOption },
+  options: {
+    ...configOption,
+    strict: { text: 'exits with 2 when there are warnings too' },
+    ...jsonOption
+  },
   notes: `
-Prints a line for each problem, file:line:column and what to do, and exits with 2. A warning is of what is most likely
-a mistake and works as it is written, and of each model whose price charges nothing that an endpoint of its channels
-counts. Opens nothing, so it can run beside the gateway.
+Prints a line for each problem, file:line:column and what to do, and exits with 2. A warning is of what works as it is
+written and is most likely a mistake: a secret in clear, a price older than a year, a model that no key may use, a key
+that may use no model, a price that charges nothing of what an endpoint counts. Opens nothing, so it can run beside the gateway.
 The file needs the environment that it will run in, as it may ask for variables.`,
-  async run({ config: file, json }) {
+  async run({ config: file, strict, json }) {
     const print = (text: string, value: object): void =>
       void process.stdout.write(`${json ? JSON.stringify(value) : text}\n`)
     try {
@@ -24,12 +28,12 @@ The file needs the environment that it will run in, as it may ask for variables.
       const summary = Object.entries(sizes)
         .map(([noun, count]) => `${count} ${count === 1 ? noun.slice(0, -1) : noun}`)
         .join(', ')
-      const doubts = unpriced(config.models.values(), operations).map((message) => ({ place: file, message }))
-      const warnings = [...config.warnings, ...doubts]
-      const right = `${file} is right: ${summary}; SHA-256 ${config.hash}`
+      const warnings = [...config.warnings, ...unpriced(config, operations)]
+      const ok = !strict || warnings.length === 0
+      const right = `${file} ${ok ? 'is right' : 'has warnings'}: ${summary}; SHA-256 ${config.hash}`
       const lines = [right, ...warnings.map(({ place, message }) => `${place} warning: ${message}`)]
-      print(lines.join('\n'), { ok: true, file, hash: config.hash, ...sizes, problems: [], warnings })
-      return exits.ok
+      print(lines.join('\n'), { ok, file, hash: config.hash, ...sizes, problems: [], warnings })
+      return ok ? exits.ok : exits.invalid
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
       const { problems } = error

@@ -86,7 +86,7 @@ function commandOf(words: readonly string[]): Command {
   if (command) return command
   const [first, second] = words
   const group = commands.map(({ name }) => name).filter((name) => name.startsWith(`${first} `))
-  if (first === undefined) throw new UsageError(`a command is missing${suggestion('', listed)}`)
+  if (first === undefined) throw new UsageError(`a command is missing: known are ${listed.join(', ')}`)
   if (group.length === 0) throw new UsageError(`there is no command "${first}"${suggestion(first, listed)}`)
   throw new UsageError(
     second === undefined

@@ -1,13 +1,13 @@
 // Finds models with endpoints whose usage their price does not charge, for `sluice check`.
-import type { Model } from '../catalogue/catalogue.ts'
+import type { Config, Problem } from '../catalogue/settings.ts'
 import { countersOf, formFor } from '../contract/operation.ts'
 import type { Operation } from '../contract/operation.ts'
 import { isPriced } from '../money/price.ts'
 import type { Price } from '../money/price.ts'
 
 /** Returns warnings for each model with such endpoints among those that its channels serve. */
-export function unpriced(models: Iterable<Model>, operations: readonly Operation[]): string[] {
-  return [...models].flatMap(({ name, prices, channels }) => {
+export function unpriced({ models, priced }: Config, operations: readonly Operation[]): Problem[] {
+  return [...models.values()].flatMap(({ name, prices, channels }) => {
     const served = operations.filter((operation) => channels.some((channel) => formFor(operation, channel)))
     const among = (test: (operation: Operation, price: Price) => boolean): string => {
       const found = served.filter((operation) => prices.some(({ price }) => test(operation, price)))
@@ -15,11 +15,14 @@ export function unpriced(models: Iterable<Model>, operations: readonly Operation
     }
     const refused = among((operation, price) => !charges(operation, price))
     const estimated = among((operation, price) => charges(operation, price) && isEstimated(operation, price))
-    const at = `models.${name}: its price has nothing for what`
-    return [
-      ...(refused ? [`${at} ${refused} counts: such requests are refused`] : []),
-      ...(estimated ? [`${at} ${estimated} counts (character): it is charged by an estimate in tokens`] : [])
+    const at = `models.${name}.price: has nothing for what`
+    const messages = [
+      ...(refused ? [`${at} ${refused} counts: such requests are refused until it has`] : []),
+      ...(estimated
+        ? [`${at} ${estimated} counts: it is charged by an estimate in tokens until "character" is given`]
+        : [])
     ]
+    return messages.map((message) => ({ place: priced.get(name)!, message }))
   })
 }
 

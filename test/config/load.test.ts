@@ -243,18 +243,99 @@ t.test('names and globs of models that mean none are warned of, with their place
 tenants:
   acme: { models: [demo, "dem*", "gpt-*"], projects: { web: { members: { alice: { models: [dmeo] } } } } }
   all: { models: ["*"] }
-keys: [{ name: a, key: sk-hunter-000000000000000000, tenant: acme, models: ["*-x", demo] }]
-`
+keys: [{ name: a, key: "${'${KEY_OF_A_PERSON}'}", tenant: acme, models: ["*-x", demo] }]
+`,
+    { KEY_OF_A_PERSON: 'sk-hunter-000000000000000000' }
   )
   t.same(
     config!.warnings.map(({ place, message }) => `${place.replace(file, '')} ${message}`),
     [
       ':7:34 tenants.acme.models[2]: no model is meant by "gpt-*"',
       ':7:92 tenants.acme.projects.web.members.alice.models[0]: no model is meant by "dmeo", did you mean "demo"?',
-      ':9:77 keys[0].models[0]: no model is meant by "*-x"'
+      ':9:69 keys[0].models[0]: no model is meant by "*-x"'
     ]
   )
   t.same(loaded(least).warnings, [])
+  t.end()
+})
+
+/** The warnings alone, without the file's name. */
+function warnings(text: string, env: Record<string, string> = {}): string[] {
+  return loaded(text, env).warnings.map(({ place, message }) => `${place.replace(file, '')} ${message}`)
+}
+
+t.test('secrets in clear are warned of, and neither variables nor what is no secret', (t) => {
+  const text = `admin: { token: hunter-token-0123456789 }
+channels:
+  demo:
+    protocol: openai
+    base_url: https://a.example/v1
+    credential: hunter-credential
+    headers: { x-team: platform, x-api-key: hunter-header, x-token: "\${SECRET}" }
+    query: { api-version: "1", sig-token: hunter-query }
+    models: { demo: m }
+models: { demo: { price: free } }
+tenants: { acme: {} }
+keys:
+  - { name: a, key: sk-hunter-1, tenant: acme }
+  - { name: b, key: "\${KEY:-sk-hunter-2}", tenant: acme }
+  - { name: c, key_sha256: ${'a'.repeat(64)}, tenant: acme }
+chain: [auth]
+`
+  const found = warnings(text, { SECRET: 'hunter' })
+  const remedy = 'a secret in clear, which whoever reads the file has: put it into the environment, and ${NAME} here'
+  t.same(found, [
+    `:1:17 admin.token: ${remedy}`,
+    `:6:17 channels.demo.credential: ${remedy}`,
+    `:7:45 channels.demo.headers.x-api-key: ${remedy}`,
+    `:8:43 channels.demo.query.sig-token: ${remedy}`,
+    `:13:21 keys[0].key: ${remedy}`
+  ])
+  t.end()
+})
+
+t.test('prices that are in force for more than a year are warned of', (t) => {
+  const recent = new Date(Date.now() - 300 * 86_400_000).toISOString().slice(0, 10)
+  const dated = (price: string): string => least.replace('price: free', `price: ${price}`)
+  const [old, ...others] = warnings(dated('{ from: 2021-05-01, input: 1, output: 2 }'))
+  t.match(
+    old,
+    /^:3:\d+ models\.demo\.price\.from: this price is in force since 2021-05-01: compare it with .* new "from"$/
+  )
+  t.same(others, [])
+  t.same(warnings(dated(`{ from: ${recent}, input: 1, output: 2 }`)), [])
+  t.same(warnings(dated('{ input: 1, output: 2 }')), [], 'without a date nothing is known')
+  t.same(
+    warnings(dated(`[{ from: 2021-05-01, input: 1, output: 2 }, { from: ${recent}, input: 1, output: 3 }]`)),
+    [],
+    'an old one that is not in force any more'
+  )
+  t.match(warnings(dated('[{ from: 2021-05-01, input: 1, output: 2 }, { from: 2999-01-01, input: 1, output: 3 }]')), [
+    /models\.demo\.price\[0\]\.from: /
+  ])
+  const cost = 'cost: { models: { demo: { from: 2021-05-01, input: 1, output: 2 } } }'
+  t.match(warnings(least.replace('models: { demo: upstream-demo }', `models: { demo: upstream-demo }, ${cost}`)), [
+    /channels\.demo\.cost\.models\.demo\.from: /
+  ])
+  t.end()
+})
+
+t.test('a model that no key may use and a key that may use no model are warned of', (t) => {
+  const text = (rest: string): string =>
+    `${least.replace('demo: { price: free }', 'demo: { price: free }, other: { price: free }').replace('demo: upstream-demo', 'demo: m, other: n')}${rest}`
+  t.same(warnings(text('')), [], 'without keys in the file all are made at run time')
+  const tenants = 'tenants: { acme: { models: [demo, other], projects: { web: { models: [demo] } } } }\n'
+  const key = (name: string, more: string): string =>
+    `  - { name: ${name}, key: "\${K}-${name}", tenant: acme${more} }\n`
+  const said = (keys: string): string[] => warnings(text(`${tenants}keys:\n${keys}`), { K: 'sk-hunter' })
+  t.same(said(key('a', '')), [])
+  t.match(said(key('a', ', project: web')), [
+    /^:3:\d+ models\.other: no key of this file may use it: allow it to a tenant/
+  ])
+  t.match(said(key('a', '') + key('b', ', project: web, models: [other]')), [
+    /^:8:5 keys\[1\]: may use no model: let its/
+  ])
+  t.match(said(key('a', ', enabled: false')), [/models\.demo: no key/, /models\.other: no key/])
   t.end()
 })
 

@@ -126,7 +126,7 @@ t.test('check says every problem with its place, or sums up what is right', asyn
   ])) as [Ended, Ended, Ended, Ended, Ended, Ended]
   t.match(warned, {
     code: 0,
-    out: /^.* is right: .*\n.* warning: models\.demo: .* videos counts: .* refused\n.* warning: .* audio/
+    out: /^.* is right: .*\n.* warning: models\.demo\.price: .* videos counts: .* refused until it has\n.* warning: .* audio/
   })
   t.match(plain, { code: 2, err: '' })
   const lines = plain.out.trimEnd().split('\n')
@@ -166,15 +166,21 @@ t.test('check says every problem with its place, or sums up what is right', asyn
     'doubtful.yaml',
     readFileSync(right, 'utf8').replace('["*"]', '["dmeo"]')
   )
-  const [doubted, doubtedJson] = (await sluiceEach([
+  const [doubted, doubtedJson, strict, sound] = (await sluiceEach([
     ['check', '--config', doubtful],
-    ['check', '--config', doubtful, '--json']
-  ])) as [Ended, Ended]
+    ['check', '--config', doubtful, '--json'],
+    ['check', '--config', doubtful, '--strict'],
+    ['check', '--config', right, '--strict']
+  ])) as [Ended, Ended, Ended, Ended]
+  t.match(strict, { code: 2, out: / has warnings: .*\n\S+:\d+:\d+ warning: / })
+  t.match(sound, { code: 0, out: / is right: / })
   t.match(doubted, {
     code: 0,
-    out: / is right: .*\n\S+:\d+:\d+ warning: tenants\.acme\.models\[0\]: no model is meant by "dmeo", did you mean "demo"\?\n/
+    out: / is right: [^]*\n\S+:\d+:\d+ warning: tenants\.acme\.models\[0\]: no model is meant by "dmeo", did you mean "demo"\?\n/
   })
-  t.match(JSON.parse(doubtedJson.out), { ok: true, warnings: [{ place: /:\d+:\d+$/, message: /no model is meant/ }] })
+  const { ok, warnings } = JSON.parse(doubtedJson.out)
+  t.equal(ok, true)
+  t.match(warnings.find(({ message }: { message: string }) => message.includes('no model is meant')).place, /:\d+:\d+$/)
 })
 
 function writeConfig(folder: string, name: string, text: string): string {
