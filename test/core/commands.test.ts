@@ -406,7 +406,7 @@ t.test(
     t.match(JSON.parse(json.out), {
       data: [{ name: 'live', limits: { rpm: 60 }, budget: [{ usd: '5', per: 'day' }] }, { name: 'test' }]
     })
-    t.match(wrongToken, { code: 1, err: /does not let this command in: This is not the admin token/ })
+    t.match(wrongToken, { code: 1, err: /does not let this command in: This is no admin token/ })
     t.match(unknown, { code: 1, err: /no key "lve", did you mean "live"\?/ })
     t.match(readOnly, { code: 1, err: /gateway\.yaml:\d+:\d+: change it there/ })
     t.match(misspelt, { code: 1, out: '', err: /no tenant "acmee", did you mean "acme"\?/ })
