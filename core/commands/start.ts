@@ -26,8 +26,8 @@ export const start = defineCommand({
   notes: `
 SIGTERM, SIGINT  ends it: requests under way may finish within limits.drain_timeout; a second one does not wait for them
 SIGHUP           reads the file again, as does saving it; a file with problems changes nothing
-Once it is ready a line of JSON on standard output names the addresses; a terminal gets words. The log is on standard
-error.`,
+Once it is ready a line of JSON on standard output names the addresses ("message": "ready", "url", "admin_url"), and a
+terminal gets words too. Standard output has lines of JSON alone; the log is on standard error.`,
   async run({ config: file, 'log-level': wanted }) {
     const level = logLevels.find((one) => one === wanted)
     if (!level) throw new UsageError(`--log-level is ${JSON.stringify(wanted)}${suggestion(wanted, logLevels)}`)
@@ -58,27 +58,30 @@ async function serve(file: string, log: Logger): Promise<number> {
   return stop(gateway, stops, log)
 }
 
-/** Announces that the gateway is ready: a line of JSON for programs, or plain text on a terminal. */
+/**
+ * Announces that the gateway is ready: a line of JSON on standard output, where everything is one, and words on a
+ * terminal.
+ */
 function announce({ url, adminUrl, config }: Gateway, log: Logger): void {
   const localOnly = config.settings.admin?.token === ''
   const trial = trialOf(url, config)
   if (trial !== undefined) log.warn('the demo key is in use: everybody knows it')
   const { hash, warnings } = config
   for (const { place, message } of warnings) log.info(`${place} ${message}`)
-  if (!process.stdout.isTTY) {
-    const line = {
-      time: new Date().toISOString(),
-      msg: 'sluice is ready',
-      url,
-      admin: adminUrl,
-      admin_local: localOnly
-    }
-    process.stdout.write(`${JSON.stringify({ ...line, config: hash, try: trial })}\n`)
-    return
+  const ready = {
+    time: new Date().toISOString(),
+    message: 'ready',
+    url,
+    admin_url: adminUrl ?? null,
+    admin_local: localOnly,
+    config: hash,
+    try: trial
   }
+  process.stdout.write(`${JSON.stringify(ready)}\n`)
+  if (!process.stderr.isTTY) return
   const note = localOnly ? ', loopback only: admin.token is empty' : ''
-  process.stdout.write(`sluice is ready: ${url}${adminUrl === undefined ? '' : ` (admin ${adminUrl}${note})`}\n`)
-  if (trial !== undefined) process.stdout.write(`try: ${trial}\n`)
+  process.stderr.write(`sluice is ready: ${url}${adminUrl === undefined ? '' : ` (admin ${adminUrl}${note})`}\n`)
+  if (trial !== undefined) process.stderr.write(`try: ${trial}\n`)
 }
 
 /** Makes a command that sends a request to a simulated model with the demo key, when the file has both. */

@@ -72,7 +72,7 @@ export async function startAndStop(program: readonly string[], file: string, sig
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (text: Buffer) => {
         output += text.toString()
-        const found = /ready: (\S+)/.exec(output)
+        const found = /ready.*?(https?:[^\s"]+)/.exec(output)
         if (found) resolve(found[1])
       })
     }

@@ -1,5 +1,5 @@
 // The command as an operator meets it: processes with exit codes, standard output, standard error and signals.
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -202,7 +202,7 @@ t.test('start names its addresses and how to try it, and SIGINT ends it', async 
   const running = await spawnGateway(t, readFileSync(writeShipped(t), 'utf8'))
   const [line] = running.output().split('\n')
   const { try: trial, ...ready } = JSON.parse(line!)
-  t.match(ready, { msg: 'sluice is ready', url: running.url, admin: running.adminUrl, admin_local: true })
+  t.match(ready, { message: 'ready', url: running.url, admin_url: running.adminUrl, admin_local: true })
   const [, address, key, body] =
     /^curl (\S+) -H 'Authorization: Bearer (\S+)' -H 'Content-Type: application\/json' -d '(.+)'$/.exec(trial)!
   t.equal(address, running.url + chatPath)
@@ -211,6 +211,27 @@ t.test('start names its addresses and how to try it, and SIGINT ends it', async 
   t.match(running.output(), /"level":"warn".*demo key/)
   running.process.kill('SIGINT')
   t.strictSame(await running.exited, { code: 0, signal: null })
+})
+
+t.test('npm start writes nothing but lines of JSON on standard output', async (t) => {
+  const child = spawn('npm', ['start', '--', '--config', writeShipped(t)], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'ignore']
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  let out = ''
+  child.stdout.on('data', (text: Buffer) => (out += text.toString()))
+  const closed = once(child, 'close')
+  await eventually(() => out.includes('\n'), 60_000)
+  const [ready] = out.split('\n')
+  t.match(JSON.parse(ready!), { message: 'ready', url: /^http:/, admin_url: /^http:/ })
+  const { url, try: trial } = JSON.parse(ready!)
+  const body = /-d '(.+)'$/.exec(trial)![1]!
+  await ask(t, url, { path: chatPath, headers: { authorization: 'Bearer sk-demo-alice-000000000000' }, body })
+  await eventually(() => out.trimEnd().split('\n').length > 1, 10_000)
+  child.kill('SIGTERM')
+  await closed
+  for (const line of out.trimEnd().split('\n')) t.doesNotThrow(() => JSON.parse(line), line)
 })
 
 t.test('SIGTERM lets a stream end, then the process ends with 0 and everything is in the store', async (t) => {
@@ -225,7 +246,7 @@ t.test('SIGTERM lets a stream end, then the process ends with 0 and everything i
   )
   const running = await spawnGateway(t, { admin: { token: 'token' } }, { upstreams: { first: upstream } })
   t.match(JSON.parse(running.output().split('\n', 1)[0]!), {
-    msg: 'sluice is ready',
+    message: 'ready',
     admin_local: false,
     url: running.url
   })
