@@ -1,4 +1,5 @@
 // The shape of gateway.yaml: every key with its meaning, default and unit, as schemas like those of plugin options.
+import { adminShape } from './admin.ts'
 import { alertsShape } from './alerts.ts'
 import { channelsShape } from './channels.ts'
 import { modelsShape } from './models.ts'
@@ -56,24 +57,6 @@ const listenShape = {
         patternErrorMessage: 'an origin like https://app.example.com, in small letters and without a path'
       },
       description: 'Origins whose pages may call from a browser. Keys in a page are seen by whoever looks at it.'
-    }
-  }
-} as const satisfies OptionSchema
-
-const adminShape = {
-  type: 'object',
-  or: [false],
-  description: "The operator's listener: health, metrics, admin API; false for none. A change needs a restart.",
-  default: {},
-  properties: {
-    host: { type: 'string', minLength: 1, default: '127.0.0.1', description: 'Address to listen on.' },
-    port: { ...port, default: 9090, description: 'TCP port; 0 takes a free one.' },
-    token: {
-      type: 'string',
-      secret: true,
-      default: '',
-      description:
-        'Bearer token of the admin API; when empty it answers loopback addresses only. Beyond loopback at least 16 characters.'
     }
   }
 } as const satisfies OptionSchema

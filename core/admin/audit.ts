@@ -7,14 +7,22 @@ import type { Grant } from './access/roles.ts'
 export interface Actor extends Grant {
   /**
    * `token`: the token of gateway.yaml. `local`: a program of this machine without a token. `command`: a command.
-   * `operator`: a token of an operator. `gateway`: the gateway itself, which saw the file change or got a signal.
+   * `operator`: a token of an operator. `session`: somebody who signed in.
+   * `gateway`: the gateway itself, which saw the file change or got a signal.
    * `unknown`: nobody who could be recognised.
    */
-  readonly kind: 'token' | 'local' | 'command' | 'operator' | 'gateway' | 'unknown'
-  /** What tells this actor from others of its kind: `admin.token`, the machine's user, the name of the operator. */
+  readonly kind: 'token' | 'local' | 'command' | 'operator' | 'session' | 'gateway' | 'unknown'
+  /**
+   * What tells this actor from others of its kind: `admin.token`, the machine's user, the name of the operator, or the
+   * issuer and subject of a session.
+   */
   readonly id: string
   /** The address of the connection; null for a command that opened the store. */
   readonly address: string | null
+  /** What a provider calls whoever signed in, for people: it identifies nobody. */
+  readonly name?: string
+  /** The hash of the id of the session. */
+  readonly session?: string
   /** The id of the request, which its answer has in `X-Request-Id`; undefined for commands. */
   readonly requestId?: string
 }
@@ -46,6 +54,7 @@ export function auditEntry(
     action,
     actor_kind: by.kind,
     actor: by.id,
+    actor_name: by.name ?? null,
     actor_role: by.role,
     actor_tenant: by.tenant,
     address: by.address,

@@ -1,5 +1,7 @@
 // The types of the admin listener: the services that it shows, its routes, their requests and their answers.
 import type { Awaitable } from '../contract/contract.ts'
+import type { Sessions } from './access/sessions.ts'
+import type { SignIn } from './access/sign-in.ts'
 import type { Actor } from './audit.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import type { Engine } from '../exchange/engine.ts'
@@ -27,8 +29,18 @@ export interface AdminParts {
   /** Finds out what would become of a request of a client. */
   rehearse: Engine['rehearse']
   prober: Pick<Prober, 'plan' | 'try'>
+  /** The sign-in of people; absent when the file has none. The listener makes it. */
+  signingIn?: SigningIn
   /** Whether the gateway is stopping, so that new requests of clients are refused. */
   draining(): boolean
+}
+
+/** What signs people in. */
+export interface SigningIn {
+  readonly signIn: Pick<SignIn, 'begin' | 'end'>
+  readonly sessions: Sessions
+  /** Notes that somebody was not let in. */
+  refusedSignIn(address: string, why: string): void
 }
 
 /** The parts that there are without a running gateway, when a command has opened the store. */
@@ -118,6 +130,10 @@ export interface Call {
   readonly names: Readonly<Record<string, string>>
   /** Who asks. */
   readonly by: Actor
+  /** The query as it came, with its question mark; empty without one. Of commands it is empty. */
+  readonly search: string
+  /** The header `Cookie`; empty when there is none. */
+  readonly cookies: string
   /** The header `Accept`; empty when there is none. */
   readonly accept: string
   /**
@@ -128,7 +144,10 @@ export interface Call {
 }
 
 /** The answer of a route. `json` is sent as JSON, `text` as it is. Default status: 200. */
-export type Answer = { status?: number } & ({ json: unknown } | { text: string; contentType: string })
+export type Answer = { status?: number; headers?: Readonly<Record<string, string | string[]>> } & (
+  | { json: unknown }
+  | { text: string; contentType: string }
+)
 
 /**
  * A page of a list, in the form that all lists of the admin API have. `next` is the cursor of the next page; null on

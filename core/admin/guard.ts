@@ -26,14 +26,23 @@ export interface Entrances {
    */
   find(token: string): Recognised | undefined
   wrongToken: TellWrong
+  /**
+   * Finds the session of a request; undefined when it has none.
+   * @throws GatewayError when it is over, or may not be used for this
+   */
+  session?(request: IncomingMessage): Actor | undefined
 }
 
 /** Makes the guard for the token of gateway.yaml. An empty one admits programs of this machine without a token. */
 export function guardFor(token: string, entrances: Entrances): Guard {
   const checkToken = tokenCheck(token, entrances)
-  if (token !== '') return checkToken
-  // Without a token in the file, other credentials say nothing: only what looks like an operator's is checked.
-  return (request) => (looksLikeToken(request) ? checkToken(request) : checkLoopback(request))
+  return (request) => {
+    // Whoever sends a token means it: a cookie is sent by the browser alone.
+    const session = request.headers.authorization === undefined ? entrances.session?.(request) : undefined
+    if (session) return session
+    // Without a token in the file, other credentials say nothing: only what looks like an operator's is checked.
+    return token === '' && !looksLikeToken(request) ? checkLoopback(request) : checkToken(request)
+  }
 }
 
 function presentedIn(authorization: string | undefined): string | undefined {

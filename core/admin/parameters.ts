@@ -28,6 +28,7 @@ export const parameters = {
   object_kind: text('By the kind of thing.'),
   object: text('By the name of the thing.'),
   outcome: text('By how it ended.'),
+  to: text('Where to go after a sign-in: a path of this listener.'),
   by: text('What to tell sums apart by: names with commas between them.'),
   tag: text('By a tag, or by a tag and its value: in requests `team` or `team=search`, in spend `team:search`.'),
   endpoint: text('By the endpoint.'),

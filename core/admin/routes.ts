@@ -2,6 +2,7 @@
 import { GatewayError } from '../errors.ts'
 import { nearest } from '../options/suggest.ts'
 import { auditRoutes } from './access/audit-log.ts'
+import { sessionRoutes } from './access/session-routes.ts'
 import { operatorRoutes } from './access/operators.ts'
 import { listBalances } from './balances.ts'
 import { listCapabilities } from './capabilities.ts'
@@ -180,7 +181,8 @@ export const routes: readonly Route[] = [
   ...levelRoutes,
   ...keyRoutes,
   ...operatorRoutes,
-  ...auditRoutes
+  ...auditRoutes,
+  ...sessionRoutes
 ]
 
 /**

@@ -8,6 +8,8 @@ import { createServer } from '../wire/http.ts'
 import { admit, disclosed } from './access/access.ts'
 import { OperatorBook } from './access/operator-book.ts'
 import { Refusals } from './access/refusals.ts'
+import { Sessions } from './access/sessions.ts'
+import { SignIn } from './access/sign-in.ts'
 import { readJson } from './body.ts'
 import type { Actor } from './audit.ts'
 import type { AdminParts, Answer } from './contract.ts'
@@ -15,13 +17,16 @@ import { boundConnections } from './connections.ts'
 import { checkHost, checkSingle, guardFor } from './guard.ts'
 import type { Guard } from './guard.ts'
 import { readQuery } from './query.ts'
-import { findRoute } from './routes.ts'
+import { findRoute, routes } from './routes.ts'
 
 /** Bounds for a listener with few users. Times are in milliseconds. */
 const bounds = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 5000 }
 const mostConnections = 256
 /** How long answers under way may take when the listener is closed, in milliseconds. */
 const closeAfterMs = 1000
+
+/** The paths that need nobody to be known. */
+const open: ReadonlySet<string> = new Set(routes.flatMap(({ access, path }) => (access === 'anyone' ? [path] : [])))
 
 /** The actor of routes that anyone may use. */
 const nobody: Actor = { kind: 'unknown', id: 'nobody', address: null, role: 'viewer', tenant: null }
@@ -39,15 +44,26 @@ export class AdminServer {
   private constructor(parts: AdminParts, server: Server) {
     const { address, port } = server.address() as AddressInfo
     this.url = `http://${address.includes(':') ? `[${address}]` : address}:${port}`
-    this.#parts = parts
+    this.#parts = { ...parts }
     const { documents } = parts.store
     const operators = new OperatorBook(documents, parts.log)
     const refusals = new Refusals(documents, parts.log)
+    const { oidc } = parts.settings
+    const base = oidc?.base_url ?? this.url
+    const signIn = oidc && new SignIn(oidc, base)
+    const sessions = signIn && new Sessions(documents, signIn, base, parts.log)
+    if (signIn && sessions)
+      this.#parts.signingIn = {
+        signIn,
+        sessions,
+        refusedSignIn: (address, why) => refusals.signIn(address, why)
+      }
     this.#operators = operators
     this.#refusals = refusals
     this.#guard = guardFor(parts.settings.token, {
       find: (token) => operators.find(token),
-      wrongToken: (address, path, times) => refusals.wrongToken(address, path, times)
+      wrongToken: (address, path, times) => refusals.wrongToken(address, path, times),
+      ...(sessions && { session: (request: IncomingMessage) => sessions.actorOf(request) })
     })
     this.#server = server
     server.on('request', (request, response) => void this.#serve(request, response))
@@ -88,7 +104,8 @@ export class AdminServer {
       'content-type': 'json' in answer ? 'application/json' : answer.contentType,
       'content-length': Buffer.byteLength(text),
       'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff'
+      'x-content-type-options': 'nosniff',
+      ...answer.headers
     })
     response.end(text)
   }
@@ -98,7 +115,10 @@ export class AdminServer {
     const path = url.split('?', 1)[0]!
     // The guard comes before the route, so that only those who are admitted learn which routes exist.
     checkSingle(request)
-    const actor = path.startsWith('/admin') ? await this.#guard(request) : nobody
+    const actor =
+      path.startsWith('/admin') && !open.has(path)
+        ? await this.#guard(request)
+        : { ...nobody, address: request.socket.remoteAddress ?? null }
     const by = { ...actor, requestId: String(response.getHeader('x-request-id')) }
     try {
       return await this.#handle(request, method, path, url.slice(path.length + 1), by)
@@ -122,6 +142,8 @@ export class AdminServer {
       query,
       names,
       by,
+      search: parameters === '' ? '' : `?${parameters}`,
+      cookies: request.headers.cookie ?? '',
       accept: request.headers.accept ?? '',
       json: () => readJson(request, route.largest)
     }

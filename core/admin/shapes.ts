@@ -116,6 +116,31 @@ const operatorMembers = {
 export const operator = object(operatorMembers)
 export const issuedOperator = object({ ...operatorMembers, token: { ...text, description: 'Shown this once.' } })
 
+export const session = object({
+  session: { ...text, description: 'What it is called, which opens nothing.' },
+  issuer: text,
+  subject: text,
+  name: text,
+  role: nullable(oneOf(...roles)),
+  tenant: nullable(text),
+  address: nullable(text),
+  created: time,
+  seen: time,
+  expires: time
+})
+export const signedOut = object({ signed_out: flag })
+export const whoAmI = object({
+  kind: text,
+  id: text,
+  name: nullable(text),
+  role: oneOf(...roles),
+  tenant: nullable(text),
+  csrf: {
+    ...nullable(text),
+    description: 'What changes by this session need in X-Sluice-CSRF; null without a session.'
+  }
+})
+
 export const auditPage = page(
   object(
     {
@@ -124,6 +149,7 @@ export const auditPage = page(
       action: text,
       actor_kind: text,
       actor: text,
+      actor_name: nullable(text),
       actor_role: oneOf(...roles),
       actor_tenant: nullable(text),
       address: nullable(text),
@@ -146,6 +172,7 @@ export const auditPage = page(
         'hash',
         'why',
         'times',
+        'actor_name',
         'actor_role',
         'actor_tenant',
         'request_id',

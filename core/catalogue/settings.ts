@@ -68,6 +68,25 @@ export interface StateSettings {
   size: number
 }
 
+/** How people sign in to the admin API by OpenID Connect. The names are those of the file. */
+export interface OidcSettings {
+  readonly issuer: string
+  readonly client_id: string
+  /** Empty for a public client. */
+  readonly client_secret: string
+  readonly scopes: readonly string[]
+  readonly groups_claim: string
+  /** Groups by the role that they give; those of tenant admins by tenant. */
+  readonly roles: {
+    readonly owner: readonly string[]
+    readonly operator: readonly string[]
+    readonly viewer: readonly string[]
+    readonly tenant_admin: { readonly [tenant: string]: readonly string[] }
+  }
+  /** The address by which browsers reach the admin listener, without a slash at its end. */
+  readonly base_url?: string | undefined
+}
+
 /**
  * Settings of the listeners, the stores and the limits. A reload that changes the listeners or stores is refused,
  * unless only the certificate changes.
@@ -79,7 +98,7 @@ export interface Settings {
    * Undefined with `admin: false`, which turns the listener off. With an empty `token`, only loopback addresses may use
    * the admin API.
    */
-  admin: { host: string; port: number; token: string } | undefined
+  admin: { host: string; port: number; token: string; oidc?: OidcSettings | undefined } | undefined
   store: {
     sqlite: string
     durability: 'power' | 'process'

@@ -88,6 +88,7 @@ const columns = [
   'outcome',
   'actor_kind',
   'actor',
+  'actor_name',
   'actor_role',
   'actor_tenant',
   'address',

@@ -69,7 +69,7 @@ function pathOf(route: Route, tenant: string): string {
     .replace('{key}', `${tenant}-key`)
     .replace('{operator}', 'v')
     .replace('{channel}', 'demo')
-    .replace('{request}', 'none')
+    .replace('{session}', 'none')
 }
 
 /** Bodies that are refused as such: so a call that comes through changes nothing, and is seen to come through. */
@@ -83,7 +83,8 @@ function expected(route: Route, role: Role, bound: boolean, own: boolean): 'in' 
   const levels = ['projects', 'members', 'keys']
   if (role === 'owner' || role === 'operator') return 'in'
   if (['session', 'logout', 'openapi.json'].includes(what)) return 'in'
-  const sees = !writes || what === 'explain'
+  // What a reload would change stands in a file that is not in use yet: it is for whoever may reload it.
+  const sees = (!writes && !route.path.endsWith('/config/diff')) || what === 'explain'
   if (role === 'viewer' && !sees) return '403'
   if (!bound) return 'in'
   if (writes && (role !== 'tenant_admin' || !levels.includes(what))) return '403'
