@@ -113,7 +113,7 @@ t.test('a key is rotated with an overlap, and again when the answer was lost', a
   const first = (await admin('POST', '/keys', { tenant: 'acme', name: 'ci', budget: { usd: 5, per: 'day' } })).json()
   const rotated = (await admin('POST', '/keys/ci/rotate', { overlap: '24h', rotation: 'may' })).json()
   t.not(rotated.key, first.key)
-  t.match(rotated, { name: 'ci', secrets: [{ until: null }, { until: /^20/ }], budget: { usd: '5' } })
+  t.match(rotated, { name: 'ci', secrets: [{ until: null }, { until: /^20/ }], budget: [{ usd: '5' }] })
   t.ok(await works(first.key))
   t.ok(await works(rotated.key))
   const again = (await admin('POST', '/keys/ci/rotate', { overlap: '24h', rotation: 'may' })).json()
@@ -184,7 +184,7 @@ t.test(
       [
         { action: 'key.create', actor_kind: 'local', object_kind: 'key', object: 'ci', before: null },
         { action: 'key.rotate' },
-        { action: 'key.change', before: { budget: { usd: '1' } }, after: { budget: { usd: '2' } } },
+        { action: 'key.change', before: { budget: [{ usd: '1' }] }, after: { budget: [{ usd: '2' }] } },
         { action: 'key.revoke', before: { state: 'active', revoked: null }, after: { state: 'revoked' } },
         { action: 'tenant.create', object: 'late' }
       ]
@@ -214,7 +214,7 @@ t.test('commands make, change, list and close them, with a gateway and without',
   })
   t.match(await run('projects', 'change', 'late/app', '--budget', 'none', '--rpm', '5', '--json'), {
     code: 0,
-    out: /"limits":\{"rpm":5\},"budget":null/
+    out: /"limits":\{"rpm":5\},"budget":\[\]/
   })
   t.match(await run('tenants', 'list'), {
     code: 0,
