@@ -109,6 +109,7 @@ function readConfig(
     keys,
     chain,
     alerts,
+    text: text!,
     priced: new Map(Array.from(models.keys(), (name) => [name, report.place(file, ['models', name, 'price'])])),
     warnings: problemsOf(file, report.warnings),
     redacted: Object.fromEntries(

@@ -11,6 +11,8 @@ import { BodyMemory } from './bodies/body-memory.ts'
 import { compileChain } from './exchange/state/chain.ts'
 import { startAlerts } from './program/alerts.ts'
 import { ChannelSwitches } from './program/channel-switches.ts'
+import { inWords } from './program/changes.ts'
+import { ConfigHistory } from './program/config-history.ts'
 import { ConfigError, ConfigReader } from './program/configuration.ts'
 import type { Plugin, PluginContext } from './contract/contract.ts'
 import { BackgroundWork } from './exchange/background/background.ts'
@@ -338,6 +340,8 @@ async function start(
   stops.add(() => generations.close())
 
   const [engine, background, server] = [get(tokens.engine), get(tokens.background), get(tokens.server)]
+  const history = new ConfigHistory(sqlite, log)
+  history.begin(first)
   const reloader = new Reloader({
     current: () => generations.current.config,
     read: () => reader.read(),
@@ -350,9 +354,12 @@ async function start(
       parts.services.vault.use(next.settings.state)
     },
     async tell(result, before) {
+      const { ok, reason, by: asker, hash, changes } = result
+      if (ok && (hash !== before || changes.length > 0))
+        history.add(generations.current.config, { reason, by: asker, changes: inWords(changes) })
       // The route writes its own entry, which says who asked.
-      if (result.reason === 'admin API') return
-      const by = { kind: 'gateway', id: result.reason, address: null, role: 'owner', tenant: null } as const
+      if (asker !== null) return
+      const by = { kind: 'gateway', id: reason, address: null, role: 'owner', tenant: null } as const
       await store.documents.change([], reloadEntry(by, first.file, before, result)).catch((error: Error) => {
         log.error('a reload was not written to the audit log', { error: error.message })
       })
@@ -388,6 +395,7 @@ async function start(
       metrics,
       generations,
       reloader,
+      history,
       log,
       operations,
       rehearse: (asked, look) => engine.rehearse(asked, look),

@@ -42,16 +42,22 @@ export async function showDiff(_call: Call, { generations, reloader }: AdminPart
  */
 export async function reload({ by }: Call, { generations, reloader, store, log }: AdminParts): Promise<Answer> {
   const { file, hash: before } = generations.current.config
-  const result = await reloader.reload('admin API')
+  const result = await reloader.reload('admin API', by.id)
   // The file is in use by now, whether this can be written or not.
   await store.documents.change([], reloadEntry(by, file, before, result)).catch((error: Error) => {
     log.error('a reload was not written to the audit log', { error: error.message })
   })
-  if (result.ok) return { json: show(result) }
+  return showReload(result)
+}
+
+/** The answer about a reload, with `more` members. */
+export function showReload(result: ReloadResult, more: object = {}): Answer {
+  const shown = { ...show(result), ...more }
+  if (result.ok) return { json: shown }
   const message = 'The file was not taken over: the configuration in use stays. The problems say what to mend.'
   return {
     status: 422,
-    json: { error: { type: 'invalid_request_error', message, code: 'config_refused' }, ...show(result) }
+    json: { error: { type: 'invalid_request_error', message, code: 'config_refused' }, ...shown }
   }
 }
 
@@ -62,10 +68,11 @@ export function reloadEntry(by: Actor, file: string, before: string, { ok, hash,
   return { ...entry, outcome: 'refused', why: problems.map(({ place, message }) => `${place} ${message}`).join('; ') }
 }
 
-function show({ ok, reason, time, durationMs, hash, problems, changes }: ReloadResult): object {
+function show({ ok, reason, by, time, durationMs, hash, problems, changes }: ReloadResult): object {
   return {
     ok,
     reason,
+    by,
     time: new Date(time).toISOString(),
     duration_ms: durationMs,
     hash,

@@ -8,6 +8,7 @@ import type { Engine } from '../exchange/engine.ts'
 import type { Generations } from '../program/generation.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Metrics } from '../telling/metrics.ts'
+import type { ConfigHistory } from '../program/config-history.ts'
 import type { Prober } from '../program/probe.ts'
 import type { Reloader } from '../program/reload.ts'
 import type { Config, Settings } from '../catalogue/settings.ts'
@@ -23,6 +24,7 @@ export interface AdminParts {
   metrics: Pick<Metrics, 'expose'>
   generations: Pick<Generations, 'current'>
   reloader: Pick<Reloader, 'last' | 'preview' | 'reload'>
+  history: Pick<ConfigHistory, 'all'>
   log: Logger
   /** The operations of the data listener. */
   operations: readonly ServedOperation[]

@@ -8,6 +8,7 @@ import { listBalances } from './balances.ts'
 import { listCapabilities } from './capabilities.ts'
 import { listChannels, showChannel, switchChannel, switchFields, testChannel, testFields } from './channels.ts'
 import { reload, showConfig, showDiff } from './config.ts'
+import { listHistory, rollback, rollbackFields, showPast } from './config-history.ts'
 import type { Call, Route } from './contract.ts'
 import { explainRequest, largestAsked } from './explain.ts'
 import { askedFields } from './explain-request.ts'
@@ -157,6 +158,34 @@ export const routes: readonly Route[] = [
     query: [],
     answers: { 200: shapes.configDiff },
     handle: showDiff
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/config/history',
+    summary: 'Lists the configurations that were taken over, newest first',
+    access: { needs: 'see' },
+    query: paging,
+    answers: { 200: shapes.page(shapes.pastConfig) },
+    handle: listHistory
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/config/history/{hash}',
+    summary: 'Shows one of them, without its secrets',
+    access: { needs: 'see' },
+    query: [],
+    answers: { 200: shapes.shownPastConfig },
+    handle: showPast
+  },
+  {
+    method: 'POST',
+    path: '/admin/v1/config/rollback',
+    summary: 'Puts an earlier file back, and reloads it',
+    access: { needs: 'operate' },
+    query: [],
+    body: { fields: rollbackFields },
+    answers: { 200: shapes.rolledBack, 422: shapes.notRolledBack },
+    handle: rollback
   },
   {
     method: 'POST',

@@ -316,6 +316,7 @@ export const configDiff = object({
 const reloadMembers = {
   ok: flag,
   reason: text,
+  by: nullable(text),
   time,
   duration_ms: number,
   hash: text,
@@ -324,6 +325,16 @@ const reloadMembers = {
 }
 export const reloaded = object(reloadMembers)
 export const notReloaded = object({ ...reloadMembers, ...(refusal['properties'] as Record<string, Shape>) })
+const rollbackMembers = { file: text, aside: text, to: text }
+export const rolledBack = object({ ...reloadMembers, ...rollbackMembers })
+export const notRolledBack = object({
+  ...reloadMembers,
+  ...rollbackMembers,
+  ...(refusal['properties'] as Record<string, Shape>)
+})
+const pastMembers = { seq: count, hash: text, time, reason: text, by: nullable(text), changes: listOf(text) }
+export const pastConfig = object(pastMembers)
+export const shownPastConfig = object({ ...pastMembers, config: mapOf(anything) })
 export const config = object({
   version: text,
   file: text,

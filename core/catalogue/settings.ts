@@ -184,6 +184,8 @@ export interface Config {
   hidden: ReadonlyMap<string, string>
   /** The SHA-256 in hex of the files that the file names, such as certificates, by path. */
   named: ReadonlyMap<string, string>
+  /** The text of the file, with what it has of secrets in clear. It must never be shown. */
+  text: string
   /** The place of the price of each model: `gateway.yaml:31:5`. */
   priced: ReadonlyMap<string, string>
   /** Settings that work as written, but are most likely mistakes. */

@@ -1,5 +1,6 @@
 // Lets commands use the admin API: that of the gateway while it runs, otherwise the same routes on its opened store.
 import { userInfo } from 'node:os'
+import type { Address } from '../../config/address.ts'
 import { everything } from '../admin/access/roles.ts'
 import type { Actor } from '../admin/audit.ts'
 import type { OfflineParts, Page } from '../admin/contract.ts'
@@ -47,7 +48,7 @@ export async function withAdmin<T>(config: Config, work: (admin: AdminAccess) =>
  * Calls `work` with the admin API of the running gateway that has the store of the configuration.
  * @throws Error when none answers
  */
-export async function withGateway<T>(config: Config, work: (admin: AdminAccess) => Promise<T>): Promise<T> {
+export async function withGateway<T>(config: Address, work: (admin: AdminAccess) => Promise<T>): Promise<T> {
   const { admin, store } = config.settings
   if (!admin || admin.port === 0)
     throw new Error('The configuration has no admin.port at which the gateway could be asked.')

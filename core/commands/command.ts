@@ -1,5 +1,7 @@
 // Declares commands of the program, and reads their arguments.
 import { parseArgs } from 'node:util'
+import { readAddress } from '../../config/address.ts'
+import type { Address } from '../../config/address.ts'
 import { plugins } from '../../plugins/index.ts'
 import type { Config } from '../catalogue/settings.ts'
 import { readConfig } from '../program/configuration.ts'
@@ -81,6 +83,15 @@ export const configOption = {
  */
 export async function configOf({ config: file }: { config: string }): Promise<Config> {
   return (await readConfig({ file, env: process.env, plugins })).config
+}
+
+/**
+ * Finds the gateway of the configuration that the option `--config` names, also when the file has problems elsewhere.
+ * @throws ConfigError with every problem, when it cannot be told from the file where its gateway is
+ */
+export async function addressOf({ config: file }: { config: string }): Promise<Address> {
+  const address = readAddress(file, process.env)
+  return address ?? configOf({ config: file })
 }
 
 /** The option `--json`, of the commands that print data. */

@@ -3,7 +3,7 @@ import { changesOf } from '../program/changes.ts'
 import type { Change } from '../program/changes.ts'
 import type { Problem } from '../catalogue/settings.ts'
 import { withGateway } from './admin-access.ts'
-import { configOf, configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { addressOf, configOf, configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
 
 /** The answer of the admin API, as far as it is used here. */
 interface Diff {
@@ -31,7 +31,7 @@ never shown, only that they change. Nothing is changed. Exits with 2 when a relo
 })
 
 async function pending(options: { config: string }): Promise<Diff> {
-  return withGateway(await configOf(options), (admin) => admin.call<Diff>('GET', '/admin/v1/config/diff'))
+  return withGateway(await addressOf(options), (admin) => admin.call<Diff>('GET', '/admin/v1/config/diff'))
 }
 
 async function between(old: string, next: string): Promise<Diff> {

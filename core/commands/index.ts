@@ -20,6 +20,7 @@ import { reconcileLedger } from './ledger-reconcile.ts'
 import { repairLedger } from './ledger-repair.ts'
 import { operatorCommands } from './operators.ts'
 import { listPlugins } from './plugins.ts'
+import { rollbackConfig, showHistory } from './rollback.ts'
 import { showSpend } from './spend.ts'
 import { start } from './start.ts'
 
@@ -27,6 +28,8 @@ const commands: readonly Command[] = [
   start,
   check,
   diff,
+  showHistory,
+  rollbackConfig,
   explainRequest,
   listPlugins,
   createKey,

@@ -10,8 +10,10 @@ import type { Config, Problem } from '../catalogue/settings.ts'
 /** The result of a reload. */
 export interface ReloadResult {
   ok: boolean
-  /** The cause: `SIGHUP`, `file changed` or `admin API`. */
+  /** The cause: `SIGHUP`, `file changed`, `admin API` or `rollback`. */
   reason: string
+  /** The operator who asked for it; null when nobody did. */
+  by: string | null
   /** The end of the reload in Unix milliseconds. */
   time: number
   durationMs: number
@@ -100,11 +102,11 @@ export class Reloader {
    * shared by everyone who asks before it begins. So the newest file is applied, and is not read more often than
    * needed.
    */
-  reload(reason: string): Promise<ReloadResult> {
+  reload(reason: string, by: string | null = null): Promise<ReloadResult> {
     if (this.#queued) return this.#queued
     const result = this.#tail.then(() => {
       this.#queued = undefined
-      return this.#run(reason)
+      return this.#run(reason, by)
     })
     this.#queued = result
     this.#tail = result
@@ -123,7 +125,7 @@ export class Reloader {
     }
   }
 
-  async #run(reason: string): Promise<ReloadResult> {
+  async #run(reason: string, by: string | null): Promise<ReloadResult> {
     const { current, read, apply, log } = this.#parts
     const startedAt = performance.now()
     const before = current()
@@ -141,12 +143,18 @@ export class Reloader {
     const ok = problems.length === 0
     const { hash } = current()
     const durationMs = Math.round(performance.now() - startedAt)
-    this.#last = { ok, reason, time: Date.now(), durationMs, hash, problems, changes }
+    this.#last = { ok, reason, by, time: Date.now(), durationMs, hash, problems, changes }
     this.#count.add({ outcome: ok ? 'success' : 'refused' })
     this.#successful.set({}, ok ? 1 : 0)
     if (ok) {
       this.#timestamp.set({}, Date.now() / 1000)
-      log.info('the configuration was reloaded', { reason, hash, ms: durationMs, changes: inWords(changes) })
+      log.info('the configuration was reloaded', {
+        reason,
+        ...(by !== null && { by }),
+        hash,
+        ms: durationMs,
+        changes: inWords(changes)
+      })
     } else {
       log.error('the configuration was not reloaded: the one in use stays', {
         reason,

@@ -109,6 +109,10 @@ const calls: readonly (readonly [method: string, path: string, body?: unknown])[
   ['GET', '/admin/v1/config/diff'],
   ['POST', '/admin/v1/reload'],
   ['GET', '/admin/v1/config'],
+  ['GET', '/admin/v1/config/history'],
+  ['GET', '/admin/v1/config/history/HASH'],
+  ['POST', '/admin/v1/config/rollback', { force: false }],
+  ['GET', '/admin/v1/config/diff'],
   ['POST', '/admin/v1/explain', { key: 'test', model: 'demo' }],
   ['POST', '/admin/v1/explain', { key: 'test', path: '/v1/models', headers: { accept: '*/*' } }],
   ['POST', '/admin/v1/explain', { key: 'test', model: 'none-such', body: { messages: [] } }],
@@ -148,8 +152,12 @@ t.test('each answer of each route is what the document says, and each body is wh
   await local.chat()
   await local.chat({ model: 'none-such' })
   await eventually(async () => (await local.admin('/admin/v1/requests')).data.length === 2)
+  const { hash } = await local.admin('/admin/v1/config')
+  local.configure({ tenants: { acme: {}, fresh: {} } })
+  await local.gateway.reload('SIGHUP')
   const seen = new Set<string>()
-  for (const [method, path, body] of calls) {
+  for (const [method, written, body] of calls) {
+    const path = written.replace('HASH', hash)
     const [pattern, described] = find(document, method, path)
     const reply = await admin(method, path, body)
     const content = described.responses[reply.status]?.content

@@ -60,6 +60,7 @@ function config(hash: string, change: Partial<Settings> = {}): Config {
     redacted: {},
     hidden: new Map(),
     named: new Map(),
+    text: '',
     priced: new Map(),
     warnings: []
   }

@@ -1,0 +1,76 @@
+// The routes of the configurations that were in use: list them, show one, and put one back.
+import { resolve } from 'node:path'
+import { GatewayError } from '../errors.ts'
+import type { PastConfig } from '../program/config-history.ts'
+import { rollBack, RollbackRefused } from '../program/rollback.ts'
+import { showReload, reloadEntry } from './config.ts'
+import type { AdminParts, Answer, Call } from './contract.ts'
+import { conflict, readEntry } from './entry.ts'
+import { pageOf, shown } from './query.ts'
+
+/** What is put back. */
+export const rollbackFields = {
+  hash: {
+    type: 'string',
+    pattern: '^[0-9a-f]{6,64}$',
+    patternErrorMessage: 'the beginning of a hash: 6 to 64 hexadecimal digits',
+    description: 'The configuration to put back; by default the one before the one in use.'
+  },
+  force: {
+    type: 'boolean',
+    default: false,
+    description: 'true: also when the file on disk is not the one in use.'
+  }
+} as const
+
+/** Pages are sorted by text: the newest has to have the least. */
+const newestFirst = 1_000_000_000
+
+/** Lists the configurations that were taken over, newest first. */
+export function listHistory({ query }: Call, { history }: AdminParts): Answer {
+  const { data, next } = pageOf(history.all(), ({ seq }) => String(newestFirst - seq), query)
+  return { json: { data: data.map(showEntry), next } }
+}
+
+/** Shows one without its secrets. */
+export function showPast({ names }: Call, { history }: AdminParts): Answer {
+  const past = find(names['hash']!, history.all())
+  return { json: { ...showEntry(past), config: past.redacted } }
+}
+
+/**
+ * Puts an earlier file back and reloads it. With 422 and every problem when that file cannot be used; then the present
+ * one is back in its place.
+ */
+export async function rollback({ by, json }: Call, parts: AdminParts): Promise<Answer> {
+  const { hash, force } = readEntry(rollbackFields, [], await json(), '{"hash": "1f0a9c"}').value
+  const { config } = parts.generations.current
+  const all = parts.history.all()
+  const past = hash === undefined ? all.find((one) => one.hash !== config.hash) : find(hash, all)
+  if (!past) throw conflict('nothing_to_roll_back', 'No earlier configuration is kept.', 'hash')
+  const result = await rollBack(config, past, { by: by.id, force }, parts.reloader).catch((error: Error) => {
+    throw error instanceof RollbackRefused ? conflict('config_not_replaced', error.message, 'force') : error
+  })
+  const entry = { ...reloadEntry(by, config.file, config.hash, result), action: 'config.rollback' }
+  await parts.store.documents.change([], entry).catch((error: Error) => {
+    parts.log.error('a rollback was not written to the audit log', { error: error.message })
+  })
+  return showReload(result, { file: resolve(config.file), aside: result.aside, to: past.hash })
+}
+
+/**
+ * Finds the newest with a hash that begins so.
+ * @throws GatewayError when none does
+ */
+function find(hash: string, all: readonly PastConfig[]): PastConfig {
+  const found = all.find((one) => one.hash.startsWith(hash))
+  if (found) return found
+  throw new GatewayError('route_not_found', `No configuration is kept whose hash begins with ${shown(hash)}.`, {
+    shownCode: 'config_not_found',
+    param: 'hash'
+  })
+}
+
+function showEntry({ seq, hash, time, reason, by, changes }: PastConfig): object {
+  return { seq, hash, time: new Date(time).toISOString(), reason, by, changes }
+}

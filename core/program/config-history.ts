@@ -1,0 +1,93 @@
+// The history of the configurations that were in use: what each said, since when, and who brought it.
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Config } from '../catalogue/settings.ts'
+import type { Logger } from '../telling/log.ts'
+
+/** One configuration that was taken over. */
+export interface PastConfig {
+  /** Counts from 1. */
+  readonly seq: number
+  readonly hash: string
+  /** When it was taken over, in Unix milliseconds. */
+  readonly time: number
+  /** The cause: `start`, `SIGHUP`, `file changed`, `admin API` or `rollback`. */
+  readonly reason: string
+  /** The operator who asked for it; null when nobody did. */
+  readonly by: string | null
+  /** What it changed, in words. */
+  readonly changes: readonly string[]
+  /** As {@link Config.redacted}. */
+  readonly redacted: Config['redacted']
+  /** The text of the file, with what it has of secrets in clear. */
+  readonly text: string
+}
+
+/** How many are kept. */
+const most = 50
+
+/**
+ * The history beside a store, a file for each configuration. As they have the text of gateway.yaml, only the user of the
+ * gateway may read them. What cannot be written is logged, and keeps nothing from working.
+ */
+export class ConfigHistory {
+  readonly #folder: string
+  readonly #log: Logger
+
+  /** `store` is the path of the database. Nothing is made before the first is added. */
+  constructor(store: string, log: Logger) {
+    this.#folder = `${store}.config`
+    this.#log = log
+  }
+
+  /** All that are kept, newest first. A file that cannot be read is left out. */
+  all(): PastConfig[] {
+    return this.#numbers()
+      .toReversed()
+      .flatMap((seq) => this.#read(seq) ?? [])
+  }
+
+  /** Adds the configuration that is in use from now on. */
+  add(config: Config, why: Pick<PastConfig, 'reason' | 'by' | 'changes'>): void {
+    const { hash, redacted, text } = config
+    try {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+      chmodSync(this.#folder, 0o700)
+      const numbers = this.#numbers()
+      const seq = (numbers.at(-1) ?? 0) + 1
+      const past: PastConfig = { seq, hash, time: Date.now(), ...why, redacted, text }
+      const whole = this.#path(seq)
+      writeFileSync(`${whole}.new`, JSON.stringify(past), { mode: 0o600, flush: true })
+      renameSync(`${whole}.new`, whole)
+      for (const old of numbers.slice(0, Math.max(0, numbers.length + 1 - most)))
+        rmSync(this.#path(old), { force: true })
+    } catch (error) {
+      this.#log.error('the configuration was not written to its history', { error: (error as Error).message })
+    }
+  }
+
+  /** Adds the configuration of the start, unless it was in use at last. */
+  begin(config: Config): void {
+    const last = this.#numbers().at(-1)
+    const before = last === undefined ? undefined : this.#read(last)
+    if (before?.hash !== config.hash) this.add(config, { reason: 'start', by: null, changes: [] })
+  }
+
+  #path(seq: number): string {
+    return join(this.#folder, `${String(seq).padStart(8, '0')}.json`)
+  }
+
+  #numbers(): number[] {
+    if (!existsSync(this.#folder)) return []
+    const names = readdirSync(this.#folder).filter((name) => /^\d{8}\.json$/.test(name))
+    return names.map((name) => Number.parseInt(name, 10)).sort((a, b) => a - b)
+  }
+
+  #read(seq: number): PastConfig | undefined {
+    try {
+      return JSON.parse(readFileSync(this.#path(seq), 'utf8')) as PastConfig
+    } catch {
+      return undefined
+    }
+  }
+}

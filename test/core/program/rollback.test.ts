@@ -1,0 +1,94 @@
+// The history of configurations, and one of them put back: by the admin API and by the commands.
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { ask } from '../../kit/client.ts'
+import { sluice } from '../../kit/command.ts'
+import { gateway, spawnGateway } from '../../kit/gateway.ts'
+import type { LocalGateway } from '../../kit/gateway.ts'
+
+const sha = (file: string): string => createHash('sha256').update(readFileSync(file)).digest('hex')
+const rollback = (t: Test, { adminUrl }: LocalGateway, body: Record<string, unknown>) =>
+  ask(t, adminUrl, { method: 'POST', path: '/admin/v1/config/rollback', body })
+const tenants = (...names: string[]): Record<string, unknown> => ({
+  tenants: { acme: {}, ...Object.fromEntries(names.map((name) => [name, {}])) }
+})
+
+t.test('what was in use is kept, put back, and said', async (t) => {
+  const local = await gateway(t)
+  const first = { hash: sha(local.file), text: readFileSync(local.file, 'utf8') }
+  local.configure(tenants('fresh'))
+  await local.gateway.reload('SIGHUP')
+  const second = sha(local.file)
+  const { data } = await local.admin('/admin/v1/config/history')
+  t.match(data, [
+    { hash: second, reason: 'SIGHUP', by: null, changes: ['tenant fresh is added'] },
+    { hash: first.hash, reason: 'start', changes: [] }
+  ])
+  const past = await local.admin(`/admin/v1/config/history/${first.hash.slice(0, 12)}`)
+  t.match(past, { hash: first.hash, config: { tenants: { acme: {} } } })
+  t.notMatch(JSON.stringify(past), /sk-test/, 'without secrets')
+
+  const done = await rollback(t, local, {})
+  t.match(done.json(), {
+    ok: true,
+    reason: 'rollback',
+    to: first.hash,
+    changes: ['tenant fresh is removed']
+  })
+  t.equal(readFileSync(local.file, 'utf8'), first.text)
+  t.equal(sha(done.json().aside), second, 'the present file is kept aside')
+  t.equal((await local.admin('/admin/v1/config')).hash, first.hash)
+  t.match((await local.admin('/admin/v1/audit')).data[0], { action: 'config.rollback', outcome: 'done' })
+  const again = await rollback(t, local, { hash: second.slice(0, 8) })
+  t.match(again.json(), { ok: true, to: second, changes: ['tenant fresh is added'] })
+
+  const folder = join(dirname(local.file), 'sluice.db.config')
+  t.equal(statSync(folder).mode & 0o777, 0o700)
+  for (const name of readdirSync(folder)) t.equal(statSync(join(folder, name)).mode & 0o777, 0o600, name)
+})
+
+t.test('nothing is put back over an edit, and a file that cannot be used does not stay', async (t) => {
+  const env: NodeJS.ProcessEnv = { ...process.env, NAMED: 'b' }
+  const local = await gateway(t, {}, { env })
+  const first = readFileSync(local.file, 'utf8')
+  writeFileSync(local.file, `${first}\nx-note: "\${NAMED}"\n`)
+  await local.gateway.reload('SIGHUP')
+  const second = sha(local.file)
+  writeFileSync(local.file, 'nonsense: 1\n')
+  t.match(await rollback(t, local, {}), { status: 409, text: /sluice diff/ })
+  t.equal(readFileSync(local.file, 'utf8'), 'nonsense: 1\n')
+  t.match((await rollback(t, local, { force: true })).json(), { ok: true })
+  t.equal(readFileSync(local.file, 'utf8'), first)
+  t.match(await rollback(t, local, { hash: 'ffffffffffff' }), { status: 404 })
+  t.match(await rollback(t, local, { hash: 'no' }), { status: 400 })
+
+  delete env['NAMED']
+  const refused = await rollback(t, local, { hash: second })
+  t.match(refused, { status: 422, text: /NAMED is not set/ })
+  t.equal(readFileSync(local.file, 'utf8'), first, 'the file in use is in its place again')
+  t.match((await local.admin('/admin/v1/audit')).data[0], { action: 'config.rollback', outcome: 'refused' })
+})
+
+t.test('the commands list and put back, also when the file on disk has problems', async (t) => {
+  const local = await spawnGateway(t, { ...tenants('a'), admin: { port: 21_000 + Math.floor(Math.random() * 9000) } })
+  const text = readFileSync(local.file, 'utf8')
+  const hash = sha(local.file)
+  writeFileSync(local.file, `${text}\nnonsense: 1\n`)
+  const options = ['--config', local.file]
+  t.match(await sluice(['config', 'history', ...options]), {
+    code: 0,
+    out: new RegExp(`^HASH .*\n${hash.slice(0, 12)} .* start `)
+  })
+  t.match(await sluice(['diff', ...options]), { code: 2, out: /nonsense: unknown key/ })
+  t.match(await sluice(['rollback', ...options]), { code: 1, err: /No earlier configuration/ })
+  t.match(await sluice(['rollback', hash.slice(0, 12), ...options]), { code: 1, err: /is not the file in use/ })
+  t.match(await sluice(['rollback', hash, '--force', ...options]), {
+    code: 0,
+    out: 'Nothing changes.\n',
+    err: /again; what was there is /
+  })
+  t.equal(readFileSync(local.file, 'utf8'), text)
+})
