@@ -292,6 +292,11 @@ const fates = mapOf(
 )
 export const capability = object({ client: text, channel: text, passed: flag, request: fates, answer: fates })
 
+/** A refusal with more members. */
+function refusedWith(members: Readonly<Record<string, Shape>>): Shape {
+  return object({ ...members, ...(refusal['properties'] as Record<string, Shape>) })
+}
+
 const problems = listOf(object({ place: text, message: text }, { open: true }))
 const change = object(
   {
@@ -306,13 +311,8 @@ const change = object(
   },
   { optional: ['before', 'after'] }
 )
-export const configDiff = object({
-  file: text,
-  in_use: text,
-  on_disk: nullable(text),
-  changes: listOf(change),
-  problems
-})
+const compared = { file: text, in_use: text, on_disk: nullable(text) }
+export const configDiff = object({ ...compared, changes: listOf(change), problems })
 const reloadMembers = {
   ok: flag,
   reason: text,
@@ -324,14 +324,10 @@ const reloadMembers = {
   changes: listOf(text)
 }
 export const reloaded = object(reloadMembers)
-export const notReloaded = object({ ...reloadMembers, ...(refusal['properties'] as Record<string, Shape>) })
+export const notReloaded = refusedWith(reloadMembers)
 const rollbackMembers = { file: text, aside: text, to: text }
 export const rolledBack = object({ ...reloadMembers, ...rollbackMembers })
-export const notRolledBack = object({
-  ...reloadMembers,
-  ...rollbackMembers,
-  ...(refusal['properties'] as Record<string, Shape>)
-})
+export const notRolledBack = refusedWith({ ...reloadMembers, ...rollbackMembers })
 const pastMembers = { seq: count, hash: text, time, reason: text, by: nullable(text), changes: listOf(text) }
 export const pastConfig = object(pastMembers)
 export const shownPastConfig = object({ ...pastMembers, config: mapOf(anything) })

@@ -27,8 +27,8 @@ export interface PastConfig {
 const most = 50
 
 /**
- * The history beside a store, a file for each configuration. As they have the text of gateway.yaml, only the user of the
- * gateway may read them. What cannot be written is logged, and keeps nothing from working.
+ * The history beside a store, a file for each configuration. As they have the text of gateway.yaml, only the user of
+ * the gateway may read them. What cannot be written is logged.
  */
 export class ConfigHistory {
   readonly #folder: string

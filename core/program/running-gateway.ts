@@ -1,0 +1,89 @@
+// A gateway that runs, as those see it who started it: its addresses, reloads, and its end.
+import type { Config } from '../catalogue/settings.ts'
+import type { Server } from '../clients/server.ts'
+import type { Engine } from '../exchange/engine.ts'
+import type { ConfigReader } from './configuration.ts'
+import type { Generations } from './generation.ts'
+import type { Reloader, ReloadResult } from './reload.ts'
+import type { Stops } from './stops.ts'
+
+/** A running gateway. */
+export interface Gateway {
+  /** The address of the data listener, such as `http://127.0.0.1:8080`. Clients add `/v1` to it. */
+  readonly url: string
+  /** Undefined when the file turns the admin listener off. */
+  readonly adminUrl: string | undefined
+  /** The configuration in use. */
+  readonly config: Config
+  /**
+   * The files that the latest reading used, including gateway.yaml: SHA-256 by path, empty for a file that could not be
+   * read. A reload is due when one of them changes.
+   */
+  readonly files: ReadonlyMap<string, string>
+  /** Reads the file again. Resolves also when the file is refused, with the problems. */
+  reload(reason: string): Promise<ReloadResult>
+  /**
+   * Stops the gateway. With `drain`, running exchanges may end within `limits.drain_timeout`; otherwise they are ended
+   * at once. All are settled. Calling it without `drain` while it drains ends the waiting.
+   */
+  close(options?: { drain?: boolean }): Promise<{ cut: number }>
+}
+
+/** The services that a running gateway uses after its start. */
+export interface RunningParts {
+  reader: ConfigReader
+  generations: Generations
+  reloader: Reloader
+  engine: Engine
+  server: Server
+  stops: Stops
+}
+
+/** The one implementation. */
+export class RunningGateway implements Gateway {
+  readonly url: string
+  readonly adminUrl: string | undefined
+  readonly #parts: RunningParts
+  #closed: Promise<{ cut: number }> | undefined
+
+  constructor(url: string, adminUrl: string | undefined, parts: RunningParts) {
+    this.url = url
+    this.adminUrl = adminUrl
+    this.#parts = parts
+  }
+
+  get config(): Config {
+    return this.#parts.generations.current.config
+  }
+
+  get files(): ReadonlyMap<string, string> {
+    return this.#parts.reader.files
+  }
+
+  reload(reason: string): Promise<ReloadResult> {
+    return this.#parts.reloader.reload(reason)
+  }
+
+  close({ drain = false } = {}): Promise<{ cut: number }> {
+    const { engine, server } = this.#parts
+    engine.refuse()
+    if (this.#closed && !drain) {
+      void server.drain(0)
+      engine.stop()
+    }
+    return (this.#closed ??= this.#close(drain))
+  }
+
+  async #close(drain: boolean): Promise<{ cut: number }> {
+    const { engine, server, stops } = this.#parts
+    const patience = drain ? this.config.settings.limits.drainTimeout : 0
+    // Exchanges that go on without a client have as much time as the others.
+    const late = setTimeout(() => engine.stop(), patience)
+    const result = await server.drain(patience)
+    if (!drain) engine.stop()
+    await engine.idle()
+    clearTimeout(late)
+    await stops.run()
+    return result
+  }
+}
