@@ -43,6 +43,7 @@ const actors: readonly { name: string; role: Role; tenant?: string }[] = [
 async function twoTenants(t: Test): Promise<{ local: LocalGateway; by: Record<string, Call> }> {
   const local = await gateway(t, { admin: { token: owner } })
   const by: Record<string, Call> = { root: caller(t, local, owner) }
+  inUse = local.gateway.config.hash
   for (const tenant of ['acme', 'zeta']) await furnish(by['root']!, tenant)
   for (const actor of actors) {
     const made = await by['root']!('POST', '/operators', actor)
@@ -60,6 +61,9 @@ async function furnish(root: Call, tenant: string): Promise<void> {
   await root('POST', '/keys', { tenant, project: 'web', name: `${tenant}-key` })
 }
 
+/** The hash of the configuration of the latest gateway. */
+let inUse = ''
+
 /** A path of a route about a tenant, with names that there are. */
 function pathOf(route: Route, tenant: string): string {
   return route.path
@@ -70,6 +74,7 @@ function pathOf(route: Route, tenant: string): string {
     .replace('{operator}', 'v')
     .replace('{channel}', 'demo')
     .replace('{session}', 'none')
+    .replace('{hash}', inUse)
 }
 
 /** Bodies that are refused as such: so a call that comes through changes nothing, and is seen to come through. */
