@@ -46,7 +46,7 @@ for (const line of JSON.parse(process.argv[1])) {
   result.code = await run(line)
   ended.push(result)
 }
-write(JSON.stringify(ended), () => process.exit(0))
+write(JSON.stringify(ended))
 `
 
 async function run(args: readonly string[], { cwd = root, env = {} }: CommandOptions): Promise<Ended> {

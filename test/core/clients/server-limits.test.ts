@@ -87,7 +87,7 @@ t.test('without file descriptors connections are refused, and the server recover
       const { server, port, logged } = await runServer({ teardown() {} } as never, ({ client }) => client.reply(200, HeaderLines.of(), Buffer.from('ok')))
       console.log(port)
       process.stdin.on('data', () => console.log(JSON.stringify({ ...server.figures, logged, cpu: process.cpuUsage().user })))
-      process.stdin.on('end', () => process.exit())
+      process.stdin.on('end', () => process.kill(process.pid, 'SIGKILL'))
     `
   })
   const child = spawn('sh', ['-c', `ulimit -n 60 && exec "${process.execPath}" ${script}/few.ts`], {
