@@ -2,39 +2,40 @@
 import './program/heap.ts'
 import './program/globals.ts'
 import './program/reflect.ts'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { container as root, instanceCachingFactory } from 'tsyringe'
 import type { DependencyContainer } from 'tsyringe'
 import { plugins as shippedPlugins } from '../plugins/index.ts'
 import { reloadEntry } from './admin/config.ts'
 import { AdminServer } from './admin/server.ts'
 import { BodyMemory } from './bodies/body-memory.ts'
-import { compileChain } from './exchange/state/chain.ts'
 import { startAlerts } from './program/alerts.ts'
-import { ChannelSwitches } from './program/channel-switches.ts'
 import { inWords } from './program/changes.ts'
 import { ConfigHistory } from './program/config-history.ts'
-import { ConfigError, ConfigReader } from './program/configuration.ts'
-import type { Plugin, PluginContext } from './contract/contract.ts'
+import { ConfigReader } from './program/configuration.ts'
+import { definePlugin } from './contract/contract.ts'
+import type { Plugin } from './contract/contract.ts'
+import type { Generation } from './exchange/state/generation.ts'
 import { BackgroundWork } from './exchange/background/background.ts'
 import { Engine } from './exchange/engine.ts'
 import { Generations, Shared } from './program/generation.ts'
-import type { GenerationParts } from './program/generation.ts'
-import { createLogger } from './telling/log.ts'
+import { createLogger, silentLog } from './telling/log.ts'
 import type { Logger } from './telling/log.ts'
 import { Metrics } from './telling/metrics.ts'
 import type { ServedOperation } from './contract/served.ts'
 import { operations as shippedOperations } from './operations/index.ts'
 import { Operations } from './operations/operations.ts'
+import { prepare } from './preparation.ts'
+import type { Surroundings } from './preparation.ts'
 import { observeProgram } from './program/metrics.ts'
-import { contextOf } from './program/plugin-context.ts'
 import { probeMemory, Prober } from './program/probe.ts'
 import { Reloader } from './program/reload.ts'
 import { Stops } from './program/stops.ts'
-import { tellWays } from './program/ways.ts'
 import { RunningGateway } from './program/running-gateway.ts'
 import type { Gateway } from './program/running-gateway.ts'
 import { Server } from './clients/server.ts'
-import type { Catalogue } from './catalogue/catalogue.ts'
 import type { Config, Settings } from './catalogue/settings.ts'
 import { MemoryCache } from './store/memory-cache.ts'
 import { MemoryLimits } from './store/memory-limits.ts'
@@ -43,7 +44,6 @@ import type { Services } from './store/services.ts'
 import { openStore } from './store/store.ts'
 import type { Store } from './store/store.ts'
 import { Vault } from './store/vault.ts'
-import { Tenancy } from './tenancy/tenancy.ts'
 import type { Transport } from './transport/transport.ts'
 import { Transports } from './transport/transports.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
@@ -164,56 +164,6 @@ function wire(
   return { give, get }
 }
 
-/** Checks and sets up everything that a file describes, and returns it ready for use. */
-async function prepare(
-  config: Config,
-  plugins: ReadonlyMap<string, Plugin>,
-  {
-    services,
-    metrics,
-    log,
-    shared,
-    transport
-  }: { services: Services; metrics: Metrics; log: Logger; shared: Shared; transport: Transport }
-): Promise<GenerationParts> {
-  const { channels, models } = config
-  const tenancy = new Tenancy(config, services.documents, services.secrets)
-  const switches = new ChannelSwitches(config.channels, services.documents)
-  const user = shared.user()
-  let leave = (): void => {}
-  const drop = async (): Promise<void> => {
-    await user.drop()
-    leave()
-    tenancy.close()
-    switches.close()
-  }
-  const catalogue: Catalogue = {
-    channels,
-    models,
-    get tenants() {
-      return tenancy.tenants
-    },
-    get switched() {
-      return switches.switched
-    },
-    findKey: (sha256) => tenancy.findKey(sha256),
-    whyNoKey: (sha256) => tenancy.whyNoKey(sha256),
-    scopesNow: (opened) => tenancy.scopesNow(opened)
-  }
-  const context = (plugin: Plugin): PluginContext =>
-    contextOf(plugin, { services, metrics, log, catalogue, shared: user })
-  try {
-    const clashes = tenancy.clashes()
-    if (clashes.length > 0) throw new ConfigError(clashes)
-    tellWays(config, log)
-    leave = await transport.use(channels.values())
-    return { config, catalogue, chain: await compileChain(config.chain, plugins, context), drop }
-  } catch (error) {
-    await drop()
-    throw error
-  }
-}
-
 /**
  * Starts a gateway: configuration, store with its recovery, chain, and the listeners last.
  * @throws ConfigError when the file cannot be used; Error when the store cannot be opened or an address cannot be bound
@@ -296,19 +246,13 @@ async function start(
   const { host, port, protocol } = await server.listen()
   stops.add(() => server.close())
   observeProgram({ metrics, server, engine, background, transport, store, generations })
-  const prober = new Prober({
-    operations: new Operations(operations),
-    services: parts.services,
-    background,
-    transport,
-    watchdog: new Watchdog(),
-    memory: new BodyMemory(probeMemory),
-    log,
-    metrics,
-    shared,
-    generation: () => generations.current,
-    plugins: () => reader.plugins
-  })
+  const prober = proberOf(
+    get,
+    parts,
+    operations,
+    () => generations.current,
+    () => reader.plugins
+  )
   const settings = first.settings.admin
   const admin =
     settings &&
@@ -329,3 +273,87 @@ async function start(
   const url = `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`
   return new RunningGateway(url, admin?.url, { reader, generations, reloader, engine, server, stops })
 }
+
+function proberOf(
+  get: ReturnType<typeof wire>['get'],
+  { services, metrics, log, shared, transport }: Surroundings,
+  operations: readonly ServedOperation[],
+  generation: () => Pick<Generation, 'config' | 'catalogue'>,
+  plugins: () => ReadonlyMap<string, Plugin>
+): Prober {
+  return new Prober({
+    operations: new Operations(operations),
+    services,
+    background: get(tokens.background),
+    transport,
+    watchdog: new Watchdog(),
+    memory: new BodyMemory(probeMemory),
+    log,
+    metrics,
+    shared,
+    generation,
+    plugins
+  })
+}
+
+/**
+ * Calls `work` with what tries the channels of a file, while no gateway runs or beside one. Its store is in a folder of
+ * its own, which is removed afterwards, and of the chain only what a probe passes is set up.
+ * @throws ConfigError when the file cannot be used
+ */
+export async function withProber<T>(
+  {
+    config: file,
+    env = process.env,
+    plugins = shippedPlugins,
+    operations = shippedOperations,
+    log = silentLog
+  }: GatewayOptions,
+  work: (prober: Prober, config: Config) => Promise<T>
+): Promise<T> {
+  const stops = new Stops(log)
+  try {
+    const reader = new ConfigReader({ file, env, plugins })
+    stops.add(() => reader.close())
+    const config = await reader.read()
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-check-'))
+    stops.add(() => rm(folder, { recursive: true, force: true }))
+    const store = await openStore({ file: join(folder, 'store.db'), durability: 'process', log })
+    stops.add(() => store.close())
+    const { give, get } = wire(log, config.settings, store, operations)
+    const transport = get(tokens.transport)
+    stops.add(() => transport.close())
+    const parts = {
+      services: get(tokens.services),
+      metrics: get(tokens.metrics),
+      log,
+      shared: new Shared(log),
+      transport
+    }
+    const chain = [{ plugin: resting.name, options: {}, at: { line: 1, column: 1 } }]
+    const generations = new Generations(await prepare({ ...config, chain }, new Map([[resting.name, resting]]), parts))
+    give(tokens.generations, generations)
+    stops.add(() => generations.close())
+    const present = { config, catalogue: generations.current.catalogue }
+    return await work(
+      proberOf(
+        get,
+        parts,
+        operations,
+        () => present,
+        () => reader.plugins
+      ),
+      config
+    )
+  } finally {
+    await stops.run()
+  }
+}
+
+/** Stands for the chain where no request of a client comes. */
+const resting = definePlugin({
+  name: 'resting',
+  summary: 'Selects no channel.',
+  options: {},
+  setup: () => ({ selectChannel: () => undefined })
+})

@@ -95,7 +95,26 @@ export async function testChannel({ names, json, by }: Call, parts: AdminParts):
   return { json: { channel: channel.name, results } }
 }
 
-function showResult({ endpoint, model, ok, status, error, firstByteMs, durationMs, usage, cost }: ProbeResult): object {
+/** The result of one request as it is shown. */
+export interface ShownResult extends Pick<ProbeResult, 'endpoint' | 'model' | 'ok' | 'status' | 'error' | 'usage'> {
+  readonly first_byte_ms: number | null
+  readonly duration_ms: number
+  readonly cost_usd: string | null
+  readonly cost_nano: string | null
+}
+
+/** Shows the result of one request. */
+export function showResult({
+  endpoint,
+  model,
+  ok,
+  status,
+  error,
+  firstByteMs,
+  durationMs,
+  usage,
+  cost
+}: ProbeResult): ShownResult {
   const tenths = (ms: number): number => Math.round(ms * 10) / 10
   return {
     endpoint,

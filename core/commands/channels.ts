@@ -23,8 +23,10 @@ interface ShownChannel {
 }
 
 /** The answer to a test, as far as commands use it. */
-interface Tried {
+export interface Tried {
   results: {
+    /** In the check of a file, which tries all of them. */
+    channel?: string
     endpoint: string
     model: string
     ok: boolean
@@ -114,8 +116,10 @@ function table(channels: readonly ShownChannel[]): string {
   return renderTable([['NAME', 'PROTOCOL', 'STATE', 'ATTEMPTS', 'FAILED', 'P50', 'P95', 'TOKENS/S', 'WHY'], ...rows])
 }
 
-function results({ results }: Tried): string {
-  const rows = results.map(({ endpoint, model, ok, status, error, first_byte_ms, duration_ms, cost_usd }) => [
+/** Renders what came of requests to channels. */
+export function results({ results }: Tried): string {
+  const rows = results.map(({ channel, endpoint, model, ok, status, error, first_byte_ms, duration_ms, cost_usd }) => [
+    ...(channel === undefined ? [] : [channel]),
     endpoint,
     model,
     ok ? 'ok' : 'failed',
@@ -125,7 +129,8 @@ function results({ results }: Tried): string {
     cost_usd === null ? '-' : `${cost_usd} USD`,
     error ? `${error.code}: ${error.said}` : '-'
   ])
-  return renderTable([['ENDPOINT', 'MODEL', 'RESULT', 'STATUS', 'FIRST', 'ALL', 'COST', 'WHY'], ...rows])
+  const head = ['ENDPOINT', 'MODEL', 'RESULT', 'STATUS', 'FIRST', 'ALL', 'COST', 'WHY']
+  return renderTable([results[0]?.channel === undefined ? head : ['CHANNEL', ...head], ...rows])
 }
 
 function figure(value: number | undefined, unit = ''): string {

@@ -4,6 +4,9 @@ import { ConfigError, readConfig } from '../program/configuration.ts'
 import type { Config } from '../catalogue/settings.ts'
 import { operations } from '../operations/index.ts'
 import { unpriced } from './unpriced.ts'
+import { showResult } from '../admin/channels.ts'
+import { results } from './channels.ts'
+import type { Tried } from './channels.ts'
 import { configOption, defineCommand, exits, jsonOption } from './command.ts'
 
 export const check = defineCommand({
@@ -11,15 +14,17 @@ export const check = defineCommand({
   summary: 'says everything that is wrong with the configuration',
   options: {
     ...configOption,
+    online: { text: 'also sends each channel a small real request, which its upstream may bill' },
     strict: { text: 'exits with 2 when there are warnings too' },
     ...jsonOption
   },
   notes: `
 Prints a line for each problem, file:line:column and what to do, and exits with 2. A warning is of what works as it is
 written and is most likely a mistake: a secret in clear, a price older than a year, a model that no key may use, a key
-that may use no model, a price that charges nothing of what an endpoint counts. Opens nothing, so it can run beside the gateway.
+that may use no model, a price that charges nothing of what an endpoint counts. It opens nothing, so it can run beside
+the gateway. With --online it exits with 1 when a channel failed.
 The file needs the environment that it will run in, as it may ask for variables.`,
-  async run({ config: file, strict, json }) {
+  async run({ config: file, online, strict, json }) {
     const print = (text: string, value: object): void =>
       void process.stdout.write(`${json ? JSON.stringify(value) : text}\n`)
     try {
@@ -30,10 +35,21 @@ The file needs the environment that it will run in, as it may ask for variables.
         .join(', ')
       const warnings = [...config.warnings, ...unpriced(config, operations)]
       const ok = !strict || warnings.length === 0
+      const tried = online ? await tryChannels(file) : undefined
       const right = `${file} ${ok ? 'is right' : 'has warnings'}: ${summary}; SHA-256 ${config.hash}`
       const lines = [right, ...warnings.map(({ place, message }) => `${place} warning: ${message}`)]
-      print(lines.join('\n'), { ok, file, hash: config.hash, ...sizes, problems: [], warnings })
-      return ok ? exits.ok : exits.invalid
+      if (tried) lines.push(results({ results: tried }))
+      print(lines.join('\n'), {
+        ok,
+        file,
+        hash: config.hash,
+        ...sizes,
+        problems: [],
+        warnings,
+        ...(tried && { channels: tried })
+      })
+      if (!ok) return exits.invalid
+      return tried?.every((one) => one.ok) === false ? exits.failed : exits.ok
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
       const { problems } = error
@@ -42,6 +58,23 @@ The file needs the environment that it will run in, as it may ask for variables.
     }
   }
 })
+
+/** Tries all channels at the same time, each with one request after another. */
+async function tryChannels(file: string): Promise<Tried['results']> {
+  // Imported here, so that a check without it starts in half the time.
+  const { withProber } = await import('../container.ts')
+  return withProber({ config: file }, async (prober, { channels }) => {
+    const all = await Promise.all(
+      Array.from(channels.values(), async (channel) => {
+        const found: Tried['results'] = []
+        for (const { endpoint, model } of prober.plan(channel))
+          found.push({ channel: channel.name, ...showResult(await prober.try(channel, endpoint, model)) })
+        return found
+      })
+    )
+    return all.flat()
+  })
+}
 
 function sizesOf({ channels, models, tenants, keys }: Config): Record<string, number> {
   return { channels: channels.size, models: models.size, tenants: tenants.size, keys: keys.length }

@@ -1,0 +1,68 @@
+// Prepares a generation: everything that a configuration describes, checked and set up beside what runs.
+import type { Catalogue } from './catalogue/catalogue.ts'
+import type { Config } from './catalogue/settings.ts'
+import type { Plugin, PluginContext } from './contract/contract.ts'
+import { compileChain } from './exchange/state/chain.ts'
+import type { Services } from './store/services.ts'
+import type { Logger } from './telling/log.ts'
+import type { Metrics } from './telling/metrics.ts'
+import { Tenancy } from './tenancy/tenancy.ts'
+import type { Transport } from './transport/transport.ts'
+import { ChannelSwitches } from './program/channel-switches.ts'
+import { ConfigError } from './program/configuration.ts'
+import type { GenerationParts, Shared } from './program/generation.ts'
+import { contextOf } from './program/plugin-context.ts'
+import { tellWays } from './program/ways.ts'
+
+/** What a generation is prepared with. */
+export interface Surroundings {
+  services: Services
+  metrics: Metrics
+  log: Logger
+  shared: Shared
+  transport: Transport
+}
+
+/** Checks and sets up everything that a file describes, and returns it ready for use. */
+export async function prepare(
+  config: Config,
+  plugins: ReadonlyMap<string, Plugin>,
+  { services, metrics, log, shared, transport }: Surroundings
+): Promise<GenerationParts> {
+  const { channels, models } = config
+  const tenancy = new Tenancy(config, services.documents, services.secrets)
+  const switches = new ChannelSwitches(config.channels, services.documents)
+  const user = shared.user()
+  let leave = (): void => {}
+  const drop = async (): Promise<void> => {
+    await user.drop()
+    leave()
+    tenancy.close()
+    switches.close()
+  }
+  const catalogue: Catalogue = {
+    channels,
+    models,
+    get tenants() {
+      return tenancy.tenants
+    },
+    get switched() {
+      return switches.switched
+    },
+    findKey: (sha256) => tenancy.findKey(sha256),
+    whyNoKey: (sha256) => tenancy.whyNoKey(sha256),
+    scopesNow: (opened) => tenancy.scopesNow(opened)
+  }
+  const context = (plugin: Plugin): PluginContext =>
+    contextOf(plugin, { services, metrics, log, catalogue, shared: user })
+  try {
+    const clashes = tenancy.clashes()
+    if (clashes.length > 0) throw new ConfigError(clashes)
+    tellWays(config, log)
+    leave = await transport.use(channels.values())
+    return { config, catalogue, chain: await compileChain(config.chain, plugins, context), drop }
+  } catch (error) {
+    await drop()
+    throw error
+  }
+}

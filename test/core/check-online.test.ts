@@ -1,0 +1,46 @@
+// `sluice check --online`: the channels of a file are tried without a gateway, and nothing is left behind.
+import { readdirSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { sluice } from '../kit/command.ts'
+
+const chain = 'chain: [auth, quota, route, protocol-translate, usage-meter, log: { sink: ./requests.jsonl }]'
+const file = (channels: string): string => {
+  const folder = t.testdir({ 'gateway.yaml': '' })
+  writeFileSync(
+    join(folder, 'gateway.yaml'),
+    `channels:\n  good: { protocol: simulator, models: { demo: d } }\n${channels}models: { demo: { price: { input: 1, output: 2 } } }\n${chain}\n`
+  )
+  return join(folder, 'gateway.yaml')
+}
+const left = (): string[] => readdirSync(tmpdir()).filter((name) => name.startsWith('sluice-check-'))
+
+t.test('each channel is tried, and nothing is left behind', async (t) => {
+  const before = left()
+  const right = file('')
+  const ran = await sluice(['check', '--online', '--config', right])
+  t.match(ran, { code: 0, err: '', out: /is right[^]*\nCHANNEL .*\ngood +chat +demo +ok +200 / })
+  t.strictSame(readdirSync(join(right, '..')), ['gateway.yaml'], 'neither a store nor the log of the chain')
+  t.strictSame(left(), before)
+})
+
+t.test('a channel that fails makes the check fail, with the reason', async (t) => {
+  const down =
+    '  down: { protocol: openai, base_url: "http://127.0.0.1:1/v1", private: true, enabled: false, models: { demo: d } }\n'
+  const ran = await sluice(['check', '--online', '--json', '--config', file(down)])
+  t.equal(ran.code, 1)
+  const { ok, channels } = JSON.parse(ran.out)
+  t.equal(ok, true, 'the file itself is right')
+  t.match(channels, [
+    { channel: 'good', endpoint: 'chat', model: 'demo', ok: true, status: 200, cost_usd: /^0\.0/ },
+    { channel: 'down', ok: false, status: null, error: { code: 'upstream_connection_failed' } }
+  ])
+})
+
+t.test('a file with problems is not tried', async (t) => {
+  t.match(await sluice(['check', '--online', '--config', file('  bad: {}\n')]), {
+    code: 2,
+    out: /channels\.bad: "protocol" is missing/
+  })
+})
