@@ -3,7 +3,7 @@ import { changesOf } from '../program/changes.ts'
 import type { Change } from '../program/changes.ts'
 import type { Problem } from '../catalogue/settings.ts'
 import { withGateway } from './admin-access.ts'
-import { addressOf, configOf, configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { addressOf, configOf, configOption, defineCommand, exits, jsonOption } from './command.ts'
 
 /** The answer of the admin API, as far as it is used here. */
 interface Diff {
@@ -14,14 +14,19 @@ interface Diff {
 export const diff = defineCommand({
   name: 'diff',
   summary: 'says in words what a reload would change',
-  operands: ['[OLD]', '[NEW]'],
+  operands: ['[FILE]', '[NEW]'],
   options: { ...configOption, ...jsonOption },
   notes: `
-Compares the configuration on disk with the one that the running gateway uses, or two files. Secrets are
-never shown, only that they change. Nothing is changed. Exits with 2 when a reload would be refused.`,
-  async run(options, [old, next]) {
-    if (old !== undefined && next === undefined) throw new UsageError('NEW is missing: name two files, or none')
-    const found = old === undefined ? await pending(options) : await between(old, next!)
+Compares the configuration on disk with the one that the running gateway uses; with FILE, that one with
+what would be FILE in its place; with FILE and NEW, the two. Secrets are never shown, only that they change.
+Nothing is changed. Exits with 2 when a reload would be refused.`,
+  async run(options, [file, next]) {
+    const found =
+      file === undefined
+        ? await pending(options)
+        : next === undefined
+          ? await proposed(options, file)
+          : await between(file, next)
     const { changes, problems } = found
     const lines = [...changes.map(({ text }) => text), ...problems.map(({ place, message }) => `${place} ${message}`)]
     const text = lines.length === 0 ? 'Nothing changes.' : lines.join('\n')
@@ -32,6 +37,17 @@ never shown, only that they change. Nothing is changed. Exits with 2 when a relo
 
 async function pending(options: { config: string }): Promise<Diff> {
   return withGateway(await addressOf(options), (admin) => admin.call<Diff>('GET', '/admin/v1/config/diff'))
+}
+
+/** What `next` would change, read in the environment of this command. */
+async function proposed(options: { config: string }, next: string): Promise<Diff> {
+  const before = await configOf(options)
+  await withGateway(before, async (admin) => {
+    const { hash, file } = await admin.call<{ hash: string; file: string }>('GET', '/admin/v1/config')
+    if (hash !== before.hash)
+      throw new Error(`${file} is not the file in use: \`sluice diff\` says what is pending. Or name two files.`)
+  })
+  return between(options.config, next)
 }
 
 async function between(old: string, next: string): Promise<Diff> {

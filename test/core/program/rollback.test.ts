@@ -76,6 +76,12 @@ t.test('the commands list and put back, also when the file on disk has problems'
   const local = await spawnGateway(t, { ...tenants('a'), admin: { port: 21_000 + Math.floor(Math.random() * 9000) } })
   const text = readFileSync(local.file, 'utf8')
   const hash = sha(local.file)
+  const other = join(dirname(local.file), 'other.yaml')
+  writeFileSync(other, text.replace(/^( *)a: \{\}/m, '$1b: {}'))
+  t.match(await sluice(['diff', other, '--config', local.file]), {
+    code: 0,
+    out: 'tenant a is removed\ntenant b is added\n'
+  })
   writeFileSync(local.file, `${text}\nnonsense: 1\n`)
   const options = ['--config', local.file]
   t.match(await sluice(['config', 'history', ...options]), {
