@@ -2,10 +2,18 @@
 // records reads some fifty megabytes of numbers instead of a gigabyte of JSON.
 import type { RequestRecord } from './requests.ts'
 
-/** Separates the facts of a record. No fact has it: names have no control characters. */
+/**
+ * Separates the facts of a record, none of which has it: names have no control characters. It also separates the texts
+ * of a dictionary, where it is escaped: the names of models that there are not come from clients, who send anything.
+ */
 const separator = '\x1f'
 /** Separates the values of a fact that may have several. */
 const listSeparator = '\n'
+
+/** A text as a dictionary has it: without a separator, and different for each text. */
+function escaped(text: string): string {
+  return text.replaceAll('\x1e', '\x1e0').replaceAll(separator, '\x1e1')
+}
 
 /** The facts that are texts, in the order of a block's columns. `channels` and `tags` may have several values. */
 const texts = [
@@ -162,7 +170,7 @@ export class FactBlock {
       Buffer.from(new Uint16Array(this.#places).buffer),
       ...this.#texts.map((column) => Buffer.from(new Uint16Array(column).buffer))
     ]
-    const dictionaries = this.#known.map((known) => Buffer.from([...known.keys()].join(separator)))
+    const dictionaries = this.#known.map((known) => Buffer.from([...known.keys()].map(escaped).join(separator)))
     const head = Buffer.alloc(headBytes)
     head.writeUInt32LE(this.#places.length, 0)
     let at = columns.reduce((length, column) => length + column.length, headBytes)
@@ -185,8 +193,9 @@ export function search(bytes: Uint8Array, query: FactQuery): number[] {
   // The rows that fit the conditions so far; undefined for all of them.
   let rows: number[] | undefined
   for (const [column, name] of texts.entries()) {
-    const value = query.texts[name]
-    if (value === undefined) continue
+    const asked = query.texts[name]
+    if (asked === undefined) continue
+    const value = escaped(asked)
     const [from, to] = [head.getUint32(8 + column * 4, true), head.getUint32(12 + column * 4, true)]
     const dictionary = Buffer.from(buffer as ArrayBuffer, at + from, to - from)
     // Most blocks do not have a rare value at all, and need not be looked into.

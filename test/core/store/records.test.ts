@@ -178,6 +178,23 @@ function range<T>(min: number, max: number, of: (value: number) => T): fc.Arbitr
     .map(({ from, to }) => ({ ...(from !== undefined && { from }), ...(to !== undefined && { to }) }))
 }
 
+t.test('the separators of facts in the name of a model, which clients choose, mix no records up', async (t) => {
+  const { store } = await open(t)
+  const models = ['a', 'b\x1fc', 'd', 'e\nf', 'g', '\x1f', 'h']
+  // A full block, which is searched by its columns, and the beginning of the next, which is read record by record.
+  const all = Array.from({ length: 1200 }, (_, i) => record({ model: models[i % models.length]! })).toReversed()
+  for (const one of all.toReversed()) store.requests.append(one)
+  for (const model of [...models, 'c', 'b', 'f']) {
+    const expected = all.filter((one) => one.model === model).map(({ request_id }) => request_id)
+    const found = await pages(store, { limit: 1000, model })
+    t.same(
+      found.map(({ request_id }) => request_id),
+      expected,
+      JSON.stringify(model)
+    )
+  }
+})
+
 t.test('a page that new records push down still continues where it ended', async (t) => {
   const { store } = await open(t)
   const given = Array.from({ length: 6 }, () => record())
