@@ -84,9 +84,18 @@ export class Purse {
     }
   }
 
-  /** Whether every balance can carry an amount. Holds nothing, and throws as {@link Purse.hold} does. */
+  /**
+   * Whether every balance can carry an amount. Holds nothing, throws as {@link Purse.hold} does, and tells the
+   * thresholds that are reached before it refuses.
+   */
   check(amount: bigint): void {
-    if (amount > 0n) for (const one of this.#budgets) if (lacks(one, amount)) throw this.#exceeded(one.scope, amount)
+    if (amount > 0n)
+      for (const one of this.#budgets)
+        if (lacks(one, amount)) {
+          // The thresholds of a budget that was lowered may be reached, and no charge follows that would tell of them.
+          this.#tell()
+          throw this.#exceeded(one.scope, amount)
+        }
     if (!this.#within(mostHeld - amount))
       throw new GatewayError(
         'invalid_request',
@@ -103,7 +112,7 @@ export class Purse {
   post(held: bigint, amount: bigint): void {
     const change = amount - held
     for (const cell of this.#cells) cell.post(amount, change, this.#moved)
-    for (const { balance, watch } of this.#watched) if (balance.posted >= watch!.due) watch!.check(balance.posted)
+    this.#tell()
   }
 
   /** How much is left in the tightest budget, at least 0; undefined when there is no budget. */
@@ -150,6 +159,11 @@ export class Purse {
   #freeAt({ budget: { limit, per }, balance }: Limited, amount: bigint): number | undefined {
     if (amount > limit) return undefined
     return 'days' in balance ? balance.freeAt(balance.used + amount - limit) : endOf(per as Span, this.from)
+  }
+
+  /** Tells the thresholds that were reached and not told yet. */
+  #tell(): void {
+    for (const { balance, watch } of this.#watched) if (balance.posted >= watch!.due) watch!.check(balance.posted)
   }
 
   #within(most: bigint): boolean {

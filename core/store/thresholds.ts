@@ -33,8 +33,9 @@ export class Watch {
    */
   arm({ limit, alerts = [] }: Budget, posted: bigint): void {
     this.#limit = limit
-    this.#thresholds = alerts
-    const reached = alerts.findLast((percent) => posted >= this.#amountOf(percent)) ?? 0
+    // A budget of nothing refuses from the start, and nobody needs to be told that it is used up.
+    this.#thresholds = limit === 0n ? [] : alerts
+    const reached = this.#thresholds.findLast((percent) => posted >= this.#amountOf(percent)) ?? 0
     this.#told = Math.min(this.#told, reached)
     this.#next()
   }

@@ -103,6 +103,24 @@ t.test('each threshold is told once, also over a restart, and again when the lim
   t.same(alertsOf(t, webhook.requests.slice(2)), [[50, '1.5']], 'half of the raised budget')
 })
 
+t.test('a threshold that is reached without a charge is told at the latest with what is refused', async (t) => {
+  const { webhook, start, spend } = await open(t)
+  const first = await start({ ...budget, alerts: [] })
+  for (let i = 0; i < 6; i++) t.equal(await spend(first), 200)
+  await first.gateway.close()
+  const second = await start({ ...budget, usd: 0.6 })
+  webhook.json({})
+  t.equal(await spend(second), 429)
+  webhook.json({})
+  t.equal(await spend(second), 429)
+  await eventually(() => webhook.requests.length === 2, 5000)
+  t.same(alertsOf(t, webhook.requests), [
+    [50, '0.6'],
+    [100, '0.6']
+  ])
+  t.equal(second.lines.filter(({ message }) => /reached a threshold/.test(message)).length, 2, 'once each')
+})
+
 t.test('an alert that nobody takes is sent again, also after a restart', async (t) => {
   const { webhook, start, spend } = await open(t)
   webhook.json({ error: 'not now' }, { status: 503 })
