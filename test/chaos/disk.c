@@ -71,6 +71,8 @@ static int ours(int fd, char *path, size_t size) {
   path[length] = 0;
   // What SQLite shares between processes is memory, and no disk's.
   if (length > 4 && strcmp(path + length - 4, "-shm") == 0) return 0;
+  // The history of configurations lies beside the books, and is no part of them.
+  if (strstr(path, ".config/")) return 0;
   return path[0] == '/' && strstr(path, needle) != NULL;
 }
 

@@ -353,9 +353,9 @@ t.test(
 
     const backup = join(home, 'backup')
     const own = (): string[] => readdirSync(home).filter((name) => name.startsWith('sluice.db'))
-    for (const name of own()) cpSync(join(home, name), join(backup, name))
+    for (const name of own()) cpSync(join(home, name), join(backup, name), { recursive: true })
     const restore = (): void => {
-      for (const name of own()) rmSync(join(home, name))
+      for (const name of own()) rmSync(join(home, name), { recursive: true })
       cpSync(backup, home, { recursive: true })
     }
     const finish = async (running: Running): Promise<object[]> => {

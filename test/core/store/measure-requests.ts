@@ -1,5 +1,5 @@
 // Measures searches of a request log of a million records, and what they cost the requests of clients meanwhile:
-// `node test/core/store/measure-requests.ts [records] [seconds]`. It takes about two minutes and 1 GB in the temporary folder.
+// `node test/core/store/measure-requests.ts [records] [seconds]`. It takes two minutes, and 1 GB of temporary files.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
