@@ -23,7 +23,9 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
   readonly #documents: Documents
   readonly #secrets: Secrets
   readonly #unwatch: () => void
-  /** The secrets of all keys that are not revoked, by the SHA-256 as latin1. */
+  /** The secrets of the keys of the file, by the SHA-256 as latin1. */
+  readonly #declared: ReadonlyMap<string, Held>
+  /** Those of the keys of the store that are not revoked. Of two with the same secret, that of the file counts. */
   readonly #held = new Map<string, Held>()
   /** The same texts for the keys of the store, by the name of the key. */
   readonly #digests = new Map<string, string[]>()
@@ -47,8 +49,12 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
     this.levels = new Levels(config, documents)
     this.#callers = new Callers(this.levels, config.models)
     for (const key of documents.all(keyDocuments)) this.#hold(key)
-    for (const key of config.keys)
-      this.#held.set(key.sha256.toString('latin1'), { sha256: key.sha256, key: () => key, until: undefined })
+    this.#declared = new Map(
+      config.keys.map((key) => [
+        key.sha256.toString('latin1'),
+        { sha256: key.sha256, key: () => key, until: undefined }
+      ])
+    )
     this.#unwatch = documents.watch((changes) => this.#follow(changes))
   }
 
@@ -80,7 +86,7 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
     if (before) return before
     // The time of the lookup depends on digests, which reveal nothing of a secret. The final comparison takes constant
     // time.
-    const held = this.#held.get(sha256.toString('latin1'))
+    const held = this.#heldOf(sha256.toString('latin1'))
     if (!held) return this.#bySecret(sha256)
     const { until } = held
     if (held.sha256.length !== sha256.length || !timingSafeEqual(held.sha256, sha256)) return undefined
@@ -92,7 +98,7 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
 
   whyNoKey(sha256: Buffer): RuleReason {
     const text = sha256.toString('latin1')
-    const held = this.#held.get(text)
+    const held = this.#heldOf(text)
     if (held) return whyInvalid(held, this.levels, Date.now())
     const name = this.#revoked.get(text)
     const revoked = name === undefined ? undefined : this.#documents.find(keyDocuments, name)?.revoked
@@ -117,6 +123,10 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
   /** Follows no more changes. */
   close(): void {
     this.#unwatch()
+  }
+
+  #heldOf(text: string): Held | undefined {
+    return this.#declared.get(text) ?? this.#held.get(text)
   }
 
   #bySecret(sha256: Buffer): Caller | undefined {
