@@ -51,6 +51,8 @@ export function changed(
   readEntry(fields, [], withoutNulls(patch), example)
   const after = patched(settings, patch as Record<string, unknown>)
   checked(fields, [], after)
+  // Each patch may have few tags, and all of them together too many.
+  refuse(faultsOf({ tags: after['tags'] }))
   return after
 }
 

@@ -130,6 +130,41 @@ t.test('a key is rotated with an overlap, and again when the answer was lost', a
   t.equal(code(await admin('PATCH', '/keys/ci', { enabled: true })), '409 key_revoked')
 })
 
+t.test('a key of the file works whatever becomes of one in the store with the same secret', async (t) => {
+  const local = await gateway(t, { tenants: { acme: {} } })
+  const admin = adminOf(t, local)
+  const { key } = (await admin('POST', '/keys', { tenant: 'acme', name: 'made' })).json()
+  // Who moves a key into the file keeps its secret, and gives it another name.
+  local.configure({ tenants: { acme: {} }, keys: [{ name: 'moved', key, tenant: 'acme' }] })
+  t.match(await local.gateway.reload('test'), { ok: true })
+  t.equal(await chat(t, local, key), 200)
+  await admin('PATCH', '/keys/made', { models: ['other'] })
+  t.equal(await chat(t, local, key), 200, 'changes of the other one are not for it')
+  await admin('POST', '/keys/made/rotate', {})
+  t.equal(await chat(t, local, key), 200)
+  await admin('DELETE', '/keys/made')
+  t.equal(await chat(t, local, key), 200)
+})
+
+t.test('tags of several patches are together no more than those of one', async (t) => {
+  const local = await gateway(t, { tenants: { acme: {} } })
+  const admin = adminOf(t, local)
+  await admin('POST', '/keys', { tenant: 'acme', name: 'ci' })
+  await admin('POST', '/tenants', { name: 'late' })
+  const tags = (from: number, many: number): object => ({
+    tags: Object.fromEntries(Array.from({ length: many }, (_, i) => [`t${from + i}`, 'x']))
+  })
+  for (const path of ['/keys/ci', '/tenants/late']) {
+    t.equal((await admin('PATCH', path, tags(0, 16))).status, 200)
+    t.match(await admin('PATCH', path, tags(16, 1)).then((reply) => ({ status: reply.status, ...reply.json() })), {
+      status: 400,
+      error: { param: 'tags', message: /^tags are 17: at most 16 are kept/ }
+    })
+    const swap = { tags: { t0: null, t16: 'x' } }
+    t.equal((await admin('PATCH', path, swap)).status, 200, 'one for another')
+  }
+})
+
 t.test('a change is refused whole, with the field', async (t) => {
   const local = await gateway(t, { tenants: { acme: {} } })
   const admin = adminOf(t, local)
