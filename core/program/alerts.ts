@@ -10,10 +10,15 @@ import type { Logger } from '../telling/log.ts'
 import type { Counter, PluginMetrics } from '../telling/metrics.ts'
 import type { Transport, UpstreamCall } from '../transport/transport.ts'
 
-/** The highest threshold that was told of a budget, and in which of its windows. */
-interface Told {
+/** The highest threshold that was told of a budget in one of its windows. */
+interface Threshold {
   readonly window: string
   readonly threshold: number
+}
+
+/** What was told of a budget in its latest window, and in the one before, which is still charged for a while. */
+interface Told extends Threshold {
+  readonly before?: Threshold | undefined
 }
 
 /** An alert that was not delivered yet. Times are in Unix milliseconds. */
@@ -97,7 +102,7 @@ class Alerts implements BudgetWatcher {
 
   told({ scope, per, window }: Pick<BudgetReached, 'scope' | 'per' | 'window'>): number {
     const told = this.#parts.store.documents.find(toldDocuments, `${scope} ${per}`)
-    return told?.window === window ? told.threshold : 0
+    return [told, told?.before].find((one) => one?.window === window)?.threshold ?? 0
   }
 
   reached(reached: BudgetReached): boolean {
@@ -120,11 +125,12 @@ class Alerts implements BudgetWatcher {
       posted_nano: String(posted)
     }
     const { id } = alert
+    const name = `${scope} ${per}`
     const sent = this.#parts.settings() && documents.all(undeliveredDocuments).length < mostWaiting
     const undelivered = { id, body: JSON.stringify(alert), since: now, attempts: 0, next: now }
     try {
       const written = documents.change([
-        changeOf(toldDocuments, `${scope} ${per}`, { window, threshold }),
+        changeOf(toldDocuments, name, toldAfter(documents.find(toldDocuments, name), { window, threshold })),
         ...(sent ? [changeOf(undeliveredDocuments, id, undelivered)] : [])
       ])
       // It is written when the disk heals.
@@ -217,6 +223,14 @@ class Alerts implements BudgetWatcher {
     this.#leave?.leave()
     this.#leave = { channel, leave: await this.#parts.transport.use([channel]) }
   }
+}
+
+/** What was told of a budget when a threshold was told in one of its windows. Older windows are forgotten. */
+function toldAfter(told: Told | undefined, now: Threshold): Told {
+  if (!told) return now
+  const { before, ...latest } = told
+  if (latest.window === now.window) return { ...told, ...now }
+  return before?.window === now.window ? { ...latest, before: now } : { ...now, before: latest }
 }
 
 /**

@@ -54,8 +54,11 @@ export class Purses {
   /** Purses by the array of a caller's scopes, which stays the same object until the configuration is reloaded. */
   #made = new WeakMap<readonly Scope[], Purse>()
   #watcher: BudgetWatcher | undefined
-  /** The thresholds of budgets in their newest windows, by scope and kind of window. */
-  readonly #watches = new Map<string, Watch>()
+  /**
+   * The thresholds of budgets by scope and kind of window: in the latest window, and in the one before, as requests
+   * that arrived before its end are still admitted. All purses of a window share them, so that each is told once.
+   */
+  readonly #watches = new Map<string, Watch[]>()
   /** The cells that changed since their balance was last written to a batch. */
   readonly #moved: Cell[] = []
 
@@ -141,8 +144,13 @@ export class Purses {
     const { per } = budget
     const name = `${scope.id} ${per}`
     const window = rollingDays(per) === undefined ? windowOf(spanOf(per), time) : per
-    let watch = this.#watches.get(name)
-    if (watch?.window !== window) this.#watches.set(name, (watch = new Watch(scope, per, window, this.#watcher)))
+    let watches = this.#watches.get(name)
+    if (!watches) this.#watches.set(name, (watches = []))
+    let watch = watches.find((one) => one.window === window)
+    if (!watch) {
+      watches.push((watch = new Watch(scope, per, window, this.#watcher)))
+      if (watches.length > 2) watches.shift()
+    }
     watch.arm(budget, posted)
     return watch
   }

@@ -5,12 +5,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
+import type { Scope } from '../../../core/catalogue/caller.ts'
+import { startAlerts } from '../../../core/program/alerts.ts'
+import { openStore } from '../../../core/store/store.ts'
+import type { Store } from '../../../core/store/store.ts'
+import { createLogger } from '../../../core/telling/log.ts'
+import { Metrics } from '../../../core/telling/metrics.ts'
+import { Transports } from '../../../core/transport/transports.ts'
 import { gateway, testKey } from '../../kit/gateway.ts'
 import type { LocalGateway } from '../../kit/gateway.ts'
 import { eventually } from '../../kit/probe.ts'
 import { Upstream } from '../../kit/upstream.ts'
 import type { ReceivedRequest } from '../../kit/upstream.ts'
 import { chatAnswer } from '../../kit/workbench.ts'
+import { noon, reserve, settle } from '../store/sample.ts'
 
 t.setTimeout(60_000)
 
@@ -119,6 +127,60 @@ t.test('a threshold that is reached without a charge is told at the latest with 
     [100, '0.6']
   ])
   t.equal(second.lines.filter(({ message }) => /reached a threshold/.test(message)).length, 2, 'once each')
+})
+
+/** A store with the alerts of its budgets alone, at the noon after that of the samples. */
+async function watched(file: string): Promise<{ store: Store; told: unknown[]; close(): Promise<void> }> {
+  const told: unknown[] = []
+  const log = createLogger({
+    write: (line) => {
+      const { msg, window, threshold } = JSON.parse(line)
+      if (/reached a threshold/.test(msg)) told.push([window, threshold])
+    }
+  })
+  const store = await openStore({ file, durability: 'process', now: () => noon + day })
+  const parts = { store, transport: new Transports(), metrics: new Metrics(), log, settings: () => undefined }
+  const stop = startAlerts(parts)
+  return { store, told, close: () => stop().then(() => store.close()) }
+}
+
+const day = 86_400_000
+const tenant: Scope = { kind: 'tenant', id: 'tenant:acme', budgets: [{ limit: 100n, per: 'day', alerts: [50, 90] }] }
+
+t.test('what an earlier day is charged late tells nothing of the present one again', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const first = await watched(file)
+  const late = reserve(first.store.ledger, [tenant], 60n, { time: noon })
+  const present = reserve(first.store.ledger, [tenant], 60n, { time: noon + day })
+  await settle(first.store, present, 60)
+  await settle(first.store, late, 60)
+  t.same(first.told, [
+    ['2026-11-22', 50],
+    ['2026-11-21', 50]
+  ])
+  await first.close()
+
+  const second = await watched(file)
+  for (const time of [noon + day, noon])
+    await settle(second.store, reserve(second.store.ledger, [tenant], 20n, { time }), 20)
+  t.same(second.told, [], 'what was told of both days is remembered')
+  await second.close()
+})
+
+t.test('keys of a tenant tell its thresholds once, also around midnight', async (t) => {
+  const { store, told, close } = await watched(join(t.testdir(), 'sluice.db'))
+  const keyed = (id: string): Scope[] => [tenant, { kind: 'key', id: `key:${id}`, budgets: [] }]
+  const early = reserve(store.ledger, keyed('a'), 50n, { time: noon + day })
+  const late = reserve(store.ledger, keyed('b'), 10n, { time: noon })
+  const other = reserve(store.ledger, keyed('c'), 40n, { time: noon + day })
+  await settle(store, early, 50)
+  await settle(store, other, 40)
+  await settle(store, late, 10)
+  t.same(told, [
+    ['2026-11-22', 50],
+    ['2026-11-22', 90]
+  ])
+  await close()
 })
 
 t.test('an alert that nobody takes is sent again, also after a restart', async (t) => {
