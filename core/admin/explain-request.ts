@@ -96,6 +96,8 @@ function shapeOf(
   body: unknown
 ): { method: string; target: string; content: Content } {
   const { paths, method, model: place, stream: streams } = operation
+  if (model?.isWellFormed() === false)
+    throw invalidField('model', `model is ${shown(model)}: it is no Unicode text, and no path can have it`)
   const isIn = (where: string): boolean => model !== undefined && place?.in === where
   let target = paths[0]!
   if (isIn('path')) target = target.replace(/\{\w+(?:\.\.\.)?\}/, encodeURIComponent(model!))

@@ -378,6 +378,7 @@ t.test('what is asked for wrongly is refused with its field', async (t) => {
     [{ path: 'v1/models' }, 'path', /begin with a slash/],
     [{ path: '/v1/models', model: 'x' }, 'model', /model and path are there both/],
     [{ endpoint: 'models.retrieve' }, 'model', /needs a model/],
+    [{ endpoint: 'models.retrieve', model: 'a\ud800' }, 'model', /no Unicode text/],
     [{ endpoint: 'responses.retrieve' }, 'path', /give the path/],
     [{ headers: { a: 1 } }, 'headers', /texts by name/]
   ] as const) {

@@ -83,12 +83,15 @@ function confined(query: Call['query'], tenant: string, closed: readonly string[
 function withTenant(body: unknown, tenant: string): unknown {
   if (!isMap(body)) return body
   const asked = body['tenant'] ?? tenant
-  if (asked !== tenant) throw foreign(tenant, String(asked))
+  if (asked !== tenant) throw foreign(tenant, asked)
   return { ...body, tenant }
 }
 
-function foreign(tenant: string, asked: string): GatewayError {
-  return forbidden(`This is for the tenant ${tenant} alone.`, `the tenant ${shown(asked)} is another one`)
+/** `asked` is what a body has in the place of a tenant, which may be anything. */
+function foreign(tenant: string, asked: unknown): GatewayError {
+  const why =
+    typeof asked === 'string' ? `the tenant ${shown(asked)} is another one` : 'the tenant asked for is no text'
+  return forbidden(`This is for the tenant ${tenant} alone.`, why)
 }
 
 /** The error for a thing of another tenant and for one that there is not, which are not to be told apart. */

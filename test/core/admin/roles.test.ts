@@ -285,3 +285,13 @@ t.test('all roles there are take part in the matrix', async (t) => {
   t.ok(testKey)
   t.end()
 })
+
+t.test('a tenant that is no text is refused like one of somebody else', async (t) => {
+  const { by } = await twoTenants(t)
+  const nested = JSON.parse(`${'['.repeat(4000)}${']'.repeat(4000)}`) as unknown
+  for (const tenant of [{ toString: 1, valueOf: 1 }, { toString: null }, [], ['acme'], 5, false, nested]) {
+    const name = JSON.stringify(tenant).slice(0, 40)
+    for (const kind of ['/projects', '/members', '/keys'])
+      t.equal(code(await by['ta']!('POST', kind, { tenant, name: 'odd' })), '403 role_not_allowed', `${kind} ${name}`)
+  }
+})
