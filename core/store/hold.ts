@@ -16,6 +16,8 @@ export interface HoldKeeper {
   hurry(): void
   /** Lets the hold outlive its exchange; resolves when that is on disk. */
   detach(hold: Hold): Promise<void>
+  /** A price that is stored; undefined when none has this version. */
+  price(version: string): Price | undefined
   /** Ends the hold with a charge; called once. Resolves when the end is on disk. */
   end(hold: Hold, amount: bigint): Promise<void>
   /**
@@ -247,7 +249,7 @@ export class Hold implements Reservation {
     const { entries } = batch
     const { scopes, tags } = this.purse
     if (this.#rowId !== undefined) rowIds.give(this.#rowId)
-    for (const { attempt, channel, usage, amount, source } of this.#costs ?? []) {
+    for (const { attempt, channel, usage, amount, source, costPrice } of this.#costs ?? []) {
       entries.push(
         'cost',
         this.requestId,
@@ -263,7 +265,7 @@ export class Hold implements Reservation {
         source,
         time,
         tags,
-        ...this.#costFor(usage, channel)
+        ...this.#costFor(usage, channel, costPrice)
       )
     }
     const end = this.#settlement
@@ -316,8 +318,8 @@ export class Hold implements Reservation {
   }
 
   /** What the upstream charges, and the version of its price; nothing where it is not known, or cannot be true. */
-  #costFor(usage: Usage, channel: string): [cost: bigint | null, version: string | null] {
-    const price = this.#costPrice(channel)
+  #costFor(usage: Usage, channel: string, version?: string): [cost: bigint | null, version: string | null] {
+    const price = this.#costPrice(channel) ?? (version === undefined ? undefined : this.#book.price(version))
     const cost = price ? costOf(usage, price) : undefined
     return cost === undefined || cost > incredible ? [null, null] : [cost, price!.version]
   }

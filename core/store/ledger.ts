@@ -48,6 +48,8 @@ export interface AttemptCost {
   usage: Usage
   amount: Nano
   source: UsageSource
+  /** The version of what the channel charges, for holds that outlive their start: those forget what others charge. */
+  costPrice?: string | undefined
 }
 
 /**

@@ -147,20 +147,21 @@ export default definePlugin({
         pieces
       }
       if (exchange.rehearsal) exchange.set(quote, quoteOf(bound, term, exchange.find(clamped)))
+      const costs = costsFor(exchange.body, metering, term)
       const reservation = ledger.reserve({
         requestId: exchange.id,
         scopes,
         amount: bound.amount,
         model: exchange.model,
         price: term.price,
-        costs: costsFor(exchange.body, metering, term),
+        costs,
         estimate,
         time: exchange.receivedAt,
         endpoint: name,
         clientProtocol: protocol,
         streamed: exchange.streaming
       })
-      const own: Hold = { reservation, price: term.price, estimate, abandoned }
+      const own: Hold = { reservation, price: term.price, costs, estimate, abandoned }
       exchange.set(held, own)
       exchange.set(reserved, reservation)
       exchange.set(heldInput, bound.units.prompt)

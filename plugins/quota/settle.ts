@@ -15,6 +15,8 @@ type Source = MeteredUsage['source']
 export interface Hold {
   reservation: Reservation
   price: Price
+  /** What the channels charge, by their names. */
+  costs: ReserveRequest['costs']
   /** What is charged where computing the charge fails. */
   estimate: ReserveRequest['estimate']
   /** What a client is charged for when it leaves before any of the answer was shown or counted. */
@@ -124,10 +126,11 @@ function costsOf(exchange: Exchange, attempts: readonly Attempt[], hold: Hold): 
   if (attempts.length === 0) return undefined
   return attempts.map((attempt) => {
     const { number, channel } = attempt
+    const costPrice = hold.costs?.get(channel.name)?.version
     if (!attempt.usage && !mayBeBilled(attempt))
-      return { attempt: number, channel: channel.name, usage: noUsage, amount: 0n, source: 'estimated' }
+      return { attempt: number, channel: channel.name, usage: noUsage, amount: 0n, source: 'estimated', costPrice }
     const metered = attempt.usage ?? { usage: promptUsage(exchange, hold.price), source: 'estimated' }
-    return { attempt: number, channel: channel.name, ...charged(exchange, metered, hold) }
+    return { attempt: number, channel: channel.name, ...charged(exchange, metered, hold), costPrice }
   })
 }
 

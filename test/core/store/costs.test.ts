@@ -110,6 +110,40 @@ t.test('a cost that cannot be true is not known, and holds nothing up', async (t
   t.same(verify(file), [])
 })
 
+t.test('failed attempts of work that goes on cost the same after another start', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const own = (version: string, output: bigint): Price => ({ version, perMillion: { output } })
+  const costs = new Map([
+    ['a', own('a:1', 3_000_000n)],
+    ['b', own('b:1', 5_000_000n)]
+  ])
+  for (const requestId of ['at once', 'after another start']) {
+    let store = await openStore({ file, durability: 'process', now: () => noon })
+    let hold = reserve(store.ledger, [scope('tenant', 'acme')], 100n, { requestId, costs })
+    hold.dispatched('b')
+    await hold.detach(noon * 2)
+    if (requestId !== 'at once') {
+      await store.close()
+      store = await openStore({ file, durability: 'process', now: () => noon })
+      hold = store.ledger.detached(requestId)!
+    }
+    const failed = {
+      attempt: 1,
+      channel: 'a',
+      usage: used(4),
+      amount: 4n,
+      source: 'estimated',
+      costPrice: 'a:1'
+    } as const
+    await hold.settle({ usage: used(10), amount: 10n, source: 'upstream', channel: 'b', costs: [failed] })
+    await store.close()
+    t.same(query(file, `SELECT cost, cost_price FROM journal WHERE request_id = '${requestId}' ORDER BY seq`), [
+      { cost: 12n, cost_price: 'a:1' },
+      { cost: 50n, cost_price: 'b:1' }
+    ])
+  }
+})
+
 t.test('what a crash cut off is charged with its cost and tags, whenever it was dispatched', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const store = await open(file)
