@@ -1,5 +1,5 @@
 // Asks regularly whether what is open may go on: a key may have been revoked since, or have expired.
-import { asGatewayError } from '../errors.ts'
+import { asGatewayError, GatewayError } from '../errors.ts'
 import type { Roster } from '../watchdog/roster.ts'
 import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
 import type { LiveExchange } from './state/exchange.ts'
@@ -39,8 +39,14 @@ export class Inspection implements Watched {
       try {
         this.#mayGoOn(exchange)
       } catch (error) {
-        exchange.stop(asGatewayError(error))
+        exchange.stop(reasonFor(asGatewayError(error), exchange))
       }
     }
   }
+}
+
+/** Says in the error whether no upstream can have got the request, so that nothing is charged for it. */
+function reasonFor(error: GatewayError, { relay }: LiveExchange): GatewayError {
+  if (!relay?.unsent) return error
+  return new GatewayError(error.code, error.message, { ...error.details, untaken: true })
 }

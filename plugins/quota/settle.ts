@@ -105,9 +105,10 @@ function chargeable(
   if (kind === 'completed')
     return usage ?? { usage: { ...promptUsage(exchange, price), output: Math.ceil(bytes / 3) }, source: 'estimated' }
   if (usage && (bytes > 0 || isDue(usage, error))) return usage
-  // A client that left and was shown nothing pays for what it sent, unless it was the upstream that failed.
-  const left = kind === 'aborted' && (!error || (error.source === 'client' && !error.details.untaken))
-  if (!left || abandoned === 'nothing') return undefined
+  // A client that left or was sent away, and was shown nothing, pays for what it sent: the upstream has it. It does not
+  // where the upstream failed.
+  const owed = error ? error.source === 'client' && !error.details.untaken : kind === 'aborted'
+  if (!owed || abandoned === 'nothing') return undefined
   return usage ?? { usage: orderedUsage(exchange, price), source: 'estimated' }
 }
 

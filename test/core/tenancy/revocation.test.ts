@@ -6,7 +6,7 @@ import type { Client } from '../../kit/client.ts'
 import { gateway, testModel } from '../../kit/gateway.ts'
 import type { LocalGateway } from '../../kit/gateway.ts'
 import { readEvents } from '../../kit/sse.ts'
-import { events, head, until, Upstream } from '../../kit/upstream.ts'
+import { events, head, stall, until, Upstream } from '../../kit/upstream.ts'
 import { chatEvents } from '../../kit/workbench.ts'
 
 const admin = (t: Test, { adminUrl }: LocalGateway, method: string, path: string, body?: unknown): Promise<any> =>
@@ -91,3 +91,28 @@ t.test('a stream goes on when what changes leaves it what it needs', async (t) =
     t.match(await local.record(reply), { outcome: 'completed' })
   }
 })
+
+t.test(
+  'what an upstream has got is not free because its key is switched off while the answer is awaited',
+  async (t) => {
+    const upstream = await Upstream.start(t)
+    upstream.always(stall())
+    const local = await gateway(t, { tenants: { acme: {} } }, { upstreams: { up: upstream } })
+    const { key } = await admin(t, local, 'POST', '/keys', { tenant: 'acme', name: 'ci' })
+    for (const stream of [false, true]) {
+      const answer = ask(t, local.url, {
+        path: '/v1/chat/completions',
+        headers: { authorization: `Bearer ${key}` },
+        body: { model: testModel, stream, messages: [{ role: 'user', content: 'Tell me of the sea.' }] }
+      })
+      await upstream.request()
+      await admin(t, local, 'PATCH', '/keys/ci', { enabled: false })
+      const reply = await answer
+      t.equal(reply.status, 401)
+      const record = await local.record(reply)
+      t.match(record, { error_code: 'invalid_api_key', usage_source: 'estimated', usage: { output: 0 } })
+      t.ok(Number(record.cost_nano) > 0, 'the prompt is charged, as for a client that leaves')
+      await admin(t, local, 'PATCH', '/keys/ci', { enabled: true })
+    }
+  }
+)
