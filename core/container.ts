@@ -17,7 +17,6 @@ import { ConfigHistory } from './program/config-history.ts'
 import { ConfigReader } from './program/configuration.ts'
 import { definePlugin } from './contract/contract.ts'
 import type { Plugin } from './contract/contract.ts'
-import type { Generation } from './exchange/state/generation.ts'
 import { BackgroundWork } from './exchange/background/background.ts'
 import { Engine } from './exchange/engine.ts'
 import { Generations, Shared } from './program/generation.ts'
@@ -31,6 +30,7 @@ import { prepare } from './preparation.ts'
 import type { Surroundings } from './preparation.ts'
 import { observeProgram } from './program/metrics.ts'
 import { probeMemory, Prober } from './program/probe.ts'
+import type { ProberParts } from './program/probe.ts'
 import { Reloader } from './program/reload.ts'
 import { Stops } from './program/stops.ts'
 import { RunningGateway } from './program/running-gateway.ts'
@@ -250,9 +250,10 @@ async function start(
     get,
     parts,
     operations,
-    () => generations.current,
+    () => generations.enter(),
     () => reader.plugins
   )
+  stops.add(() => prober.close())
   const settings = first.settings.admin
   const admin =
     settings &&
@@ -278,7 +279,7 @@ function proberOf(
   get: ReturnType<typeof wire>['get'],
   { services, metrics, log, shared, transport }: Surroundings,
   operations: readonly ServedOperation[],
-  generation: () => Pick<Generation, 'config' | 'catalogue'>,
+  enter: ProberParts['enter'],
   plugins: () => ReadonlyMap<string, Plugin>
 ): Prober {
   return new Prober({
@@ -291,7 +292,7 @@ function proberOf(
     log,
     metrics,
     shared,
-    generation,
+    enter,
     plugins
   })
 }
@@ -334,7 +335,7 @@ export async function withProber<T>(
     const generations = new Generations(await prepare({ ...config, chain }, new Map([[resting.name, resting]]), parts))
     give(tokens.generations, generations)
     stops.add(() => generations.close())
-    const present = { config, catalogue: generations.current.catalogue }
+    const present = { config, catalogue: generations.current.catalogue, leave: () => {} }
     return await work(
       proberOf(
         get,

@@ -12,7 +12,7 @@ import { costOf, inForce } from '../money/price.ts'
 import type { Usage } from '../money/usage.ts'
 import type { PluginMetrics } from '../telling/metrics.ts'
 import { contextOf } from './plugin-context.ts'
-import type { Shared } from './generation.ts'
+import type { Shared, SharedUser } from './generation.ts'
 import { endpointOf, probeRequests } from './probe-requests.ts'
 import type { ProbedEndpoint } from './probe-requests.ts'
 
@@ -38,8 +38,8 @@ export interface ProbeResult {
 
 /** What channels are tried with. */
 export interface ProberParts extends Omit<EngineParts, 'generations'> {
-  /** The configuration and the catalogue in use. */
-  generation(): Pick<Generation, 'config' | 'catalogue'>
+  /** The configuration and the catalogue in use, which stay whole until `leave` is called. */
+  enter(): Pick<Generation, 'config' | 'catalogue' | 'leave'>
   /** The plugins that the chain may name. */
   plugins(): ReadonlyMap<string, Plugin>
   metrics: PluginMetrics
@@ -52,6 +52,8 @@ const passed = ['protocol-translate', 'usage-meter']
 /** Tries the channels of one gateway. */
 export class Prober {
   readonly #parts: ProberParts
+  /** One for each request that is under way. */
+  readonly #engines = new Set<Engine>()
 
   constructor(parts: ProberParts) {
     this.#parts = parts
@@ -71,38 +73,66 @@ export class Prober {
     return [...first].map(([fits, name]) => ({ endpoint: fits, model: name }))
   }
 
-  /** Sends one request to a channel, also to one that is switched off. Never rejects. */
+  /**
+   * Sends one request to a channel, also to one that is switched off.
+   * @throws Error when a plugin that it passes cannot be set up
+   */
   async try(channel: Channel, endpoint: ProbedEndpoint, model: string): Promise<ProbeResult> {
-    const { services, metrics, log, shared, plugins } = this.#parts
-    const { config, catalogue: present } = this.#parts.generation()
-    const catalogue: Catalogue = { ...present, tenants: present.tenants, switched: new Map() }
+    const present = this.#parts.enter()
+    const user = this.#parts.shared.user()
+    try {
+      return await this.#tryIn(present, user, channel, endpoint, model)
+    } finally {
+      await user.drop()
+      present.leave()
+    }
+  }
+
+  /** Ends the requests that are under way, whose results say so. */
+  async close(): Promise<void> {
+    for (const engine of this.#engines) engine.stop()
+    await Promise.all(Array.from(this.#engines, (engine) => engine.idle()))
+  }
+
+  async #tryIn(
+    { config, catalogue: present }: Pick<Generation, 'config' | 'catalogue'>,
+    user: SharedUser,
+    channel: Channel,
+    endpoint: ProbedEndpoint,
+    model: string
+  ): Promise<ProbeResult> {
+    const { services, metrics, log, plugins } = this.#parts
+    const catalogue: Catalogue = { ...present, switched: new Map() }
     const settled = Promise.withResolvers<{ exchange: Exchange; outcome: Outcome }>()
     const naming = namingOf(channel, (exchange, outcome) => settled.resolve({ exchange, outcome }))
     const known = new Map([...plugins(), [naming.name, naming]])
     const entries = config.chain.filter(({ plugin }) => passed.includes(plugin))
     const at = { line: 1, column: 1 }
-    const user = shared.user()
     const context = (plugin: Plugin): ReturnType<typeof contextOf> =>
       contextOf(plugin, { services, metrics, log, catalogue, shared: user })
     const chain = await compileChain([{ plugin: naming.name, options: {}, at }, ...entries], known, context)
     const generation: Generation = { config, catalogue, chain, leave: () => {} }
     const engine = new Engine({ ...this.#parts, generations: { current: generation, enter: () => generation } })
-    const { path, body } = probeRequests[endpoint](model)
-    const bytes = Buffer.from(JSON.stringify(body))
-    engine.handle({
-      method: 'POST',
-      target: path,
-      headers: { 'content-type': 'application/json', 'content-length': String(bytes.length) },
-      remoteAddress: '127.0.0.1',
-      httpVersion: '1.1',
-      body: sourceOf(bytes),
-      client: new SilentClient()
-    })
-    const { exchange, outcome } = await settled.promise
-    await engine.idle()
-    await chain.dispose()
-    await user.drop()
-    return resultOf(endpoint, model, exchange, outcome, catalogue)
+    this.#engines.add(engine)
+    try {
+      const { path, body } = probeRequests[endpoint](model)
+      const bytes = Buffer.from(JSON.stringify(body))
+      engine.handle({
+        method: 'POST',
+        target: path,
+        headers: { 'content-type': 'application/json', 'content-length': String(bytes.length) },
+        remoteAddress: '127.0.0.1',
+        httpVersion: '1.1',
+        body: sourceOf(bytes),
+        client: new SilentClient()
+      })
+      const { exchange, outcome } = await settled.promise
+      await engine.idle()
+      return resultOf(endpoint, model, exchange, outcome, catalogue)
+    } finally {
+      this.#engines.delete(engine)
+      await chain.dispose()
+    }
   }
 }
 

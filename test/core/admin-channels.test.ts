@@ -9,7 +9,7 @@ import type { ReceivedReply } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { figures } from '../kit/probe.ts'
-import { bytes, events, head, pause, Upstream } from '../kit/upstream.ts'
+import { bytes, events, head, pause, stall, Upstream } from '../kit/upstream.ts'
 import { chatAnswer, chatEvents } from '../kit/workbench.ts'
 
 type Call = (method: string, path: string, body?: unknown) => Promise<ReceivedReply>
@@ -182,4 +182,18 @@ t.test('commands list, switch and try channels', async (t) => {
   t.match(await run('switch', 'a', 'up'), { code: 2, err: /none of on, drain and off/ })
   t.match(await run('test'), { code: 2, err: /NAME is missing/ })
   t.match(await run('switch', 'a', 'on', '--json'), { code: 0, out: /"state":"healthy"/, err: /^a is on, in/ })
+})
+
+t.test('a gateway that stops does not wait for the answer to a probe', async (t) => {
+  const { local, a, admin } = await two(t)
+  a.always(stall())
+  const tried = admin('POST', '/a/test', {}).then(
+    (reply) => reply.json(),
+    () => undefined
+  )
+  await a.request()
+  await local.gateway.close()
+  const answer = await tried
+  if (answer) t.match(answer, { results: [{ ok: false, error: { code: 'draining' } }] })
+  t.pass('it ended although the upstream never answers')
 })
