@@ -61,7 +61,9 @@ export async function rollBack(
 function replace(target: string, text: string, mode: number): void {
   const fresh = `${target}.new`
   try {
-    writeFileSync(fresh, text, { mode: mode & 0o777, flush: true })
+    // What lies there may be a link to somewhere else, or the rest of a rollback that was killed.
+    rmSync(fresh, { force: true })
+    writeFileSync(fresh, text, { mode: mode & 0o777, flag: 'wx', flush: true })
     chmodSync(fresh, mode & 0o777)
     renameSync(fresh, target)
   } finally {
