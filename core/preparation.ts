@@ -23,23 +23,17 @@ export interface Surroundings {
   transport: Transport
 }
 
-/** Checks and sets up everything that a file describes, and returns it ready for use. */
-export async function prepare(
+/**
+ * The catalogue of a configuration, which follows what operators change in the store until `close` is called. Names
+ * that are both in the file and in the store are not checked here: see {@link Tenancy.clashes}.
+ */
+export function openCatalogue(
   config: Config,
-  plugins: ReadonlyMap<string, Plugin>,
-  { services, metrics, log, shared, transport }: Surroundings
-): Promise<GenerationParts> {
+  { documents, secrets }: Pick<Services, 'documents' | 'secrets'>
+): { tenancy: Tenancy; catalogue: Catalogue; close(): void } {
   const { channels, models } = config
-  const tenancy = new Tenancy(config, services.documents, services.secrets)
-  const switches = new ChannelSwitches(config.channels, services.documents)
-  const user = shared.user()
-  let leave = (): void => {}
-  const drop = async (): Promise<void> => {
-    await user.drop()
-    leave()
-    tenancy.close()
-    switches.close()
-  }
+  const tenancy = new Tenancy(config, documents, secrets)
+  const switches = new ChannelSwitches(channels, documents)
   const catalogue: Catalogue = {
     channels,
     models,
@@ -53,13 +47,34 @@ export async function prepare(
     whyNoKey: (sha256) => tenancy.whyNoKey(sha256),
     scopesNow: (opened) => tenancy.scopesNow(opened)
   }
+  const close = (): void => {
+    tenancy.close()
+    switches.close()
+  }
+  return { tenancy, catalogue, close }
+}
+
+/** Checks and sets up everything that a file describes, and returns it ready for use. */
+export async function prepare(
+  config: Config,
+  plugins: ReadonlyMap<string, Plugin>,
+  { services, metrics, log, shared, transport }: Surroundings
+): Promise<GenerationParts> {
+  const { tenancy, catalogue, close } = openCatalogue(config, services)
+  const user = shared.user()
+  let leave = (): void => {}
+  const drop = async (): Promise<void> => {
+    await user.drop()
+    leave()
+    close()
+  }
   const context = (plugin: Plugin): PluginContext =>
     contextOf(plugin, { services, metrics, log, catalogue, shared: user })
   try {
     const clashes = tenancy.clashes()
     if (clashes.length > 0) throw new ConfigError(clashes)
     tellWays(config, log)
-    leave = await transport.use(channels.values())
+    leave = await transport.use(config.channels.values())
     return { config, catalogue, chain: await compileChain(config.chain, plugins, context), drop }
   } catch (error) {
     await drop()

@@ -18,7 +18,7 @@ import { BackgroundWork } from '../../core/exchange/background/background.ts'
 import { Engine } from '../../core/exchange/engine.ts'
 import { operations } from '../../core/operations/index.ts'
 import { Operations } from '../../core/operations/operations.ts'
-import { ChannelSwitches } from '../../core/program/channel-switches.ts'
+import { openCatalogue } from '../../core/preparation.ts'
 import { Generations, Shared } from '../../core/program/generation.ts'
 import type { GenerationParts } from '../../core/program/generation.ts'
 import { contextOf } from '../../core/program/plugin-context.ts'
@@ -37,8 +37,6 @@ import { Transports } from '../../core/transport/transports.ts'
 import { Vault } from '../../core/store/vault.ts'
 import { Watchdog } from '../../core/watchdog/watchdog.ts'
 import { plugins } from '../../plugins/index.ts'
-import { Tenancy } from '../../core/tenancy/tenancy.ts'
-import type { Catalogue } from '../../core/catalogue/catalogue.ts'
 import { MemoryDocuments } from './documents.ts'
 import { TestLedger } from './ledger.ts'
 import { TestMetrics } from './metrics.ts'
@@ -415,24 +413,9 @@ export class Workbench {
     if (!config) throw new Error(problems.map(({ place, message }) => `${place}: ${message}`).join('\n'))
     const misplaced = checkOrder(config.chain, this.#plugins, ({ plugin }) => plugin)
     if (misplaced.length > 0) throw new Error(misplaced.map(({ place, message }) => `${place}: ${message}`).join('\n'))
-    const tenancy = new Tenancy(config, this.documents, this.#secrets)
-    const switches = new ChannelSwitches(config.channels, this.documents)
-    const { channels, models } = config
-    const catalogue: Catalogue = {
-      channels,
-      models,
-      get tenants() {
-        return tenancy.tenants
-      },
-      get switched() {
-        return switches.switched
-      },
-      findKey: (sha256) => tenancy.findKey(sha256),
-      whyNoKey: (sha256) => tenancy.whyNoKey(sha256),
-      scopesNow: (opened) => tenancy.scopesNow(opened)
-    }
     const user = this.shared.user()
     const services = this.#services
+    const { catalogue } = openCatalogue(config, services)
     try {
       const parts = { catalogue, services, metrics: this.metrics, log: testLog(this.log), shared: user }
       const compiled = await compileChain(config.chain, this.#plugins, (plugin) => contextOf(plugin, parts))
