@@ -68,8 +68,21 @@ export async function rehearse<T>(
   parts: RehearsalParts,
   look: (found: Rehearsed) => Awaitable<T>
 ): Promise<T> {
-  const { operations, generations, log } = parts
-  const generation = generations.enter()
+  const generation = parts.generations.enter()
+  try {
+    return await rehearseIn(generation, asked, parts, look)
+  } finally {
+    generation.leave()
+  }
+}
+
+async function rehearseIn<T>(
+  generation: Generation,
+  asked: AskedRequest,
+  parts: RehearsalParts,
+  look: (found: Rehearsed) => Awaitable<T>
+): Promise<T> {
+  const { operations, log } = parts
   const { chain, skipped } = generation.chain.rehearsed
   const { request, match } = requestOf({ ...asked, remoteAddress: '127.0.0.1' }, operations)
   const exchange = new LiveExchange(
@@ -98,7 +111,6 @@ export async function rehearse<T>(
     await settle(exchange, { ...chain, onSettled: [] }, { kind: 'rejected', status: 0, bytes: 0, durationMs: 0 })
     if (exchange.held) parts.memory.reclaim(exchange.held)
     exchange.upload?.close()
-    generation.leave()
   }
 }
 
