@@ -467,3 +467,51 @@ t.test('turns that are open count by what they may take, and a session itself by
   t.notOk(again.events.some(({ type }) => type === 'error'))
   again.socket.close(1000)
 })
+
+t.test('a turn whose usage nobody reported keeps what it read, unless no upstream had it', async (t) => {
+  const upstream = await socketUpstream(t)
+  const limited = { name: 'test', key: testKey, tenant: 'acme', limits: { tpm: 2500 } }
+  // What is asked takes 2000 tokens: of 2500 a second one is refused for as long as the first one counts.
+  const ask = (client: Awaited<ReturnType<typeof openRealtime>>): void => {
+    const content = [{ type: 'input_text', text: 'abc '.repeat(1500) }]
+    client.send({ type: 'conversation.item.create', item: { type: 'message', role: 'user', content } })
+    client.send({ type: 'response.create', response: { max_output_tokens: 1 } })
+  }
+  let peers = 0
+  const begin = async (local: Awaited<ReturnType<typeof gateway>>) => {
+    const client = await openRealtime(t, local)
+    const { socket } = await upstream.peer(++peers)
+    const asked = new Promise<void>((resolve) => {
+      socket!.on('message', (frame) => void (String(frame).includes('response.create') && resolve()))
+    })
+    ask(client)
+    await Promise.race([asked, client.event('error')])
+    return { client, peer: socket!, refused: client.events.some(({ type }) => type === 'error') }
+  }
+  const done = '{"type":"response.done","response":{"id":"r1","status":"failed"}}'
+  const ends: Record<string, (session: Awaited<ReturnType<typeof begin>>) => Promise<unknown>> = {
+    'ends without a report': ({ client, peer }) => (peer.send(done), client.event('response.done')),
+    'is left by its client': ({ client }) => Promise.resolve(client.socket.close(1000))
+  }
+  for (const [name, end] of Object.entries(ends)) {
+    const local = await gateway(t, { ...sessionsAt(upstream), keys: [limited] })
+    const first = await begin(local)
+    t.equal(first.refused, false)
+    first.peer.send('{"type":"response.created","response":{"id":"r1"}}')
+    await first.client.event('response.created')
+    await end(first)
+    first.client.socket.close(1000)
+    await settled(t, local)
+    const second = await begin(local)
+    t.equal(second.refused, true, name)
+    second.client.socket.close(1000)
+  }
+  const local = await gateway(t, { ...sessionsAt(upstream), keys: [limited] })
+  const first = await begin(local)
+  first.peer.send('{"type":"error","error":{"type":"invalid_request_error","message":"no"}}')
+  await first.client.event('error')
+  const second = await begin(local)
+  t.equal(second.refused, false, 'what the upstream refused')
+  second.client.socket.close(1000)
+  first.client.socket.close(1000)
+})
