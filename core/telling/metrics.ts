@@ -1,6 +1,7 @@
 // Metrics: the registry of a gateway, and the part of it that plugins may use.
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import { Registry } from 'prom-client'
 import type { Metric, MetricType, MetricValueWithName } from 'prom-client'
+import { registryOfProcess } from './process-metrics.ts'
 import { version } from './version.ts'
 
 /**
@@ -331,20 +332,6 @@ class Cells<C extends Lost, Lost> {
 function finite(metric: string, value: number): number {
   if (!Number.isFinite(value)) throw new RangeError(`${metric}: ${value} is not a number`)
   return value
-}
-
-let processRegistry: Registry | undefined
-
-/**
- * CPU, memory, garbage collection and event loop, under the usual names of the Prometheus client. Nothing is measured
- * before the first scrape.
- */
-function registryOfProcess(): Registry {
-  if (!processRegistry) {
-    processRegistry = new Registry()
-    collectDefaultMetrics({ register: processRegistry, eventLoopMonitoringPrecision: 20 })
-  }
-  return processRegistry
 }
 
 /**
