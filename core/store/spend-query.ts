@@ -21,39 +21,85 @@ export function querySpend(database: Database, query: SpendQuery): SpendPage {
   const { by, limit, after } = query
   database.exec('BEGIN')
   try {
-    const inner = new Inner(query)
-    const values = [...inner.values]
-    const groups = by.map((name, index) => `${expressionOf(name, values)} AS group${index}`)
-    const labels = by.map((_, index) => `group${index}`)
-    const joined = by.every((name) => own.has(name)) ? '' : 'JOIN spender ON spender.id = spender'
-    const grouped = labels.length === 0 ? '' : `GROUP BY ${labels.join(', ')}`
-    const marks = labels.map(() => '?').join(', ')
-    const beyond = after ? `HAVING (${labels.join(', ')}) > (${marks})` : ''
-    // The parameters of groups stand before those of the inner query.
-    const parameters = [...values.slice(inner.values.length), ...inner.values]
-    const from = (sql: string): string => `FROM (${sql}) ${joined}`
-    const rows = all(
-      database,
-      `SELECT ${[...groups, ...totals].join(', ')} ${from(inner.sums)} ${grouped} ${beyond}
-       ${labels.length === 0 ? '' : `ORDER BY ${labels.join(', ')}`} LIMIT ?`,
-      [...parameters, ...(after ? cursorOf(by, after) : []), limit + 1]
-    )
+    const asked = new Asked(database, query)
+    const beyond = after ? [asked.compared('>', cursorOf(by, after))] : []
+    let rows: Row[] | undefined
+    if (asked.inner.whole) {
+      const last = asked.rowAt(beyond, rowsOfGroup * limit)
+      if (last) rows = asked.sums([...beyond, asked.compared('<=', last)], limit + 1)
+      // The rows before the last one may be of fewer groups than a page has.
+      if (rows && rows.length <= limit) rows = undefined
+    }
+    rows ??= asked.sums(beyond, limit + 1)
     const page = rows.slice(0, limit)
     const shown = page.map((row) => sumOf(row, by))
     if (page.some((row) => row['others'] === 1n)) {
-      const ends = [page[0]!, page.at(-1)!].flatMap((row) => labels.map((label) => row[label]!))
-      const within = labels.length === 0 ? '' : `HAVING (${labels.join(', ')}) BETWEEN (${marks}) AND (${marks})`
-      const others = all(
-        database,
-        `SELECT ${[...groups, 'class', 'sum(number) AS number'].join(', ')} ${from(inner.units)}
-         GROUP BY ${[...labels, 'class'].join(', ')} ${within}`,
-        [...parameters, ...ends]
-      )
-      addUnits(shown, others, by)
+      const [first, last] = [page[0]!, page.at(-1)!].map((row) => asked.labels.map((label) => row[label]!))
+      const within = by.length === 0 ? [] : [asked.compared('>=', first!), asked.compared('<=', last!)]
+      addUnits(shown, asked.units(within), by)
     }
     return { sums: shown, next: rows.length > limit ? shown.at(-1)!.group : undefined }
   } finally {
     database.exec('COMMIT')
+  }
+}
+
+/** About as many rows of days as a group has that is told apart by all but the prices. */
+const rowsOfGroup = 2
+
+/** The statements of one query. */
+class Asked {
+  /** The names of the groups, by which they are sorted. */
+  readonly labels: readonly string[]
+  readonly inner: Inner
+  readonly #database: Database
+  readonly #groups: readonly string[]
+  readonly #groupValues: Value[] = []
+  readonly #joined: string
+
+  constructor(database: Database, query: SpendQuery) {
+    const { by } = query
+    this.#database = database
+    this.inner = new Inner(query)
+    this.#groups = by.map((name, index) => `${expressionOf(name, this.#groupValues)} AS group${index}`)
+    this.labels = by.map((_, index) => `group${index}`)
+    this.#joined = by.every((name) => own.has(name)) ? '' : 'JOIN spender ON spender.id = spender'
+  }
+
+  /** The condition on groups that they are sorted before, at or behind a place. */
+  compared(how: '>' | '>=' | '<=', place: readonly Value[]): Condition {
+    return [`(${this.labels.join(', ')}) ${how} (${this.labels.map(() => '?').join(', ')})`, ...place]
+  }
+
+  sums(where: readonly Condition[], limit: number): Row[] {
+    return this.#all(totals, this.inner.sums, where, this.labels, limit)
+  }
+
+  /** The units of other classes, a row for each class of a group. */
+  units(where: readonly Condition[]): Row[] {
+    return this.#all(['class', 'sum(number) AS number'], this.inner.units, where, [...this.labels, 'class'], -1)
+  }
+
+  /**
+   * The groups of the row at a place among all rows, sorted by their groups; undefined when there are fewer rows. Sums
+   * of the groups up to there are sorted much faster than those of all, as SQLite keeps no more rows than it looks for.
+   */
+  rowAt(where: readonly Condition[], place: number): Value[] | undefined {
+    const order = `ORDER BY ${this.labels.join(', ')} LIMIT 1 OFFSET ?`
+    const [row] = this.#select(this.#groups, this.inner.sums, where, order, place)
+    return row && this.labels.map((label) => row[label]!)
+  }
+
+  #all(sums: readonly string[], from: string, where: readonly Condition[], by: readonly string[], limit: number) {
+    const grouped = by.length === 0 ? '' : `GROUP BY ${by.join(', ')} ORDER BY ${by.join(', ')}`
+    return this.#select([...this.#groups, ...sums], from, where, `${grouped} LIMIT ?`, limit)
+  }
+
+  #select(columns: readonly string[], from: string, where: readonly Condition[], rest: string, count: number): Row[] {
+    const conditions = where.length === 0 ? '' : `WHERE ${where.map(([sql]) => sql).join(' AND ')}`
+    const sql = `SELECT ${columns.join(', ')} FROM (${from}) ${this.#joined} ${conditions} ${rest}`
+    const given = where.flatMap(([, ...values]) => values)
+    return all(this.#database, sql, [...this.#groupValues, ...this.inner.values, ...given, count])
   }
 }
 
@@ -75,6 +121,8 @@ class Inner {
   /** The query of sums, and that of the units of other classes. */
   readonly sums: string
   readonly units: string
+  /** Whether its rows are told apart by nearly all that the tables are. */
+  readonly whole: boolean
 
   constructor(query: SpendQuery) {
     const parts = spansOf(query).map(([table, since, until]) => {
@@ -91,9 +139,9 @@ class Inner {
     const named = (table: string): string[] =>
       keys.map((name) => (name === 'month' && table === 'day' ? `${monthOfDay} AS month` : name))
     // Rows that are told apart by all of these are hardly fewer when they are added up, and the outer query does it.
-    const whole = ['spender', 'model', 'channel'].every((name) => keys.includes(name)) && query.by.includes('day')
-    const grouped = keys.length === 0 || whole ? '' : `GROUP BY ${keys.join(', ')}`
-    const added = whole ? plain : partials
+    this.whole = ['spender', 'model', 'channel'].every((name) => keys.includes(name)) && query.by.includes('day')
+    const grouped = keys.length === 0 || this.whole ? '' : `GROUP BY ${keys.join(', ')}`
+    const added = this.whole ? plain : partials
     this.sums = parts
       .map(
         ({ table, conditions }) =>
