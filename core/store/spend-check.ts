@@ -1,9 +1,10 @@
 // Checks for `verify` that spend is what the journal adds up to.
+import { smaller } from './cell.ts'
 import { readObject } from './due.ts'
 import type { Report } from './invariants.ts'
 import { dayOf, monthOf, spenderOf } from './spend-sums.ts'
 import type { SpendSums } from './spend-sums.ts'
-import { sumColumns } from './spend-table.ts'
+import { mostOf, sumColumns } from './spend-table.ts'
 import { readRows } from './sqlite.ts'
 import type { Database } from './sqlite.ts'
 import { day } from './window.ts'
@@ -21,8 +22,10 @@ export function checkSpend(database: Database, whole: boolean, journal: SpendSum
     for (const since of [dayText(place.day), monthText(monthOf(place.day))]) {
       const id = nameOf([since, tenant, project, member, key, tags, model, channel, price, costPrice])
       const sums: Sums = expected.get(id) ?? new Map()
-      for (const [name, amount] of Object.entries({ ...cell, ...units }))
-        sums.set(name, (sums.get(name) ?? 0n) + BigInt(amount))
+      for (const [name, amount] of Object.entries({ ...cell, ...units })) {
+        const sum = (sums.get(name) ?? 0n) + BigInt(amount)
+        sums.set(name, smaller(sum, mostOf(name) ?? sum))
+      }
       expected.set(id, sums)
     }
   }

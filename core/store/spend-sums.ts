@@ -1,6 +1,7 @@
 // Adds entries of the journal up to spend: whom each belongs to, and what it adds.
 import { noUsage } from '../money/usage.ts'
 import { entryColumns } from './batch.ts'
+import { smaller } from './cell.ts'
 import { readObject } from './due.ts'
 import type { Value } from './sqlite.ts'
 import { day } from './window.ts'
@@ -10,6 +11,13 @@ export const commonUnits = Object.keys(noUsage)
 
 /** More units than any request has. A usage that has more is an upstream's mistake, and those units are left out. */
 const mostUnits = 1e12
+
+/**
+ * The largest sums of costs, and of units: so far they are added up, and what would be above stays there. An upstream's
+ * mistakes come to more than a column holds, or than a number counts exactly. Balances bound charges.
+ */
+export const mostCost = 4n * 10n ** 18n
+export const mostSummed = Number.MAX_SAFE_INTEGER
 
 /** What spend is told apart by in the database. */
 export interface SpendPlace {
@@ -56,9 +64,9 @@ export class SpendSums {
     const cell = this.#cellOf(entries, at)
     const amount = entries[at + column.amount] as bigint
     const cost = entries[at + column.cost] as bigint | null
-    if (cost !== null) cell.cost += cost
+    if (cost !== null) cell.cost = smaller(cell.cost + cost, mostCost)
     if (entries[at + column.kind] === 'cost') {
-      cell.failed += amount
+      cell.failed = smaller(cell.failed + amount, mostCost)
       return
     }
     cell.charge += amount
@@ -109,7 +117,8 @@ function isSame(one: SpendPlace, other: SpendPlace): boolean {
 function count(usage: Readonly<Record<string, unknown>> | undefined, units: Record<string, number>): void {
   for (const name in usage) {
     const number = usage[name] as number
-    if (Number.isSafeInteger(number) && number > 0 && number <= mostUnits) units[name] = (units[name] ?? 0) + number
+    if (Number.isSafeInteger(number) && number > 0 && number <= mostUnits)
+      units[name] = Math.min((units[name] ?? 0) + number, mostSummed)
   }
 }
 

@@ -1,19 +1,22 @@
 // Writes spend to the database: in the transaction in which its entries are written, or anew from the whole journal.
 import { entryColumns } from './batch.ts'
-import { commonUnits, monthOf, spenderOf, SpendSums } from './spend-sums.ts'
+import { commonUnits, monthOf, mostCost, mostSummed, spenderOf, SpendSums } from './spend-sums.ts'
 import type { SpendCell, SpendPlace } from './spend-sums.ts'
 import { readRows } from './sqlite.ts'
 import type { Database, Statement, Value } from './sqlite.ts'
 import { readVolume, VolumeError, volumeFolder, volumeOf } from './volume.ts'
-
-/** Sums of costs stay below this, so that no upstream's mistakes overflow a column. Balances bound charges. */
-const most = 4n * 10n ** 18n
 
 /** How many sums are gathered in memory while spend is added up anew. */
 const gathered = 10_000
 
 /** The sums of a row. */
 export const sumColumns = ['requests', 'charge', 'failed', 'cost', ...commonUnits]
+
+/** What a sum of one row is at most, units of other classes too; undefined for requests and charges. */
+export function mostOf(name: string): bigint | undefined {
+  if (name === 'requests' || name === 'charge') return undefined
+  return name === 'failed' || name === 'cost' ? mostCost : BigInt(mostSummed)
+}
 
 /** The spend of one database, through one connection. */
 export class SpendTable {
@@ -100,7 +103,8 @@ class Span {
     const all = [...place, ...sumColumns, 'units']
     const grown = sumColumns.map((name) => {
       const sum = `${name} + excluded.${name}`
-      return `${name} = ${name === 'failed' || name === 'cost' ? `min(${sum}, ${most})` : sum}`
+      const most = mostOf(name)
+      return `${name} = ${most === undefined ? sum : `min(${sum}, ${most})`}`
     })
     this.#add = database.prepare(
       `INSERT INTO spend_${span} (${all.join(', ')}) VALUES (${all.map(() => '?').join(', ')})
@@ -122,7 +126,7 @@ class Span {
     if (others.length === 0) return null
     const before = this.#units.get(...place)?.['units'] as string | null | undefined
     const sums = JSON.parse(before ?? '{}') as Record<string, number>
-    for (const [name, number] of others) sums[name] = (sums[name] ?? 0) + number
+    for (const [name, number] of others) sums[name] = Math.min((sums[name] ?? 0) + number, mostSummed)
     return JSON.stringify(sums)
   }
 }

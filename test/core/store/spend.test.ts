@@ -242,6 +242,57 @@ t.test('adjustments and grants count as what they add to balances', async (t) =>
   check(t, file)
 })
 
+t.test('sums beyond what is believed agree with the journal, in whatever order their entries came', async (t) => {
+  const most = 4n * 10n ** 18n
+  const units = 10 ** 12
+  // What one transaction adds, entry by entry: costs, and what failed attempts are worth.
+  const schedules: [name: string, transactions: bigint[][], copies: number][] = [
+    ['one entry after the other', [[3n * 10n ** 18n], [2n * 10n ** 18n], [7n]], 3100],
+    ['in one transaction, more than a column holds', [[9n * 10n ** 18n, 9n * 10n ** 18n, 5n], [1n]], 1],
+    ['a first entry above it', [[5n * 10n ** 18n]], 1]
+  ]
+  for (const [name, transactions, copies] of schedules) {
+    const file = join(t.testdir(), `${name.length}.db`)
+    const store = await open(file)
+    await serve(store, fc.sample(ask, { numRuns: 1, seed: 7 }))
+    await store.close()
+    const database = openDatabase(file, 'process')
+    const committer = new Committer(database)
+    const usage = JSON.stringify({ ...used(units, units), image: units })
+    let number = 0
+    for (const amounts of transactions) {
+      const batch = emptyBatch(committer.head.batch, noon)
+      for (const amount of amounts) {
+        const common = [`big${++number}`, '', 'adjust:big', '{"tenant:big":"total"}']
+        const rest = ['big', 'openai', 'sample:1', 'manual', noon, null]
+        batch.entries.push('cost', ...common, amount, 0n, null, ...rest, null, null)
+        // Adjustments have no usage, but nothing keeps whoever adds one from saying what it is for.
+        for (let copy = 0; copy < copies; copy++)
+          batch.entries.push('adjust', `${number}-${copy}`, ...common.slice(1), 0n, 0n, usage, ...rest, amount, 'own:1')
+      }
+      committer.add(batch)
+      committer.commit()
+    }
+    database.close()
+    t.same(
+      verify(file).filter(({ invariant }) => invariant === 'I19'),
+      [],
+      name
+    )
+    reading(file, (ledger) => {
+      const { sums } = ledger.spend({ by: ['tenant', 'day'], equal: { tenant: 'big' }, limit: 9 })
+      t.equal(sums[0]!.cost, most, name)
+      t.equal(sums[0]!.usage.output, Math.min(number * copies * units, Number.MAX_SAFE_INTEGER), name)
+    })
+    t.match(await sluice(['ledger', 'repair', '--spend', '--db', file]), { code: 0 })
+    t.same(
+      verify(file).filter(({ invariant }) => invariant === 'I19'),
+      [],
+      `${name}, added up anew`
+    )
+  }
+})
+
 t.test('entries of an earlier version are added up at the first start, sealed ones too', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const store = await open(file)
