@@ -164,23 +164,24 @@ async function grow(): Promise<void> {
   )
 }
 
-if (mode === 'grow') {
-  await grow()
-  process.exit(0)
+/** Does what the mode says with a store that is opened for it. */
+async function run(): Promise<void> {
+  const store = await openStore({ file, durability: 'power' })
+  say('ready', store.health().recovered)
+  if (mode === 'serve') await Promise.all([1, 2, 3, 4, 5, 6, 7].map((i) => exchange(store, i)))
+  else if (mode === 'fill') await fill(store)
+  else if (mode === 'hold') {
+    const holds = Array.from({ length: 20_000 }, (_, i) => {
+      const reservation = reserve(store.ledger, trees[i % trees.length]!, 1000n)
+      if (i % 2 === 0) reservation.dispatched('openai')
+      reservation.delivered(i % 200)
+      return reservation.durable
+    })
+    await Promise.all(holds)
+    await store.flush()
+    say('held')
+    await new Promise(() => {})
+  }
 }
-const store = await openStore({ file, durability: 'power' })
-say('ready', store.health().recovered)
-if (mode === 'serve') await Promise.all([1, 2, 3, 4, 5, 6, 7].map((i) => exchange(store, i)))
-else if (mode === 'fill') await fill(store)
-else if (mode === 'hold') {
-  const holds = Array.from({ length: 20_000 }, (_, i) => {
-    const reservation = reserve(store.ledger, trees[i % trees.length]!, 1000n)
-    if (i % 2 === 0) reservation.dispatched('openai')
-    reservation.delivered(i % 200)
-    return reservation.durable
-  })
-  await Promise.all(holds)
-  await store.flush()
-  say('held')
-  await new Promise(() => {})
-}
+
+await (mode === 'grow' ? grow() : run())

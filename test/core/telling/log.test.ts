@@ -155,7 +155,8 @@ t.test('a reader that has gone does not end the program', async (t) => {
         log.info('nobody reads this')
         await log.flush()
       }
-      process.exit(7)
+      process.exitCode = 7
+      process.stdin.destroy()
     })
     process.stdout.write('up')`
   )
