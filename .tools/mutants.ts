@@ -36,7 +36,9 @@ const areas: Readonly<Record<string, Area>> = {
   },
   limits: {
     files: '{core/store/{memory-limits,window,cell,purse}.ts,plugins/ratelimit/*.ts}',
-    tests: 'test/{core/store/{memory-limits,ledger,rolling},plugins/{ratelimit,levels,quota}}.test.ts'
+    tests:
+      'test/{core/store/{memory-limits,window,purse,ledger,rolling},' +
+      'plugins/{ratelimit,ratelimit-hooks,levels,quota}}.test.ts'
   },
   holds: {
     files: 'core/store/{book,hold,due}.ts',

@@ -120,7 +120,7 @@ export class Purse {
     let left: bigint | undefined
     for (const { budget, balance } of this.#budgets) {
       const rest = budget.limit - balance.used
-      left = left === undefined ? rest : smaller(left, rest)
+      left = smaller(left ?? rest, rest)
     }
     return left !== undefined && left < 0n ? 0n : left
   }

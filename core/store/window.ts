@@ -85,7 +85,7 @@ export function horizon(time: number): number {
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - 1)
 }
 
-/** A name before which the names of all days, weeks and months sort that ended by a time. */
+/** A name: every day, week and month whose name sorts before it ended by a time, which begins a month. */
 export function oldestWindow(since: number): string {
   const [month, week] = [windowOf('month', since), windowOf('week', since)]
   return month < week ? month : week
