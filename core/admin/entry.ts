@@ -74,24 +74,32 @@ function withoutNulls(patch: unknown): unknown {
   )
 }
 
+/** The maps of settings that a patch merges, by their names from the outside in; other members it replaces whole. */
+interface Merged {
+  readonly [name: string]: Merged
+}
+
+const merged: Merged = { tags: {}, limits: { models: {} } }
+
 /**
- * The settings after a merge patch (RFC 7396): a member replaces what was there, null takes it out. Members are
- * replaced whole, except those of `tags`, `limits` and `limits.models`, which are merged.
+ * The settings after a merge patch (RFC 7396): a member replaces what was there, null takes it out. What is not in
+ * `merges` is replaced whole.
  */
 function patched(
   settings: Readonly<Record<string, unknown>>,
-  patch: Readonly<Record<string, unknown>>
+  patch: Readonly<Record<string, unknown>>,
+  merges: Merged = merged
 ): Record<string, unknown> {
-  const result: Record<string, unknown> = { ...settings }
+  // Patterns of models may have any name, also `__proto__`, which a plain assignment would lose.
+  const result = new Map(Object.entries(settings))
   for (const [name, value] of Object.entries(patch)) {
-    const before = result[name]
-    if (value === null) delete result[name]
-    else result[name] = merged.has(name) && isMap(before) && isMap(value) ? patched(before, value) : value
+    const before = result.get(name)
+    const inner = Object.hasOwn(merges, name) ? merges[name] : undefined
+    if (value === null) result.delete(name)
+    else result.set(name, inner && isMap(value) ? patched(isMap(before) ? before : {}, value, inner) : value)
   }
-  return result
+  return Object.fromEntries(result)
 }
-
-const merged: ReadonlySet<string> = new Set(['tags', 'limits', 'models'])
 
 /** Refuses with all faults in one error, which names the first field. Does nothing without faults. */
 export function refuse(faults: readonly FieldFault[]): void {
