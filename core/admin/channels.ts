@@ -88,11 +88,9 @@ export async function testChannel({ names, json, by }: Call, parts: AdminParts):
       'model',
       `${channelPath(channel.name)} has no model ${shown(model)}${suggestion(model, [...channel.models.keys()])}`
     )
-  const results: object[] = []
-  for (const one of parts.prober.plan(channel, model, endpoint))
-    results.push(showResult(await parts.prober.try(channel, one.endpoint, one.model)))
+  const results = await parts.prober.test(channel, model, endpoint)
   parts.log.info('a channel was tried', { channel: channel.name, by: by.id })
-  return { json: { channel: channel.name, results } }
+  return { json: { channel: channel.name, results: results.map(showResult) } }
 }
 
 /** The result of one request as it is shown. */

@@ -30,7 +30,7 @@ export interface AdminParts {
   operations: readonly ServedOperation[]
   /** Finds out what would become of a request of a client. */
   rehearse: Engine['rehearse']
-  prober: Pick<Prober, 'plan' | 'try'>
+  prober: Pick<Prober, 'test'>
   /** The sign-in of people; absent when the file has none. The listener makes it. */
   signingIn?: SigningIn
   /** Whether the gateway is stopping, so that new requests of clients are refused. */

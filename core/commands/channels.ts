@@ -87,7 +87,7 @@ export const testChannel = defineCommand({
   notes: `
 Without MODEL one request for each endpoint that the models of the channel look to be for. The upstream
 may bill them; no key is charged, and they are in no log. Also tries a channel that is switched off.
-Exits with 1 when one of them failed.`,
+Eight tests may be under way at a time. Exits with 1 when one of them failed.`,
   run: async (options, [name, model]) => {
     const asked = { model, endpoint: options.endpoint }
     return withGateway(await configOf(options), async (admin) => {

@@ -8,6 +8,7 @@ import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
 import { definePlugin } from '../contract/contract.ts'
 import type { Exchange, Outcome, Plugin } from '../contract/contract.ts'
 import { wordsOf } from '../contract/record.ts'
+import { GatewayError } from '../errors.ts'
 import { costOf, inForce } from '../money/price.ts'
 import type { Usage } from '../money/usage.ts'
 import type { PluginMetrics } from '../telling/metrics.ts'
@@ -46,6 +47,11 @@ export interface ProberParts extends Omit<EngineParts, 'generations'> {
   shared: Shared
 }
 
+/** How many tests of channels may be under way at a time. */
+const mostTests = 8
+/** When somebody who came when there were as many may ask again, in milliseconds. */
+const testAgainMs = 5000
+
 /** The plugins of the chain that requests of probes pass, below the one that names the channel. */
 const passed = ['protocol-translate', 'usage-meter']
 
@@ -54,6 +60,7 @@ export class Prober {
   readonly #parts: ProberParts
   /** One for each request that is under way. */
   readonly #engines = new Set<Engine>()
+  #tests = 0
 
   constructor(parts: ProberParts) {
     this.#parts = parts
@@ -71,6 +78,28 @@ export class Prober {
       if (!first.has(fits)) first.set(fits, name)
     }
     return [...first].map(([fits, name]) => ({ endpoint: fits, model: name }))
+  }
+
+  /**
+   * Sends a channel the requests that {@link plan} names, one after another.
+   * @throws GatewayError `rate_limit_concurrency` when too many tests are under way; and as {@link try} does
+   */
+  async test(channel: Channel, model?: string, endpoint?: ProbedEndpoint): Promise<ProbeResult[]> {
+    if (this.#tests >= mostTests)
+      throw new GatewayError(
+        'rate_limit_concurrency',
+        `${mostTests} tests of channels are under way: ask again when one has ended.`,
+        { shownCode: 'too_many_tests', retryAfterMs: testAgainMs }
+      )
+    this.#tests++
+    try {
+      const results: ProbeResult[] = []
+      for (const one of this.plan(channel, model, endpoint))
+        results.push(await this.try(channel, one.endpoint, one.model))
+      return results
+    } finally {
+      this.#tests--
+    }
   }
 
   /**

@@ -8,8 +8,8 @@ import { sluice } from '../kit/command.ts'
 import type { ReceivedReply } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
-import { figures } from '../kit/probe.ts'
-import { bytes, events, head, pause, stall, Upstream } from '../kit/upstream.ts'
+import { eventually, figures } from '../kit/probe.ts'
+import { bytes, events, head, pause, stall, until, Upstream } from '../kit/upstream.ts'
 import { chatAnswer, chatEvents } from '../kit/workbench.ts'
 
 type Call = (method: string, path: string, body?: unknown) => Promise<ReceivedReply>
@@ -196,4 +196,23 @@ t.test('a gateway that stops does not wait for the answer to a probe', async (t)
   const answer = await tried
   if (answer) t.match(answer, { results: [{ ok: false, error: { code: 'draining' } }] })
   t.pass('it ended although the upstream never answers')
+})
+
+t.test('tests of channels are bounded in number, and a further one is refused with a word', async (t) => {
+  const { local, a, b, admin } = await two(t)
+  const signal = Promise.withResolvers<void>()
+  a.always(until(signal.promise), ...good())
+  const first = Array.from({ length: 8 }, () => admin('POST', '/a/test', {}))
+  await eventually(() => a.requests.length === 8)
+  const refused = await admin('POST', '/b/test', {})
+  t.equal(refused.status, 429, refused.text)
+  t.match(refused.json().error, { code: 'too_many_tests', message: /^8 tests of channels are under way/ })
+  t.match(refused.headers['retry-after'], /^[1-9]\d*$/)
+  t.equal(b.requests.length, 0)
+  signal.resolve()
+  for (const reply of await Promise.all(first)) t.match(reply.json().results, [{ ok: true }])
+  t.match((await admin('POST', '/b/test', {})).json().results, [{ ok: true }], 'there is room again')
+  b.always(head(500, { 'content-length': '0' }))
+  for (let i = 0; i < 9; i++) t.equal((await admin('POST', '/b/test', {})).status, 200, 'those that fail leave as well')
+  t.equal((await local.chat()).status, 200)
 })
