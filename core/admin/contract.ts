@@ -1,7 +1,7 @@
 // The types of the admin listener: the services that it shows, its routes, their requests and their answers.
 import type { Awaitable } from '../contract/contract.ts'
 import type { Sessions } from './access/sessions.ts'
-import type { SignIn } from './access/sign-in.ts'
+import type { Identity, SignIn } from './access/sign-in.ts'
 import type { Actor } from './audit.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import type { Engine } from '../exchange/engine.ts'
@@ -41,8 +41,8 @@ export interface AdminParts {
 export interface SigningIn {
   readonly signIn: Pick<SignIn, 'begin' | 'end'>
   readonly sessions: Sessions
-  /** Notes that somebody was not let in. */
-  refusedSignIn(address: string, why: string): void
+  /** Notes that somebody was not let in; `who` is whom the provider named. */
+  refusedSignIn(address: string, why: string, who?: Identity): void
 }
 
 /** The parts that there are without a running gateway, when a command has opened the store. */

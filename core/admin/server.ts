@@ -56,7 +56,7 @@ export class AdminServer {
       this.#parts.signingIn = {
         signIn,
         sessions,
-        refusedSignIn: (address, why) => refusals.signIn(address, why)
+        refusedSignIn: (address, why, who) => refusals.signIn(address, why, who)
       }
     this.#operators = operators
     this.#refusals = refusals

@@ -272,10 +272,42 @@ t.test('what the provider did not send back to this browser is refused', async (
   t.notMatch(await back.text(), /attacker/)
 })
 
-t.test('a rush of sign-ins that are none does not fill the audit log', async (t) => {
-  const { local, root } = await both(t, {})
-  for (let i = 0; i < 130; i++) t.equal((await fetch(`${local.adminUrl}/admin/callback?code=${i}&state=x`)).status, 403)
-  t.equal((await root('GET', '/audit?action=sign_in.refuse&limit=1000')).json().data.length, 100)
+t.test(
+  'a rush of sign-ins that are none does not fill the audit log, nor hide who came from the provider',
+  async (t) => {
+    const { local, issuer, root } = await both(t, { mallory: {}, eve: { groups: ['others'] } })
+    for (let i = 0; i < 130; i++)
+      t.equal((await fetch(`${local.adminUrl}/admin/callback?code=${i}&state=x`)).status, 403)
+    const entries = async (): Promise<Record<string, unknown>[]> =>
+      (await root('GET', '/audit?action=sign_in.refuse&limit=1000')).json().data
+    t.same(
+      (await entries()).map(({ times }) => times),
+      [128, 64, 32, 16, 8, 4, 2, 1],
+      'of many alike some have an entry'
+    )
+    for (const account of ['mallory', 'eve']) {
+      t.equal((await new Browser().signIn(local, account)).status, 403)
+      const [newest] = await entries()
+      t.match(newest, { actor: `${issuer}#${account}`, actor_name: account, why: /^No group of/, times: 1 })
+    }
+  }
+)
+
+t.test('somebody who signs in again and again ends their own sessions, and nobody else’s', async (t) => {
+  const { local, root } = await both(t, { alice: { groups: ['ops'] }, bob: { groups: ['staff'] } })
+  const status = async (browser: Browser): Promise<number> =>
+    (await browser.go(`${local.adminUrl}/admin/v1/session`)).status
+  const bob = new Browser()
+  await bob.signIn(local, 'bob')
+  const alices: Browser[] = []
+  for (let i = 0; i < 18; i++) {
+    const browser = new Browser()
+    t.equal((await browser.signIn(local, 'alice')).status, 200)
+    alices.push(browser)
+  }
+  t.same(await Promise.all(alices.map(status)), [401, 401, ...Array<number>(16).fill(200)], 'the newest sixteen go on')
+  t.equal(await status(bob), 200)
+  t.equal((await root('GET', '/sessions')).json().data.length, 17)
 })
 
 t.test('without a provider nobody can sign in, and one that does not answer is said', async (t) => {

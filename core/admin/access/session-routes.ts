@@ -6,6 +6,7 @@ import { page, session, signedOut, whoAmI } from '../shapes.ts'
 import { forbidden } from './access.ts'
 import { within } from './roles.ts'
 import type { Role } from './roles.ts'
+import type { Identity } from './sign-in.ts'
 
 const everybody = { needs: 'see', tenant: { in: 'nothing' } } as const
 
@@ -80,13 +81,15 @@ async function login({ query }: Call, parts: AdminParts): Promise<Answer> {
 
 async function comeBack({ search, cookies, by }: Call, parts: AdminParts): Promise<Answer> {
   const { signIn, sessions, refusedSignIn } = signingInOf(parts)
+  let who: Identity | undefined
   try {
-    const { who, to } = await signIn.end(search, sessions.journeyIn(cookies))
+    const back = await signIn.end(search, sessions.journeyIn(cookies))
+    who = back.who
     const cookie = await sessions.begin(who, by.address, by.requestId)
     parts.log.info('somebody signed in', { issuer: who.issuer, subject: who.subject, name: who.name })
     return {
       // A redirect would still count as coming from the provider's site; a page that goes on by itself does not.
-      text: `<!doctype html><meta http-equiv="refresh" content="0;url=${to}"><title>Sluice</title><a href="${to}">Go on</a>\n`,
+      text: `<!doctype html><meta http-equiv="refresh" content="0;url=${back.to}"><title>Sluice</title><a href="${back.to}">Go on</a>\n`,
       contentType: 'text/html; charset=utf-8',
       headers: {
         'set-cookie': [cookie, sessions.journeyCookie(undefined)],
@@ -96,7 +99,7 @@ async function comeBack({ search, cookies, by }: Call, parts: AdminParts): Promi
     }
   } catch (error) {
     if (error instanceof GatewayError && error.details.shownCode === 'sign_in_refused')
-      refusedSignIn(by.address ?? '', error.message)
+      refusedSignIn(by.address ?? '', error.message, who)
     throw error
   }
 }

@@ -7,7 +7,7 @@ import type { Documents } from '../../store/documents.ts'
 import type { Logger } from '../../telling/log.ts'
 import { auditEntry } from '../audit.ts'
 import type { Actor } from '../audit.ts'
-import { refused } from './sign-in.ts'
+import { actorOf, refused } from './sign-in.ts'
 import type { Identity, SignIn } from './sign-in.ts'
 
 /** Milliseconds from the sign-in, and from the last request, after which a session is over. */
@@ -15,7 +15,8 @@ const total = 8 * 3_600_000
 const idle = 30 * 60_000
 /** The least milliseconds between two writes of when a session was last seen. */
 const writeEvery = 60_000
-/** How many sessions there are at most: the one that began first goes. */
+/** How many sessions there are at most, of one person and of all: the one that began first goes. */
+const mostOfOne = 16
 const most = 1000
 
 /** A session. Times are Unix milliseconds. */
@@ -108,7 +109,7 @@ export class Sessions {
       ...(requestId !== undefined && { requestId })
     }
     const entry = auditEntry(by, 'session.begin', { kind: 'session', id: nameOf(stored) }, undefined, { ...grant })
-    await this.#documents.change([...this.#over(now), changeOf(sessionDocuments, stored.sha256, stored)], entry)
+    await this.#documents.change([...this.#leaving(who, now), changeOf(sessionDocuments, stored.sha256, stored)], entry)
     return this.#setCookie(this.#cookie, id, total / 1000)
   }
 
@@ -167,10 +168,15 @@ export class Sessions {
     return now - created < total && now - Math.max(seen, this.#seen.get(sha256) ?? 0) < idle
   }
 
-  #over(now: number): ReturnType<typeof changeOf>[] {
+  /** What takes out sessions that are over, and those for which there is no room beside a new one of somebody. */
+  #leaving({ issuer, subject }: Identity, now: number): ReturnType<typeof changeOf>[] {
     const all = this.#documents.all(sessionDocuments)
+    const newestFirst = all.filter((session) => this.#valid(session, now)).reverse()
+    const own = newestFirst.filter(({ who }) => who.issuer === issuer && who.subject === subject)
+    const tooMany = new Set(own.slice(mostOfOne - 1))
+    const kept = new Set(newestFirst.filter((session) => !tooMany.has(session)).slice(0, most - 1))
     return all
-      .filter((session, index) => !this.#valid(session, now) || index < all.length - most + 1)
+      .filter((session) => !kept.has(session))
       .map(({ sha256 }) => {
         this.#seen.delete(sha256)
         return changeOf(sessionDocuments, sha256, null)
@@ -224,10 +230,6 @@ export class Sessions {
       expires: showTime(created + total)
     }
   }
-}
-
-function actorOf({ issuer, subject, name }: Identity): { id: string; name: string } {
-  return { id: `${issuer}#${subject}`, name }
 }
 
 function showTime(time: number): string {

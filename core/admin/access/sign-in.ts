@@ -192,6 +192,11 @@ export class SignIn {
   }
 }
 
+/** What tells somebody from all others, and what they are called. */
+export function actorOf({ issuer, subject, name }: Identity): { id: string; name: string } {
+  return { id: `${issuer}#${subject}`, name }
+}
+
 /** The error for somebody who may not come in. */
 export function refused(message: string, cause?: unknown): GatewayError {
   return new GatewayError('endpoint_not_allowed', message, { shownCode: 'sign_in_refused', cause })

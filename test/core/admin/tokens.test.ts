@@ -1,5 +1,8 @@
 // Tokens of operators: their form, how long they are valid, rotation, and what becomes of those that are no good.
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { get } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -150,6 +153,42 @@ t.test('who was refused is in the audit log, of many alike a few', async (t) => 
   )
   t.notMatch(JSON.stringify(entries), /a wrong (one|two)/)
 })
+
+t.test('nobody who is refused without end hides the refusals of others', async (t) => {
+  // Nobody answers there, and nobody is asked: the sign-in below did not begin here.
+  const oidc = { issuer: 'http://127.0.0.1:9', client_id: 'sluice', roles: { viewer: ['staff'] } }
+  const local = await gateway(t, { admin: { token: owner, oidc } })
+  const admin = asker(t, local)
+  const tokens = new Map<string, string>()
+  for (const name of ['loud', 'quiet'])
+    tokens.set(name, (await admin(owner, 'POST', '/operators', { name, role: 'viewer', tenant: 'acme' })).json().token)
+  const of = async (query: string): Promise<Record<string, unknown>[]> =>
+    (await admin(owner, 'GET', `/audit?outcome=refused&limit=1000&${query}`)).json().data
+  for (let i = 0; i < 110; i++) await admin(tokens.get('loud')!, 'GET', `/keys/of-nobody-${i}`)
+  const loud = await of('actor=loud')
+  t.equal(loud.length, 104, 'a hundred, and the first, second, fourth and eighth that were too many')
+  t.match(loud[0], { why: /^8 more than the 100 entries of an hour; this is the last of them: the key/ })
+  await admin(tokens.get('quiet')!, 'POST', '/reload')
+  t.equal((await of('actor=quiet')).length, 1)
+  // Only Linux has all addresses of 127.0.0.0/8.
+  const addresses = process.platform === 'linux' ? 110 : 0
+  await wrongTokens(local, addresses)
+  t.equal((await of('action=sign_in.refuse')).length, addresses === 0 ? 0 : 104)
+  t.equal((await ask(t, local.adminUrl, { path: '/admin/callback?code=x&state=x' })).status, 403)
+  const [newest] = await of('action=sign_in.refuse')
+  t.match(newest, { object: 'provider', why: /^This sign-in did not begin in this browser/, times: 1 })
+})
+
+/** Presents wrong tokens, each from an address of its own. */
+async function wrongTokens({ adminUrl }: LocalGateway, many: number): Promise<void> {
+  for (let i = 0; i < many; i++) {
+    const headers = { authorization: 'Bearer a wrong one' }
+    const asked = get(`${adminUrl}/admin/v1/keys`, { headers, localAddress: `127.0.1.${i + 1}`, agent: false })
+    const [reply] = (await once(asked, 'response')) as [IncomingMessage]
+    reply.resume()
+    await once(reply, 'end')
+  }
+}
 
 t.test('operators are managed by commands', async (t) => {
   const local = await gateway(t)
