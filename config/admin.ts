@@ -13,6 +13,15 @@ const groups = (role: string) =>
     items: { type: 'string', minLength: 1, description: 'A group as the provider names it, in the same case.' }
   }) as const
 
+const byTenant = (role: string, description: string) =>
+  ({
+    type: 'object',
+    default: {},
+    propertyNames: names,
+    additionalProperties: groups(role),
+    description
+  }) as const
+
 const oidcShape = {
   type: 'object',
   description:
@@ -40,14 +49,12 @@ const oidcShape = {
       properties: {
         owner: groups('may do everything'),
         operator: groups('may do everything but what makes or changes an owner'),
-        tenant_admin: {
-          type: 'object',
-          default: {},
-          propertyNames: names,
-          additionalProperties: groups('administer this tenant'),
-          description: 'Groups by tenant.'
-        },
-        viewer: groups('see everything')
+        tenant_admin: byTenant('administer this tenant', 'Groups by tenant.'),
+        viewer: groups('see everything'),
+        tenant_viewer: byTenant(
+          'see what is of this tenant',
+          'Groups by tenant, whose people are viewers of that tenant alone.'
+        )
       }
     },
     base_url: {

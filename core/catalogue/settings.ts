@@ -76,12 +76,13 @@ export interface OidcSettings {
   readonly client_secret: string
   readonly scopes: readonly string[]
   readonly groups_claim: string
-  /** Groups by the role that they give; those of tenant admins by tenant. */
+  /** Groups by the role that they give; those of `tenant_admin` and `tenant_viewer` by tenant. */
   readonly roles: {
     readonly owner: readonly string[]
     readonly operator: readonly string[]
     readonly viewer: readonly string[]
     readonly tenant_admin: { readonly [tenant: string]: readonly string[] }
+    readonly tenant_viewer: { readonly [tenant: string]: readonly string[] }
   }
   /** The address by which browsers reach the admin listener, without a slash at its end. */
   readonly base_url?: string | undefined

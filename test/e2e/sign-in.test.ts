@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
+import type { Grant } from '../../core/admin/access/roles.ts'
 import { ask } from '../kit/client.ts'
 import type { ReceivedReply } from '../kit/client.ts'
 import { gateway } from '../kit/gateway.ts'
@@ -104,7 +105,8 @@ const roles = {
   owner: ['owners'],
   operator: ['ops'],
   viewer: ['staff'],
-  tenant_admin: { acme: ['acme-admins'], zeta: ['zeta-admins'] }
+  tenant_admin: { acme: ['acme-admins'], zeta: ['zeta-admins'] },
+  tenant_viewer: { acme: ['acme-staff'], zeta: ['zeta-staff'] }
 }
 
 async function both(
@@ -241,6 +243,50 @@ t.test('who has no mapped group does not come in, nor who is in too many', async
     outcome: 'refused',
     address: '127.0.0.1'
   })
+})
+
+t.test('groups give roles within a tenant, of which the one that allows most counts', async (t) => {
+  const { local } = await both(t, {
+    seer: { groups: ['acme-staff'] },
+    several: { groups: ['acme-staff', 'zeta-staff'] },
+    mixed: { groups: ['zeta-staff', 'acme-admins'] },
+    all: { groups: ['acme-staff', 'zeta-staff', 'staff'] },
+    first: { groups: ['acme-staff', 'acme-admins'] }
+  })
+  const self = async (account: string, query = ''): Promise<unknown> => {
+    const browser = new Browser()
+    const back = await browser.signIn(local, account, query)
+    if (back.status !== 200) return errorOf(back)
+    const { role, tenant } = (await (await browser.go(`${local.adminUrl}/admin/v1/session`)).json()) as Grant
+    return { role, tenant }
+  }
+  t.same(await self('seer'), { role: 'viewer', tenant: 'acme' })
+  t.match(await self('seer', '?tenant=zeta'), /^403 sign_in_refused: No group of seer/)
+  t.match(await self('several'), /^403 sign_in_refused: Your groups see acme, zeta: choose one/)
+  t.same(await self('several', '?tenant=zeta'), { role: 'viewer', tenant: 'zeta' })
+  t.same(await self('mixed'), { role: 'tenant_admin', tenant: 'acme' })
+  t.same(await self('mixed', '?tenant=zeta'), { role: 'viewer', tenant: 'zeta' })
+  t.same(await self('all'), { role: 'viewer', tenant: null })
+  t.same(await self('first'), { role: 'tenant_admin', tenant: 'acme' })
+
+  const seer = new Browser()
+  await seer.signIn(local, 'seer')
+  const ask = async (path: string, init: RequestInit = {}): Promise<Response> =>
+    seer.go(`${local.adminUrl}/admin/v1${path}`, init)
+  const tenants = (await (await ask('/tenants')).json()) as { data: { name: string }[] }
+  t.same(
+    tenants.data.map(({ name }) => name),
+    ['acme']
+  )
+  for (const path of ['/channels', '/config', '/operators', '/sessions', '/keys?tenant=zeta'])
+    t.match(await errorOf(await ask(path)), /^403 role_not_allowed/, path)
+  const { csrf } = (await (await ask('/session')).json()) as { csrf: string }
+  const made = await ask('/keys', {
+    method: 'POST',
+    headers: { 'x-sluice-csrf': csrf },
+    body: '{"tenant":"acme"}'
+  })
+  t.match(await errorOf(made), /^403 role_not_allowed/, 'it changes nothing')
 })
 
 t.test('what the provider did not send back to this browser is refused', async (t) => {

@@ -97,22 +97,23 @@ export class SignIn {
     }
   }
 
-  /** What the groups of somebody allow; undefined when nothing. */
+  /**
+   * What the groups of somebody allow; undefined when nothing.
+   * @throws GatewayError `sign_in_refused` when they would have to choose one of several tenants
+   */
   grantOf({ issuer, groups, tenant }: Identity): Grant | undefined {
-    const { roles } = this.#settings
-    if (issuer !== this.#settings.issuer) return undefined
+    const { roles, issuer: ours } = this.#settings
+    if (issuer !== ours) return undefined
     const has = (mapped: readonly string[]): boolean => mapped.some((group) => groups.includes(group))
     if (has(roles.owner)) return { role: 'owner', tenant: null }
     if (has(roles.operator)) return { role: 'operator', tenant: null }
-    const tenants = Object.keys(roles.tenant_admin).filter((name) => has(roles.tenant_admin[name]!))
-    const own =
-      tenant === null ? (tenants.length === 1 ? tenants[0] : undefined) : tenants.find((one) => one === tenant)
-    if (own !== undefined) return { role: 'tenant_admin', tenant: own }
-    if (tenant === null && tenants.length > 1)
-      throw refused(
-        `Your groups administer ${tenants.join(', ')}: choose one, as in /admin/login?tenant=${tenants[0]}.`
-      )
-    return has(roles.viewer) ? { role: 'viewer', tenant: null } : undefined
+    const tenantsOf = (mapped: OidcSettings['roles']['tenant_admin']): string[] =>
+      Object.entries(mapped).flatMap(([name, given]) => (has(given) && (tenant ?? name) === name ? [name] : []))
+    const administered = chosen(tenantsOf(roles.tenant_admin), 'administer')
+    if (administered !== undefined) return { role: 'tenant_admin', tenant: administered }
+    if (has(roles.viewer)) return { role: 'viewer', tenant: null }
+    const seen = chosen(tenantsOf(roles.tenant_viewer), 'see')
+    return seen === undefined ? undefined : { role: 'viewer', tenant: seen }
   }
 
   #identityOf(
@@ -125,7 +126,8 @@ export class SignIn {
       ...roles.owner,
       ...roles.operator,
       ...roles.viewer,
-      ...Object.values(roles.tenant_admin).flat()
+      ...Object.values(roles.tenant_admin).flat(),
+      ...Object.values(roles.tenant_viewer).flat()
     ])
     const given = sources.flatMap((source) => source[claim] ?? [])
     const elsewhere = sources.some(
@@ -190,6 +192,16 @@ export class SignIn {
       return undefined
     }
   }
+}
+
+/**
+ * The one tenant of those for which groups give a role; undefined when there is none.
+ * @throws GatewayError when there are several
+ */
+function chosen(tenants: readonly string[], what: 'administer' | 'see'): string | undefined {
+  const [first, ...others] = tenants
+  if (others.length === 0) return first
+  throw refused(`Your groups ${what} ${tenants.join(', ')}: choose one, as in /admin/login?tenant=${first}.`)
 }
 
 /** What tells somebody from all others, and what they are called. */
