@@ -4,7 +4,7 @@ import type { Test } from 'tap'
 import { startGateway } from '../../core/container.ts'
 import { silentLog } from '../../core/telling/log.ts'
 import { ask } from '../kit/client.ts'
-import { sluice } from '../kit/command.ts'
+import { sluiceEach } from '../kit/command.ts'
 import type { ReceivedReply } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
@@ -165,23 +165,29 @@ t.test('a channel is drained, tried and put back under load without a failed req
 t.test('commands list, switch and try channels', async (t) => {
   const { local, b } = await two(t)
   local.configure({ admin: { port: Number(new URL(local.adminUrl).port) } })
-  const run = (...args: string[]): ReturnType<typeof sluice> => sluice(['channels', ...args, '--config', local.file])
+  const run = (...lines: string[][]): ReturnType<typeof sluiceEach> =>
+    sluiceEach(lines.map((line) => ['channels', ...line, '--config', local.file]))
   await local.chat()
-  t.match(await run('switch', 'a', 'drain'), { code: 0, out: '', err: /^a is draining, in the gateway at http/ })
-  t.match(await run('list'), {
+  const [drained, listed, tried] = await run(['switch', 'a', 'drain'], ['list'], ['test', 'a'])
+  t.match(drained, { code: 0, out: '', err: /^a is draining, in the gateway at http/ })
+  t.match(listed, {
     code: 0,
     out: /^NAME +PROTOCOL +STATE +ATTEMPTS +FAILED +P50 +P95 +TOKENS\/S +WHY\na +openai +draining +1 +0 % .* by .* since 20\S+\nb +openai +healthy +0 +- .*\n$/
   })
-  t.match(await run('test', 'a'), { code: 0, out: /\nchat +test-model +ok +200 .* USD/ })
+  t.match(tried, { code: 0, out: /\nchat +test-model +ok +200 .* USD/ })
   b.script(head(500, { 'content-length': '0' }))
-  t.match(await run('test', 'b', testModel), {
-    code: 1,
-    out: /\nchat +test-model +failed +500 .*upstream_bad_response/
-  })
-  t.match(await run('test', 'a', 'other', '--json'), { code: 1, err: /channels\.a has no model "other"/ })
-  t.match(await run('switch', 'a', 'up'), { code: 2, err: /none of on, drain and off/ })
-  t.match(await run('test'), { code: 2, err: /NAME is missing/ })
-  t.match(await run('switch', 'a', 'on', '--json'), { code: 0, out: /"state":"healthy"/, err: /^a is on, in/ })
+  const [failed, none, odd, missing, on] = await run(
+    ['test', 'b', testModel],
+    ['test', 'a', 'other', '--json'],
+    ['switch', 'a', 'up'],
+    ['test'],
+    ['switch', 'a', 'on', '--json']
+  )
+  t.match(failed, { code: 1, out: /\nchat +test-model +failed +500 .*upstream_bad_response/ })
+  t.match(none, { code: 1, err: /channels\.a has no model "other"/ })
+  t.match(odd, { code: 2, err: /none of on, drain and off/ })
+  t.match(missing, { code: 2, err: /NAME is missing/ })
+  t.match(on, { code: 0, out: /"state":"healthy"/, err: /^a is on, in/ })
 })
 
 t.test('a gateway that stops does not wait for the answer to a probe', async (t) => {
