@@ -30,23 +30,25 @@ export async function sluiceEach(
   lines: readonly (readonly string[])[],
   options: CommandOptions = {}
 ): Promise<Ended[]> {
-  const { code, out, err } = await run(['--input-type=module', '--eval', script, JSON.stringify(lines)], options)
+  const { code, out, err } = await run(['--eval', script, JSON.stringify(lines)], options)
   if (code !== 0) throw new Error(`the process ended with ${code}: ${err}`)
   return JSON.parse(out) as Ended[]
 }
 
+// It is no module: threads of the store would inherit the option that makes it one, and refuse it.
 const script = `
-import { run } from ${JSON.stringify(join(root, 'core/commands/index.ts'))}
-const ended = []
-const write = process.stdout.write.bind(process.stdout)
-for (const line of JSON.parse(process.argv[1])) {
-  const result = { code: null, out: '', err: '' }
-  process.stdout.write = (text) => { result.out += text; return true }
-  process.stderr.write = (text) => { result.err += text; return true }
-  result.code = await run(line)
-  ended.push(result)
-}
-write(JSON.stringify(ended))
+import(${JSON.stringify(join(root, 'core/commands/index.ts'))}).then(async ({ run }) => {
+  const ended = []
+  const write = process.stdout.write.bind(process.stdout)
+  for (const line of JSON.parse(process.argv[1])) {
+    const result = { code: null, out: '', err: '' }
+    process.stdout.write = (text) => { result.out += text; return true }
+    process.stderr.write = (text) => { result.err += text; return true }
+    result.code = await run(line)
+    ended.push(result)
+  }
+  write(JSON.stringify(ended))
+})
 `
 
 async function run(args: readonly string[], { cwd = root, env = {} }: CommandOptions): Promise<Ended> {
