@@ -2,6 +2,8 @@
 import { ConfigError } from '../program/configuration.ts'
 import { GatewayError } from '../errors.ts'
 import { suggestion } from '../options/suggest.ts'
+import { DamagedStore } from '../store/damage.ts'
+import { StoreInUse } from '../store/lock.ts'
 import { version } from '../telling/version.ts'
 import { listChannels, switchChannel, testChannel } from './channels.ts'
 import { exportAudit, listAudit } from './audit.ts'
@@ -18,6 +20,7 @@ import { exportLedger, showBalances, verifyLedger } from './ledger.ts'
 import { backupLedger } from './ledger-backup.ts'
 import { reconcileLedger } from './ledger-reconcile.ts'
 import { repairLedger } from './ledger-repair.ts'
+import { restoreLedger } from './ledger-restore.ts'
 import { operatorCommands } from './operators.ts'
 import { listPlugins } from './plugins.ts'
 import { rollbackConfig, showHistory } from './rollback.ts'
@@ -49,6 +52,7 @@ const commands: readonly Command[] = [
   exportLedger,
   backupLedger,
   repairLedger,
+  restoreLedger,
   reconcileLedger,
   showSpend,
   importModels
@@ -123,7 +127,8 @@ function explain(error: unknown, command: Command | undefined): number {
   }
   // An error thrown on purpose is a plain Error or one of the program's own. Any other error is a bug, so its stack is
   // shown.
-  const forPeople = error instanceof GatewayError || (error instanceof Error && error.constructor === Error)
+  const own: readonly unknown[] = [Error, StoreInUse, DamagedStore]
+  const forPeople = error instanceof GatewayError || (error instanceof Error && own.includes(error.constructor))
   complain(`${name}: ${forPeople ? error.message : error instanceof Error ? error.stack : String(error)}`)
   return exits.failed
 }

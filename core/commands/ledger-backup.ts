@@ -8,20 +8,15 @@ export const backupLedger = defineCommand({
   name: 'ledger backup',
   summary: 'copies the store, whole and of one moment, while its gateway runs or not',
   operands: ['FILE'],
-  options: { ...storeOptions, ...jsonOption },
+  options: { verify: { text: 'checks the copy before it gets its name' }, ...storeOptions, ...jsonOption },
   notes: `
 The copy has all that was acknowledged when the command began: the database, what only the commit log had, the sealed journal in
 FILE.journal, and in FILE.results what came of tasks that have ended, as pictures. \`sluice ledger verify --db FILE\` checks it.
 
-To bring it back, stop the gateway, move the store's files away (the database with its endings -wal, .log0 and .log1, .journal
-and .results), put the copy in their place, and start. What was charged after the copy was made is only in what was moved
-away. A start beside a commit log that goes on behind the copy refuses; \`sluice ledger repair\` says what was charged in it
-and puts it aside. What was open when the copy was made is ended by estimate then.`,
-  async run({ json, ...given }, [target]) {
+\`sluice ledger restore FILE\` brings it back. What was open when the copy was made is ended by estimate then.`,
+  async run({ verify, json, ...given }, [target]) {
     const file = await storeOf(given)
-    const made = await Progress.of('looking at the store', (progress) =>
-      backUp(file, target!, (words) => progress.step(words))
-    )
+    const made = await Progress.of('looking at the store', (tell) => backUp(file, target!, { tell, verified: verify }))
     const { entries, batches, volumes, results } = made
     if (json) print(JSON.stringify({ file, backup: target, ...made }))
     else

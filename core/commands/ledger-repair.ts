@@ -5,7 +5,7 @@ import { planRepair, repair, repairSpend } from '../store/repair.ts'
 import type { RepairPlan, Share } from '../store/repair.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import { Progress } from './progress.ts'
-import { print, storeOf, storeOptions } from './store-option.ts'
+import { print, storeFile, storeOptions } from './store-option.ts'
 
 export const repairLedger = defineCommand({
   name: 'ledger repair',
@@ -24,12 +24,12 @@ from a backup, the log of what came after it is put aside.
 Exits with 0 when nothing is wrong or it was mended, and with 1 when there is something to mend.`,
   async run({ apply, spend, json, ...given }) {
     if (spend && (apply || json)) throw new UsageError('--spend stands alone: leave --apply and --json out')
-    const owner = Ownership.take(await storeOf(given), { damaged: true })
+    const owner = Ownership.take(await storeFile(given), { damaged: true })
     try {
       if (spend) return await addUp(owner.file)
-      const [plan, folder] = await Progress.of('looking for damage', (progress) => {
+      const [plan, folder] = await Progress.of('looking for damage', (tell) => {
         const plan = planRepair(owner.file)
-        progress.step('mending')
+        tell('mending')
         return [plan, plan && apply ? repair(owner.file, plan, Date.now()) : null] as const
       })
       if (json) print(JSON.stringify(shown(owner.file, plan, folder)))

@@ -9,7 +9,8 @@ import type { Entry } from '../store/ledger-file.ts'
 import type { Balance } from '../store/ledger.ts'
 import { invariants } from '../store/invariants.ts'
 import type { Invariant } from '../store/invariants.ts'
-import { verify } from '../store/verify.ts'
+import type { Tell } from '../store/tell.ts'
+import { toldOf, verify } from '../store/verify.ts'
 import type { Breach } from '../store/verify.ts'
 import { daysOf, windowOf } from '../store/window.ts'
 import { convertUnit } from '../options/units.ts'
@@ -68,12 +69,13 @@ Exits with 1 when a row breaks one of them.`,
     const file = await storeOf(options)
     const began = performance.now()
     const checked: Record<string, number> = {}
-    const breaches = await Progress.of('checking file', (progress) =>
-      verify(file, (table, rows) => {
+    const breaches = await Progress.of('checking file', (tell) => {
+      const told = toldOf(tell)
+      return verify(file, (table, rows, of) => {
         if (rows !== undefined) checked[table] = rows
-        progress.step(`checking ${table}`, rows)
+        told(table, rows, of)
       })
-    )
+    })
     const seconds = (performance.now() - began) / 1000
     const ok = breaches.length === 0
     if (options.json) {
@@ -166,8 +168,8 @@ nano-dollars to compute with; both as text, so that no program rounds them. --js
     const file = await storeOf(options)
     const ledger = new LedgerFile(file)
     try {
-      await Progress.of('reading the journal', (progress) => {
-        const entries = counted(ledger.entries(filter), progress)
+      await Progress.of('reading the journal', (tell) => {
+        const entries = counted(ledger.entries(filter), tell)
         const lines = format === 'csv' ? csv(entries) : jsonLines(entries)
         return pipeline(Readable.from(lines), process.stdout, { end: false })
       })
@@ -236,10 +238,10 @@ const columns: Readonly<Record<string, (entry: Entry) => unknown>> = {
 /** How many entries are written between two reports of progress. */
 const stride = 1024
 
-function* counted(entries: Iterable<Entry>, progress: Progress): Generator<Entry> {
-  let rows = 0
+export function* counted(entries: Iterable<Entry>, tell: Tell, words = 'writing the journal'): Generator<Entry> {
+  let done = 0
   for (const entry of entries) {
-    if (++rows % stride === 0) progress.step('writing the journal', rows)
+    if (++done % stride === 0) tell(words, { done, unit: 'rows' })
     yield entry
   }
 }

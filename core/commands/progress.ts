@@ -1,7 +1,9 @@
-// Prints the progress of a long command on standard error every second. A thread prints it, because the command may
-// block the main thread.
+// Prints the progress of a long command on standard error: one line that changes on a terminal, otherwise a line now
+// and then. A thread prints it, because the command may block the main thread.
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
+import type { Tell } from '../store/tell.ts'
+import { units } from './progress-line.ts'
 
 /** The size in bytes of the text that says what is being done. */
 const wordsBytes = 200
@@ -10,23 +12,29 @@ const wordsBytes = 200
 export interface ProgressState {
   /** Not 0 when the command is over. */
   readonly over: Int32Array<SharedArrayBuffer>
-  /** How many rows were processed; 0 when rows are not counted. */
-  readonly rows: BigInt64Array<SharedArrayBuffer>
+  /** How much was done, and of how much; -1 where it is not known. */
+  readonly amount: BigInt64Array<SharedArrayBuffer>
+  /** The place of the unit in {@link units}. */
+  readonly unit: Int32Array<SharedArrayBuffer>
   /** What is being done, in UTF-8, ending with a zero byte. */
   readonly words: Uint8Array<SharedArrayBuffer>
+  /** Whether one line is to be written over and over. */
+  readonly live: boolean
 }
 
 /** The progress of one command. */
 export class Progress {
   readonly #state: ProgressState = {
     over: new Int32Array(new SharedArrayBuffer(4)),
-    rows: new BigInt64Array(new SharedArrayBuffer(8)),
-    words: new Uint8Array(new SharedArrayBuffer(wordsBytes + 1))
+    amount: new BigInt64Array(new SharedArrayBuffer(16)),
+    unit: new Int32Array(new SharedArrayBuffer(4)),
+    words: new Uint8Array(new SharedArrayBuffer(wordsBytes + 1)),
+    live: process.stderr.isTTY && process.env['TERM'] !== 'dumb'
   }
   readonly #thread: Worker
 
   constructor(words: string) {
-    this.step(words)
+    this.tell(words)
     const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const file = new URL(`./progress-thread.${ending}`, import.meta.url)
     // The thread must not take over the process's own arguments for Node, such as `--eval` with code.
@@ -34,21 +42,23 @@ export class Progress {
   }
 
   /** Calls `run`, and prints its progress until it ends or throws. */
-  static async of<T>(words: string, run: (progress: Progress) => T | Promise<T>): Promise<T> {
+  static async of<T>(words: string, run: (tell: Tell) => T | Promise<T>): Promise<T> {
     const progress = new Progress(words)
     try {
-      return await run(progress)
+      return await run(progress.tell)
     } finally {
       await progress.#end()
     }
   }
 
-  /** Sets what is being done now. `rows` is how many rows were processed so far. */
-  step(words: string, rows = 0): void {
-    const { words: shown, rows: count } = this.#state
+  /** Sets what is being done now. */
+  readonly tell: Tell = (words, amount) => {
+    const { words: shown, amount: numbers, unit } = this.#state
     const { written } = new TextEncoder().encodeInto(words, shown.subarray(0, wordsBytes))
     shown.fill(0, written)
-    Atomics.store(count, 0, BigInt(rows))
+    Atomics.store(unit, 0, units.indexOf(amount?.unit ?? 'rows'))
+    Atomics.store(numbers, 1, BigInt(amount?.of ?? -1))
+    Atomics.store(numbers, 0, BigInt(amount?.done ?? -1))
   }
 
   /** Resolves when the thread is gone. */

@@ -1,6 +1,8 @@
 // The options of the commands that work on a store, and how they find its file.
 import { plugins } from '../../plugins/index.ts'
+import { canonicalPath } from '../store/lock.ts'
 import { surveyBeside } from '../store/survey.ts'
+import { pendingSwap } from '../store/swap.ts'
 import { readConfig } from '../program/configuration.ts'
 import { configOption } from './command.ts'
 
@@ -11,10 +13,23 @@ export const storeOptions = {
 } as const
 
 /**
- * Returns the file of the store.
+ * Returns the file of the store, for a command that reads it.
+ * @throws ConfigError when the configuration is needed and has problems; Error when a restore of it was broken off
+ */
+export async function storeOf(given: { db: string | undefined; config: string }): Promise<string> {
+  const file = await storeFile(given)
+  const pending = pendingSwap(canonicalPath(file))
+  if (!pending) return file
+  throw new Error(
+    `a restore of ${pending.source} to ${file} is under way or was broken off: start the gateway or repeat the restore, which completes it`
+  )
+}
+
+/**
+ * Returns the file of the store, for a command that owns it.
  * @throws ConfigError when the configuration is needed and has problems
  */
-export async function storeOf({ db, config }: { db: string | undefined; config: string }): Promise<string> {
+export async function storeFile({ db, config }: { db: string | undefined; config: string }): Promise<string> {
   return db ?? (await readConfig({ file: config, env: process.env, plugins })).config.settings.store.sqlite
 }
 

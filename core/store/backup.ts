@@ -9,9 +9,11 @@ import {
   closeSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readSync,
   renameSync,
   rmSync,
+  statfsSync,
   statSync,
   writeSync
 } from 'node:fs'
@@ -21,14 +23,17 @@ import { identityOf, readHead } from './head.ts'
 import type { Head } from './head.ts'
 import { DamagedStore } from './damage.ts'
 import { canonicalPath } from './lock.ts'
+import { wholeness } from './invariants.ts'
 import { replay } from './replay.ts'
-import { checkSchema } from './schema.ts'
+import { checkSchema, migrate } from './schema.ts'
 import { resultFile, resultsFolder } from './results.ts'
-import { historyBytes, syncDirectory } from './segment.ts'
+import { historyBytes, segmentPaths, syncDirectory } from './segment.ts'
 import { copyDatabase, openDatabase, openForReading, readRows } from './sqlite.ts'
 import type { Database } from './sqlite.ts'
 import { missingBatches, surveyBeside, surveyLog } from './survey.ts'
 import type { LogSurvey } from './survey.ts'
+import type { Tell } from './tell.ts'
+import { toldOf, verify } from './verify.ts'
 import { volumeFolder } from './volume.ts'
 import { nameOf } from './work-list.ts'
 
@@ -41,21 +46,32 @@ export interface Backup {
   volumes: number
   /** The number of files with results of work, such as pictures. */
   results: number
+  /** The number of rows that break an invariant although they are what was written; 0 when nothing was checked. */
+  breaches: number
   /** The id that all copies of one store share, and the id of this copy alone; both in hexadecimal. */
   store: string
   epoch: string
 }
 
+/** How a copy is made. */
+export interface BackupOptions {
+  tell?: Tell
+  /** Checks the copy against the invariants before it gets its name. */
+  verified?: boolean
+  /** Pauses for as long as it works, so that others get at the disk meanwhile. */
+  paced?: boolean
+}
+
 /**
  * Copies a store to a new file, and to new folders of the same name with `.journal` and `.results`. A gateway may be
- * using the store. Until the copy is complete its names end in `.part`. Results that are deleted during the copy are
- * left out. `progress` is called with a phrase at each step and as pages are copied.
- * @throws Error when the target exists, or the store is damaged or of another version
+ * using the store. The copy of a store of an earlier version is one of this version. Until the copy is complete its
+ * names end in `.part`. Results that are deleted during the copy are left out.
+ * @throws Error when the target exists, when the store is damaged or of a newer version, and when the copy is not whole
  */
 export async function backUp(
   given: string,
   target: string,
-  progress: (words: string) => void = () => {}
+  { tell = () => {}, verified = false, paced = false }: BackupOptions = {}
 ): Promise<Backup> {
   const file = canonicalPath(given)
   const folders = [volumeFolder, resultsFolder].map((of) => ({
@@ -67,29 +83,26 @@ export async function backUp(
   for (const path of [target, journal.to, results.to])
     if (existsSync(path)) throw new Error(`${path} is there already: give another name, or move it away`)
   const part = `${resolve(target)}.part`
-  const clear = (): void => {
-    for (const ending of ['', '-wal', '-shm', '.log0', '.log1', '.journal', '.results'])
-      rmSync(`${part}${ending}`, { recursive: true, force: true })
-  }
   const database = openForReading(file)
   try {
-    checkSchema(database, file)
+    checkSchema(database, file, { older: true })
     checkSound(file)
-    clear()
+    removeParts(target)
     mkdirSync(dirname(part), { recursive: true, mode: 0o700 })
+    checkRoom(file, dirname(part))
     closeSync(openSync(part, 'a', 0o600))
     const { head, log } = hold(database, file, part)
     const volumes = [...readRows(database, 'SELECT file FROM volume ORDER BY first')].map((row) =>
       basename(String(row['file']))
     )
-    await copyDatabase(database, part, (pages, of) => progress(`copying page ${pages} of ${of} of the database`))
+    await copyDatabase(database, part, (done, of) => tell('copying the database', { done, of, unit: 'bytes' }), paced)
     database.exec('COMMIT')
-    progress('adding what only the commit log has')
+    if (volumes.length > 0) copyFiles(volumes, journal, tell)
+    tell('adding what only the commit log has')
     const copied = complete(part, log)
-    progress('copying sealed volumes and results')
-    if (volumes.length > 0) copyFiles(volumes, journal)
     const kept = resultsIn(part).filter((name) => existsSync(join(results.from, name)))
-    const taken = kept.length > 0 ? copyFiles(kept, results, true) : 0
+    const taken = kept.length > 0 ? copyFiles(kept, results, tell, true) : 0
+    const breaches = verified ? check(part, tell) : 0
     for (const { part: made, to } of folders) if (existsSync(made)) renameSync(made, to)
     renameSync(part, target)
     syncDirectory(dirname(part))
@@ -99,18 +112,60 @@ export async function backUp(
       batches: batch - head.batch,
       volumes: volumes.length,
       results: taken,
+      breaches,
       store: identityOf(database),
       epoch
     }
   } finally {
     database.close()
-    clear()
+    removeParts(target)
   }
+}
+
+/** The bytes that a store takes: its database, its log, its volumes and its results. */
+export function bytesOf(file: string): number {
+  const size = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0
+  const folders = [volumeFolder(file), resultsFolder(file)].filter((path) => existsSync(path))
+  const files = folders.flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))
+  return [file, `${file}-wal`, ...segmentPaths(file), ...files].reduce((sum, path) => sum + size(path), 0)
+}
+
+/** Removes what a copy to `target` that was broken off has left. */
+export function removeParts(target: string): void {
+  for (const ending of ['', '-journal', '-wal', '-shm', '.log0', '.log1', '.journal', '.results'])
+    rmSync(`${resolve(target)}.part${ending}`, { recursive: true, force: true })
+}
+
+/** Bytes that stay free on the disk that a copy is written to, so that a store on the same disk goes on. */
+const spared = 64 * 1024 * 1024
+
+function checkRoom(file: string, folder: string): void {
+  const needed = bytesOf(file) + spared
+  const { bavail, bsize } = statfsSync(folder)
+  if (bavail * bsize < needed)
+    throw new Error(
+      `the copy would fill the disk: ${folder} has ${inMebibytes(bavail * bsize)} left, and ${inMebibytes(needed)} are needed: make room there, or take another folder`
+    )
+}
+
+function inMebibytes(bytes: number): string {
+  return `${Math.floor(bytes / 1024 / 1024).toLocaleString('en-US')} MiB`
+}
+
+/**
+ * Checks a copy. Returns how many rows break an invariant although they are what was written.
+ * @throws Error when something in the copy is not what was written
+ */
+function check(part: string, tell: Tell): number {
+  const breaches = verify(part, toldOf(tell))
+  const [first] = breaches.filter(({ invariant }) => wholeness.has(invariant))
+  if (first) throw new Error(`the copy is not whole: ${first.invariant} ${first.row} ${first.message}`)
+  return breaches.length
 }
 
 function checkSound(file: string): void {
   const { damage } = surveyBeside(file)
-  if (damage.length > 0) throw new DamagedStore(file, damage)
+  if (damage.length > 0) throw DamagedStore.of(file, damage)
 }
 
 /** Begins a read transaction on the database, and copies the commit log before the gateway overwrites it. */
@@ -148,11 +203,11 @@ function copyBytes(from: string, to: string): void {
 }
 
 /**
- * Applies the copied log to the copied database, and marks it as closed, so that it needs no log. It gets a history of
- * its own, because later batches of the original store are not part of it.
+ * Brings the schema of the copied database up to date, applies the copied log to it, and marks it as closed, so that it
+ * needs no log. It gets a history of its own, because later batches of the original store are not part of it.
  */
 function complete(part: string, log: LogSurvey): Head {
-  const database = openDatabase(part, 'power')
+  const database = openDatabase(part, 'power', (opened) => migrate(opened, part))
   try {
     const committer = new Committer(database)
     replay(committer, log)
@@ -193,7 +248,7 @@ interface Folder {
  * Copies files, which never change once they are written; returns how many it copied. `mayGo` allows files to be
  * deleted meanwhile.
  */
-function copyFiles(names: readonly string[], { from, part }: Folder, mayGo = false): number {
+function copyFiles(names: readonly string[], { from, part }: Folder, tell: Tell, mayGo = false): number {
   let copied = 0
   mkdirSync(part, { mode: 0o700 })
   for (const name of names) {
@@ -207,7 +262,7 @@ function copyFiles(names: readonly string[], { from, part }: Folder, mayGo = fal
     const fd = openSync(target, 'r')
     fsyncSync(fd)
     closeSync(fd)
-    copied++
+    tell(`copying ${basename(from)}`, { done: ++copied, of: names.length, unit: 'files' })
   }
   syncDirectory(part)
   return copied

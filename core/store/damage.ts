@@ -9,11 +9,14 @@ export interface Damage {
   unsound?: true
 }
 
-/** Thrown when a store cannot start because its files are damaged. The message names the findings and the remedy. */
+/** Thrown when a store, or a backup of one, cannot be used because its files are damaged. */
 export class DamagedStore extends Error {
-  constructor(file: string, damage: readonly Damage[]) {
+  override readonly name = 'DamagedStore'
+
+  /** The error of a start: its message names the findings and the remedy. */
+  static of(file: string, damage: readonly Damage[]): DamagedStore {
     const all = damage.map(({ file: path, text }) => `${path} ${text}`).join('; ')
-    super(
+    return new DamagedStore(
       `${all}. Charges may be lost, so nothing was changed: run \`sluice ledger repair --db ${file}\`, which shows first what can be saved`
     )
   }

@@ -72,5 +72,10 @@ export const invariants = {
 /** The name of an invariant. */
 export type InvariantName = keyof typeof invariants
 
+/**
+ * Those that say whether a file is what was written. A copy of a store that breaks another one is a copy all the same.
+ */
+export const wholeness: ReadonlySet<InvariantName> = new Set(['I10', 'I16', 'I17', 'I18'])
+
 /** Receives a row that breaks an invariant: its name such as `journal 17`, and a message that says what is wrong. */
 export type Report = (invariant: InvariantName, row: string, message: string) => void

@@ -50,6 +50,8 @@ export interface EntryFilter {
   since?: number | undefined
   until?: number | undefined
   scope?: string | undefined
+  /** Only entries with a greater `seq`. */
+  after?: number | undefined
 }
 
 /**
@@ -124,12 +126,18 @@ export class LedgerFile {
     return querySpend(this.#database, query)
   }
 
+  /** The hash of an entry, in hexadecimal; undefined when there is none with this number. */
+  hashAt(seq: number): string | undefined {
+    for (const entry of this.entries({ after: seq - 1 })) return entry.seq === seq ? entry.hash : undefined
+    return undefined
+  }
+
   /**
    * Yields the journal up to its current last row, oldest first, from sealed volumes and from the database. At most one
    * volume is in memory.
    * @throws Error when the file of a volume with such entries is missing or was changed
    */
-  *entries({ since = 0, until = Number.MAX_SAFE_INTEGER, scope }: EntryFilter = {}): Generator<Entry> {
+  *entries({ since = 0, until = Number.MAX_SAFE_INTEGER, scope, after = 0 }: EntryFilter = {}): Generator<Entry> {
     const last = readHead(this.#database).seq
     const next = this.#database.prepare(
       'SELECT * FROM volume WHERE first >= (SELECT coalesce(max(first), 0) FROM volume WHERE first <= ?1 + 1) AND last > ?1 ORDER BY first LIMIT 1'
@@ -140,7 +148,7 @@ export class LedgerFile {
       FROM journal WHERE seq > ?1 AND seq <= ?2 AND ts_ms >= ?3 AND ts_ms < ?4
       AND (?5 IS NULL OR EXISTS (SELECT 1 FROM json_each(journal.scopes) AS scope WHERE scope.key = ?5)) ORDER BY seq LIMIT ${page}`)
     query.setReadBigInts(true)
-    for (let seq = 0; seq < last;) {
+    for (let seq = after; seq < last;) {
       // One transaction for both reads: between two pages, rows may be sealed and deleted from the database.
       this.#database.exec('BEGIN')
       const row = next.get(seq)

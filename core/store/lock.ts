@@ -15,6 +15,8 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { DamagedStore } from './damage.ts'
 import { connect, failedWith } from './sqlite.ts'
 import type { Database } from './sqlite.ts'
+import { dropStaged, endSwap } from './swap.ts'
+import type { Ended } from './swap.ts'
 import { compareWriteAhead } from './write-ahead.ts'
 
 /**
@@ -34,6 +36,11 @@ export function canonicalPath(file: string): string {
   return join(existsSync(folder) ? realpathSync(folder) : folder, basename(file))
 }
 
+/** Thrown when another process has the store. */
+export class StoreInUse extends Error {
+  override readonly name = 'StoreInUse'
+}
+
 /**
  * The exclusive ownership of a database by one gateway.
  *
@@ -45,17 +52,21 @@ export function canonicalPath(file: string): string {
 export class Ownership {
   /** The canonical path of the database. */
   readonly file: string
+  /** How a restore ended that an earlier owner had begun. */
+  readonly ended: Ended | undefined
   readonly #lock: Database
   #held: Database | undefined
 
-  private constructor(file: string, lock: Database) {
+  private constructor(file: string, lock: Database, ended: Ended | undefined) {
     this.file = file
     this.#lock = lock
+    this.ended = ended
   }
 
   /**
    * Makes this process the owner, and the files of the store private to their user. Makes the folder, an empty database
-   * and the lock file when they are missing. A repair passes `damaged`, to take a store that cannot be opened too.
+   * and the lock file when they are missing, and ends a restore that was broken off. A repair and a restore pass
+   * `damaged`, to take a store that cannot be opened too.
    * @throws Error when another process, or another store of this one, owns the file (the error names the process); when
    * the file has several hard links; when a process has it open and its lock file was removed
    */
@@ -63,7 +74,7 @@ export class Ownership {
     makeFolder(given)
     const file = canonicalPath(given)
     makeFolder(file)
-    const { nlink, size } = statSync(file, { throwIfNoEntry: false }) ?? { nlink: 1, size: 0 }
+    const { nlink } = statSync(file, { throwIfNoEntry: false }) ?? { nlink: 1 }
     // The commit log lies beside one of the names. A start by another name would not find it.
     if (nlink > 1)
       throw new Error(
@@ -74,20 +85,23 @@ export class Ownership {
     const lock = connect(path, { timeout: 100 })
     try {
       take(lock, given)
+      // Nobody can have opened a store that is half moved.
+      const completed = endSwap(file)
+      const { size } = statSync(file, { throwIfNoEntry: false }) ?? { size: 0 }
       const mark = Number(statSync(path, { bigint: true }).ino & 0x7fff_ffffn)
       if (
         lock.prepare('PRAGMA application_id').get()!['application_id'] !== mark &&
         size > 0 &&
         isOpenElsewhere(file, damaged)
       ) {
-        throw new Error(
+        throw new StoreInUse(
           `${given} is open in another process, and ${path} is not the lock file that was made with it: stop the gateway, or whatever has the database open, and start again`
         )
       }
       lock.exec(`PRAGMA user_version = ${process.pid}; PRAGMA application_id = ${mark}; COMMIT`)
       take(lock, given)
       keepPrivate(file)
-      return new Ownership(file, lock)
+      return new Ownership(file, lock, completed ?? dropStaged(file))
     } catch (error) {
       lock.close()
       throw error
@@ -129,7 +143,7 @@ function take(lock: Database, given: string): void {
       })
     if (!failedWith(error, 'busy')) throw error
     const owner = lock.prepare('PRAGMA user_version').get()?.['user_version']
-    throw new Error(
+    throw new StoreInUse(
       `${given} is in use by process ${owner}${owner === process.pid ? ' (this one)' : ''}: stop that process, or give this one another file`,
       { cause: error }
     )
@@ -145,7 +159,7 @@ function isOpenElsewhere(file: string, damaged: boolean): boolean {
   const fd = openSync(file, 'r')
   const mismatch = compareWriteAhead(file, fd)
   if (mismatch && damaged) return false
-  if (mismatch) throw new DamagedStore(file, [mismatch])
+  if (mismatch) throw DamagedStore.of(file, [mismatch])
   const open = isLocked(file)
   // When a process closes a file, it loses all its locks on that file, also those of its other connections.
   if (!open) closeSync(fd)

@@ -1,12 +1,12 @@
 // The repair of a damaged store, for `sluice ledger repair`: plans it, and carries it out on request.
-import { closeSync, existsSync, mkdirSync, openSync, renameSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, renameSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { entryColumns, holdColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { Committer } from './committer.ts'
 import { historyLeft, readHead } from './head.ts'
 import type { Damage } from './damage.ts'
-import { readFrames } from './frame-reader.ts'
+import { batchesOf, withFile } from './replay.ts'
 import { migrate } from './schema.ts'
 import { baseOf, readSegmentHead, segmentPaths, syncDirectory } from './segment.ts'
 import type { SegmentHead } from './segment.ts'
@@ -216,33 +216,7 @@ function sourceOf(file: string, base: RepairPlan['base']): Source {
 
 function headOf(path: string): SegmentHead | undefined {
   if (!statSync(path, { throwIfNoEntry: false })?.isFile()) return undefined
-  return reading(path, readSegmentHead)
-}
-
-function reading<T>(path: string, work: (fd: number) => T): T {
-  const fd = openSync(path, 'r')
-  try {
-    return work(fd)
-  } finally {
-    closeSync(fd)
-  }
-}
-
-/** Yields the batches that the log has, each once, in order. */
-function* batchesOf({ history, after, log }: Pick<Source, 'history' | 'after' | 'log'>): Generator<Batch> {
-  let last = after
-  for (const run of [...log.runs].sort((a, b) => a.first - b.first)) {
-    const fd = openSync(run.path, 'r')
-    try {
-      for (const { batch } of run.last > last ? readFrames(fd, history, last, run.from) : []) {
-        if (batch.number > run.last) break
-        last = batch.number
-        yield batch
-      }
-    } finally {
-      closeSync(fd)
-    }
-  }
+  return withFile(path, readSegmentHead)
 }
 
 const [kindColumn, amountColumn] = [entryColumns.indexOf('kind'), entryColumns.indexOf('amount')]

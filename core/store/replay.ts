@@ -1,5 +1,7 @@
-// Applies the rest of the commit log to a database, at a start and in the copy that a backup makes.
+// Reads what a survey found in the commit log, and applies it to a database, at a start and in the copy that a backup
+// makes.
 import { closeSync, openSync } from 'node:fs'
+import type { Batch } from './batch.ts'
 import type { Committer } from './committer.ts'
 import { readFrames } from './frame-reader.ts'
 import type { Frame } from './frame-reader.ts'
@@ -35,7 +37,7 @@ export function replay(committer: Committer, { runs }: LogSurvey): void {
     const { batch } = committer.head
     const run = runs.find(({ first, last }) => first <= batch + 1 && batch + 1 <= last)
     if (!run) return
-    reading(run.path, (fd) => applyFrames(committer, readFrames(fd, history, batch, run.from)))
+    withFile(run.path, (fd) => applyFrames(committer, readFrames(fd, history, batch, run.from)))
     if (committer.head.batch !== run.last)
       throw new Error(
         `${run.path} changed while it was read: it ended with batch ${run.last}, and now with ${committer.head.batch}`
@@ -43,10 +45,35 @@ export function replay(committer: Committer, { runs }: LogSurvey): void {
   }
 }
 
-function reading(path: string, work: (fd: number) => void): void {
+/** The batches of one history after the batch `after`, as a survey found them. */
+interface Part {
+  history: string
+  after: number
+  log: LogSurvey
+}
+
+/** Yields the batches that the log has, each once, in order. */
+export function* batchesOf({ history, after, log }: Part): Generator<Batch> {
+  let last = after
+  for (const run of [...log.runs].sort((a, b) => a.first - b.first)) {
+    const fd = openSync(run.path, 'r')
+    try {
+      for (const { batch } of run.last > last ? readFrames(fd, history, last, run.from) : []) {
+        if (batch.number > run.last) break
+        last = batch.number
+        yield batch
+      }
+    } finally {
+      closeSync(fd)
+    }
+  }
+}
+
+/** Opens a file for reading while `work` is called. */
+export function withFile<T>(path: string, work: (fd: number) => T): T {
   const fd = openSync(path, 'r')
   try {
-    work(fd)
+    return work(fd)
   } finally {
     closeSync(fd)
   }

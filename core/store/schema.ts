@@ -365,17 +365,18 @@ export function migrate(database: Database, file: string): void {
 }
 
 /**
- * Checks that a database opened for reading has the newest schema.
+ * Checks that a database opened for reading has the newest schema; with `older`, that it has one that can be brought up
+ * to date.
  * @throws Error when it is no store, or another version of the program wrote it
  */
-export function checkSchema(database: Database, file: string): void {
+export function checkSchema(database: Database, file: string, { older = false } = {}): void {
   let version = 0
   try {
     version = Number(database.prepare('SELECT max(version) AS version FROM schema_migrations').get()!['version'])
   } catch (error) {
     throw new Error(`${file} cannot be read as a store: ${(error as Error).message}`)
   }
-  if (version === migrations.length) return
+  if (version === migrations.length || (older && version > 0 && version < migrations.length)) return
   const remedy =
     version > migrations.length ? 'use the newer program' : 'start the gateway once, which brings it up to date'
   throw new Error(`${file} has schema version ${version} and this program knows ${migrations.length}: ${remedy}`)

@@ -96,6 +96,7 @@ export async function openStore({
   const owner = own(given)
   const path = owner.file
   const troubles = new Troubles(log, path)
+  tellEnded(owner, log)
   const refused = (error: unknown): never => {
     owner.release()
     throw explain(error, path)
@@ -145,6 +146,17 @@ export async function openStore({
       }
     }
   }
+}
+
+function tellEnded({ file, ended }: Ownership, log: Logger): void {
+  if (ended?.outcome === 'completed')
+    log.warn('a restore that was broken off was completed', {
+      store: file,
+      restored: ended.source,
+      put_aside: ended.aside
+    })
+  if (ended?.outcome === 'dropped')
+    log.warn('a restore that was broken off had changed nothing: the store is as it was', { store: file })
 }
 
 /** Takes the ownership. The lock file needs some bytes too, so on a full disk the spare file is deleted first. */

@@ -16,6 +16,7 @@ import type { Database, Row, Value } from './sqlite.ts'
 import { checkSpend } from './spend-check.ts'
 import { SpendSums } from './spend-sums.ts'
 import { surveyBeside } from './survey.ts'
+import type { Tell } from './tell.ts'
 import { readVolume, VolumeError, volumeFolder, volumeOf } from './volume.ts'
 import { daysOf } from './window.ts'
 
@@ -29,13 +30,20 @@ export interface Breach {
 }
 
 /**
- * Receives the progress of a check: a table, and how many of its rows were checked; without a number when it begins
- * with a large table.
+ * Receives the progress of a check: a table, how many of its rows were checked, and of how many; without numbers when
+ * it begins with a large table.
  */
 export type Progress = (
   table: 'file' | 'price' | 'journal' | 'reservation' | 'balance' | 'request',
-  rows?: number
+  rows?: number,
+  of?: number
 ) => void
+
+/** Makes the progress of a check one that is told in words. */
+export function toldOf(tell: Tell): Progress {
+  return (table, rows, of) =>
+    tell(`checking ${table}`, rows === undefined ? undefined : { done: rows, of, unit: 'rows' })
+}
 
 /** How many journal rows are checked between two reports of progress. */
 const stride = 8192
@@ -112,7 +120,7 @@ function checkJournal(
   let seq = 0
   let count = 0
   const check = (name: string, row: Row): void => {
-    if (++count % stride === 0) progress('journal', count)
+    if (++count % stride === 0) progress('journal', count, head.seq)
     checkAmount(name, row, prices, report)
     post(name, row, head, accounts, report)
     const { amount, cost } = row
@@ -160,7 +168,7 @@ function checkJournal(
       report('I10', name, 'is not what was hashed when it was written')
     check(name, row)
   }
-  progress('journal', count)
+  progress('journal', count, count)
   if (seq !== head.seq || hash !== head.hash)
     report('I10', `journal ${seq}`, `is the last row, which should be row ${head.seq} with the hash ${head.hash}`)
   return sealed

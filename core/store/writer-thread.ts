@@ -156,7 +156,7 @@ class StoreWriter implements Service<WriterRequest> {
     } catch (error) {
       if (isUnreadable(error)) {
         this.#leave()
-        throw new DamagedStore(this.#options.file, [
+        throw DamagedStore.of(this.#options.file, [
           { file: this.#options.file, text: `is damaged: ${(error as Error).message}` }
         ])
       }
@@ -184,7 +184,7 @@ class StoreWriter implements Service<WriterRequest> {
   #start(): Snapshot {
     const { file, durability, now } = this.#options
     const found = survey(file)
-    if (found.damage.length > 0) throw new DamagedStore(file, found.damage)
+    if (found.damage.length > 0) throw DamagedStore.of(file, found.damage)
     const database = openDatabase(file, durability, (opened) => migrate(opened, file))
     const committer = (this.#committer = new Committer(database))
     this.#relieve(committer)

@@ -81,13 +81,13 @@ t.before(async () => {
 })
 
 /** What takes longer than a second says so; nothing else is on standard error. */
-const silence = /^(.*, \d+ s\n)*$/
+const silence = /^(.*, \d+ s(?:, .* left)?\n)*$/
 
 t.test('whatever takes long says what it does from the first second on, also while it blocks its thread', async (t) => {
   const script = `
     import { Progress } from ${JSON.stringify(join(root, 'core/commands/progress.ts'))}
-    await Progress.of('looking at the store', (progress) => {
-      progress.step('checking journal', 12345)
+    await Progress.of('looking at the store', (tell) => {
+      tell('checking journal', { done: 12345, unit: 'rows' })
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4000)
     })
     process.stdout.write('over')`
@@ -218,7 +218,11 @@ t.test('what is no store, or of another version, is said in a line', async (t) =
     [['ledger', 'verify', '--config', join(folder, 'none.yaml')], 2, /none\.yaml there is no such file/],
     [['ledger', 'export', '--db', honest, '--since', 'yesterday'], 2, /--since is "yesterday": it must be a date/],
     [['ledger', 'export', '--db', honest, '--json', '--format', 'csv'], 2, /exclude each other/],
-    [['ledger'], 2, /known are ledger verify, ledger balance, ledger export, ledger backup, ledger repair/]
+    [
+      ['ledger'],
+      2,
+      /known are ledger verify, ledger balance, ledger export, ledger backup, ledger repair, ledger restore/
+    ]
   ]
   const results = await sluiceEach(cases.map(([args]) => args))
   for (const [index, [args, code, message]] of cases.entries()) {
@@ -339,6 +343,43 @@ t.test('backup makes a copy that verify takes, and repair mends what does not st
     query(damaged, 'SELECT request_id FROM journal ORDER BY seq').map((row) => row['request_id']),
     ['r1', 'r3']
   )
+})
+
+t.test('restore says what would be lost, puts the store aside, and how to bring it back', async (t) => {
+  const file = join(folder, 'it’s one.db')
+  const copy = join(folder, 'one-copy.db')
+  const charge = async (store: Store): Promise<void> =>
+    settle(store, reserve(store.ledger, [scope('key', 'laptop')], 50n, { time: today }), 20)
+  let store = await openStore({ file, durability: 'process' })
+  await charge(store)
+  await store.close()
+  t.equal((await sluice(['ledger', 'backup', copy, '--db', file, '--verify'])).code, 0)
+  store = await openStore({ file, durability: 'process' })
+  await charge(store)
+  await charge(store)
+  await store.flush()
+  const lost = /lost by it(?: would be)?: 2 requests; 2 charges of \$0\.00000004; the newest is of \d{4}-\d\d-\d\dT/
+  const line = ['ledger', 'restore', copy, '--db', file]
+  const dry = await sluice([...line, '--dry-run'])
+  t.match(dry, { code: 0, out: /: would be .*one-copy\.db, with 1 entry of the journal\n/, err: silence })
+  t.match(dry.out, lost)
+  t.match(dry.out, /Nothing was changed: without --dry-run it is done\.\n$/)
+  t.match(await sluice(line), { out: '', err: /one\.db is in use by process \d+: stop that process/ })
+  await store.close()
+  const done = await sluice(line)
+  t.match(done, { code: 0, out: lost, err: silence })
+  const [, words = ''] = /To bring it back:\n {2}sluice (.*)\n$/.exec(done.out) ?? []
+  t.equal(query(file, 'SELECT count(*) AS n FROM journal')[0]!['n'], 1n)
+  const again = spawnSync('sh', ['-c', `"$0" "$1" ${words} --json`, process.execPath, join(root, 'core/main.ts')], {
+    encoding: 'utf8'
+  })
+  t.match(JSON.parse(again.stdout), {
+    dry_run: false,
+    entries: 3,
+    lost: { charges: 0, amount_nano: '0', newest: null },
+    gained: { requests: 2, charges: 2, amount_nano: '40', amount_usd: '0.00000004' }
+  })
+  t.match(await sluice(['ledger', 'restore', file, '--db', file]), { out: '', err: /is the store itself/ })
 })
 
 t.test('export writes every row of the journal, with amounts as text', async (t) => {
