@@ -89,6 +89,7 @@ function readLimits(limits: File['limits'], env: Environment): Limits {
     multipartBody: limits.multipart_body,
     bodyMemory: limits.body_memory,
     cacheMemory: limits.cache_memory,
+    lameDuck: limits.lame_duck,
     drainTimeout: limits.drain_timeout,
     clientStall: limits.client_stall,
     clientHeader: limits.client_header,

@@ -154,6 +154,14 @@ const limitsShape = {
       default: '64MiB',
       description: 'What plugins may keep in their caches, all tenants together.'
     },
+    lame_duck: {
+      ...timer,
+      atLeast: '0s',
+      default: '0s',
+      description:
+        'Time after SIGTERM in which `/readyz` says 503 already, but everything is still accepted and served: as long ' +
+        'as load balancers take to send nothing more.'
+    },
     drain_timeout: {
       ...timer,
       default: '30s',

@@ -34,7 +34,7 @@ import type { ProberParts } from './program/probe.ts'
 import { Reloader } from './program/reload.ts'
 import { Stops } from './program/stops.ts'
 import { RunningGateway } from './program/running-gateway.ts'
-import type { Gateway } from './program/running-gateway.ts'
+import type { Gateway, Phase } from './program/running-gateway.ts'
 import { Server } from './clients/server.ts'
 import type { Config, Settings } from './catalogue/settings.ts'
 import { MemoryCache } from './store/memory-cache.ts'
@@ -246,6 +246,7 @@ async function start(
   const { host, port, protocol } = await server.listen()
   stops.add(() => server.close())
   observeProgram({ metrics, server, engine, background, transport, store, generations })
+  const phase: Phase = { stopping: false }
   const prober = proberOf(
     get,
     parts,
@@ -268,11 +269,11 @@ async function start(
       operations,
       rehearse: (asked, look) => engine.rehearse(asked, look),
       prober,
-      draining: () => engine.refusing
+      stopping: () => phase.stopping
     }))
   if (admin) stops.add(() => admin.close())
   const url = `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`
-  return new RunningGateway(url, admin?.url, { reader, generations, reloader, engine, server, stops })
+  return new RunningGateway(url, admin?.url, { reader, generations, reloader, engine, server, stops, phase })
 }
 
 function proberOf(

@@ -33,8 +33,8 @@ export interface AdminParts {
   prober: Pick<Prober, 'test'>
   /** The sign-in of people; absent when the file has none. The listener makes it. */
   signingIn?: SigningIn
-  /** Whether the gateway is stopping, so that new requests of clients are refused. */
-  draining(): boolean
+  /** Whether the gateway is stopping, so that whoever spreads requests should send it none. */
+  stopping(): boolean
 }
 
 /** What signs people in. */

@@ -13,14 +13,14 @@ export function alive(): Answer {
  * Says whether the gateway should get new requests; a 503 says why not. Troubles of the store that refuse no requests
  * are shown with a 200.
  */
-export function ready(_call: Call, { draining, store }: AdminParts): Answer {
+export function ready(_call: Call, { stopping, store }: AdminParts): Answer {
   const { healthy, troubles } = store.health()
   const reasons = [
-    ...(draining() ? ['draining: the gateway is stopping'] : []),
+    ...(stopping() ? ['draining: the gateway is stopping'] : []),
     ...troubles.map(({ text, cause, since }) => `store: ${text}; ${cause}, since ${new Date(since).toISOString()}`)
   ]
   if (reasons.length === 0) return alive()
-  return healthy && !draining()
+  return healthy && !stopping()
     ? { json: { status: 'degraded', reasons } }
     : { status: 503, json: { status: 'unavailable', reasons } }
 }

@@ -12,6 +12,8 @@ export interface Limits {
   bodyMemory: number
   /** The most memory for the caches of plugins. */
   cacheMemory: number
+  /** How long everything is served as before after SIGTERM, although the gateway says that it is not ready. */
+  lameDuck: number
   /** How long running exchanges may take to end on SIGTERM, and in old generations after a reload. */
   drainTimeout: number
   /** A client that reads nothing for this long is cut off. */

@@ -66,8 +66,9 @@ export class Listener {
   readonly #options: ListenerOptions
   readonly #port: NetServer
   readonly #sockets = new Set<Socket>()
-  readonly #peeking = new Set<Socket>()
-  #stopped = false
+  /** How those are closed on which nothing was sent yet. */
+  readonly #peeking = new Set<() => void>()
+  #leaving = false
   /** The callbacks of callers that wait for the last connection to close. */
   readonly #onEmpty: (() => void)[] = []
   #complainedAt = -Infinity
@@ -117,20 +118,26 @@ export class Listener {
     return this.#sockets.size
   }
 
-  /** Accepts no more connections, and closes those on which nothing was sent yet. */
+  /** Accepts no more connections. Those that are open can be used on. */
   stop(): void {
-    this.#stopped = true
     this.#port.close()
-    for (const socket of this.#peeking) socket.destroy()
+  }
+
+  /** Closes the connections on which nothing was sent yet. */
+  leave(): void {
+    this.#leaving = true
+    for (const close of this.#peeking) close()
   }
 
   /** Resolves true when the last connection is closed, false after the time. */
-  async emptied(withinMs: number): Promise<boolean> {
+  async emptied(withinMs = Infinity): Promise<boolean> {
     if (this.#sockets.size === 0) return true
     let timer: NodeJS.Timeout | undefined
     const empty = await Promise.race([
       new Promise<true>((resolve) => void this.#onEmpty.push(() => resolve(true))),
-      new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), withinMs)))
+      new Promise<false>((resolve) => {
+        if (withinMs !== Infinity) timer = setTimeout(() => resolve(false), withinMs)
+      })
     ])
     clearTimeout(timer)
     return empty
@@ -165,20 +172,24 @@ export class Listener {
   /** Reads until the version of HTTP is known, and hands the connection on with the bytes it read. */
   #peek(inlet: Inlet): void {
     const { socket } = inlet
-    this.#peeking.add(socket)
+    const close = (): void => {
+      inlet.feed({ input: () => {} })
+      socket.end()
+    }
+    this.#peeking.add(close)
     let seen: Buffer | undefined
     const input = (bytes: Buffer): void => {
       const first = seen ? Buffer.concat([seen, bytes]) : bytes
       const isHttp2 = beginsHttp2(first)
       if (isHttp2 === undefined) return void (seen = Buffer.from(first))
-      this.#peeking.delete(socket)
+      this.#peeking.delete(close)
       socket.off('end', leave).off('timeout', leave).off('close', leave).setTimeout(0)
       // The session takes the connection over, and reads the bytes that were put back by itself.
       if (isHttp2) inlet.handOver().unshift(Buffer.from(first))
       this.#route(inlet, isHttp2, first)
     }
     const leave = (): void => {
-      this.#peeking.delete(socket)
+      this.#peeking.delete(close)
       socket.destroy()
     }
     socket.on('end', leave).on('timeout', leave).on('close', leave).setTimeout(this.#options.limits.clientHeader)
@@ -187,7 +198,7 @@ export class Listener {
 
   #secured(socket: TLSSocket): void {
     socket.on('error', () => {})
-    if (this.#stopped || socket.destroyed) socket.destroy()
+    if (this.#leaving || socket.destroyed) socket.destroy()
     else this.#route(new Inlet(socket), socket.alpnProtocol === 'h2', undefined)
   }
 

@@ -74,6 +74,7 @@ export class Server implements Http1Front {
   #refusedRequests = 0
   #drained: Promise<{ cut: number }> | undefined
   #hurry: () => void = () => {}
+  #onQuiet: () => void = () => {}
 
   constructor(options: ServerOptions) {
     this.#options = options
@@ -114,10 +115,11 @@ export class Server implements Http1Front {
   }
 
   /**
-   * Stops in good order: accepts no more connections, closes idle ones, and lets answers under way finish. Requests
-   * that still come on open connections are handed on, so that the handler can refuse them. After `timeoutMs`,
-   * `onDrainTimeout` is called, and a second later all connections that are still open are closed. `cut`: how many
-   * answers had not finished by themselves. Calling it again with 0 ends the waiting.
+   * Stops in good order: accepts no more connections, and lets answers under way finish. Requests that still come on
+   * open connections are handed on, and their answers are the last there. Connections that are idle when the last
+   * answer is over are closed. After `timeoutMs`, `onDrainTimeout` is called, and a second later all connections that
+   * are still open are closed. `cut`: how many answers had not finished by themselves. Calling it again with 0 ends the
+   * waiting.
    */
   drain(timeoutMs: number): Promise<{ cut: number }> {
     if (timeoutMs === 0) this.#hurry()
@@ -139,23 +141,41 @@ export class Server implements Http1Front {
 
   /** Called by the clients. */
   ended(): void {
-    this.#active--
+    if (--this.#active === 0) this.#onQuiet()
   }
 
   async #drain(timeoutMs: number): Promise<{ cut: number }> {
     this.draining = true
     this.#listener.stop()
-    for (const connection of this.#http1) connection.drain()
     for (const connection of this.#http2) connection.drain()
+    const { promise: late, resolve: hurry } = Promise.withResolvers<false>()
+    this.#hurry = () => hurry(false)
+    const timer = setTimeout(this.#hurry, timeoutMs)
+    const ended = this.#quiet().then(() => {
+      this.#leaveIdle()
+      return this.#listener.emptied()
+    })
     let cut = 0
-    const hurried = new Promise<false>((resolve) => (this.#hurry = () => resolve(false)))
-    if (!(await Promise.race([this.#listener.emptied(timeoutMs), hurried]))) {
+    if (!(await Promise.race([ended, late]))) {
       cut = this.#active
       this.#options.onDrainTimeout?.()
+      this.#leaveIdle()
       await this.#listener.emptied(graceMs)
     }
+    clearTimeout(timer)
     await this.close()
     return { cut }
+  }
+
+  /** Closes the connections that are idle, and the others when they become so. */
+  #leaveIdle(): void {
+    this.#listener.leave()
+    for (const connection of this.#http1) connection.leave()
+  }
+
+  /** Resolves when no answer is under way. */
+  #quiet(): Promise<void> {
+    return this.#active === 0 ? Promise.resolve() : new Promise((resolve) => (this.#onQuiet = resolve))
   }
 
   #openHttp1(inlet: Inlet, remoteAddress: string, first: Buffer | undefined): void {

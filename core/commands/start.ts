@@ -24,7 +24,8 @@ export const start = defineCommand({
     'log-level': { value: 'LEVEL', default: 'info', text: `what is logged: ${logLevels.join(', ')}` }
   },
   notes: `
-SIGTERM, SIGINT  ends it: requests under way may finish within limits.drain_timeout; a second one does not wait for them
+SIGTERM, SIGINT  ends it: it serves on for limits.lame_duck, then what is under way may finish within
+                 limits.drain_timeout; a second signal does not wait
 SIGHUP           reads the file again, as does saving it; a file with problems changes nothing
 Once it is ready a line of JSON on standard output names the addresses ("message": "ready", "url", "admin_url"), and a
 terminal gets words too. Standard output has lines of JSON alone; the log is on standard error.`,
@@ -102,7 +103,8 @@ async function stop(gateway: Gateway, stops: Stops, log: Logger): Promise<number
     log.error('the gateway could not be closed in time: the next start mends its books')
     leaveNow(exits.failed)
   }
-  let deadline = setTimeout(giveUp, gateway.config.settings.limits.drainTimeout + farewellMs)
+  const { lameDuck, drainTimeout } = gateway.config.settings.limits
+  let deadline = setTimeout(giveUp, lameDuck + drainTimeout + farewellMs)
   let hurried = false
   let closed = false
   void stops.second.then((reason) => {

@@ -52,6 +52,7 @@ export class Engine {
   /** Answers read to their end for their usage although the client has left. */
   #drained = 0
   #refusing = false
+  #retiring = false
   #onIdle: (() => void) | undefined
 
   constructor(parts: EngineParts) {
@@ -64,14 +65,15 @@ export class Engine {
     return this.#running.size
   }
 
-  /** The gateway is stopping. */
-  get refusing(): boolean {
-    return this.#refusing
-  }
-
   /** From now on new requests are refused with `draining`. */
   refuse(): void {
     this.#refusing = true
+  }
+
+  /** Ends sessions, each at the end of the response that is under way; new ones are refused with `draining`. */
+  retire(): void {
+    this.#retiring = true
+    for (const exchange of this.#running) exchange.retire()
   }
 
   /** Resolves when no exchange is running: the last one has been settled. */
@@ -103,7 +105,7 @@ export class Engine {
       log
     )
     const refusal = match?.operation
-      ? this.#refusing
+      ? this.#refusing || (this.#retiring && socket)
         ? restarting()
         : socketRefusal(exchange, socket)
       : noRoute(request, match?.allow, operations)

@@ -7,6 +7,7 @@ import { isMap } from '../options/schema-check.ts'
 const live: readonly (keyof Limits)[] = [
   'jsonBody',
   'multipartBody',
+  'lameDuck',
   'drainTimeout',
   'clientBody',
   'onDisconnect',

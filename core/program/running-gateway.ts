@@ -23,8 +23,9 @@ export interface Gateway {
   /** Reads the file again. Resolves also when the file is refused, with the problems. */
   reload(reason: string): Promise<ReloadResult>
   /**
-   * Stops the gateway. With `drain`, running exchanges may end within `limits.drain_timeout`; otherwise they are ended
-   * at once. All are settled. Calling it without `drain` while it drains ends the waiting.
+   * Stops the gateway. With `drain`, it serves on for `limits.lame_duck`, and then exchanges may end within
+   * `limits.drain_timeout`; otherwise they are ended at once. All are settled. Calling it without `drain` while it
+   * stops ends the waiting.
    */
   close(options?: { drain?: boolean }): Promise<{ cut: number }>
 }
@@ -37,6 +38,13 @@ export interface RunningParts {
   engine: Engine
   server: Server
   stops: Stops
+  phase: Phase
+}
+
+/** How far a gateway has come, for those who tell others. */
+export interface Phase {
+  /** Whether it stops: whoever spreads requests should send it none. */
+  stopping: boolean
 }
 
 /** The one implementation. */
@@ -45,6 +53,8 @@ export class RunningGateway implements Gateway {
   readonly adminUrl: string | undefined
   readonly #parts: RunningParts
   #closed: Promise<{ cut: number }> | undefined
+  /** Ends the time in which the gateway serves on although it stops. */
+  #hurry: () => void = () => {}
 
   constructor(url: string, adminUrl: string | undefined, parts: RunningParts) {
     this.url = url
@@ -66,8 +76,10 @@ export class RunningGateway implements Gateway {
 
   close({ drain = false } = {}): Promise<{ cut: number }> {
     const { engine, server } = this.#parts
-    engine.refuse()
+    this.#parts.phase.stopping = true
+    if (!drain) engine.refuse()
     if (this.#closed && !drain) {
+      this.#hurry()
       void server.drain(0)
       engine.stop()
     }
@@ -76,7 +88,10 @@ export class RunningGateway implements Gateway {
 
   async #close(drain: boolean): Promise<{ cut: number }> {
     const { engine, server, stops } = this.#parts
-    const patience = drain ? this.config.settings.limits.drainTimeout : 0
+    const { lameDuck, drainTimeout } = this.config.settings.limits
+    if (drain && lameDuck > 0) await this.#serveOn(lameDuck)
+    if (drain) engine.retire()
+    const patience = drain ? drainTimeout : 0
     // Exchanges that go on without a client have as much time as the others.
     const late = setTimeout(() => engine.stop(), patience)
     const result = await server.drain(patience)
@@ -85,5 +100,14 @@ export class RunningGateway implements Gateway {
     clearTimeout(late)
     await stops.run()
     return result
+  }
+
+  async #serveOn(ms: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    await new Promise<void>((resolve) => {
+      this.#hurry = resolve
+      timer = setTimeout(resolve, ms)
+    })
+    clearTimeout(timer)
   }
 }

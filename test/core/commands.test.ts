@@ -262,6 +262,27 @@ t.test('SIGTERM lets a stream end, then the process ends with 0 and everything i
   t.match(await recordsOf(t, running.file), [{ outcome: 'completed', status: 200 }])
 })
 
+t.test('after SIGTERM the gateway serves on for limits.lame_duck, although it is not ready', async (t) => {
+  const running = await spawnGateway(t, { limits: { lame_duck: '5m' } })
+  const kept = await connect(t, running.url)
+  running.process.kill('SIGTERM')
+  await eventually(async () => (await ask(t, running.adminUrl, { path: '/readyz' })).status === 503, 10_000)
+  t.equal((await ask(t, running.adminUrl, { path: '/healthz' })).status, 200)
+  t.match(await running.chat(), { status: 200 }, 'a new connection')
+  t.match(await kept.send({ path: '/v1/models', headers: { authorization: `Bearer ${testKey}` } }).reply(), {
+    status: 200,
+    headers: { connection: 'keep-alive' }
+  })
+  running.process.kill('SIGTERM')
+  t.strictSame(await running.exited, { code: 130, signal: null }, 'a second signal does not wait')
+})
+
+t.test('limits.lame_duck ends, and so does the gateway', async (t) => {
+  const running = await spawnGateway(t, { limits: { lame_duck: '50ms' } })
+  running.process.kill('SIGTERM')
+  t.strictSame(await running.exited, { code: 0, signal: null })
+})
+
 t.test('a second signal does not wait, and yet settles and closes the store', async (t) => {
   const upstream = await Upstream.start(t)
   upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([event]), stall())

@@ -388,7 +388,7 @@ t.test(
   }
 )
 
-t.test('what comes behind an answer while the gateway stops is refused in its own protocol', async (t) => {
+t.test('what comes behind an answer while the gateway stops is answered, as the last of its connection', async (t) => {
   const upstream = await Upstream.start(t)
   const { openChat, gateway: running } = await gateway(t, {}, { upstreams: { up: upstream } })
   let goOn!: () => void
@@ -401,18 +401,20 @@ t.test('what comes behind an answer while the gateway stops is refused in its ow
     events([...rest, 'data: [DONE]\n\n']),
     endOfBody()
   )
+  const whole = JSON.stringify(chatAnswer())
+  const length = String(whole.length)
+  upstream.script(head(200, { 'content-type': 'application/json', 'content-length': length }), bytes(whole))
   const client = await openChat({ stream: true })
   await client.body('word0')
   client.send({
-    path: '/v1/messages',
-    headers: { 'x-api-key': testKey },
-    body: { model: testModel, max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }] }
+    path: '/v1/chat/completions',
+    headers: { authorization: `Bearer ${testKey}` },
+    body: { model: testModel, messages: [{ role: 'user', content: 'Hi' }] }
   })
   const closed = running.close({ drain: true })
   goOn()
   checkChatStream((await client.reply()).body)
   const behind = await client.reply(1)
-  t.match([behind.status, behind.json()], [529, { type: 'error', error: { type: 'overloaded_error' } }])
-  t.match(behind.headers, { 'retry-after': '1', connection: 'close' })
+  t.match([behind.status, behind.headers['connection']], [200, 'close'])
   t.same(await closed, { cut: 0 })
 })

@@ -257,10 +257,25 @@ t.test('a session ends when its key expires or loses its model, however long ago
   await settled(t, running)
 })
 
-t.test('a drain gives sessions their time, then closes them with 1012', async (t) => {
+t.test('a drain ends a session with 1012 between two responses, at once when none is under way', async (t) => {
+  const running = await gateway(t, demo)
+  const [idle, busy] = [await openRealtime(t, running), await openRealtime(t, running)]
+  await idle.event('session.created')
+  busy.ask('[[simulator {"text": "one two three four five", "gap_ms": 100}]]')
+  await busy.event('response.output_text.delta')
+  const closing = running.gateway.close({ drain: true })
+  t.match(await idle.closed, { code: 1012, reason: /restarted/ })
+  t.not(busy.socket.readyState, 3, 'a response is under way')
+  t.equal((await busy.closed).code, 1012)
+  t.match(busy.events.at(-1), { type: 'response.done', response: { status: 'completed' } })
+  t.same(await closing, { cut: 0 })
+})
+
+t.test('a drain gives a response of a session its time, then closes the session with 1012', async (t) => {
   const running = await gateway(t, { ...demo, limits: { drain_timeout: '150ms' } })
   const client = await openRealtime(t, running)
-  await client.event('session.created')
+  client.ask('[[simulator {"text": "one two three four five", "gap_ms": 1000}]]')
+  await client.event('response.output_text.delta')
   const closing = running.gateway.close({ drain: true })
   t.equal((await client.closed).code, 1012)
   t.match(client.events.at(-1), { type: 'error', error: { code: 'draining' } })

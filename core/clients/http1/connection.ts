@@ -28,6 +28,8 @@ const aheadBytes = 64 * 1024
  */
 const lingerBytes = 128 * 1024 * 1024
 const lingerMs = 5000
+/** How long a client may take to close its side of a connection that was idle. */
+const farewellMs = 1000
 /** How long a client may take to send the rest of a small body that is thrown away. */
 const restMs = 2000
 /** An idle connection is kept this much longer than its client was told. */
@@ -73,6 +75,8 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   #at = 0
   #scheduled = false
   #paused = false
+  /** True when the connection is to be closed as soon as it is idle. */
+  #leaving = false
   /** How long the client is waited for, 0 when it is not, and when that time ends, 0 until the next {@link check}. */
   #limit: number
   #until = 0
@@ -91,9 +95,13 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     socket.on('close', () => this.#lost())
   }
 
-  /** Closes the connection, unless an answer is being written or a request waits; the answer to it is then the last. */
-  drain(): void {
-    if (this.client === undefined && this.#backlog.length === 0 && !this.closing) this.socket.destroySoon()
+  /**
+   * Closes the connection as soon as it is idle, for writing first: a request that crosses the end of the connection is
+   * read and not answered with a reset, which would also take away an answer that the client has not read.
+   */
+  leave(): void {
+    this.#leaving = true
+    if (this.client === undefined && this.#backlog.length === 0 && !this.closing) this.#retire(farewellMs)
   }
 
   /** Closes the connection now. An unfinished answer must not look complete. */
@@ -131,7 +139,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
       this.#wait(restMs)
     } else this.#wait(this.front.keepAlive + graceMs)
     if (this.#backlog.length > 0) this.#schedule()
-    else if (this.front.draining && !this.#reading) this.socket.destroySoon()
+    else if (this.#leaving && !this.#reading) this.#retire(farewellMs)
   }
 
   /** Takes what the socket has read. Called by the inlet. */
@@ -172,7 +180,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
       if (waited) this.#backlog.giveBack(bytes.subarray(at))
       else this.#hold(at === 0 ? bytes : bytes.subarray(at))
       this.#schedule()
-    } else if (this.front.draining) this.drain()
+    } else if (this.#leaving) this.leave()
   }
 
   #begin(head: Http1Head, bytes: Buffer, at: number): number {
@@ -303,12 +311,12 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   }
 
   /** Closes the connection for writing at once, and fully when the client has closed it too or had time to. */
-  #retire(): void {
+  #retire(patienceMs = lingerMs): void {
     this.closing = this.#retired = true
     if (this.#backlog.length > 0) this.#backlog.take()
     if (this.#paused) this.socket.resume()
     this.socket.end()
-    this.#wait(lingerMs)
+    this.#wait(patienceMs)
   }
 
   /** The client has closed its side, which counts as leaving. */

@@ -29,6 +29,8 @@ const policy = 1008
 const internalError = 1011
 const restart = 1012
 const tryLater = 1013
+const restartReason = 'The gateway is being restarted.'
+
 /** What a session is made of. */
 export interface SessionParts {
   exchange: LiveExchange
@@ -72,6 +74,7 @@ export class Session implements OpenSession, Watched {
   /** Why the gateway ended the session. */
   #reason: GatewayError | undefined
   #concluding = false
+  #retiring = false
   /** The client has closed the session, or its connection is lost. */
   #hasLeft = false
   /** The close code and reason that the other side is given. */
@@ -140,6 +143,7 @@ export class Session implements OpenSession, Watched {
         }
       )
     )
+    if (this.#retiring) this.#retireIfIdle()
   }
 
   /** Resolves when the session is {@link over}. For one caller only. */
@@ -156,6 +160,11 @@ export class Session implements OpenSession, Watched {
     if (this.#concluding) return
     this.#reason = asGatewayError(error)
     this.#conclude(this.#reason, undefined, { code: goingAway, reason: '' })
+  }
+
+  retire(): void {
+    this.#retiring = true
+    if (this.#client) this.#retireIfIdle()
   }
 
   closeClient(error: GatewayError | undefined): void {
@@ -222,9 +231,18 @@ export class Session implements OpenSession, Watched {
     // When the session ends, all turns have been released, and no new one may be asked for.
     if (message.from === 'client') {
       if (!this.#concluding && this.#drainUntil === undefined) this.#up.put(message)
-    } else if (this.#drainUntil === undefined) this.#toClient(message)
+    } else if (this.#drainUntil === undefined) {
+      this.#toClient(message)
+      if (this.#retiring) this.#retireIfIdle()
+    }
     // After the client has left, the session lasts only until no turn is open.
     if (this.#drainUntil !== undefined && this.#turns.open === 0) this.#left()
+  }
+
+  /** Ends a session that is to end when no response is under way, if none is. */
+  #retireIfIdle(): void {
+    if (this.over || this.#drainUntil !== undefined || this.#turns.open > 0) return
+    this.#conclude(undefined, { code: restart, reason: restartReason }, { code: goingAway, reason: '' })
   }
 
   /** Sends a frame to the client. False: its buffer is full. */

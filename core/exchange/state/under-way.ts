@@ -11,6 +11,8 @@ export interface OpenSession {
   readonly bytes: number
   /** What the ends of turns that were open wait for, once it is over. */
   readonly settled: Promise<unknown> | undefined
+  /** Ends it with 1012 at the end of the response that is under way, at once when none is. */
+  retire(): void
   /** Ends it: the client is told why as soon as all is settled. Safe to call at any time. */
   fail(error: unknown): void
   /** After the settlement: closes the client's side. `error`: what went wrong there. */
@@ -39,6 +41,7 @@ export class UnderWay {
   #stopped: GatewayError | undefined
   #abort: AbortController | undefined
   #aborted = false
+  #retired = false
   #relay: Relay | undefined
   #session: OpenSession | undefined
   #standIn: StandIn | undefined
@@ -56,6 +59,12 @@ export class UnderWay {
     if (this.#standIn) this.#standIn.fail(error)
     else this.#relay?.fail(error)
     this.#session?.fail(error)
+  }
+
+  /** Ends a session between two responses. Everything else ends by itself. */
+  retire(): void {
+    this.#retired = true
+    this.#session?.retire()
   }
 
   /** Aborted when the exchange is over, also for those who ask for it later. */
@@ -90,6 +99,7 @@ export class UnderWay {
 
   set session(session: OpenSession) {
     this.#session = session
+    if (this.#retired) session.retire()
     if (this.#stopped) session.fail(this.#stopped)
   }
 

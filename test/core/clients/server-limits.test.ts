@@ -195,6 +195,54 @@ t.test('draining', async (t) => {
     t.match(await client.reply(), { text: 'begun done', complete: true })
   })
 
+  t.test('answers what still comes on an idle connection, and closes it then', async (t) => {
+    const { server, url, running } = await begun(t)
+    const busy = await connect(t, url)
+    await busy.send({ path: '/' }).body('begun')
+    const [idle, silent] = [await connect(t, url), await connect(t, url)]
+    await idle.send({ path: '/quick' }).reply()
+    const drained = server.drain(5000)
+    idle.send({ path: '/quick' })
+    silent.send({ path: '/quick' })
+    t.match(await idle.reply(1), { status: 200, headers: { connection: 'close' } })
+    t.match(await silent.reply(), { status: 200, headers: { connection: 'close' } })
+    t.strictSame(await Promise.all([idle.closed, silent.closed]), ['fin', 'fin'])
+    running[0]!.end(Buffer.from('done'))
+    t.match(await busy.reply(), { text: 'begun done', complete: true })
+    t.same(await drained, { cut: 0 })
+  })
+
+  t.test('answers a stream that a client opens before it hears of the end of its session', async (t) => {
+    const { server, url, running } = await begun(t)
+    const session = openSession(t, url)
+    const answer = askHttp2(session, { ':path': '/' })
+    await eventually(() => running.length === 1)
+    const last: number[] = []
+    session.on('goaway', (_code, id) => last.push(id))
+    const crossing = askHttp2(session, { ':path': '/quick' })
+    // The session sends the request at the end of this turn, before the server reads on.
+    const drained = await new Promise<{ ends: Promise<unknown> }>((resolve) => {
+      setImmediate(() => resolve({ ends: server.drain(5000) }))
+    })
+    t.equal((await crossing).text, 'quick')
+    await eventually(() => last.length > 1)
+    t.strictSame(last.slice(0, 2), [2 ** 31 - 1, 3], 'the notice, and the last stream that was taken')
+    running[0]!.end(Buffer.from('done'))
+    t.equal((await answer).text, 'begun done')
+    t.same(await drained.ends, { cut: 0 })
+  })
+
+  t.test('does not reset an idle connection on which a request crosses its end', async (t) => {
+    const { server, url } = await begun(t)
+    const client = await connect(t, url)
+    await client.send({ path: '/quick' }).reply()
+    const drained = server.drain(5000)
+    // It is closed by the server in this turn, and the client cannot know.
+    client.send({ path: '/quick', body: { long: 'x'.repeat(100_000) } })
+    t.equal(await client.closed, 'fin')
+    t.same(await drained, { cut: 0 })
+  })
+
   t.test('tells the client that its answer is the last of the connection', async (t) => {
     const waiting: Client[] = []
     const { server, url } = await runServer(t, ({ client }) => void waiting.push(client))

@@ -22,6 +22,7 @@ const settings: Settings = {
     multipartBody: 1,
     cacheMemory: 1,
     bodyMemory: 1,
+    lameDuck: 0,
     drainTimeout: 1,
     clientStall: 1,
     clientHeader: 1,
