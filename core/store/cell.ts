@@ -26,6 +26,8 @@ export class Cell {
   #savedPosted: bigint
   #savedUsed: bigint
   #moved = false
+  /** How many holds are open. One of nothing may be charged, too. */
+  #holds = 0
 
   /** A balance whose sums lie in an array, and are as stored. */
   constructor(scope: string, window: string, limit: bigint | undefined, sums: BigInt64Array, at: number) {
@@ -60,17 +62,19 @@ export class Cell {
 
   /** Whether there are no holds, and everything is written. */
   get settled(): boolean {
-    return !this.#moved && this.used === this.posted
+    return !this.#moved && this.#holds === 0
   }
 
   /** Holds an amount. `moved` is the list of cells to be written; the cell adds itself unless it is in it. */
   hold(amount: bigint, moved: Cell[]): void {
+    this.#holds++
     this.#sums[this.#at + 1]! += amount
     this.#enter(moved)
   }
 
-  /** Charges an amount. `change` is the amount less what was held for it. */
+  /** Ends a hold with a charge of `amount`. `change` is the amount less what was held for it. */
   post(amount: bigint, change: bigint, moved: Cell[]): void {
+    this.#holds--
     this.#sums[this.#at]! += amount
     this.#sums[this.#at + 1]! += change
     this.#enter(moved)

@@ -123,11 +123,15 @@ export class Purses {
     return new Purse(texts, { from, until: from + length }, [...cells], limited, this.#moved)
   }
 
-  /** The purse of a hold of an earlier start, whose scopes and tags are as stored. The balances include it already. */
+  /**
+   * The purse of an open hold of an earlier start, whose scopes and tags are as stored. The balances include what it
+   * holds already.
+   */
   stored(texts: Pick<Purse, 'scopes' | 'tags'>, time: number): Purse {
     const cells = Object.entries(JSON.parse(texts.scopes) as Record<string, Spans>).flatMap(([id, spans]) =>
       this.#cellsOf(id, spans, time)
     )
+    for (const cell of cells) cell.hold(0n, this.#moved)
     return new Purse(texts, { from: time, until: time }, cells, [], this.#moved)
   }
 

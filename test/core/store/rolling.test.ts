@@ -256,3 +256,46 @@ t.test(`${runs} schedules over months admit and refuse exactly what every entry 
   t.same(verify(path).slice(0, 3), [], 'every invariant holds')
   t.ok(refused > asked / 10 && refused < asked, `${refused} of ${asked} requests were refused`)
 })
+
+t.test('a hold of nothing keeps what it counts in, however long it is open', async (t) => {
+  let clock = noon
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await openStore({ file, durability: 'process', now: () => clock })
+  t.teardown(() => store.close().catch(() => {}))
+  for (const [name, per, wait] of [
+    ['rolling', '30d', 60 * hour],
+    ['daily', 'day', 70 * day]
+  ] as const) {
+    const scopes: Scope[] = [
+      { kind: 'tenant', id: `tenant:${name}`, budgets: [{ limit: 100n, per }] },
+      { kind: 'key', id: `key:${name}`, budgets: [] }
+    ]
+    /** Reserves at a time, when what was spent around it is read. */
+    const at = async (time: number, amount: bigint): Promise<Reservation> => {
+      clock = time
+      for (;;) {
+        try {
+          return reserve(store.ledger, scopes, amount, { time })
+        } catch (error) {
+          if (!(error instanceof GatewayError) || error.code !== 'billing_unavailable') throw error
+          await sleep(1)
+        }
+      }
+    }
+    clock = noon
+    const [first, second] = [await at(noon, 0n), await at(noon, 0n)]
+    await store.flush()
+    for (let later = noon + wait; later < noon + 2 * wait; later += wait / 4) await giveBack(store, await at(later, 5n))
+    await store.flush()
+    const anew = await at(noon, 7n)
+    await settle(store, first, 60)
+    await settle(store, anew, 7)
+    await t.rejects(at(noon, 34n), { code: 'quota_tenant_exceeded' }, `67 of 100 are spent, ${name}`)
+    await giveBack(store, await at(noon, 33n))
+    await settle(store, second, 3)
+    await store.flush()
+    await t.rejects(at(noon, 31n), { code: 'quota_tenant_exceeded' }, `70 of 100 are spent, ${name}`)
+  }
+  await store.close()
+  t.same(verify(file), [])
+})
