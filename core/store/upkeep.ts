@@ -2,6 +2,7 @@
 // that it applies.
 import type { Committer } from './committer.ts'
 import { Forgetting } from './forgetting.ts'
+import { PastHours } from './past-hours.ts'
 import { Retention } from './retention.ts'
 import type { Bounds } from './retention.ts'
 import { ShelfLife } from './shelf-life.ts'
@@ -76,7 +77,8 @@ export class Upkeep {
     this.#chores = [
       this.#retention,
       new Sealing(committer, volumeFolder(this.#file), journal, (volume) => this.#host.sealed(volume)),
-      new Forgetting(committer)
+      new Forgetting(committer),
+      new PastHours(committer)
     ]
     if (answers) this.#chores.push(new ShelfLife(committer, answers))
     this.#again(this.#ailing ? sulk : leisure)

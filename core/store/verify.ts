@@ -8,6 +8,7 @@ import { dueFor, readPrice } from './due.ts'
 import type { StoredPrice } from './due.ts'
 import type { InvariantName, Report } from './invariants.ts'
 import { entryHash, genesis } from './journal.ts'
+import { pastHours } from './past-hours.ts'
 import { checkSchema } from './schema.ts'
 import { canonicalPath } from './lock.ts'
 import { attempt, checkFile, checkWritten } from './soundness.ts'
@@ -285,6 +286,7 @@ function checkBalances(
     for (const name of ['I1', 'I6', 'I14'] as const)
       report(name, 'balance', 'cannot be compared, as rows of the journal are missing')
   const seen = new Set<string>()
+  const past = pastHours(database)
   for (const row of readRows(database, 'SELECT * FROM balance')) {
     const id = `${row['scope']} ${row['window']}`
     const name = `balance ${id}`
@@ -295,6 +297,7 @@ function checkBalances(
         report('I1', name, 'has money, which only the hours of a rolling budget have')
       continue
     }
+    if (past(id)) continue
     const expected = balances.get(id)
     const { posted: spent, pending: held, excess } = expected ?? { posted: 0n, pending: 0n, excess: 0n }
     if (whole && !expected) report('I14', name, 'is of a window that no entry has the time of')
@@ -310,7 +313,7 @@ function checkBalances(
   }
   progress('balance', seen.size)
   for (const [name, { posted, pending }] of balances) {
-    if (seen.has(name)) continue
+    if (seen.has(name) || past(name)) continue
     if (whole && posted !== 0n) report('I1', `balance ${name}`, `is missing; the journal makes ${posted}`)
     if (upToDate && pending !== 0n) report('I2', `balance ${name}`, `is missing; open holds make ${pending}`)
   }

@@ -6,9 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t from 'tap'
 import type { Test } from 'tap'
+import { emptyBatch } from '../../../core/store/batch.ts'
+import { Committer } from '../../../core/store/committer.ts'
+import { migrate } from '../../../core/store/schema.ts'
+import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
 import type { Store, StoreOptions } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/verify.ts'
+import { sluice } from '../../kit/command.ts'
 import { eventually } from '../../kit/probe.ts'
 import { noon, query, record, reserve, scope, settle } from './sample.ts'
 
@@ -164,3 +169,80 @@ t.test(
     )
   }
 )
+
+t.test('hours that no rolling budget looks at any more go, and no others', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const kept = (366 + 62) * 24
+  const hour = 3_600_000
+  const [count, latest] = [kept + 700, Math.floor(noon / hour)]
+  const hours = (of = 'tenant:acme'): string[] =>
+    query(file, `SELECT window FROM balance WHERE scope = '${of}' AND length(window) = 13 ORDER BY window`).map((row) =>
+      String(row['window'])
+    )
+  const database = openDatabase(file, 'process', (opened) => migrate(opened, file))
+  const committer = new Committer(database)
+  const batch = emptyBatch(1, noon)
+  batch.balanced = true
+  batch.moves.push('tenant:acme', '366d', 0n, 0n)
+  for (const [tenant, most] of Object.entries({ acme: count, other: 9 }))
+    for (let number = 0; number < most; number++) {
+      const time = (latest - number) * hour
+      const scopes = `{"tenant:${tenant}":"hour"}`
+      batch.moves.push(`tenant:${tenant}`, new Date(time).toISOString().slice(0, 13), 1n, 0n)
+      batch.entries.push('adjust', `${tenant}${number}`, '', 'adjust:test', scopes, 1n, 0n, null, 'gpt-5', 'openai')
+      batch.entries.push('sample:1', 'manual', time, null, null, null)
+    }
+  batch.moves.push('tenant:acme', 'total', BigInt(count), 0n, 'tenant:other', 'total', 9n, 0n)
+  committer.add(batch)
+  committer.commit()
+  database.close()
+  const first = hours()
+  t.equal(first.length, count)
+
+  const keeping = { requests: ever, journal: { ...ever, rows: 1e6 }, patience: 1e9 }
+  const open = (): Promise<Store> => openStore({ file, durability: 'process', keeping, now: () => noon })
+  const hourCount = (): number =>
+    Number(
+      query(file, "SELECT count(*) AS n FROM balance WHERE scope = 'tenant:acme' AND length(window) = 13")[0]!['n']
+    )
+  let store = await open()
+  let held: ReturnType<typeof reserve> | undefined
+  await eventually(() => {
+    try {
+      held ??= reserve(store.ledger, [scope('tenant', 'acme', 99n, '366d'), scope('key', 'laptop')], 5n, {
+        time: (latest - count + 1) * hour
+      })
+    } catch (error) {
+      t.equal((error as { code?: string }).code, 'billing_unavailable', 'until what was spent then is read')
+    }
+    return held !== undefined && hourCount() === kept + 1
+  }, 20_000)
+  t.same(hours(), [first[0], ...first.slice(-kept)], 'one that has a hold stays')
+  await settle(store, held!, 5)
+  await store.close()
+  t.same(verify(file), [])
+  store = await open()
+  await eventually(() => hourCount() === kept, 20_000)
+  t.same(hours(), first.slice(-kept), 'the newest are there')
+  t.equal(hours('tenant:other').length, 9)
+  const year = 366 * 24
+  const rolling = [scope('tenant', 'acme', BigInt(year + 10), '366d'), scope('key', 'laptop')]
+  t.throws(
+    () => reserve(store.ledger, rolling, 11n),
+    { code: 'quota_tenant_exceeded' },
+    'what a budget looks at counts'
+  )
+  await settle(store, reserve(store.ledger, rolling, 10n), 10)
+  await store.close()
+  t.same(verify(file), [])
+  t.match(await sluice(['ledger', 'repair', '--spend', '--db', file]), { code: 0 })
+  t.same(verify(file), [])
+
+  const byHand = openDatabase(file, 'process')
+  byHand.exec("DELETE FROM balance WHERE scope = 'tenant:acme' AND window LIKE '2026-11-20T%'")
+  byHand.exec("DELETE FROM balance WHERE scope = 'tenant:other' AND window = '2026-11-21T12'")
+  byHand.close()
+  const found = verify(file).map(({ invariant, row, message }) => `${invariant} ${row} ${message}`)
+  for (const hour of ['tenant:other 2026-11-21T12', 'tenant:acme 2026-11-20T07'])
+    t.ok(found.includes(`I1 balance ${hour} is missing; the journal makes 1`), 'what is kept is missed')
+})
