@@ -1,5 +1,6 @@
 // Writes lines in batches to a destination that may be slow or stuck, without ever waiting for it.
 import { appendFile, appendFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 
 /** Writes bytes, and calls `done` once, when the destination took them or failed. */
 export type Write = (bytes: Buffer, done: (error?: Error | null) => void) => void
@@ -29,8 +30,29 @@ export function writeTo(sink: string): Write {
       `log: the sink ${sink} cannot be written (${(error as Error).message}); name a file in a folder that exists, or stdout, stderr, none`
     )
   }
+  let failed = false
+  const append: Write = (bytes, done) =>
+    appendFile(sink, bytes, (error) => {
+      failed = error !== null
+      done(error)
+    })
   // The file is opened for each batch, so that after a log rotation the next batch goes to the new file.
-  return (bytes, done) => appendFile(sink, bytes, done)
+  return (bytes, done) => {
+    if (!failed) return append(bytes, done)
+    const write = (cut: boolean): void => append(cut ? Buffer.concat([lineBreak, bytes]) : bytes, done)
+    void endsCut(sink).then(write, () => write(false))
+  }
+}
+
+const lineBreak = Buffer.from('\n')
+
+/** Whether the last line of a file has no line break: a full disk may take half of a batch. */
+async function endsCut(file: string): Promise<boolean> {
+  await using handle = await open(file)
+  const { size } = await handle.stat()
+  if (size === 0) return false
+  const { buffer } = await handle.read(Buffer.alloc(1), 0, 1, size - 1)
+  return !buffer.equals(lineBreak)
 }
 
 /**

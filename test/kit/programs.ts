@@ -36,7 +36,8 @@ export async function runProgram(
   const child = spawn(program(name)!, args, { stdio: ['pipe', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (bytes: Buffer) => (output += bytes.toString()))
-  child.stdin.end(input)
+  // Programs that read no input may have ended already.
+  child.stdin.on('error', () => {}).end(input)
   return new Promise((resolve, reject) => {
     child.on('error', reject)
     child.on('close', (code) => resolve({ code, output }))
