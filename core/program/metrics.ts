@@ -1,9 +1,12 @@
 // Metrics of the program itself: connections, exchanges, tasks and the store.
+import { statfsSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { BackgroundWork } from '../exchange/background/background.ts'
 import type { Engine } from '../exchange/engine.ts'
 import type { Metrics } from '../telling/metrics.ts'
 import type { Server } from '../clients/server.ts'
 import type { Store } from '../store/store.ts'
+import { expiriesOf } from './expiries.ts'
 import type { Generations } from './generation.ts'
 import type { Transport } from '../transport/transport.ts'
 
@@ -29,6 +32,17 @@ export function observeProgram(parts: {
       labels: ['channel', 'state']
     },
     () => statesOf(generations.current)
+  )
+  metrics.observed(
+    {
+      name: 'certificate_expiry_timestamp_seconds',
+      help: 'When the first certificate of a chain in the file expires.',
+      labels: ['use', 'channel']
+    },
+    () => expiriesOf(generations.current.config)
+  )
+  metrics.observed({ name: 'store_disk_free_bytes', help: 'Room left for the gateway on the disk of the store.' }, () =>
+    freeBytes(dirname(generations.current.config.settings.store.sqlite))
   )
   figure(
     'refused_connections_total',
@@ -69,6 +83,16 @@ export function observeProgram(parts: {
   figure('store_apply_seconds_total', 'Time spent in transactions of the database.', () => store.health().applySeconds)
   figure('store_failures_total', 'Writes to the commit log or the database that failed.', () => store.health().failures)
   figure('store_dropped_records_total', 'Request records that were not kept.', () => store.health().droppedRecords)
+}
+
+/** No sample when the operating system does not say it. */
+function freeBytes(folder: string): number | [] {
+  try {
+    const { bavail, bsize } = statfsSync(folder)
+    return bavail * bsize
+  } catch {
+    return []
+  }
 }
 
 const states = ['healthy', 'cooling', 'ejected', 'probing', 'draining', 'off'] as const

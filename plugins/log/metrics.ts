@@ -17,8 +17,8 @@ export function meter(
 ): (record: RequestRecord, nano: bigint) => void {
   const requests = metrics.counter({
     name: 'requests_total',
-    help: 'Exchanges, by how they ended.',
-    labels: ['endpoint', 'model', 'outcome', 'code']
+    help: 'Exchanges, by how they ended. The protocol is that of the client.',
+    labels: ['endpoint', 'protocol', 'model', 'outcome', 'code']
   })
   const tokens = metrics.counter({
     name: 'tokens_total',
@@ -52,9 +52,9 @@ export function meter(
     counter.retain(({ tenant }) => tenant === '' || tenant === 'other' || catalogue.tenants.has(tenant!))
 
   return (record, nano) => {
-    const { endpoint, outcome, usage } = record
+    const { endpoint, client_protocol: protocol, outcome, usage } = record
     const model = record.model !== null && catalogue.models.has(record.model) ? record.model : 'other'
-    requests.add({ endpoint, model, outcome, code: record.error_code ?? 'ok' })
+    requests.add({ endpoint, protocol, model, outcome, code: record.error_code ?? 'ok' })
     duration.observe({ endpoint, outcome }, record.duration_ms / 1000)
     if (record.first_byte_ms !== null) firstByte.observe({ endpoint, model }, record.first_byte_ms / 1000)
     const tenant = nano > 0n || usage ? tenantOf(record.tenant) : ''

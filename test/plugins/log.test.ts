@@ -252,13 +252,34 @@ t.test('numbers are counted under names that nobody outside can make up', async 
   await bench.send({ body: { model: 'made-up' } })
   await bench.send({ headers: { authorization: 'Bearer sk-wrong' } })
   const { metrics } = bench
-  t.equal(metrics.value('requests_total', { endpoint: 'chat', model: 'demo', outcome: 'completed', code: 'ok' }), 1)
   t.equal(
-    metrics.value('requests_total', { endpoint: 'chat', model: 'other', outcome: 'rejected', code: 'model_not_found' }),
+    metrics.value('requests_total', {
+      endpoint: 'chat',
+      protocol: 'openai-chat',
+      model: 'demo',
+      outcome: 'completed',
+      code: 'ok'
+    }),
     1
   )
   t.equal(
-    metrics.value('requests_total', { endpoint: 'chat', model: 'other', outcome: 'rejected', code: 'invalid_api_key' }),
+    metrics.value('requests_total', {
+      endpoint: 'chat',
+      protocol: 'openai-chat',
+      model: 'other',
+      outcome: 'rejected',
+      code: 'model_not_found'
+    }),
+    1
+  )
+  t.equal(
+    metrics.value('requests_total', {
+      endpoint: 'chat',
+      protocol: 'openai-chat',
+      model: 'other',
+      outcome: 'rejected',
+      code: 'invalid_api_key'
+    }),
     1
   )
   t.equal(metrics.value('tokens_total', { model: 'demo', class: 'input' }), 100)
