@@ -2,15 +2,23 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { Message, noUsage, pricedClasses } from '../../core/contract/contract.ts'
+import type { Metering } from '../../core/contract/operation.ts'
+import { goingOn, reservation, usage as usageSlot } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
-import { RequestBody } from '../../core/bodies/body.ts'
+import { BodyEdit, RequestBody } from '../../core/bodies/body.ts'
 import type { PricedClass } from '../../core/money/classes.ts'
+import type { Rates } from '../../core/money/price.ts'
 import type { Usage } from '../../core/money/usage.ts'
+import { checkerOf } from '../../core/options/schema-check.ts'
+import { chatTools } from '../../core/protocols/hosted-tools.ts'
 import { protocols } from '../../core/protocols/index.ts'
+import { heldInput, offeredTools } from '../../plugins/estimate.ts'
 import type { SoundLength } from '../../plugins/estimate.ts'
+import usageMeter from '../../plugins/usage-meter/index.ts'
 import { chargeableAt } from '../../plugins/usage-meter/conversion.ts'
 import { Meter } from '../../plugins/usage-meter/meter.ts'
 import { together, usageOf } from '../../plugins/usage-meter/turns.ts'
+import { TestMetrics } from '../kit/metrics.ts'
 
 const body = RequestBody.json(Buffer.from('{}'))
 
@@ -296,3 +304,256 @@ t.test(
     t.end()
   }
 )
+
+/** An exchange with what the plugin asks of it. */
+class Running {
+  readonly model = 'demo'
+  readonly receivedAt = 1000
+  readonly attempts: Attempted[] = []
+  readonly ends: (() => void)[] = []
+  readonly streaming: boolean
+  readonly body: RequestBody
+  readonly request: object
+  readonly #slots = new Map<unknown, unknown>()
+
+  constructor(metering: Partial<Metering> | undefined, sent: object = {}, streaming = false) {
+    this.body = RequestBody.json(Buffer.from(JSON.stringify(sent)))
+    this.streaming = streaming
+    this.request = { operation: { metering: metering && { outputLimits: [], ...metering } } }
+  }
+
+  find(slot: unknown): any {
+    return this.#slots.get(slot)
+  }
+
+  set(slot: unknown, value: unknown): void {
+    this.#slots.set(slot, value)
+  }
+
+  defer(end: () => void): void {
+    this.ends.push(end)
+  }
+}
+
+interface Attempted {
+  channel: object
+  protocol: object
+  translated?: boolean
+  usage?: MeteredUsage
+}
+
+const attempt = (more: Partial<Attempted> = {}): Attempted => ({
+  channel: { name: 'a' },
+  protocol: protocols['openai-chat'],
+  ...more
+})
+
+type Observing = { observe(message: Message): void; end(complete: boolean): void }
+type Mapping = {
+  takes: string
+  map(message: Message, emit: (message: Message) => void): void
+  end(complete: boolean): void
+}
+
+async function plugin({ size = 4, model }: { size?: number; model?: object } = {}) {
+  const metrics = new TestMetrics()
+  const catalogue = { models: new Map(model ? [['demo', model]] : []) }
+  const hooks = await usageMeter.setup({ bytes_per_token: size }, { catalogue, log: {}, metrics } as never)
+  const counts = (): number[] =>
+    ['usage_estimated_total', 'usage_rejected_total'].map((name) => metrics.value(name, { channel: 'a' }))
+  /** What an exchange has consumed whose answer is one message. */
+  const metered = (running: Running, message?: Message, complete = true, own = attempt()): MeteredUsage | undefined => {
+    const stage = hooks.onResponse!(running as never, { attempt: own, streaming: false } as never) as Observing
+    if (message) stage.observe(message)
+    stage.end(complete)
+    return own.usage
+  }
+  return { hooks, counts, metered }
+}
+
+const chat = { outputLimits: ['max_tokens'] }
+const priced = (rates: Rates, more: object = {}): object => ({
+  prices: [{ from: 0, price: { version: 'v', perMillion: rates } }],
+  ...more
+})
+
+t.test('its option is the bytes of a token, from 1 to 16', (t) => {
+  const check = checkerOf(usageMeter.options, usageMeter.required)
+  t.same(check({}).value, { bytes_per_token: 4 })
+  for (const size of [1, 16]) t.same(check({ bytes_per_token: size }).faults, [])
+  for (const size of [0.9, 16.1]) t.match(check({ bytes_per_token: size }).faults, [{ pointer: '/bytes_per_token' }])
+  t.end()
+})
+
+t.test('the usage of the last attempt is that of the exchange, where there is one', async (t) => {
+  const { hooks } = await plugin()
+  const metered: MeteredUsage = { usage: noUsage, source: 'upstream' }
+  for (const [attempts, expected] of [
+    [[attempt(), attempt({ usage: metered })], metered],
+    [[attempt({ usage: metered }), attempt()], undefined],
+    [[], undefined]
+  ] as const) {
+    const running = new Running(chat)
+    await hooks.onRequest!(running as never)
+    running.attempts.push(...attempts)
+    for (const end of running.ends) end()
+    t.equal(running.find(usageSlot), expected)
+  }
+  const free = new Running(undefined)
+  await hooks.onRequest!(free as never)
+  t.equal(free.ends.length, 0)
+})
+
+t.test('an upstream is asked for the usage of a stream, unless its client did, or it may not be', async (t) => {
+  const { hooks } = await plugin()
+  const added = (running: Running, more: object = {}): unknown => {
+    const edit = new BodyEdit(running.body)
+    hooks.onAttempt!(running as never, { ...attempt(), body: edit, mayAdd: () => true, ...more } as never)
+    return edit.json('stream_options')
+  }
+  t.same(added(new Running(chat, {}, true)), { include_usage: true })
+  t.equal(added(new Running(chat)), undefined, 'no stream')
+  t.equal(added(new Running(chat, {}, true), { translated: true }), undefined, 'a translation asks by itself')
+  t.equal(added(new Running(chat, {}, true), { mayAdd: () => false }), undefined, 'the channel takes no such member')
+  const asked: string[] = []
+  added(new Running(chat, { stream_options: { include_usage: true } }, true), {
+    mayAdd: (key: string) => asked.push(key)
+  })
+  t.same(asked, [])
+})
+
+t.test('a client sees the usage that it asked for, and not that which the gateway asked for', async (t) => {
+  const { hooks } = await plugin()
+  const messages = [words('a'), event({ id: 'c', choices: [], usage: report(7, 3) }), event('[DONE]')]
+  const stageOf = (running: Running, own = attempt(), more: object = {}) =>
+    hooks.onResponse!(running as never, { attempt: own, streaming: true, ...more } as never)
+  const own = attempt()
+  const stage = stageOf(new Running(chat, {}, true), own) as Mapping
+  t.equal(stage.takes, 'runs')
+  const shown: Message[] = []
+  for (const message of messages) stage.map(message, (one) => void shown.push(one))
+  t.same(shown, [messages[0], messages[2]])
+  stage.end(true)
+  t.match(own.usage, { source: 'upstream', usage: { input: 7, output: 3 } })
+  const within: Message[] = []
+  const silent = event({ id: 'c', choices: [{ index: 0, delta: { content: 'b' } }], usage: null })
+  stage.map(silent, (one) => void within.push(one))
+  t.equal(within.length, 1)
+  t.same(within[0]!.json(), { id: 'c', choices: [{ index: 0, delta: { content: 'b' } }] })
+  const raw = run(Buffer.from('bytes'))
+  stage.map(raw, (one) => t.equal(one, raw))
+  t.ok('observe' in stageOf(new Running(chat, { stream_options: { include_usage: true } }, true))!, 'it asked')
+  t.ok('observe' in stageOf(new Running(chat, {}, true), attempt({ translated: true }))!)
+  t.ok('observe' in stageOf(new Running(chat), attempt(), { streaming: false })!)
+
+  for (const [running, more] of [
+    [new Running(chat), { attempt: undefined }],
+    [new Running(chat), { frames: true }],
+    [new Running(undefined), {}],
+    [new Running({ ...chat, later: true }), {}]
+  ] as const)
+    t.equal(stageOf(running, attempt(), more), undefined, 'it is not metered here')
+})
+
+t.test('what is estimated or refused is counted by channel, for answers and for turns', async (t) => {
+  const { hooks, counts, metered } = await plugin()
+  metered(new Running(chat), whole('word', report(7, 3)))
+  t.same(counts(), [0, 0])
+  metered(new Running(chat), whole('word'))
+  t.same(counts(), [1, 0])
+  metered(new Running(chat), words('word'), false)
+  t.same(counts(), [2, 0])
+  metered(new Running(chat), whole('word', report(7, -3)))
+  t.same(counts(), [3, 1])
+  const going = new Running(chat)
+  going.set(goingOn, {})
+  t.equal(metered(going, whole('word')), undefined, 'it is metered when its work has ended')
+  t.same(counts(), [3, 1])
+
+  const running = new Running({ turns: true })
+  const own = attempt()
+  running.attempts.push(attempt(), own)
+  const turn = (more: object): void => {
+    const told: (() => void)[] = []
+    const measure = (count: () => void): void => void told.push(count)
+    const input = { typical: 4 }
+    hooks.onTurn!(running as never, { begun: true, ended: true, output: 2, input, measure, ...more } as never)
+    for (const count of told) count()
+  }
+  turn({ reported: usage({ input: 1, output: 1 }) })
+  t.same(counts(), [3, 1])
+  turn({ reported: 'insane' })
+  t.same(counts(), [4, 2])
+  turn({ begun: false })
+  t.same(counts(), [4, 2])
+  t.same(own.usage, { usage: usage({ input: 5, output: 3 }), source: 'estimated' })
+  t.equal(running.attempts[0]!.usage, undefined)
+})
+
+t.test('an estimate stays within what the model reads and says, what was held, and what was asked for', async (t) => {
+  const text = { messages: [{ role: 'user', content: 'x'.repeat(400) }] }
+  const of = async (
+    model: object | undefined,
+    {
+      metering = {},
+      sent = {},
+      held,
+      size = 4
+    }: { metering?: Partial<Metering>; sent?: object; held?: number; size?: number } = {}
+  ): Promise<[number, number]> => {
+    const { metered } = await plugin({ size, ...(model && { model: priced({ input: 1n, output: 1n }, model) }) })
+    const running = new Running({ ...chat, ...metering }, { ...text, ...sent })
+    if (held !== undefined) running.set(heldInput, held)
+    const { input, output } = metered(running, whole('y'.repeat(400)))!.usage
+    return [input, output]
+  }
+  t.same(await of({}), [100, 100])
+  t.same(await of(undefined), [100, 100], 'a model that nobody knows')
+  t.same(await of({}, { size: 8 }), [50, 50])
+  t.same(await of({ contextWindow: 30 }), [30, 100])
+  t.same(await of({ contextWindow: 30 }, { held: 20 }), [20, 100])
+  t.same(await of({}, { held: 20 }), [20, 100])
+  t.same(await of({ contextWindow: 30, maxOutputTokens: 40 }), [30, 40])
+  t.same(await of({ maxOutputTokens: 40 }, { sent: { max_tokens: 10 } }), [100, 10])
+  t.same(await of({ maxOutputTokens: 40 }, { sent: { max_tokens: 90 } }), [100, 40])
+  t.same(await of({ maxOutputTokens: 40 }, { sent: { max_tokens: 10, n: 2 }, metering: { counts: ['n'] } }), [100, 20])
+  t.same(await of({ maxOutputTokens: 40 }, { metering: { outputLimits: [], mostOutput: 0 } }), [100, 40])
+  const prompts = { prompts: 'messages' }
+  t.same(
+    await of({ contextWindow: 30 }, { metering: prompts, sent: { messages: ['x'.repeat(200), 'y'.repeat(200)] } }),
+    [60, 100]
+  )
+  const searched = { searched: { documents: 'documents', query: 'query' } }
+  t.same(await of({ contextWindow: 30 }, { metering: searched }), [100, 100], 'each document is read by itself')
+})
+
+t.test('a usage is charged in the units of the price that was held at, or of the present one', async (t) => {
+  const tokens = whole('word', report(8, 4))
+  const search = { searched: { documents: 'documents', query: 'query' } }
+  const sent = { query: 'what', documents: ['a', 'b'] }
+  const bySearch = await plugin({ model: priced({ search: 1n }) })
+  t.match(bySearch.metered(new Running(search, sent), tokens), { source: 'estimated', usage: { input: 8, search: 1 } })
+  t.match(bySearch.metered(new Running({}, sent), tokens), { source: 'estimated', usage: { search: 0 } }, 'no search')
+  const held = new Running(search, sent)
+  held.set(reservation, { price: { version: 'w', perMillion: { output: 1n } } })
+  t.match(bySearch.metered(held, tokens), { source: 'upstream', usage: { input: 8, output: 4 } })
+  const early = await plugin({
+    model: { prices: [{ from: 1001, price: { version: 'v', perMillion: { search: 1n } } }] }
+  })
+  t.match(early.metered(new Running(search, sent), tokens), { source: 'upstream' }, 'no price yet')
+  const unknown = await plugin()
+  t.match(unknown.metered(new Running(search, sent), tokens), { source: 'upstream' })
+  const tools = await plugin({ model: priced({ input: 1n }) })
+  const calling = new Running({ ...chat, tools: chatTools }, { web_search_options: {} })
+  t.notOk('web_search' in tools.metered(calling, tokens)!.usage)
+  calling.set(offeredTools, { fees: ['web_search'], calls: 1, open: 0 })
+  t.match(tools.metered(calling, tokens), { usage: { web_search: 1 } })
+
+  const speak = await plugin({ model: priced({ input: 1n }) })
+  const searching = new Running(search, { query: 'x'.repeat(40), documents: ['y'.repeat(40)] })
+  const units = new Message('json', Buffer.from('{"meta":{"billed_units":{"search_units":2}},"results":[]}'))
+  const own = attempt({ protocol: protocols.rerank })
+  t.match(speak.metered(searching, units, true, own), { source: 'estimated', usage: { search: 2, input: 20 } })
+  searching.set(heldInput, 7)
+  t.match(speak.metered(searching, units, true, own), { usage: { input: 7 } }, 'no more than was held')
+})
