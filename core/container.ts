@@ -35,6 +35,7 @@ import { Reloader } from './program/reload.ts'
 import { Stops } from './program/stops.ts'
 import { RunningGateway } from './program/running-gateway.ts'
 import type { Gateway, Phase } from './program/running-gateway.ts'
+import type { Sockets } from './clients/inherited.ts'
 import { Server } from './clients/server.ts'
 import type { Config, Settings } from './catalogue/settings.ts'
 import { MemoryCache } from './store/memory-cache.ts'
@@ -62,6 +63,8 @@ export interface GatewayOptions {
   operations?: readonly ServedOperation[]
   /** By default, JSON lines on standard error. */
   log?: Logger
+  /** Sockets to listen on instead of the addresses in the file. */
+  sockets?: Sockets
 }
 
 /**
@@ -174,11 +177,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     env = process.env,
     plugins = shippedPlugins,
     operations = shippedOperations,
-    log = createLogger()
+    log = createLogger(),
+    sockets = {}
   } = options
   const stops = new Stops(log)
   try {
-    return await start(new ConfigReader({ file, env, plugins }), operations, stops, log)
+    return await start(new ConfigReader({ file, env, plugins }), operations, sockets, stops, log)
   } catch (error) {
     await stops.run()
     throw error
@@ -188,6 +192,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 async function start(
   reader: ConfigReader,
   operations: readonly ServedOperation[],
+  sockets: Sockets,
   stops: Stops,
   log: Logger
 ): Promise<Gateway> {
@@ -243,7 +248,7 @@ async function start(
   stops.add(startAlerts({ store, transport, metrics, log, settings: () => generations.current.config.alerts }))
   background.start()
   stops.add(async () => background.close())
-  const { host, port, protocol } = await server.listen()
+  const { host, port, protocol } = await server.listen(sockets.clients)
   stops.add(() => server.close())
   observeProgram({ metrics, server, engine, background, transport, store, generations })
   const phase: Phase = { stopping: false }
@@ -256,21 +261,26 @@ async function start(
   )
   stops.add(() => prober.close())
   const settings = first.settings.admin
+  if (!settings && sockets.admin !== undefined)
+    throw new Error('a socket for the admin listener was passed, and the file turns that off: pass none')
   const admin =
     settings &&
-    (await AdminServer.start({
-      settings,
-      store,
-      metrics,
-      generations,
-      reloader,
-      history,
-      log,
-      operations,
-      rehearse: (asked, look) => engine.rehearse(asked, look),
-      prober,
-      stopping: () => phase.stopping
-    }))
+    (await AdminServer.start(
+      {
+        settings,
+        store,
+        metrics,
+        generations,
+        reloader,
+        history,
+        log,
+        operations,
+        rehearse: (asked, look) => engine.rehearse(asked, look),
+        prober,
+        stopping: () => phase.stopping
+      },
+      sockets.admin
+    ))
   if (admin) stops.add(() => admin.close())
   const url = `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`
   return new RunningGateway(url, admin?.url, { reader, generations, reloader, engine, server, stops, phase })

@@ -70,13 +70,13 @@ export class AdminServer {
   }
 
   /**
-   * Binds the port and begins to serve.
+   * Binds the port, or takes the bound socket `fd`, and begins to serve.
    * @throws Error with a message for operators when the port cannot be bound
    */
-  static async start(parts: AdminParts): Promise<AdminServer> {
+  static async start(parts: AdminParts, fd?: number): Promise<AdminServer> {
     const server = createServer(bounds)
     boundConnections(server, mostConnections)
-    await bind(server, parts.settings, 'admin')
+    await bind(server, parts.settings, 'admin', fd)
     server.on('error', (error) => parts.log.error('the admin listener met an error', { error: error.message }))
     return new AdminServer(parts, server)
   }

@@ -2,23 +2,34 @@
 import type { AddressInfo, Server } from 'node:net'
 
 /**
- * Resolves with the bound address. `section`: the section of gateway.yaml that has the address.
+ * The connections that may wait to be accepted. The kernel takes no more than its own bound (net.core.somaxconn), which
+ * is 4096 by default; Node's default of 511 is filled by a tenth of a second of new connections.
+ */
+const backlog = 4096
+
+/**
+ * Listens. Resolves with the address. `section`: the section of gateway.yaml that has the address. `fd`: a socket that
+ * is bound already, whose address counts instead.
  * @throws Error naming the address and the remedy
  */
 export async function bind(
   server: Server,
   { host, port }: { host: string; port: number },
-  section: 'listen' | 'admin'
+  section: 'listen' | 'admin',
+  fd?: number
 ): Promise<AddressInfo> {
   await new Promise<void>((resolve, reject) => {
     const onError = (error: NodeJS.ErrnoException): void => reject(bindError(error, host, port, section))
     server.once('error', onError)
-    server.listen({ host, port }, () => {
+    server.listen(fd === undefined ? { host, port, backlog } : { fd, backlog }, () => {
       server.off('error', onError)
       resolve()
     })
   })
-  return server.address() as AddressInfo
+  const address = server.address()
+  if (address === null || typeof address === 'string')
+    throw new Error(`the socket for ${section} is no TCP socket: it must listen on an address and a port`)
+  return address
 }
 
 function bindError(error: NodeJS.ErrnoException, host: string, port: number, section: string): Error {

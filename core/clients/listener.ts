@@ -94,14 +94,14 @@ export class Listener {
   }
 
   /**
-   * Binds the port.
+   * Binds the port, or listens on a socket that is bound.
    * @throws Error naming the address and the remedy
    */
-  async listen(): Promise<Address> {
+  async listen(fd?: number): Promise<Address> {
     const { listen } = this.#options
     const { tls } = listen
     if (tls) this.certify(tls)
-    const bound = await bind(this.#port, listen, 'listen')
+    const bound = await bind(this.#port, listen, 'listen', fd)
     return { host: bound.address, port: bound.port, protocol: tls ? 'https' : 'http' }
   }
 

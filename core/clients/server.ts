@@ -92,11 +92,11 @@ export class Server implements Http1Front {
   }
 
   /**
-   * Binds the port and begins to serve.
+   * Binds the port, or takes the bound socket `fd`, and begins to serve.
    * @throws Error with a message for the operator when the port cannot be bound
    */
-  listen(): Promise<Address> {
-    return this.#listener.listen()
+  listen(fd?: number): Promise<Address> {
+    return this.#listener.listen(fd)
   }
 
   /** Sets the certificate for new connections; open ones keep theirs. Only for a server with TLS. */

@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto'
 import { watchConfig } from '../../config/watch.ts'
 import type { Gateway } from '../container.ts'
+import { inheritedSockets } from '../clients/inherited.ts'
+import { tellServiceManager } from '../program/service-manager.ts'
 import { createLogger, logLevels } from '../telling/log.ts'
 import type { Logger } from '../telling/log.ts'
 import { suggestion } from '../options/suggest.ts'
@@ -47,8 +49,10 @@ terminal gets words too. Standard output has lines of JSON alone; the log is on 
 async function serve(file: string, log: Logger): Promise<number> {
   // Imported here, so that the other commands start in half the time.
   const { startGateway } = await import('../container.ts')
+  const sockets = inheritedSockets()
   // Until the gateway has started there is nothing to drain, so signals and faults just end the process.
-  const gateway = await startGateway({ config: file, log })
+  const gateway = await startGateway({ config: file, log, sockets })
+  tellServiceManager({ READY: '1' }, log)
   const stops = new Stops(log)
   announce(gateway, log)
   const watch = watchConfig({ files: () => gateway.files, onChange: () => void gateway.reload('file changed') })
@@ -56,6 +60,7 @@ async function serve(file: string, log: Logger): Promise<number> {
   const reason = await stops.first
   watch.close()
   log.info('the gateway stops', { reason })
+  tellServiceManager({ STOPPING: '1' }, log)
   return stop(gateway, stops, log)
 }
 

@@ -83,7 +83,7 @@ export async function gateway(
   overrides: Overrides | string = {},
   setup: GatewaySetup = {}
 ): Promise<LocalGateway> {
-  const file = writeConfig(t, overrides, setup)
+  const file = gatewayFile(t, overrides, setup)
   const lines: LogLine[] = []
   const options: GatewayOptions = { config: file, log: recordingLog(lines) }
   if (setup.env) options.env = setup.env
@@ -110,7 +110,7 @@ export async function spawnGateway(
   overrides: Overrides | string = {},
   setup: Omit<GatewaySetup, 'plugins' | 'operations'> = {}
 ): Promise<SpawnedGateway> {
-  const file = writeConfig(t, overrides, setup)
+  const file = gatewayFile(t, overrides, setup)
   const child = spawn(process.execPath, [join(root, 'core/main.ts'), 'start', '--config', file], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...setup.env }
@@ -166,7 +166,8 @@ function speaker(t: Test, file: string, setup: GatewaySetup, url: string, adminU
   }
 }
 
-function writeConfig(t: Test, overrides: Overrides | string, setup: GatewaySetup): string {
+/** Writes the gateway.yaml of a test into its folder. */
+export function gatewayFile(t: Test, overrides: Overrides | string = {}, setup: GatewaySetup = {}): string {
   const file = join(t.testdir(), 'gateway.yaml')
   writeFileSync(file, typeof overrides === 'string' ? overrides : configText(file, overrides, setup))
   return file
