@@ -35,9 +35,9 @@ export class Levels {
     }
   }
 
-  /** All levels, those of the file first. */
+  /** All levels, those of the file first. Of two with the same name that of the file counts, as in {@link find}. */
   all(): Level[] {
-    return [...this.#declared.values(), ...this.#fromStore().values()]
+    return [...new Map([...this.#declared, ...this.#fromStore(), ...this.#declared]).values()]
   }
 
   find(path: Path): Level | undefined {
