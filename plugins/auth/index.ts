@@ -35,11 +35,10 @@ export default definePlugin({
 
     /** Why a model is refused, for operators. */
     const modelReason = (found: Caller, model: string): Reason => {
-      const shown = model.slice(0, 128)
-      if (retirements.has(model)) return found.whyNot('model', shown)
+      if (retirements.has(model)) return found.whyNot('model', model)
       return {
         by: 'model',
-        what: `there is no model ${shown}`,
+        what: `there is no model ${model.slice(0, 128)}`,
         where: 'models',
         remedy: 'add it there, and to the models of a channel'
       }

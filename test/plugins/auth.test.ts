@@ -6,8 +6,10 @@ import { caller } from '../../core/contract/slots.ts'
 import { presentedKey } from '../../plugins/auth/credential.ts'
 import { Digests } from '../../plugins/auth/digest.ts'
 import { definePlugin } from '../../core/contract/contract.ts'
+import type { GatewayError } from '../../core/contract/contract.ts'
 import auth from '../../plugins/auth/index.ts'
 import { pluginContract } from '../kit/contract.ts'
+import { digestOf } from '../kit/documents.ts'
 import { chat } from '../../core/operations/chat.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, defaultChain, key, Workbench } from '../kit/workbench.ts'
@@ -231,17 +233,149 @@ t.test('an expired key says so, one that expires later works', async (t) => {
   t.equal((await bench.send({ headers: { authorization: 'Bearer sk-soon-key' } })).status, 200)
 })
 
+/** The hooks of the plugin with a catalogue of some keys, by their texts, and of the model `demo`. */
+async function hooksWith(keys: Record<string, object>): Promise<any> {
+  const callers = new Map(Object.entries(keys).map(([text, key]) => [digestOf(text).toString('hex'), key]))
+  return auth.setup({}, {
+    catalogue: {
+      models: new Map([['demo', { name: 'demo' }]]),
+      findKey: (digest: Buffer) => callers.get(digest.toString('hex')),
+      whyNoKey: (digest: Buffer) => ({ by: 'key', what: digest.toString('hex') })
+    }
+  } as never)
+}
+
+/** What a hook throws: its code and its reason. */
+function thrown(run: () => unknown): unknown[] | undefined {
+  try {
+    run()
+  } catch (error) {
+    const { code, details } = error as GatewayError
+    return [code, (details.reason as { what?: string }).what]
+  }
+  return undefined
+}
+
+const everything = {
+  mayCall: () => true,
+  mayUse: () => true,
+  whyNot: (asked: string, name: string) => ({ what: asked + name })
+}
+
 t.test('a key is good up to its time, and from its time on it is not', async (t) => {
   const expires = Date.UTC(2027, 0, 1)
-  const found = { expires, mayCall: () => true, mayUse: () => true, whyNot: () => undefined }
-  const hooks = await auth.setup({}, { catalogue: { models: new Map(), findKey: () => found } } as never)
+  const hooks = await hooksWith({ 'sk-a': { ...everything, expires } })
   const at = (receivedAt: number) => () => {
     const request = { headers: { 'x-api-key': 'sk-a' }, path: '/v1/chat/completions', query: '', operation: chat }
-    return hooks.onRequest!({ request, receivedAt, model: '', set() {}, read() {} } as never)
+    return hooks.onRequest({ request, receivedAt, model: '', set() {}, read() {} })
   }
   t.doesNotThrow(at(expires - 1))
   t.throws(at(expires), { code: 'expired_api_key' })
   t.throws(at(expires + 1), { code: 'expired_api_key' })
+})
+
+t.test(
+  'what is open ends by the key that it was opened with, or the one that made its secret, and goes on else',
+  async (t) => {
+    const now = Date.UTC(2027, 0, 1)
+    t.intercept(Date, 'now', { value: () => now })
+    const sha = (text: string): string => digestOf(text).toString('hex')
+    const turns = { ...chat, metering: { ...chat.metering, turns: {} } }
+    let combinations = 0
+    for (const secret of [undefined, { issuer: digestOf('sk-issuer') }])
+      for (const there of [false, true])
+        for (const expires of [undefined, now - 1, now, now + 1])
+          for (const endpoint of [false, true])
+            for (const mayUse of [false, true])
+              for (const model of ['', 'demo', 'gone'])
+                for (const operation of [chat, turns, { ...chat, metering: undefined }])
+                  for (const same of [false, true]) {
+                    combinations++
+                    const found = {
+                      ...everything,
+                      expires,
+                      mayCall: (name: string) => endpoint && name === 'chat',
+                      mayUse: (name: string) => mayUse && name === model
+                    }
+                    const opened = same ? found : { ...found, ...everything, expires: undefined }
+                    Object.assign(opened, { secret, digest: digestOf('sk-own') })
+                    const text = secret ? 'sk-issuer' : 'sk-own'
+                    const hooks = await hooksWith(there ? { [text]: found } : { 'sk-other': found })
+                    const exchange = { find: () => opened, model, request: { operation } }
+                    const expected = !there
+                      ? ['invalid_api_key', sha(text)]
+                      : expires !== undefined && expires <= now
+                        ? ['expired_api_key', 'time']
+                        : !endpoint
+                          ? ['endpoint_not_allowed', 'endpointchat']
+                          : model === '' || same
+                            ? undefined
+                            : operation === turns && model === 'gone'
+                              ? ['model_not_found', 'there is no model gone']
+                              : !mayUse
+                                ? ['model_not_found', model === 'demo' ? 'modeldemo' : 'there is no model gone']
+                                : undefined
+                    const name = JSON.stringify({
+                      secret: Boolean(secret),
+                      there,
+                      expires,
+                      endpoint,
+                      mayUse,
+                      model,
+                      same
+                    })
+                    t.same(
+                      thrown(() => hooks.whileOpen(exchange)),
+                      expected,
+                      name
+                    )
+                  }
+    t.ok(combinations > 500)
+    const hooks = await hooksWith({})
+    t.equal(hooks.whileOpen({ find: () => undefined }), undefined, 'what nobody was found for is left alone')
+  }
+)
+
+t.test(
+  'a rehearsal has the key that the operator named, else that of its headers, and the same refusals',
+  async (t) => {
+    const [a, b] = [{ ...everything }, { ...everything }]
+    const hooks = await hooksWith({ 'sk-a': a, 'sk-b': b })
+    const of = (rehearsal: object | undefined, headers: object) => {
+      const request = { headers, path: '/v1/chat/completions', query: '', operation: chat }
+      let found: unknown
+      const set = (_slot: unknown, value: unknown): void => void (found = value)
+      return { error: thrown(() => hooks.onRequest({ request, rehearsal, model: '', set, read() {} })), found }
+    }
+    const headers = { 'x-api-key': 'sk-b' }
+    t.equal(of({ key: digestOf('sk-a') }, {}).found, a)
+    t.equal(of({ key: digestOf('sk-a') }, headers).found, a, 'whatever else its headers have')
+    t.equal(of({ key: undefined }, headers).found, b)
+    t.equal(of(undefined, headers).found, b)
+    t.same(of({ key: digestOf('sk-no') }, headers).error, ['invalid_api_key', digestOf('sk-no').toString('hex')])
+    t.same(of({ key: undefined }, { 'x-api-key': 'sk-no' }).error, [
+      'invalid_api_key',
+      digestOf('sk-no').toString('hex')
+    ])
+  }
+)
+
+t.test('the reason of a refusal is about the model as it is named, however long', async (t) => {
+  const upstream = await Upstream.start(t)
+  const [long, other] = [`${'a'.repeat(200)}b`, `${'a'.repeat(200)}c`]
+  const bench = await Workbench.open(t, {
+    channels: { a: channelTo(upstream, { models: { [long]: 'x', [other]: 'y' } }) },
+    models: { [long]: { price: 'free' }, [other]: { price: 'free' } },
+    tenants: { acme: { models: [long, other] } },
+    keys: [key({ models: [other] })]
+  })
+  const reasonOf = async (model: string): Promise<unknown> => {
+    t.equal((await bench.send({ body: { model } })).status, 404)
+    return bench.records.at(-1)!.reason
+  }
+  t.match(await reasonOf(long), { by: 'model', where: 'keys[test-key].models', what: /^key:test-key allows/ })
+  const unknown = `n${'o'.repeat(254)}`
+  t.match(await reasonOf(unknown), { by: 'model', where: 'models', what: `there is no model ${unknown.slice(0, 128)}` })
 })
 
 t.test('a key calls only the endpoints it is for', async (t) => {
