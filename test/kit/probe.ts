@@ -45,7 +45,8 @@ export function residentBytes(pid?: number): number {
 }
 
 setFlagsFromString('--expose-gc')
-const collectGarbage = runInNewContext('gc') as () => void
+/** Collects what nothing refers to any more. */
+export const collectGarbage = runInNewContext('gc') as () => void
 
 /** The bytes of heap and buffers that this process still uses after a garbage collection. */
 export function heldBytes(): number {

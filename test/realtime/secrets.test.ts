@@ -1,7 +1,5 @@
 // Client secrets: what a page in a browser may do with one, and at whose expense.
 import t from 'tap'
-import type { Test } from 'tap'
-import { MemorySecrets } from '../../core/store/memory-secrets.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { settled } from '../kit/probe.ts'
@@ -188,36 +186,4 @@ t.test('a secret is good for nothing that its key has lost since, nor is what it
   t.equal((await again.closed).code, 1008)
   t.match(again.events.at(-1), { type: 'error', error: { code: 'expired_api_key' } })
   await settled(t, running)
-})
-
-t.test('the memory of secrets forgets them, and no key fills it', async (t: Test) => {
-  let now = 0
-  const secrets = new MemorySecrets(() => now)
-  const made = (issuer: string, n: number, expires: number) => ({
-    sha256: Buffer.from(`${issuer} ${n}`),
-    issuer: Buffer.from(issuer),
-    model: 'demo',
-    expires
-  })
-  t.ok(Array.from({ length: 1000 }, (_, n) => secrets.put(made('one', n, 100 + n))).every(Boolean))
-  t.equal(secrets.put(made('one', 1000, 9999)), false)
-  t.equal(secrets.put(made('two', 0, 9999)), true)
-  now = 150
-  t.equal(secrets.find(Buffer.from('one 49')), undefined)
-  t.equal(secrets.find(Buffer.from('one 50')), undefined, 'it is over at its time, not after it')
-  t.ok(secrets.find(Buffer.from('one 51')))
-  t.equal(secrets.put(made('one', 1000, 9999)), true, 'those that have expired make room')
-  t.ok(Array.from({ length: 1000 }, (_, n) => secrets.put(made('three', n, n === 7 ? 9999 : 200))).every(Boolean))
-  now = 200
-  t.equal(secrets.put(made('three', 1000, 9999)), true, 'all of them at their time')
-  t.ok(secrets.find(Buffer.from('three 7')), 'and no other')
-  t.ok(Array.from({ length: 998 }, (_, n) => secrets.put(made('three', 2000 + n, 9999))).every(Boolean))
-  t.equal(secrets.put(made('three', 1001, 9999)), false, 'and no more than there were')
-
-  for (let times = 0; times < 1500; times++) t.equal(secrets.put(made('four', 0, 300 + times)), true, 'one is one')
-  t.ok(Array.from({ length: 999 }, (_, n) => secrets.put(made('four', 1 + n, 9999))).every(Boolean))
-  t.equal(secrets.put(made('four', 1000, 9999)), false)
-  t.equal(secrets.put(made('four', 0, 9999)), true, 'one that is there is replaced when there is no more room')
-  t.equal(secrets.put({ ...made('five', 0, 9999), sha256: Buffer.from('four 0') }), true, 'by whoever')
-  t.equal(secrets.put(made('four', 1000, 9999)), true, 'and makes room')
 })

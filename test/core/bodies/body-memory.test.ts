@@ -1,10 +1,8 @@
 // The memory of request bodies: what may be taken, and that a buffer belongs to one body at a time.
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import t from 'tap'
 import { BodyMemory } from '../../../core/bodies/body-memory.ts'
-import { eventually } from '../../kit/probe.ts'
+import { collectGarbage, eventually } from '../../kit/probe.ts'
 
 const KiB = 1024
 const MiB = 1024 * KiB
@@ -46,8 +44,6 @@ t.test('small, huge and foreign buffers have memory of their own, and so has wha
 })
 
 t.test('what was lent for a body that did not come is lent again when no read can be on its way into it', async (t) => {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as () => void
   const memory = new BodyMemory(100 * MiB)
   const unread = memory.lend(MiB)
   memory.abandon(unread, undefined)
@@ -55,12 +51,12 @@ t.test('what was lent for a body that did not come is lent again when no read ca
   t.equal(lent.byteOffset, unread.byteOffset)
   let room: Buffer | undefined = lent.subarray(100)
   memory.abandon(lent, room)
-  collect()
+  collectGarbage()
   t.not(memory.lend(MiB).byteOffset, lent.byteOffset)
   t.equal(room.length, MiB - 100)
   room = undefined
   await eventually(() => {
-    collect()
+    collectGarbage()
     const next = memory.lend(MiB)
     memory.reclaim(next)
     return next.byteOffset === lent.byteOffset
