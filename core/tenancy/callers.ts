@@ -82,7 +82,7 @@ export class Callers {
   /** The sets of limits by model. They are remembered for known models only, because clients may send any name. */
   #limitsOf(scopes: readonly Scope[], rights: readonly Rights[]): Caller['limitsOf'] {
     const sets = scopes.flatMap((scope, at) => setsOf(scope, rights[at]!.limits))
-    const always = sets.length === 0 ? unlimited : sets.filter(({ models }) => models === null)
+    const always = sets.filter(({ models }) => models === null)
     const patterns = sets.flatMap((set) => (set.models === null ? [] : [[set, this.#compile([set.models])] as const]))
     if (patterns.length === 0) return () => always
     const matching = new Map(patterns)
@@ -135,8 +135,6 @@ export class Callers {
     }
   }
 }
-
-const unlimited: readonly LimitSet[] = []
 
 /** The sets of limits of a scope: of all its requests, and one for each pattern of models. */
 function setsOf({ id, kind }: Scope, { models = {}, ...rates }: LevelLimits): LimitSet[] {

@@ -15,6 +15,7 @@ import type { Path } from '../../../core/tenancy/stored.ts'
 import { Tenancy } from '../../../core/tenancy/tenancy.ts'
 import { plugins } from '../../config/plugins.ts'
 import { digestOf, MemoryDocuments } from '../../kit/documents.ts'
+import { heldBytes } from '../../kit/probe.ts'
 
 /** How many tenancies are tried. */
 const runs = 80
@@ -33,6 +34,8 @@ interface Settings {
   budget?: { usd: number; per: 'day' }
   expires?: string
   tags?: Record<string, string>
+  /** Of tenants alone. */
+  foreign_references?: 'pass' | 'refuse'
 }
 
 interface Level {
@@ -84,6 +87,10 @@ const settings: fc.Arbitrary<Settings> = fc
   })
   .map((whole) => JSON.parse(JSON.stringify(whole)) as Settings)
 
+const tenantSettings = fc
+  .tuple(settings, fc.constantFrom(undefined, 'pass' as const, 'refuse' as const))
+  .map(([own, references]): Settings => (references ? { ...own, foreign_references: references } : own))
+
 const paths = [['acme'], ['acme', 'web'], ['acme', 'web', 'eve'], ['blue'], ['blue', 'app']]
 const owners = [...paths, ['gone'], ['acme', 'app'], ['acme', 'web', 'bob'], ['blue', 'app', 'eve']]
 const often = <T>(arbitrary: fc.Arbitrary<T>, other: T): fc.Arbitrary<T> =>
@@ -97,7 +104,7 @@ const levelsOf = (stored: boolean): fc.Arbitrary<Level[]> =>
         fc.option(
           fc.record({
             path: fc.constant(path),
-            settings,
+            settings: path.length === 1 ? tenantSettings : settings,
             closed: often(fc.constant(stored ? now - 5 : undefined), undefined),
             unclear: often(fc.constant(stored), false)
           }),
@@ -476,6 +483,26 @@ function scopesNow(opened: readonly Scope[], line: readonly Placed[] | undefined
   })
 }
 
+t.test('models that clients make up take no memory', (t) => {
+  t.intercept(Date, 'now', { value: () => now })
+  const settings = { models: ['gpt-*', 'm*'], limits: { models: { 'm*': { rps: 1 } } } }
+  const level = { path: ['acme'], settings }
+  const key: Key = { ...level, name: 'f1', secrets: [['sk-f1', undefined]] }
+  const tenancy = new Tenancy(load({ levels: [level], keys: [key] }), new MemoryDocuments(), new MemorySecrets())
+  const caller = tenancy.findKey(digestOf('sk-f1'))!
+  const ask = (from: number): void => {
+    for (let n = from; n < from + 20_000; n++) {
+      const model = `m${n}`.padEnd(100, '-')
+      if (!caller.mayUse(model) || caller.limitsOf(model).length !== 2) throw new Error(model)
+    }
+  }
+  ask(0)
+  const before = heldBytes()
+  ask(20_000)
+  t.ok(heldBytes() - before < 1_000_000)
+  t.end()
+})
+
 t.test(`of ${runs} tenancies every caller is who the declarations say, before and after they change`, (t) => {
   t.intercept(Date, 'now', { value: () => now })
   const property = fc.property(inFile, inTime, inFile, (file, [first, second], later) => {
@@ -505,9 +532,14 @@ t.test(`of ${runs} tenancies every caller is who the declarations say, before an
       }
       const tenants = ['acme', 'blue'].flatMap((name) => {
         const level = oracle.level([name])
-        return level ? [[name, !off(level), expiryOf([level])]] : []
+        return level ? [[name, !off(level), expiryOf([level]), level.settings.foreign_references]] : []
       })
-      const found = [...tenancy.tenants.values()].map(({ name, enabled, expires }) => [name, enabled, expires])
+      const found = [...tenancy.tenants.values()].map(({ name, enabled, expires, foreignReferences }) => [
+        name,
+        enabled,
+        expires,
+        foreignReferences
+      ])
       equal(found.sort(), tenants, 'tenants')
     }
     const before = new Oracle(file, first)
