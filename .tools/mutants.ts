@@ -43,11 +43,11 @@ const areas: Readonly<Record<string, Area>> = {
   holds: {
     files: 'core/store/{book,hold,due}.ts',
     tests:
-      'test/{core/money/price,core/store/{ledger,rolling,detached,records,works,verify,costs},plugins/quota}.test.ts'
+      'test/{core/money/price,core/store/{holds,ledger,rolling,detached,records,works,verify,costs},plugins/quota}.test.ts'
   },
   auth: {
     files: '{plugins/auth/*.ts,core/tenancy/*.ts,core/store/memory-secrets.ts}',
-    tests: 'test/{plugins/auth,core/tenancy/*,realtime/{secrets,session,looking}}.test.ts'
+    tests: 'test/{plugins/auth,core/tenancy/*,core/store/memory-secrets,realtime/{secrets,session,looking}}.test.ts'
   },
   translation: {
     files: '{core/protocols/{canonical,anthropic,gemini,openai-chat,openai-responses},plugins/protocol-translate}/*.ts',

@@ -49,8 +49,8 @@ export class Hold implements Reservation {
   readonly recovered: Readonly<Usage> | undefined
   readonly #book: HoldKeeper
   readonly #request: ReserveRequest
-  /** When it began, or a little earlier, by performance.now(). */
-  readonly #since: number
+  /** When it began, or a little earlier, by performance.now(). Undefined for a hold of an earlier start. */
+  readonly #since: number | undefined
   #channel: string | null = null
   #delivered = 0
   /** The draft that it waits in, until that becomes a batch. */
@@ -74,7 +74,6 @@ export class Hold implements Reservation {
       this.#since = place.since
       this.#draft = place
     } else {
-      this.#since = 0
       this.#rowId = place.rowId
       this.#channel = place.channel
       this.#lease = place.lease
@@ -194,7 +193,7 @@ export class Hold implements Reservation {
    * Moves to another draft and returns true, unless it has ended, somebody waits for it, or it began before `young`.
    */
   moveTo(next: Gathering, young: number): boolean {
-    if (this.#ended || this.#durable || this.#since < young) return false
+    if (this.#ended || this.#durable || this.#since! < young) return false
     this.#draft = next
     return true
   }
