@@ -43,7 +43,7 @@ const areas: Readonly<Record<string, Area>> = {
   holds: {
     files: 'core/store/{book,hold,due}.ts',
     tests:
-      'test/{core/money/price,core/store/{holds,ledger,rolling,detached,records,works,verify,costs},plugins/quota}.test.ts'
+      'test/{core/money/price,core/store/{holds,due,ledger,rolling,detached,records,works,verify,costs},plugins/quota}.test.ts'
   },
   auth: {
     files: '{plugins/auth/*.ts,core/tenancy/*.ts,core/store/memory-secrets.ts}',

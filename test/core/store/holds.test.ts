@@ -269,6 +269,8 @@ function thrown(run: () => unknown): Error | undefined {
   return undefined
 }
 
+t.setTimeout(300_000)
+
 t.test(`${runs} schedules leave the rows and entries of a simple model, over starts too`, async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const start = (): Promise<Store> => openStore({ file, durability: 'process', now: () => noon })

@@ -13,6 +13,8 @@ const secretOf = (name: string, issuer: string, expires: number): KeptSecret => 
   expires
 })
 
+t.setTimeout(300_000)
+
 t.test('what has expired is not found and makes room, and no key fills the memory', (t) => {
   let now = 0
   const secrets = new MemorySecrets(() => now)

@@ -294,8 +294,9 @@ t.test('a store in memory works as one in a file and leaves nothing behind', asy
 t.test('a record of what is held in parts alone is kept like any other where records are dropped', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const store = await openStore({ file, durability: 'process', now: Date.now })
-  const [owing, half, ended] = [randomUUIDv7(), randomUUIDv7(), randomUUIDv7()]
+  const [whole, owing, half, ended] = [randomUUIDv7(), randomUUIDv7(), randomUUIDv7(), randomUUIDv7()]
   const scopes = [scope('key', 'k')]
+  reserve(store.ledger, scopes, 5n, { requestId: whole })
   for (const part of ['1', '2']) reserve(store.ledger, scopes, 5n, { requestId: owing, part }).dispatched('a')
   const parts = [half, half, ended].map((requestId, at) =>
     reserve(store.ledger, scopes, 5n, { requestId, part: `${at}` })
@@ -305,11 +306,11 @@ t.test('a record of what is held in parts alone is kept like any other where rec
   // A store that is being closed takes nothing but what belongs to money.
   const closed = store.close()
   for (; store.health().droppedRecords === 0; await turn()) store.requests.append(record())
-  for (const request_id of [owing, half, ended]) store.requests.append(record({ request_id }))
+  for (const request_id of [whole, owing, half, ended]) store.requests.append(record({ request_id }))
   t.equal(store.health().droppedRecords, 2)
   await closed
   const kept = query(file, 'SELECT request_id FROM request').map((row) => row['request_id'])
-  t.ok(kept.includes(owing))
+  t.ok(kept.includes(whole) && kept.includes(owing))
   t.ok(kept.includes(half), 'one of its parts has ended')
   t.notOk(kept.includes(ended))
 })

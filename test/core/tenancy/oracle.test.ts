@@ -483,6 +483,8 @@ function scopesNow(opened: readonly Scope[], line: readonly Placed[] | undefined
   })
 }
 
+t.setTimeout(300_000)
+
 t.test('models that clients make up take no memory', (t) => {
   t.intercept(Date, 'now', { value: () => now })
   const settings = { models: ['gpt-*', 'm*'], limits: { models: { 'm*': { rps: 1 } } } }
