@@ -129,12 +129,10 @@ class Alerts implements BudgetWatcher {
     const sent = this.#parts.settings() && documents.all(undeliveredDocuments).length < mostWaiting
     const undelivered = { id, body: JSON.stringify(alert), since: now, attempts: 0, next: now }
     try {
-      const written = documents.change([
+      documents.note([
         changeOf(toldDocuments, name, toldAfter(documents.find(toldDocuments, name), { window, threshold })),
         ...(sent ? [changeOf(undeliveredDocuments, id, undelivered)] : [])
       ])
-      // It is written when the disk heals.
-      written.catch(() => {})
     } catch {
       return false
     }

@@ -4,6 +4,12 @@ import type { Reader } from './reader.ts'
 import type { Row } from './sqlite.ts'
 import type { Writer } from './writer.ts'
 
+/** What takes a change back. `place`: of a deletion, where the document was among those of its kind. */
+interface Undo extends DocumentChange {
+  readonly before: object | null
+  readonly place: number | undefined
+}
+
 /** The documents of one store. */
 export class DocumentBook implements Documents {
   readonly #writer: Writer
@@ -11,6 +17,8 @@ export class DocumentBook implements Documents {
   readonly #now: () => number
   /** The documents by kind, then by id. */
   readonly #kinds = new Map<string, Map<string, object>>()
+  /** The changes that are not on disk and can be taken back, in their order. */
+  readonly #undos: Undo[] = []
   readonly #watchers = new Set<(changes: readonly DocumentChange[]) => void>()
 
   /** `rows` are those of the table document. `now` gives the time of entries in the audit log. */
@@ -31,23 +39,72 @@ export class DocumentBook implements Documents {
   }
 
   async change(changes: readonly DocumentChange[], entry?: AuditEntry): Promise<void> {
-    const draft = this.#writer.admit()
-    for (const { kind, id, value } of changes) {
-      const json = value && JSON.stringify(value)
-      draft.documents.push(kind, id, json)
-      draft.count(json?.length ?? 0)
-      if (value) this.#of(kind).set(id, value)
-      else this.#of(kind).delete(id)
+    const durable = this.#make(changes, changes.length > 0, entry)
+    try {
+      await durable
+    } catch (error) {
+      this.#takeBack()
+      throw error
     }
-    if (entry) {
-      const json = JSON.stringify(entry)
-      draft.audit.push(this.#now(), json)
-      draft.count(json.length)
+    // What is in one batch is on disk together, and in the order of the changes.
+    this.#undos.splice(0, changes.length)
+  }
+
+  note(changes: readonly DocumentChange[]): void {
+    void this.#make(changes, false)
+  }
+
+  /** Makes changes in memory, and queues their rows. Returns the promise that they are on disk. */
+  #make(changes: readonly DocumentChange[], revocable: boolean, entry?: AuditEntry): Promise<void> {
+    const draft = this.#writer.admit()
+    const rows = changes.flatMap(({ kind, id, value }) => [kind, id, value && JSON.stringify(value)])
+    const audit = entry ? [this.#now(), JSON.stringify(entry)] : []
+    draft.changes.push({ documents: rows, audit, revocable })
+    for (const row of [...rows, ...audit]) draft.count(typeof row === 'string' ? row.length : 0)
+    for (const change of changes) {
+      if (revocable) this.#undos.push(this.#undoOf(change))
+      this.#set(change)
     }
     const { durable } = draft
     this.#writer.wake()
+    this.#tell(changes)
+    return durable
+  }
+
+  #undoOf({ kind, id, value }: DocumentChange): Undo {
+    const documents = this.#of(kind)
+    const before = documents.get(id) ?? null
+    return { kind, id, value, before, place: value ? undefined : [...documents.keys()].indexOf(id) }
+  }
+
+  /**
+   * Takes back all changes that are not on disk, the latest first: those who made them are told that they failed. What
+   * was noted in a document since then stays.
+   */
+  #takeBack(): void {
+    const undone: DocumentChange[] = []
+    for (const { kind, id, value, before, place } of this.#undos.splice(0).reverse()) {
+      if ((this.#of(kind).get(id) ?? null) !== value) continue
+      const change = { kind, id, value: before }
+      undone.push(change)
+      this.#set(change)
+      // It was deleted, and is put where it was before.
+      if (before && place !== undefined) {
+        const documents = [...this.#of(kind)]
+        documents.splice(place, 0, documents.pop()!)
+        this.#kinds.set(kind, new Map(documents))
+      }
+    }
+    this.#tell(undone)
+  }
+
+  #set({ kind, id, value }: DocumentChange): void {
+    if (value) this.#of(kind).set(id, value)
+    else this.#of(kind).delete(id)
+  }
+
+  #tell(changes: readonly DocumentChange[]): void {
     if (changes.length > 0) for (const tell of this.#watchers) tell(changes)
-    await durable
   }
 
   watch(tell: (changes: readonly DocumentChange[]) => void): () => void {

@@ -59,11 +59,19 @@ export interface Documents {
   all<T extends object>(kind: DocumentKind<T>): readonly T[]
   find<T extends object>(kind: DocumentKind<T>, id: string): T | undefined
   /**
-   * Makes changes together, with an entry in the audit log. Watchers are told before it returns. Resolves when all is
-   * on disk. An entry without changes is for what was refused.
-   * @throws GatewayError `billing_unavailable` when the store cannot take it; rejects with it when the disk fails
+   * Makes changes together, with an entry in the audit log. They count at once, and watchers are told before it
+   * returns. Resolves when all is on disk. An entry without changes is of something that happened.
+   * @throws GatewayError `billing_unavailable` when the store cannot take it; rejects with it when the disk fails for
+   * seconds: then the changes are taken back, of which watchers are told too. An entry without changes is written later
+   * all the same. Whether changes were made can be unknown only where the process ends in that time.
    */
   change(changes: readonly DocumentChange[], entry?: AuditEntry): Promise<void>
+  /**
+   * Makes changes that the gateway notes for itself, and nobody waits for. They stand: while the disk fails they are
+   * kept in memory, and written when it heals.
+   * @throws GatewayError `billing_unavailable` when the store cannot take it
+   */
+  note(changes: readonly DocumentChange[]): void
   /** Calls `tell` after each change. Returns a function that ends this. */
   watch(tell: (changes: readonly DocumentChange[]) => void): () => void
   /** Lists entries of the audit log, newest first. */

@@ -5,6 +5,14 @@ import type { Gathering, Hold } from './hold.ts'
 import type { RowIds } from './row-ids.ts'
 import type { Value } from './sqlite.ts'
 
+/** The rows of one change of documents. */
+export interface ChangeRows {
+  readonly documents: readonly Value[]
+  readonly audit: readonly Value[]
+  /** Whether it is withdrawn when those who wait are told that the disk fails. */
+  readonly revocable: boolean
+}
+
 /** The assumed memory of an operation, in bytes, besides its text. */
 const opBytes = 512
 
@@ -19,8 +27,8 @@ export class Draft implements Gathering {
   readonly ended: Hold[] = []
   readonly prices: string[] = []
   readonly records: Value[] = []
-  readonly documents: Value[] = []
-  readonly audit: Value[] = []
+  /** Changes of documents, and entries of the audit log. */
+  changes: ChangeRows[] = []
   readonly answers: Value[] = []
   readonly routes: Value[] = []
   readonly works: Value[] = []
@@ -55,12 +63,24 @@ export class Draft implements Gathering {
   }
 
   /**
-   * Rejects the promise of those who wait, as the batch is not on disk yet. The batch is still written; `durable` is a
-   * new promise from then on.
+   * Rejects the promise of those who wait, as the batch is not on disk yet. It is still written, without the changes
+   * that can be withdrawn; `durable` is a new promise from then on. Returns whether there were such changes. `batch`:
+   * the one that was made of the draft, if any.
    */
-  disappoint(error: Error): void {
+  disappoint(error: Error, batch?: Batch): boolean {
+    const kept = this.changes.filter(({ revocable }) => !revocable)
+    const withdrawn = kept.length < this.changes.length
+    this.changes = kept
+    if (batch) this.#writeChanges(batch)
     this.#durable?.reject(error)
     this.#durable = undefined
+    return withdrawn
+  }
+
+  /** Writes the changes of documents to a batch, in the place of those that it had. */
+  #writeChanges(batch: Batch): void {
+    batch.documents = this.changes.flatMap(({ documents }) => documents)
+    batch.audit = this.changes.flatMap(({ audit }) => audit)
   }
 
   /**
@@ -71,8 +91,7 @@ export class Draft implements Gathering {
     const batch = emptyBatch(number, written)
     batch.prices = this.prices
     batch.records = this.records
-    batch.documents = this.documents
-    batch.audit = this.audit
+    this.#writeChanges(batch)
     batch.answers = this.answers
     batch.routes = this.routes
     batch.works = this.works

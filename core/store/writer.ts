@@ -46,7 +46,7 @@ const farewell = 5000
 
 interface Flight {
   draft: Draft
-  number: number
+  batch: Batch
   frame: Buffer
   /** Whether it has the balances, and is the last of its segment. */
   turns: boolean
@@ -297,7 +297,7 @@ export class Writer {
     this.#asked = 0
     if (this.#flight || (this.#draft.ops === 0 && !this.#due)) return
     const draft = this.#draft
-    if (this.#closed) return draft.disappoint(unavailable('the store is closed'))
+    if (this.#closed) return void draft.disappoint(unavailable('the store is closed'))
     this.#draft = new Draft()
     this.#written = Math.max(this.#written, this.#now())
     const batch = draft.seal(
@@ -309,7 +309,7 @@ export class Writer {
     )
     const turns = this.#due
     if (turns) this.#balance(batch)
-    this.#flight = { draft, number: batch.number, frame: this.#encoder.encode(batch), turns, began: performance.now() }
+    this.#flight = { draft, batch, frame: this.#encoder.encode(batch), turns, began: performance.now() }
     this.#send()
   }
 
@@ -334,8 +334,15 @@ export class Writer {
   }
 
   #send(): void {
-    const { frame, number } = this.#flight!
-    this.#log.append(frame, number, this.#appended)
+    const { frame, batch } = this.#flight!
+    this.#log.append(frame, batch.number, this.#appended)
+  }
+
+  /** Tells those who wait that the disk fails. The batch under way is written anew where changes were withdrawn. */
+  #disappoint(error: GatewayError): void {
+    const flight = this.#flight!
+    if (flight.draft.disappoint(error, flight.batch)) flight.frame = this.#encoder.encode(flight.batch)
+    this.#draft.disappoint(error)
   }
 
   readonly #appended = (error: Error | null): void => {
@@ -375,10 +382,7 @@ export class Writer {
     this.#troubles.begin('log', error)
     if (isFull(error)) giveSpare(this.#file)
     this.#failingSince ??= now
-    if (now - this.#failingSince >= patience) {
-      this.#flight!.draft.disappoint(unavailable(error))
-      this.#draft.disappoint(unavailable(error))
-    }
+    if (now - this.#failingSince >= patience) this.#disappoint(unavailable(error))
     this.#applier.release()
     if (this.#closed) return
     this.#retry = setTimeout(() => this.#send(), this.#retryDelay)

@@ -26,13 +26,17 @@ export class MemoryDocuments implements Documents {
   }
 
   async change(changes: readonly DocumentChange[], entry?: AuditEntry): Promise<void> {
+    if (entry) this.entries.push(entry)
+    this.note(changes)
+  }
+
+  note(changes: readonly DocumentChange[]): void {
     for (const { kind, id, value } of changes) {
       const documents = this.#kinds.get(kind) ?? new Map<string, object>()
       this.#kinds.set(kind, documents)
       if (value) documents.set(id, value)
       else documents.delete(id)
     }
-    if (entry) this.entries.push(entry)
     for (const tell of this.#watchers) tell(changes)
   }
 

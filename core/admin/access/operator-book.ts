@@ -72,9 +72,11 @@ export class OperatorBook {
     const present = new Set(this.#documents.find(operatorDocuments, name)?.tokens.map((token) => token.sha256))
     const before = Object.entries(this.#documents.find(useDocuments, name) ?? {})
     const uses = Object.fromEntries([...before.filter(([known]) => present.has(known)), [sha256, now]])
-    this.#documents.change([changeOf(useDocuments, name, uses)]).catch((error: Error) => {
-      this.#log.warn('the last use of an admin token was not written', { operator: name, error: error.message })
-    })
+    try {
+      this.#documents.note([changeOf(useDocuments, name, uses)])
+    } catch (error) {
+      this.#log.warn('the last use of an admin token was not written', { operator: name, error: String(error) })
+    }
   }
 }
 

@@ -186,9 +186,11 @@ export class Sessions {
   #note(session: StoredSession, now: number): void {
     this.#seen.set(session.sha256, now)
     if (now - session.seen < writeEvery) return
-    this.#documents
-      .change([changeOf(sessionDocuments, session.sha256, { ...session, seen: now })])
-      .catch((error: Error) => this.#log.warn('when a session was seen was not written', { error: error.message }))
+    try {
+      this.#documents.note([changeOf(sessionDocuments, session.sha256, { ...session, seen: now })])
+    } catch (error) {
+      this.#log.warn('when a session was seen was not written', { error: String(error) })
+    }
   }
 
   #checkOrigin({ method = '', headers }: IncomingMessage, id: string): void {
