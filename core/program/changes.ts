@@ -60,12 +60,14 @@ function differences(
   fixed: readonly string[]
 ): Change[] {
   if (before && after) {
+    // Most of a large file is what it was, and is passed over without a map of what is in it.
+    if (isEqual(before, after)) return []
     const [old, next] = [partsOf(before, path), partsOf(after, path)]
     if (old && next) {
-      const names = new Set([...old.keys(), ...next.keys()])
-      return [...names].flatMap((name) => differences(old.get(name), next.get(name), [...path, name], fixed))
+      const found = [...old].flatMap(([name, one]) => differences(one, next.get(name), [...path, name], fixed))
+      const added = [...next].filter(([name]) => !old.has(name))
+      return [...found, ...added.flatMap(([name, one]) => differences(undefined, one, [...path, name], fixed))]
     }
-    if (isEqual(before, after)) return []
   }
   return [changeOf(before, after, path, fixed)]
 }
@@ -88,12 +90,30 @@ function partsOf(
 
 /** Whether both mean the same: what is shown, and what is hidden behind it. */
 function isEqual(before: Stated, after: Stated): boolean {
-  const [old, next] = [itemsOf(before), itemsOf(after)]
-  if (!old || !next) {
-    const hidden = ({ config, pointer }: Stated): string | undefined => config.hidden.get(pointer)
-    return isDeepStrictEqual(before.value, after.value) && hidden(before) === hidden(after)
+  return isSame(before.value, before.pointer, before.config.hidden, after.value, after.pointer, after.config.hidden)
+}
+
+type Hidden = Config['hidden']
+
+/** The same of values at their pointers. Only texts have something hidden behind them. */
+function isSame(old: unknown, at: string, hidden: Hidden, next: unknown, nextAt: string, nextHidden: Hidden): boolean {
+  if (typeof old === 'string') return old === next && hidden.get(at) === nextHidden.get(nextAt)
+  if (typeof old !== 'object' || old === null || typeof next !== 'object' || next === null) return old === next
+  if (Array.isArray(old) !== Array.isArray(next)) return false
+  const [olds, nexts] = [old as Record<string, unknown>, next as Record<string, unknown>]
+  const names = Object.keys(olds)
+  if (names.length !== Object.keys(nexts).length) return false
+  for (const name of names) {
+    const inner = olds[name]
+    if (typeof inner !== 'object' && typeof inner !== 'string') {
+      if (inner !== nexts[name]) return false
+      continue
+    }
+    const place = below(at, name)
+    const nextPlace = at === nextAt ? place : below(nextAt, name)
+    if (!isSame(inner, place, hidden, nexts[name], nextPlace, nextHidden)) return false
   }
-  return old.size === next.size && [...old].every(([name, one]) => next.has(name) && isEqual(one, next.get(name)!))
+  return true
 }
 
 /** The values in a map or a list; undefined for anything else. */
