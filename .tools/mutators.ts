@@ -83,7 +83,7 @@ export function changesOf(file: SourceFile): Change[] {
     switch (node.kind) {
       case SyntaxKind.BinaryExpression: {
         const other = operators.get(sourceOf(node.operatorToken!))
-        if (other !== undefined) replace(node.operatorToken!, other)
+        if (other !== undefined && !isText(node)) replace(node.operatorToken!, other)
         return
       }
       case SyntaxKind.IfStatement:
@@ -118,8 +118,16 @@ export function changesOf(file: SourceFile): Change[] {
   return changes.toSorted((one, other) => one.from - other.from || one.to - other.to)
 }
 
+/** Whether it is a text, or several that are put together: a description that has more than one line. */
+function isText(node: AnyNode): boolean {
+  if (node.kind !== SyntaxKind.BinaryExpression) return node.kind === SyntaxKind.StringLiteral
+  return isText(node.left!) && isText(node.right!)
+}
+
 /** A node with the properties that are used here. */
 type AnyNode = Node & {
+  left?: AnyNode
+  right?: AnyNode
   operatorToken?: Node
   expression?: Node
   condition?: Node

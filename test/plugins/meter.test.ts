@@ -543,6 +543,13 @@ t.test('a usage is charged in the units of the price that was held at, or of the
   t.match(early.metered(new Running(search, sent), tokens), { source: 'upstream' }, 'no price yet')
   const unknown = await plugin()
   t.match(unknown.metered(new Running(search, sent), tokens), { source: 'upstream' })
+  const bySecond = await plugin({ model: priced({ second: 1n }) })
+  const heard = new Running({ sound: true })
+  const form = { files: [{ seconds: 8.2, size: 5 }] } as never
+  Object.assign(heard, { body: new RequestBody(heard.body.bytes, heard.body.lens, undefined, form) })
+  t.match(bySecond.metered(heard, tokens), { source: 'estimated', usage: { input: 8, output: 4, second: 9 } })
+  t.notOk('second' in bySecond.metered(new Running({ sound: true }), tokens)!.usage, 'no sound')
+
   const tools = await plugin({ model: priced({ input: 1n }) })
   const calling = new Running({ ...chat, tools: chatTools }, { web_search_options: {} })
   t.notOk('web_search' in tools.metered(calling, tokens)!.usage)
