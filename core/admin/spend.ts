@@ -105,18 +105,25 @@ function readCursor(cursor: string | undefined, by: readonly SpendGroup[]): read
 }
 
 /** What is left of a charge whose cost is known. */
-export function marginOf({ charge, uncosted, cost }: SpendSum): bigint | undefined {
+function marginOf({ charge, uncosted, cost }: SpendSum): bigint | undefined {
   return cost === undefined ? undefined : charge - uncosted - cost
 }
+
+type Amount = 'charge' | 'cost' | 'margin' | 'uncosted' | 'failed'
+
+/** A sum as it is shown, with its groups beside. Who sees one tenant alone is not shown what it costs. */
+export type ShownSum = Readonly<Record<string, unknown>> & {
+  readonly [name in `${Amount}_${'usd' | 'nano'}`]?: string | null
+} & { readonly requests: number; readonly usage: SpendSum['usage'] }
 
 /**
  * Shows a sum: its groups, null where there is none; amounts in dollars and nano-dollars, null where they are not
  * known; and units by class. The charge is the cost, the margin and what is uncosted together.
  */
-export function showSum(by: readonly SpendGroup[], sum: SpendSum): Record<string, unknown> {
+export function showSum(by: readonly SpendGroup[], sum: SpendSum): ShownSum {
   const groups = by.map((name, index) => [name, groupValue(name, sum.group[index]!)] as const)
   const { requests, charge, cost, uncosted, failed, usage } = sum
-  const amounts = { charge, cost, margin: marginOf(sum), uncosted, failed }
+  const amounts: Record<Amount, bigint | undefined> = { charge, cost, margin: marginOf(sum), uncosted, failed }
   return {
     ...Object.fromEntries(groups),
     requests,

@@ -1,34 +1,53 @@
 // Lets commands use the admin API: that of the gateway while it runs, otherwise the same routes on its opened store.
 import { userInfo } from 'node:os'
-import type { Address } from '../../config/address.ts'
 import { everything } from '../admin/access/roles.ts'
 import type { Actor } from '../admin/audit.ts'
 import type { OfflineParts, Page } from '../admin/contract.ts'
 import { readQuery } from '../admin/query.ts'
 import { findRoute } from '../admin/routes.ts'
-import type { Config, Settings } from '../catalogue/settings.ts'
-import { isMap } from '../options/schema-check.ts'
 import { openStore } from '../store/store.ts'
 import { createLogger } from '../telling/log.ts'
+import { addressOf, configOf, configOption } from './command.ts'
+import type { Given, Options } from './command.ts'
+import { ownAccess } from './own-access.ts'
+import { RemoteAdmin, urlOf } from './remote-admin.ts'
+import type { AdminAccess } from './remote-admin.ts'
 
-/** The admin API of one gateway. Its methods throw errors with messages for people. */
-export interface AdminAccess {
-  /** How the gateway is reached, for messages: `the gateway at http://127.0.0.1:9090`, or the path of the store. */
-  readonly where: string
-  /** Sends a request. `path` begins with `/admin/v1/`; `patience` is in milliseconds. */
-  call<T>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown, patience?: number): Promise<T>
-}
+/** The options of commands that use the admin API. */
+export const accessOptions = {
+  ...configOption,
+  admin: { value: 'URL', text: 'the admin listener, instead of that of the configuration or SLUICE_ADMIN_URL' },
+  'token-file': { value: 'FILE', text: 'a file with a token of your own, instead of SLUICE_TOKEN' }
+} as const satisfies Options
+
+/** What those options were given as. */
+export type Access = Given<typeof accessOptions>
+
+/** The note of all commands that need a running gateway. */
+export const gatewayNote = `
+Asks the running gateway, with the token in --token-file or SLUICE_TOKEN if there is one, and else by the
+address and token of the configuration.`
+
+/** The note of all commands that use the admin API, or the store of a gateway that does not run. */
+export const places = `
+With a token of your own, in --token-file or SLUICE_TOKEN, it asks the running gateway alone: you may do
+what your role allows, and the audit log names you. Without one it goes through the admin API of the
+gateway when it runs, by the address and token of the configuration, and else opens its store.`
 
 /**
- * Calls `work` with the admin API of a gateway. A running gateway is looked for at the admin address, and recognised by
- * its store. A store that another process has open is never written.
+ * Calls `work` with the admin API of a gateway: with a token of the user's own as who they are. Without one a running
+ * gateway is looked for at the admin address, and recognised by its store, and else the store is opened. A store that
+ * another process has open is never written.
  */
-export async function withAdmin<T>(config: Config, work: (admin: AdminAccess) => Promise<T>): Promise<T> {
+export async function withAdmin<T>(options: Access, work: (admin: AdminAccess) => Promise<T>): Promise<T> {
+  const own = await ownAccess(options)
+  if (own) return work(own)
+  const config = await configOf(options)
   const {
     admin,
     store: { sqlite: file, durability }
   } = config.settings
-  const remote = admin && admin.port !== 0 ? new RemoteAdmin(admin) : undefined
+  const remote = admin && admin.port !== 0 ? new RemoteAdmin(urlOf(admin), admin.token) : undefined
   if (remote && (await remote.keeps(file))) return work(remote)
   const store = await openStore({ file, durability }).catch((error: Error) => {
     const missed = remote
@@ -45,28 +64,37 @@ export async function withAdmin<T>(config: Config, work: (admin: AdminAccess) =>
 }
 
 /**
- * Calls `work` with the admin API of the running gateway that has the store of the configuration.
+ * Calls `work` with the admin API of a running gateway: with a token of the user's own as who they are, and without one
+ * that of the gateway which has the store of the configuration.
  * @throws Error when none answers
  */
-export async function withGateway<T>(config: Address, work: (admin: AdminAccess) => Promise<T>): Promise<T> {
-  const { admin, store } = config.settings
+export async function withGateway<T>(options: Access, work: (admin: AdminAccess) => Promise<T>): Promise<T> {
+  const own = await ownAccess(options)
+  if (own) return work(own)
+  const { admin, store } = (await addressOf(options)).settings
   if (!admin || admin.port === 0)
     throw new Error('The configuration has no admin.port at which the gateway could be asked.')
-  const remote = new RemoteAdmin(admin)
+  const remote = new RemoteAdmin(urlOf(admin), admin.token)
   if (await remote.keeps(store.sqlite)) return work(remote)
   throw new Error(`No gateway with this store answers at ${remote.url}: start it with \`sluice start\`, and ask again.`)
 }
 
-/** All items of a list, page by page. `query` may be empty, or is like `tenant=acme`. */
+/** All items of a list. `query` may be empty, or is like `tenant=acme`. */
 export async function allOf<T>(admin: AdminAccess, path: string, query = ''): Promise<T[]> {
   const items: T[] = []
-  let cursor = ''
-  for (;;) {
-    const parameters = [query, cursor].filter((part) => part !== '').join('&')
-    const page: Page<T> = await admin.call('GET', parameters === '' ? path : `${path}?${parameters}`)
-    items.push(...page.data)
-    if (page.next === null) return items
-    cursor = `cursor=${encodeURIComponent(page.next)}`
+  for await (const item of itemsOf<T>(admin, path, query)) items.push(item)
+  return items
+}
+
+/** The items of a list, page by page. */
+export async function* itemsOf<T>(admin: AdminAccess, path: string, query = ''): AsyncGenerator<T> {
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const parameters = [query, cursor === '' ? '' : `cursor=${encodeURIComponent(cursor)}`].filter(
+      (part) => part !== ''
+    )
+    const page: Page<T> = await admin.call('GET', parameters.length === 0 ? path : `${path}?${parameters.join('&')}`)
+    yield* page.data
+    cursor = page.next
   }
 }
 
@@ -102,73 +130,4 @@ function user(): Actor {
     id = `uid ${process.getuid?.() ?? '?'}`
   }
   return { kind: 'command', id, address: null, ...everything }
-}
-
-type Admin = NonNullable<Settings['admin']>
-
-/** The address to connect to for an address that a listener is bound to. */
-function reachable(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1'
-  if (host === '::') return '[::1]'
-  return host.includes(':') ? `[${host}]` : host
-}
-
-const patienceMs = 10_000
-
-/** A running gateway. */
-class RemoteAdmin implements AdminAccess {
-  readonly url: string
-  readonly #token: string
-
-  constructor({ host, port, token }: Admin) {
-    this.url = `http://${reachable(host)}:${port}`
-    this.#token = token
-  }
-
-  get where(): string {
-    return `the gateway at ${this.url}`
-  }
-
-  /**
-   * Whether a gateway with this store answers.
-   * @throws Error when the gateway refuses the token
-   */
-  async keeps(store: string): Promise<boolean> {
-    const { status, body } = await this.#ask('GET', '/admin/v1/config').catch(() => ({ status: 0, body: undefined }))
-    if ((status === 401 || status === 403) && isMap(body) && isMap(body['error'])) {
-      throw new Error(
-        `${this.url} does not let this command in: ${String(body['error']['message'])} Is the environment the same as the gateway's?`
-      )
-    }
-    return status === 200 && isMap(body) && body['store'] === store
-  }
-
-  async call<T>(method: string, path: string, request?: unknown, patience?: number): Promise<T> {
-    const { status, body } = await this.#ask(method, path, request, patience)
-    if (status < 300) return body as T
-    const error = isMap(body) && isMap(body['error']) ? body['error']['message'] : undefined
-    throw new Error(String(error ?? `${this.url} answered with ${status}`))
-  }
-
-  /**
-   * Sends one request.
-   * @throws Error when there is no answer in JSON
-   */
-  async #ask(
-    method: string,
-    path: string,
-    request?: unknown,
-    patience = patienceMs
-  ): Promise<{ status: number; body: unknown }> {
-    const headers: Record<string, string> = this.#token === '' ? {} : { authorization: `Bearer ${this.#token}` }
-    if (request !== undefined) headers['content-type'] = 'application/json'
-    const reply = await fetch(this.url + path, {
-      method,
-      headers,
-      body: request === undefined ? null : JSON.stringify(request),
-      redirect: 'error',
-      signal: AbortSignal.timeout(patience)
-    })
-    return { status: reply.status, body: await reply.json() }
-  }
 }

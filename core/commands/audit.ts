@@ -2,12 +2,11 @@
 import { auditFilters } from '../admin/access/audit-log.ts'
 import type { ShownAuditEntry } from '../admin/access/audit-log.ts'
 import type { Page } from '../admin/contract.ts'
-import { withAdmin } from './admin-access.ts'
-import type { AdminAccess } from './admin-access.ts'
-import { configOf, configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { accessOptions, places, withAdmin } from './admin-access.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import type { Given, Options } from './command.ts'
 import { csvLine } from './csv.ts'
-import { places } from './keys.ts'
+import type { AdminAccess } from './remote-admin.ts'
 import { renderTable } from './table.ts'
 
 const filterOptions = {
@@ -30,14 +29,14 @@ export const listAudit = defineCommand({
   options: {
     ...filterOptions,
     limit: { value: 'N', text: 'at most so many', default: '50' },
-    ...configOption,
+    ...accessOptions,
     ...jsonOption
   },
   notes: `The hash of the newest entry covers all before it: kept elsewhere, it proves that nothing was changed since.${places}`,
   run: async (options) => {
     if (!/^[1-9]\d{0,6}$/.test(options.limit))
       throw new UsageError(`--limit is ${JSON.stringify(options.limit)}: it must be a whole number from 1`)
-    return withAdmin(await configOf(options), async (admin) => {
+    return withAdmin(options, async (admin) => {
       const entries: ShownAuditEntry[] = []
       let head: Head = null
       for await (const page of pagesOf(admin, options, Number(options.limit))) {
@@ -59,13 +58,13 @@ export const exportAudit = defineCommand({
   options: {
     ...filterOptions,
     format: { value: 'FORMAT', default: 'jsonl', text: 'jsonl or csv' },
-    ...configOption
+    ...accessOptions
   },
   notes: `In CSV, cells that a spreadsheet would take for a formula begin with a quote; JSON lines are exact.${places}`,
   run: async (options) => {
     const format = formats.find((known) => known === options.format)
     if (!format) throw new UsageError(`--format is ${JSON.stringify(options.format)}: it must be jsonl or csv`)
-    return withAdmin(await configOf(options), async (admin) => {
+    return withAdmin(options, async (admin) => {
       if (format === 'csv') process.stdout.write(csvLine(columns))
       for await (const { data } of pagesOf(admin, options, Infinity))
         process.stdout.write(

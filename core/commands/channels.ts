@@ -1,6 +1,6 @@
 // The commands `sluice channels`: see how channels are doing, switch them, and try them.
-import { allOf, withGateway } from './admin-access.ts'
-import { configOf, configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { accessOptions, allOf, gatewayNote, withGateway } from './admin-access.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import { renderTable } from './table.ts'
 
 const path = '/admin/v1/channels'
@@ -41,10 +41,10 @@ export interface Tried {
 export const listChannels = defineCommand({
   name: 'channels list',
   summary: 'lists the channels with how they are doing',
-  options: { ...configOption, ...jsonOption },
-  notes: 'Figures are of the last five minutes, of the running gateway.',
+  options: { ...accessOptions, ...jsonOption },
+  notes: `Figures are of the last five minutes.${gatewayNote}`,
   run: async (options) =>
-    withGateway(await configOf(options), async (admin) => {
+    withGateway(options, async (admin) => {
       const channels = await allOf<ShownChannel>(admin, path)
       process.stdout.write(`${options.json ? JSON.stringify({ data: channels }) : table(channels)}\n`)
       return exits.ok
@@ -57,14 +57,14 @@ export const switchChannel = defineCommand({
   name: 'channels switch',
   summary: 'switches a channel on or off, or lets it drain',
   operands: ['NAME', 'on|drain|off'],
-  options: { ...configOption, ...jsonOption },
+  options: { ...accessOptions, ...jsonOption },
   notes: `
 off: no request of a client is sent there. drain: nothing new is; what its account keeps (responses that
 go on, tasks, files) can still be reached. on: undoes both. It holds until it is undone, over restarts
-too. What gateway.yaml switches is switched back there.`,
+too. What gateway.yaml switches is switched back there.${gatewayNote}`,
   run: async (options, [name, to]) => {
     if (!Object.hasOwn(settings, to!)) throw new UsageError(`${JSON.stringify(to)} is none of on, drain and off`)
-    return withGateway(await configOf(options), async (admin) => {
+    return withGateway(options, async (admin) => {
       const channel = await admin.call<ShownChannel>('PATCH', pathOf(name!), settings[to as keyof typeof settings])
       if (options.json) process.stdout.write(`${JSON.stringify(channel)}\n`)
       const { file, operator } = channel.switched
@@ -81,16 +81,16 @@ export const testChannel = defineCommand({
   operands: ['NAME', '[MODEL]'],
   options: {
     endpoint: { value: 'NAME', text: 'the endpoint to try, instead of the one that the model looks to be for' },
-    ...configOption,
+    ...accessOptions,
     ...jsonOption
   },
   notes: `
 Without MODEL one request for each endpoint that the models of the channel look to be for. The upstream
 may bill them; no key is charged, and they are in no log. Also tries a channel that is switched off.
-Eight tests may be under way at a time. Exits with 1 when one of them failed.`,
+Eight tests may be under way at a time. Exits with 1 when one of them failed.${gatewayNote}`,
   run: async (options, [name, model]) => {
     const asked = { model, endpoint: options.endpoint }
-    return withGateway(await configOf(options), async (admin) => {
+    return withGateway(options, async (admin) => {
       const tried = await admin.call<Tried>('POST', `${pathOf(name!)}/test`, asked, testPatience)
       process.stdout.write(`${options.json ? JSON.stringify(tried) : results(tried)}\n`)
       return tried.results.every(({ ok }) => ok) ? exits.ok : exits.failed

@@ -2,8 +2,9 @@
 import { changesOf } from '../program/changes.ts'
 import type { Change } from '../program/changes.ts'
 import type { Problem } from '../catalogue/settings.ts'
-import { withGateway } from './admin-access.ts'
-import { addressOf, configOf, configOption, defineCommand, exits, jsonOption } from './command.ts'
+import { accessOptions, gatewayNote, withGateway } from './admin-access.ts'
+import type { Access } from './admin-access.ts'
+import { configOf, defineCommand, exits, jsonOption } from './command.ts'
 
 /** The answer of the admin API, as far as it is used here. */
 interface Diff {
@@ -15,11 +16,11 @@ export const diff = defineCommand({
   name: 'diff',
   summary: 'says in words what a reload would change',
   operands: ['[FILE]', '[NEW]'],
-  options: { ...configOption, ...jsonOption },
+  options: { ...accessOptions, ...jsonOption },
   notes: `
 Compares the configuration on disk with the one that the running gateway uses; with FILE, that one with
 what would be FILE in its place; with FILE and NEW, the two. Secrets are never shown, only that they change.
-Nothing is changed. Exits with 2 when a reload would be refused.`,
+Nothing is changed. Exits with 2 when a reload would be refused.${gatewayNote}`,
   async run(options, [file, next]) {
     const found =
       file === undefined
@@ -35,14 +36,14 @@ Nothing is changed. Exits with 2 when a reload would be refused.`,
   }
 })
 
-async function pending(options: { config: string }): Promise<Diff> {
-  return withGateway(await addressOf(options), (admin) => admin.call<Diff>('GET', '/admin/v1/config/diff'))
+async function pending(options: Access): Promise<Diff> {
+  return withGateway(options, (admin) => admin.call<Diff>('GET', '/admin/v1/config/diff'))
 }
 
 /** What `next` would change, read in the environment of this command. */
-async function proposed(options: { config: string }, next: string): Promise<Diff> {
+async function proposed(options: Access, next: string): Promise<Diff> {
   const before = await configOf(options)
-  await withGateway(before, async (admin) => {
+  await withGateway(options, async (admin) => {
     const { hash, file } = await admin.call<{ hash: string; file: string }>('GET', '/admin/v1/config')
     if (hash !== before.hash)
       throw new Error(`${file} is not the file in use: \`sluice diff\` says what is pending. Or name two files.`)

@@ -5,8 +5,8 @@ import type { Page } from '../admin/contract.ts'
 import type { Explanation } from '../admin/explanation.ts'
 import { isMap } from '../options/schema-check.ts'
 import type { RequestRecord } from '../store/requests.ts'
-import { withGateway } from './admin-access.ts'
-import { configOf, configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { accessOptions, gatewayNote, withGateway } from './admin-access.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import type { Given } from './command.ts'
 import { renderExplanation, renderRecord } from './explain-text.ts'
 
@@ -21,22 +21,21 @@ const options = {
 export const explain = defineCommand({
   name: 'explain',
   summary: 'says what would become of a request, or why one became what it did',
-  options: { ...options, ...configOption, ...jsonOption },
+  options: { ...options, ...accessOptions, ...jsonOption },
   notes: `
 A key and a model are enough: sluice explain --key alice-laptop --model gpt-5
 The running gateway goes through its chain as for a request of a client, and stops where it would be
 sent: nothing is sent, held, counted or recorded. FILE may also have the whole request: an object with
 body, and any of method, path, headers, endpoint, model, key, and secret for a key itself.
-With --request the record is explained that was written then, under what held then.`,
+With --request the record is explained that was written then, under what held then.${gatewayNote}`,
   async run(given) {
     const { request, json } = given
-    const config = await configOf(given)
     const print = (value: object, text: string): number => {
       process.stdout.write(`${json ? JSON.stringify(value) : text}\n`)
       return exits.ok
     }
     if (request !== undefined) {
-      const record = await withGateway(config, (admin) =>
+      const record = await withGateway(given, (admin) =>
         admin.call<Page<RequestRecord>>('GET', `/admin/v1/requests?request_id=${encodeURIComponent(request)}`)
       )
       const [found] = record.data
@@ -44,9 +43,7 @@ With --request the record is explained that was written then, under what held th
       return print(found, renderRecord(found))
     }
     const asked = await askedBy(given)
-    const explanation = await withGateway(config, (admin) =>
-      admin.call<Explanation>('POST', '/admin/v1/explain', asked)
-    )
+    const explanation = await withGateway(given, (admin) => admin.call<Explanation>('POST', '/admin/v1/explain', asked))
     return print(explanation, renderExplanation(explanation))
   }
 })

@@ -1,14 +1,9 @@
 // The commands `sluice keys`: create, list, change, rotate and revoke keys of a gateway, whether it runs or not.
 import type { IssuedKey, ShownKey } from '../admin/key-desk.ts'
-import { allOf, withAdmin } from './admin-access.ts'
-import { configOf, configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { accessOptions, allOf, places, withAdmin } from './admin-access.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import { rightsOf, rightsOptions } from './rights-options.ts'
 import { renderTable } from './table.ts'
-
-/** The note of all commands that use the admin API. */
-export const places = `
-Goes through the admin API of the gateway when it runs, by the address and token of the same
-configuration, and else opens its store.`
 
 const path = '/admin/v1/keys'
 const pathOf = (name: string): string => `${path}/${encodeURIComponent(name)}`
@@ -22,7 +17,7 @@ export const createKey = defineCommand({
     member: { value: 'MEMBER', text: 'the member of the project who uses it' },
     name: { value: 'NAME', text: 'what it is called, instead of a name that is made up' },
     ...rightsOptions,
-    ...configOption,
+    ...accessOptions,
     ...jsonOption
   },
   notes: `The secret alone is on standard output.${places}`,
@@ -30,7 +25,7 @@ export const createKey = defineCommand({
     const { tenant, project, member, name, json } = options
     if (tenant === undefined) throw new UsageError('--tenant is missing')
     const request = { tenant, project, member, name, ...rightsOf(options) }
-    return withAdmin(await configOf(options), async (admin) => {
+    return withAdmin(options, async (admin) => {
       const key = await admin.call<IssuedKey>('POST', path, request)
       tellSecret(key, json)
       process.stderr.write(
@@ -44,10 +39,10 @@ export const createKey = defineCommand({
 export const listKeys = defineCommand({
   name: 'keys list',
   summary: 'lists all keys, without their secrets',
-  options: { ...configOption, ...jsonOption },
+  options: { ...accessOptions, ...jsonOption },
   notes: places,
   run: async (options) =>
-    withAdmin(await configOf(options), async (admin) => {
+    withAdmin(options, async (admin) => {
       const keys = (await allOf<ShownKey>(admin, path)).sort((a, b) => (a.name < b.name ? -1 : 1))
       process.stdout.write(`${options.json ? JSON.stringify({ data: keys }) : table(keys)}\n`)
       return exits.ok
@@ -58,12 +53,12 @@ export const changeKey = defineCommand({
   name: 'keys change',
   summary: 'changes what a key of the store may use and spend, from the next request on',
   operands: ['NAME'],
-  options: { ...rightsOptions, ...configOption, ...jsonOption },
+  options: { ...rightsOptions, ...accessOptions, ...jsonOption },
   notes: `What is not given stays as it is; the word none takes something out: --budget none.${places}`,
   run: async (options, [name]) => {
     const patch = rightsOf(options)
     if (Object.keys(patch).length === 0) throw new UsageError('there is nothing to change: give an option')
-    return withAdmin(await configOf(options), async (admin) => {
+    return withAdmin(options, async (admin) => {
       const key = await admin.call<ShownKey>('PATCH', pathOf(name!), patch)
       if (options.json) process.stdout.write(`${JSON.stringify(key)}\n`)
       process.stderr.write(`${key.name} was changed in ${admin.where}.\n`)
@@ -78,12 +73,12 @@ export const rotateKey = defineCommand({
   operands: ['NAME'],
   options: {
     overlap: { value: 'TIME', text: 'how long the present secret stays valid: 24h', default: '0s' },
-    ...configOption,
+    ...accessOptions,
     ...jsonOption
   },
   notes: `The secret alone is on standard output. Budgets, limits and what was spent belong to the key and stay.${places}`,
   run: async (options, [name]) =>
-    withAdmin(await configOf(options), async (admin) => {
+    withAdmin(options, async (admin) => {
       const key = await admin.call<IssuedKey>('POST', `${pathOf(name!)}/rotate`, { overlap: options.overlap })
       tellSecret(key, options.json)
       const until = key.secrets[1]?.until ?? null
@@ -97,10 +92,10 @@ export const revokeKey = defineCommand({
   name: 'keys revoke',
   summary: 'revokes a key of the store from the next request on',
   operands: ['NAME'],
-  options: configOption,
+  options: accessOptions,
   notes: places,
   run: async (options, [name]) =>
-    withAdmin(await configOf(options), async (admin) => {
+    withAdmin(options, async (admin) => {
       await admin.call('DELETE', pathOf(name!))
       process.stderr.write(`${name} is revoked in ${admin.where}.\n`)
       return exits.ok

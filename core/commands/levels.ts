@@ -2,10 +2,9 @@
 import type { ShownLevel } from '../admin/level-desk.ts'
 import { levelKinds } from '../tenancy/stored.ts'
 import type { LevelKind } from '../tenancy/stored.ts'
-import { allOf, withAdmin } from './admin-access.ts'
-import { configOf, configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { accessOptions, allOf, places, withAdmin } from './admin-access.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import type { Command } from './command.ts'
-import { places } from './keys.ts'
 import { rightsOf, rightsOptions } from './rights-options.ts'
 import { renderTable } from './table.ts'
 
@@ -24,11 +23,11 @@ export const levelCommands: readonly Command[] = levelKinds.flatMap((kind) => [
     name: `${kind}s create`,
     summary: `makes a ${kind}`,
     operands: [operands[kind]],
-    options: { ...rightsOptions, ...(kind === 'tenant' ? tenantOptions : {}), ...configOption, ...jsonOption },
+    options: { ...rightsOptions, ...(kind === 'tenant' ? tenantOptions : {}), ...accessOptions, ...jsonOption },
     notes: places,
     run: async (options, [path]) => {
       const request = { ...namesOf(kind, path!), ...rightsOf(options), ...foreignOf(options) }
-      return withAdmin(await configOf(options), async (admin) => {
+      return withAdmin(options, async (admin) => {
         const level = await admin.call<ShownLevel>('POST', `/admin/v1/${kind}s`, request)
         return told(`${path} was made in ${admin.where}.`, level, options.json)
       })
@@ -37,10 +36,10 @@ export const levelCommands: readonly Command[] = levelKinds.flatMap((kind) => [
   defineCommand({
     name: `${kind}s list`,
     summary: `lists all ${kind}s, of the file and of the store`,
-    options: { ...configOption, ...jsonOption },
+    options: { ...accessOptions, ...jsonOption },
     notes: places,
     run: async (options) =>
-      withAdmin(await configOf(options), async (admin) => {
+      withAdmin(options, async (admin) => {
         const levels = await allOf<ShownLevel>(admin, `/admin/v1/${kind}s`)
         process.stdout.write(`${options.json ? JSON.stringify({ data: levels }) : table(levels)}\n`)
         return exits.ok
@@ -50,12 +49,12 @@ export const levelCommands: readonly Command[] = levelKinds.flatMap((kind) => [
     name: `${kind}s change`,
     summary: `changes what a ${kind} of the store may use and spend, from the next request on`,
     operands: [operands[kind]],
-    options: { ...rightsOptions, ...(kind === 'tenant' ? tenantOptions : {}), ...configOption, ...jsonOption },
+    options: { ...rightsOptions, ...(kind === 'tenant' ? tenantOptions : {}), ...accessOptions, ...jsonOption },
     notes: `What is not given stays as it is; the word none takes something out: --budget none.${places}`,
     run: async (options, [path]) => {
       const patch = { ...rightsOf(options), ...foreignOf(options) }
       if (Object.keys(patch).length === 0) throw new UsageError('there is nothing to change: give an option')
-      return withAdmin(await configOf(options), async (admin) => {
+      return withAdmin(options, async (admin) => {
         const level = await admin.call<ShownLevel>('PATCH', addressOf(kind, path!), patch)
         return told(`${path} was changed in ${admin.where}.`, level, options.json)
       })
@@ -65,10 +64,10 @@ export const levelCommands: readonly Command[] = levelKinds.flatMap((kind) => [
     name: `${kind}s close`,
     summary: `closes a ${kind} of the store for good, from the next request on`,
     operands: [operands[kind]],
-    options: { ...configOption, ...jsonOption },
+    options: { ...accessOptions, ...jsonOption },
     notes: `All requests of its keys are refused, and its name stays taken. To refuse them for a while: ${kind}s change --enabled no.${places}`,
     run: async (options, [path]) =>
-      withAdmin(await configOf(options), async (admin) => {
+      withAdmin(options, async (admin) => {
         const level = await admin.call<ShownLevel>('DELETE', addressOf(kind, path!))
         return told(`${path} is closed in ${admin.where}.`, level, options.json)
       })

@@ -1,10 +1,9 @@
 // The commands `sluice operators`: create, list, change, rotate and revoke those who may use the admin API.
 import { roles } from '../admin/access/roles.ts'
 import type { IssuedOperator, ShownOperator } from '../admin/access/operator-desk.ts'
-import { allOf, withAdmin } from './admin-access.ts'
-import { configOf, configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { accessOptions, allOf, places, withAdmin } from './admin-access.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import type { Command } from './command.ts'
-import { places } from './keys.ts'
 import { renderTable } from './table.ts'
 
 const path = '/admin/v1/operators'
@@ -26,14 +25,14 @@ export const operatorCommands: readonly Command[] = [
       role: roleOption,
       tenant: { value: 'TENANT', text: 'of this tenant alone: for tenant_admin and viewer' },
       lifetime: lifetimeOption,
-      ...configOption,
+      ...accessOptions,
       ...jsonOption
     },
     notes: `The token alone is on standard output.${places}`,
     run: async (options, [name]) => {
       const { role, tenant, lifetime } = options
       if (role === undefined) throw new UsageError(`--role is missing: one of ${roles.join(', ')}`)
-      return withAdmin(await configOf(options), async (admin) => {
+      return withAdmin(options, async (admin) => {
         const issued = await admin.call<IssuedOperator>('POST', path, { name, role, tenant, lifetime })
         tellToken(issued, options.json)
         process.stderr.write(
@@ -46,10 +45,10 @@ export const operatorCommands: readonly Command[] = [
   defineCommand({
     name: 'operators list',
     summary: 'lists who may use the admin API by a token of their own',
-    options: { ...configOption, ...jsonOption },
+    options: { ...accessOptions, ...jsonOption },
     notes: places,
     run: async (options) =>
-      withAdmin(await configOf(options), async (admin) => {
+      withAdmin(options, async (admin) => {
         const operators = await allOf<ShownOperator>(admin, path)
         process.stdout.write(`${options.json ? JSON.stringify({ data: operators }) : table(operators)}\n`)
         return exits.ok
@@ -63,7 +62,7 @@ export const operatorCommands: readonly Command[] = [
       role: roleOption,
       tenant: { value: 'TENANT', text: 'of this tenant alone; none for the whole gateway' },
       enabled: { value: 'yes|no', text: 'no refuses its tokens until it is yes again' },
-      ...configOption,
+      ...accessOptions,
       ...jsonOption
     },
     notes: `What is not given stays as it is.${places}`,
@@ -77,7 +76,7 @@ export const operatorCommands: readonly Command[] = [
         ...(enabled !== undefined && { enabled: enabled === 'yes' })
       }
       if (Object.keys(patch).length === 0) throw new UsageError('there is nothing to change: give an option')
-      return withAdmin(await configOf(options), async (admin) => {
+      return withAdmin(options, async (admin) => {
         const operator = await admin.call<ShownOperator>('PATCH', pathOf(name!), patch)
         if (options.json) process.stdout.write(`${JSON.stringify(operator)}\n`)
         process.stderr.write(`${name} was changed in ${admin.where}.\n`)
@@ -92,13 +91,13 @@ export const operatorCommands: readonly Command[] = [
     options: {
       overlap: { value: 'TIME', text: 'how long the present token stays valid: 24h', default: '0s' },
       lifetime: lifetimeOption,
-      ...configOption,
+      ...accessOptions,
       ...jsonOption
     },
     notes: `The token alone is on standard output.${places}`,
     run: async (options, [name]) => {
       const { overlap, lifetime } = options
-      return withAdmin(await configOf(options), async (admin) => {
+      return withAdmin(options, async (admin) => {
         const issued = await admin.call<IssuedOperator>('POST', `${pathOf(name!)}/tokens`, { overlap, lifetime })
         tellToken(issued, options.json)
         const old = issued.tokens[1]
@@ -115,10 +114,10 @@ export const operatorCommands: readonly Command[] = [
     name: 'operators revoke',
     summary: 'revokes an operator for good, from its next request on',
     operands: ['NAME'],
-    options: configOption,
+    options: accessOptions,
     notes: places,
     run: async (options, [name]) =>
-      withAdmin(await configOf(options), async (admin) => {
+      withAdmin(options, async (admin) => {
         await admin.call('DELETE', pathOf(name!))
         process.stderr.write(`${name} is revoked in ${admin.where}.\n`)
         return exits.ok

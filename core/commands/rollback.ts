@@ -1,7 +1,7 @@
 // The commands `sluice config history` and `sluice rollback`: which configurations were in use, and one of them again.
 import type { Problem } from '../catalogue/settings.ts'
-import { allOf, withGateway } from './admin-access.ts'
-import { addressOf, configOption, defineCommand, exits, jsonOption } from './command.ts'
+import { accessOptions, allOf, gatewayNote, withGateway } from './admin-access.ts'
+import { defineCommand, exits, jsonOption } from './command.ts'
 import { renderTable } from './table.ts'
 
 /** A configuration as the admin API lists it. */
@@ -28,10 +28,10 @@ const digits = 12
 export const showHistory = defineCommand({
   name: 'config history',
   summary: 'lists the configurations that were in use, newest first',
-  options: { ...configOption, ...jsonOption },
-  notes: 'The last 50 are kept, beside the store of the gateway.',
+  options: { ...accessOptions, ...jsonOption },
+  notes: `The last 50 are kept, beside the store of the gateway.${gatewayNote}`,
   run: async (options) =>
-    withGateway(await addressOf(options), async (admin) => {
+    withGateway(options, async (admin) => {
       const all = await allOf<Past>(admin, '/admin/v1/config/history')
       const rows = all.map(({ hash, time, reason, by, changes }) => [
         hash.slice(0, digits),
@@ -51,15 +51,15 @@ export const rollbackConfig = defineCommand({
   operands: ['[HASH]'],
   options: {
     force: { text: 'also when the file on disk is not the one in use' },
-    ...configOption,
+    ...accessOptions,
     ...jsonOption
   },
   notes: `
 Without HASH the one before the one in use; \`sluice config history\` lists them. The gateway writes the
 file as it was then, keeps the present one aside, reloads, and says what changed. A file that cannot be
-used any more is not put back: exits with 2.`,
+used any more is not put back: exits with 2.${gatewayNote}`,
   run: async (options, [hash]) =>
-    withGateway(await addressOf(options), async (admin) => {
+    withGateway(options, async (admin) => {
       const asked = { ...(hash !== undefined && { hash }), force: options.force }
       const { file, aside, to, changes } = await admin.call<RolledBack>('POST', '/admin/v1/config/rollback', asked)
       if (options.json) process.stdout.write(`${JSON.stringify({ file, aside, to, changes })}\n`)

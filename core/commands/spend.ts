@@ -3,14 +3,18 @@ import { createWriteStream } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { marginOf, readSpend, showSum } from '../admin/spend.ts'
+import { readSpend, showSum, spendParameters } from '../admin/spend.ts'
+import type { ShownSum } from '../admin/spend.ts'
 import { pricedClasses } from '../money/classes.ts'
 import { formatDollars } from '../money/money.ts'
 import { LedgerFile } from '../store/ledger-file.ts'
 import type { SpendGroup, SpendQuery, SpendSum } from '../store/spend.ts'
+import { accessOptions, itemsOf } from './admin-access.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import { csvLine } from './csv.ts'
 import { focusGroups, focusLines, focusMetadata } from './focus.ts'
+import { ownAccess } from './own-access.ts'
+import type { AdminAccess } from './remote-admin.ts'
 import { noteLog, storeOf, storeOptions } from './store-option.ts'
 import { renderTable } from './table.ts'
 
@@ -39,10 +43,13 @@ export const showSpend = defineCommand({
     tag: { value: 'NAME:VALUE', text: 'only with this tag' },
     format: { value: 'FORMAT', default: 'table', text: 'table, csv, json, jsonl or focus' },
     out: { value: 'FILE', text: 'writes a new file instead of standard output' },
+    ...accessOptions,
     ...storeOptions,
     ...jsonOption
   },
   notes: `
+With a token of your own, in --token-file or SLUICE_TOKEN, it asks the running gateway; without one it reads the store.
+
 In US dollars, as of the last commit. CHARGE is what customers pay. COST is what the upstreams charge, failed attempts included, as
 far as the configuration says it (channels.*.cost), and MARGIN what is left; UNCOSTED is the part of the charge whose cost is not
 known. So the charge is the cost, the margin and what is uncosted together. FAILED is what failed attempts are worth at the customers'
@@ -68,10 +75,17 @@ the price; the shares add up to the charge. With --out FILE the version and colu
         throw new UsageError(`--${name} ${message}`)
       }
     )
+    const own = options.db === undefined ? await ownAccess(options) : undefined
+    if (own) {
+      if (format === 'focus')
+        throw new UsageError('--format focus needs the store, with the prices of then: it is for who runs the gateway')
+      await write(options.out, lines(asked.by, askedFor(own, options), format))
+      return exits.ok
+    }
     const file = await storeOf(options)
     const ledger = new LedgerFile(file)
     try {
-      await write(options.out, lines(ledger, asked, format))
+      await write(options.out, format === 'focus' ? focus(ledger, asked) : lines(asked.by, kept(ledger, asked), format))
       if (format === 'focus' && options.out !== undefined)
         await writeFile(`${options.out}.metadata.json`, `${JSON.stringify(focusMetadata(new Date()), null, 2)}\n`)
     } finally {
@@ -89,27 +103,45 @@ function isFormat(format: string): format is Format {
 type Asked = Omit<SpendQuery, 'limit'>
 
 /** Writes lines to a new file, or to standard output, whose reader may stop before the end, as `head` does. */
-async function write(file: string | undefined, lines: Iterable<string>): Promise<void> {
-  if (file !== undefined) return pipeline(Readable.from(lines), createWriteStream(file, { flags: 'wx' }))
+async function write(file: string | undefined, text: AsyncIterable<string> | Iterable<string>): Promise<void> {
+  if (file !== undefined) return pipeline(Readable.from(text), createWriteStream(file, { flags: 'wx' }))
   try {
-    await pipeline(Readable.from(lines), process.stdout, { end: false })
+    await pipeline(Readable.from(text), process.stdout, { end: false })
   } catch (error) {
     if (!['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
 }
 
-function* lines(ledger: LedgerFile, asked: Asked, format: Format): Generator<string> {
-  const { by } = asked
-  if (format === 'focus')
-    yield* focusLines(sums(ledger, { ...asked, by: focusGroups }), (version) => ledger.price(version))
-  else if (format === 'csv') yield* csv(by, sums(ledger, asked))
-  else if (format === 'table') yield `${table(by, [...sums(ledger, asked)])}\n`
-  else if (format === 'json')
-    yield `${JSON.stringify({ data: [...sums(ledger, asked)].map((sum) => showSum(by, sum)) })}\n`
-  else for (const sum of sums(ledger, asked)) yield `${JSON.stringify(showSum(by, sum))}\n`
+/** The sums that a gateway tells. Who sees one tenant alone is not told what it costs. */
+async function* askedFor(
+  admin: AdminAccess,
+  options: Readonly<Record<(typeof spendParameters)[number], string | undefined>>
+): AsyncGenerator<ShownSum> {
+  const query = new URLSearchParams()
+  for (const name of spendParameters) if (options[name] !== undefined) query.set(name, options[name])
+  yield* itemsOf<ShownSum>(admin, '/admin/v1/spend', query.toString())
 }
 
-/** All sums, some at a time. */
+function* kept(ledger: LedgerFile, asked: Asked): Generator<ShownSum> {
+  for (const sum of sums(ledger, asked)) yield showSum(asked.by, sum)
+}
+
+function* focus(ledger: LedgerFile, asked: Asked): Generator<string> {
+  yield* focusLines(sums(ledger, { ...asked, by: focusGroups }), (version) => ledger.price(version))
+}
+
+async function* lines(
+  by: readonly SpendGroup[],
+  shown: AsyncIterable<ShownSum> | Iterable<ShownSum>,
+  format: Exclude<Format, 'focus'>
+): AsyncGenerator<string> {
+  if (format === 'csv') yield* csv(by, shown)
+  else if (format === 'table') yield `${table(by, await all(shown))}\n`
+  else if (format === 'json') yield `${JSON.stringify({ data: await all(shown) })}\n`
+  else for await (const sum of shown) yield `${JSON.stringify(sum)}\n`
+}
+
+/** All sums of a store, some at a time. */
 function* sums(ledger: LedgerFile, asked: Asked): Generator<SpendSum> {
   let after: readonly string[] | undefined
   do {
@@ -121,31 +153,32 @@ function* sums(ledger: LedgerFile, asked: Asked): Generator<SpendSum> {
 
 const units = [...pricedClasses, 'reasoning'] as const
 
-function* csv(by: readonly SpendGroup[], sums: Iterable<SpendSum>): Generator<string> {
+async function* csv(
+  by: readonly SpendGroup[],
+  shown: AsyncIterable<ShownSum> | Iterable<ShownSum>
+): AsyncGenerator<string> {
   let columns: string[] | undefined
-  for (const sum of sums) {
-    const { usage, ...row } = showSum(by, sum)
+  for await (const { usage, ...row } of shown) {
     if (!columns) yield csvLine([...(columns = Object.keys(row)), ...units])
-    yield csvLine([...columns.map((name) => row[name]), ...units.map((name) => sum.usage[name] ?? 0)])
+    yield csvLine([
+      ...columns.map((name) => (row as Record<string, unknown>)[name]),
+      ...units.map((name) => usage[name] ?? 0)
+    ])
   }
   if (!columns) yield csvLine([...by, 'requests', 'charge_usd'])
 }
 
-function table(by: readonly SpendGroup[], sums: readonly SpendSum[]): string {
-  const dollars = (nano: bigint | undefined): string => (nano === undefined ? '-' : formatDollars(nano))
-  const amounts = (sum: SpendSum): string[] => [
-    String(sum.requests),
-    dollars(sum.charge),
-    dollars(sum.cost),
-    dollars(marginOf(sum)),
-    dollars(sum.uncosted),
-    dollars(sum.failed),
-    String(sum.usage.input ?? 0),
-    String(sum.usage.cached_input ?? 0),
-    String(sum.usage.output ?? 0)
+const amounts = ['charge', 'cost', 'margin', 'uncosted', 'failed'] as const
+const counted = ['input', 'cached_input', 'output'] as const
+
+function table(by: readonly SpendGroup[], shown: readonly ShownSum[]): string {
+  const figures = (rows: readonly ShownSum[]): string[] => [
+    String(rows.reduce((sum, { requests }) => sum + requests, 0)),
+    ...amounts.map((name) => totalOf(rows, name)),
+    ...counted.map((name) => String(rows.reduce((sum, { usage }) => sum + (usage[name] ?? 0), 0)))
   ]
-  const rows = sums.map((sum) => [...sum.group.map((name) => name || '-'), ...amounts(sum)])
-  if (by.length > 0) rows.push([...by.map((_, index) => (index === 0 ? 'TOTAL' : '')), ...amounts(total(sums))])
+  const rows = shown.map((sum) => [...by.map((name) => groupText(sum[name])), ...figures([sum])])
+  if (by.length > 0) rows.push([...by.map((_, index) => (index === 0 ? 'TOTAL' : '')), ...figures(shown)])
   const numbers = ['REQUESTS', 'CHARGE', 'COST', 'MARGIN', 'UNCOSTED', 'FAILED', 'INPUT', 'CACHED', 'OUTPUT']
   return renderTable(
     [[...by.map((name) => name.toUpperCase()), ...numbers], ...rows],
@@ -153,16 +186,18 @@ function table(by: readonly SpendGroup[], sums: readonly SpendSum[]): string {
   )
 }
 
-function total(sums: readonly SpendSum[]): SpendSum {
-  const all = { group: [], requests: 0, charge: 0n, cost: undefined as bigint | undefined, uncosted: 0n, failed: 0n }
-  const usage: Record<string, number> = {}
-  for (const sum of sums) {
-    all.requests += sum.requests
-    all.charge += sum.charge
-    if (sum.cost !== undefined) all.cost = (all.cost ?? 0n) + sum.cost
-    all.uncosted += sum.uncosted
-    all.failed += sum.failed
-    for (const [name, number] of Object.entries(sum.usage)) usage[name] = (usage[name] ?? 0) + number
-  }
-  return { ...all, usage }
+async function all(shown: AsyncIterable<ShownSum> | Iterable<ShownSum>): Promise<ShownSum[]> {
+  const rows: ShownSum[] = []
+  for await (const sum of shown) rows.push(sum)
+  return rows
+}
+
+/** The sum of an amount; a dash where nobody told it, or told any of it. */
+function totalOf(rows: readonly ShownSum[], name: (typeof amounts)[number]): string {
+  const told = rows.flatMap((sum) => sum[`${name}_nano`] ?? [])
+  return told.length === 0 && rows.length > 0 ? '-' : formatDollars(told.reduce((sum, nano) => sum + BigInt(nano), 0n))
+}
+
+function groupText(value: unknown): string {
+  return value === null ? '-' : typeof value === 'string' ? value : JSON.stringify(value)
 }
