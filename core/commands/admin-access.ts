@@ -20,6 +20,14 @@ export const accessOptions = {
   'token-file': { value: 'FILE', text: 'a file with a token of your own, instead of SLUICE_TOKEN' }
 } as const satisfies Options
 
+/** The option by which a rotation can be repeated. */
+export const rotationOption = {
+  rotation: {
+    value: 'NAME',
+    text: 'a name for this rotation: again by the same name, it replaces the one that was lost'
+  }
+} as const satisfies Options
+
 /** What those options were given as. */
 export type Access = Given<typeof accessOptions>
 

@@ -1,6 +1,6 @@
 // The commands `sluice keys`: create, list, change, rotate and revoke keys of a gateway, whether it runs or not.
 import type { IssuedKey, ShownKey } from '../admin/key-desk.ts'
-import { accessOptions, allOf, places, withAdmin } from './admin-access.ts'
+import { accessOptions, allOf, places, rotationOption, withAdmin } from './admin-access.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import { rightsOf, rightsOptions } from './rights-options.ts'
 import { renderTable } from './table.ts'
@@ -73,13 +73,17 @@ export const rotateKey = defineCommand({
   operands: ['NAME'],
   options: {
     overlap: { value: 'TIME', text: 'how long the present secret stays valid: 24h', default: '0s' },
+    ...rotationOption,
     ...accessOptions,
     ...jsonOption
   },
   notes: `The secret alone is on standard output. Budgets, limits and what was spent belong to the key and stay.${places}`,
   run: async (options, [name]) =>
     withAdmin(options, async (admin) => {
-      const key = await admin.call<IssuedKey>('POST', `${pathOf(name!)}/rotate`, { overlap: options.overlap })
+      const key = await admin.call<IssuedKey>('POST', `${pathOf(name!)}/rotate`, {
+        overlap: options.overlap,
+        rotation: options.rotation
+      })
       tellSecret(key, options.json)
       const until = key.secrets[1]?.until ?? null
       const old = until === null ? 'The old secret is refused now.' : `The old secret is valid until ${until}.`

@@ -1,9 +1,10 @@
 // The commands `sluice operators`: create, list, change, rotate and revoke those who may use the admin API.
 import { roles } from '../admin/access/roles.ts'
 import type { IssuedOperator, ShownOperator } from '../admin/access/operator-desk.ts'
-import { accessOptions, allOf, places, withAdmin } from './admin-access.ts'
+import { accessOptions, allOf, places, rotationOption, withAdmin } from './admin-access.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import type { Command } from './command.ts'
+import { readSwitch } from './rights-options.ts'
 import { renderTable } from './table.ts'
 
 const path = '/admin/v1/operators'
@@ -15,6 +16,12 @@ const lifetimeOption = {
   default: '90d'
 } as const
 
+const enabledOption = { value: 'yes|no', text: 'no refuses its tokens until it is yes again' } as const
+
+function switchOf({ enabled }: { enabled: string | undefined }): boolean | undefined {
+  return enabled === undefined ? undefined : readSwitch(enabled)
+}
+
 /** All commands of operators. */
 export const operatorCommands: readonly Command[] = [
   defineCommand({
@@ -24,6 +31,7 @@ export const operatorCommands: readonly Command[] = [
     options: {
       role: roleOption,
       tenant: { value: 'TENANT', text: 'of this tenant alone: for tenant_admin and viewer' },
+      enabled: enabledOption,
       lifetime: lifetimeOption,
       ...accessOptions,
       ...jsonOption
@@ -31,9 +39,10 @@ export const operatorCommands: readonly Command[] = [
     notes: `The token alone is on standard output.${places}`,
     run: async (options, [name]) => {
       const { role, tenant, lifetime } = options
+      const enabled = switchOf(options)
       if (role === undefined) throw new UsageError(`--role is missing: one of ${roles.join(', ')}`)
       return withAdmin(options, async (admin) => {
-        const issued = await admin.call<IssuedOperator>('POST', path, { name, role, tenant, lifetime })
+        const issued = await admin.call<IssuedOperator>('POST', path, { name, role, tenant, enabled, lifetime })
         tellToken(issued, options.json)
         process.stderr.write(
           `${name} was made in ${admin.where}. Its token is valid until ${issued.tokens[0]!.expires} and not shown again.\n`
@@ -61,19 +70,18 @@ export const operatorCommands: readonly Command[] = [
     options: {
       role: roleOption,
       tenant: { value: 'TENANT', text: 'of this tenant alone; none for the whole gateway' },
-      enabled: { value: 'yes|no', text: 'no refuses its tokens until it is yes again' },
+      enabled: enabledOption,
       ...accessOptions,
       ...jsonOption
     },
     notes: `What is not given stays as it is.${places}`,
     run: async (options, [name]) => {
-      const { role, tenant, enabled } = options
-      if (enabled !== undefined && enabled !== 'yes' && enabled !== 'no')
-        throw new UsageError(`--enabled is ${JSON.stringify(enabled)}: it must be yes or no`)
+      const { role, tenant } = options
+      const enabled = switchOf(options)
       const patch = {
         ...(role !== undefined && { role }),
         ...(tenant !== undefined && { tenant: tenant === 'none' ? null : tenant }),
-        ...(enabled !== undefined && { enabled: enabled === 'yes' })
+        ...(enabled !== undefined && { enabled })
       }
       if (Object.keys(patch).length === 0) throw new UsageError('there is nothing to change: give an option')
       return withAdmin(options, async (admin) => {
@@ -90,15 +98,20 @@ export const operatorCommands: readonly Command[] = [
     operands: ['NAME'],
     options: {
       overlap: { value: 'TIME', text: 'how long the present token stays valid: 24h', default: '0s' },
+      ...rotationOption,
       lifetime: lifetimeOption,
       ...accessOptions,
       ...jsonOption
     },
     notes: `The token alone is on standard output.${places}`,
     run: async (options, [name]) => {
-      const { overlap, lifetime } = options
+      const { overlap, rotation, lifetime } = options
       return withAdmin(options, async (admin) => {
-        const issued = await admin.call<IssuedOperator>('POST', `${pathOf(name!)}/tokens`, { overlap, lifetime })
+        const issued = await admin.call<IssuedOperator>('POST', `${pathOf(name!)}/tokens`, {
+          overlap,
+          rotation,
+          lifetime
+        })
         tellToken(issued, options.json)
         const old = issued.tokens[1]
         process.stderr.write(

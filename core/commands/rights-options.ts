@@ -10,9 +10,13 @@ export const rightsOptions = {
   rpm: { value: 'N', text: 'requests per minute' },
   tpm: { value: 'N', text: 'tokens per minute' },
   concurrency: { value: 'N', text: 'requests at one time' },
+  'model-limits': {
+    value: 'LIMITS',
+    text: 'limits of models by name or pattern: "gpt-* rpm=60 tpm=10000, o3 rps=1"'
+  },
   budget: {
     value: 'USD/PERIOD',
-    text: 'what it may spend: 5/day, 20/week, 100/month, 100/30d, 1000/total, or several with commas between'
+    text: 'what it may spend: 5/day, 20/week, 100/month, 100/30d, 1000/total, or several with commas between; with alerts: "100/month at 50% 80%"'
   },
   expires: { value: 'DATE', text: 'refused from then on: 2027-01-01' },
   tags: { value: 'A=X,B=Y', text: 'words to account by' },
@@ -24,22 +28,48 @@ const limits = ['rps', 'rpm', 'tpm', 'concurrency'] as const
 /** The options in the form that the admin API takes; null for `none`. Options that were not given are left out. */
 export function rightsOf(options: Given<typeof rightsOptions>): Record<string, unknown> {
   const { models, endpoints, budget, expires, tags, enabled } = options
-  const given = limits.filter((limit) => options[limit] !== undefined)
   const rights = {
     models: optional(models, (text) => text.split(',')),
     endpoints: optional(endpoints, (text) => text.split(',')),
-    limits:
-      given.length === 0
-        ? undefined
-        : Object.fromEntries(
-            given.map((limit) => [limit, optional(options[limit], (text) => readNumber(limit, text))])
-          ),
+    limits: limitsOf(options),
     budget: optional(budget, readBudgets),
     expires: optional(expires, (text) => text),
     tags: optional(tags, readTags),
     enabled: optional(enabled, readSwitch)
   }
   return Object.fromEntries(Object.entries(rights).filter(([, value]) => value !== undefined))
+}
+
+function limitsOf(options: Given<typeof rightsOptions>): object | undefined {
+  const given = Object.entries({
+    ...Object.fromEntries(limits.map((limit) => [limit, optional(options[limit], (text) => readNumber(limit, text))])),
+    models: optional(options['model-limits'], readModelLimits)
+  }).filter(([, value]) => value !== undefined)
+  return given.length === 0 ? undefined : Object.fromEntries(given)
+}
+
+/** A pattern, which has no spaces, with its limits or `none`, and a comma in front of the next one. */
+const modelLimits = new RegExp(`(\\S+)((?:\\s+(?:${limits.join('|')})=\\d{1,15})+|\\s+none)(?:,\\s+|\\s*$)`, 'y')
+
+/** Reads limits of models by their patterns; null for those that are taken out. */
+function readModelLimits(text: string): Record<string, object | null> {
+  const read = new Map<string, object | null>()
+  modelLimits.lastIndex = 0
+  const trimmed = text.trim()
+  for (let end = 0; end < trimmed.length; end = modelLimits.lastIndex) {
+    const [, pattern, given] = modelLimits.exec(trimmed) ?? []
+    const pairs = given
+      ?.trim()
+      .split(/\s+/)
+      .map((pair) => pair.split('='))
+    const found = pairs && new Map(pairs.map(([name, number]) => [name!, Number(number)]))
+    if (pattern === undefined || !found || found.size < pairs.length || read.has(pattern))
+      throw new UsageError(
+        `--model-limits is ${JSON.stringify(text)}: it must be like "gpt-* rpm=60 tpm=10000, o3 rps=1", each limit and pattern once; "gpt-* none" takes out those of a pattern, and none those of all`
+      )
+    read.set(pattern, found.has('none') ? null : Object.fromEntries(found))
+  }
+  return Object.fromEntries(read)
 }
 
 function optional<T>(text: string | undefined, read: (text: string) => T): T | null | undefined {
@@ -52,14 +82,14 @@ function readNumber(option: string, text: string): number {
   return Number(text)
 }
 
-function readBudgets(text: string): { usd: string; per: string }[] {
+function readBudgets(text: string): { usd: string; per: string; alerts?: number[] }[] {
   return text.split(',').map((one) => {
-    const [, usd, per] = /^([^/]+)\/([^/]+)$/.exec(one) ?? []
+    const [, usd, per, alerts] = /^\s*([^\s/]+)\/([^\s/]+)(?:\s+at((?:\s+\d{1,3}%)+))?\s*$/.exec(one) ?? []
     if (usd === undefined || per === undefined)
       throw new UsageError(
-        `--budget is ${JSON.stringify(text)}: it must be like 5/day, 100/month, 100/30d or 1000/total, several with commas between, or none`
+        `--budget is ${JSON.stringify(text)}: it must be like 5/day, 100/month, 100/30d, 1000/total or "100/month at 50% 80%", several with commas between, or none`
       )
-    return { usd, per }
+    return { usd, per, ...(alerts !== undefined && { alerts: alerts.match(/\d+/g)!.map(Number) }) }
   })
 }
 
@@ -74,7 +104,8 @@ function readTags(text: string): Record<string, string | null> {
   )
 }
 
-function readSwitch(text: string): boolean {
+/** Reads the option `--enabled`. */
+export function readSwitch(text: string): boolean {
   if (text === 'yes' || text === 'no') return text === 'yes'
   throw new UsageError(`--enabled is ${JSON.stringify(text)}: it must be yes or no`)
 }
