@@ -15,7 +15,7 @@ import type { Config, Settings } from '../catalogue/settings.ts'
 import type { OptionSchemas } from '../options/schema.ts'
 import type { Store } from '../store/store.ts'
 import type { ParameterName } from './parameters.ts'
-import type { Shape } from './shapes.ts'
+import type { Shape } from './shape.ts'
 
 /** The services of a gateway that operators inspect and control. */
 export interface AdminParts {
@@ -71,6 +71,16 @@ export type TenantRule =
       readonly in: 'thing'
       readonly kind: string
       of(names: Call['names'], parts: OfflineParts): string | undefined
+    }
+  /**
+   * The thing that the member `kind` of its body names, which actors of a tenant have to name; `of` finds the tenant of
+   * a name. They do not see the members `hidden` of the answer.
+   */
+  | {
+      readonly in: 'named'
+      readonly kind: string
+      readonly hidden: readonly string[]
+      of(name: string, parts: OfflineParts): string | undefined
     }
   /** Nowhere: it tells nothing of any tenant, nor of how the gateway is set up. */
   | { readonly in: 'nothing' }

@@ -1,4 +1,5 @@
 // The route that explains what would become of a request: nothing is sent, held, counted or recorded.
+import { forbidden } from './access/access.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 import { readAsked } from './explain-request.ts'
 import { explanationOf } from './explanation.ts'
@@ -7,7 +8,11 @@ import { explanationOf } from './explanation.ts'
 export const largestAsked = 1024 * 1024
 
 /** Explains a request by the code that requests of clients go through. */
-export async function explainRequest({ json }: Call, parts: AdminParts): Promise<Answer> {
+export async function explainRequest({ json, by: { tenant } }: Call, parts: AdminParts): Promise<Answer> {
   const asked = readAsked(await json(), parts)
-  return { json: await parts.rehearse(asked, (found) => explanationOf(found)) }
+  const explanation = await parts.rehearse(asked, (found) => explanationOf(found))
+  // A plugin of the operator's own may find the caller by something else than the key that was named.
+  if (tenant !== null && explanation.caller && explanation.caller.tenant !== tenant)
+    throw forbidden(`This is for the tenant ${tenant} alone.`, 'the caller of the request is of another tenant')
+  return { json: explanation }
 }

@@ -47,6 +47,13 @@ export interface Explanation {
   skipped_plugins: readonly string[]
 }
 
+/** What actors of one tenant are not shown: channels, what is sent to them, and which plugins there are. */
+export const hiddenOfExplanations = ['answered_by', 'order', 'excluded', 'upstream', 'skipped_plugins'] as const
+
+/** An explanation as whoever asked is shown it. */
+export type ShownExplanation = Omit<Explanation, (typeof hiddenOfExplanations)[number]> &
+  Partial<Pick<Explanation, (typeof hiddenOfExplanations)[number]>>
+
 interface ShownRefusal {
   status: number
   code: string

@@ -9,7 +9,12 @@ const list = '/admin/v1/keys'
 const one = `${list}/{key}`
 
 /** The tenant of the key that a path names. */
-const ofKey: TenantRule = { in: 'thing', kind: 'key', of: ({ key }, parts) => deskOf(parts).tenantOf(key!) }
+const ofKey: TenantRule = { in: 'thing', kind: 'key', of: ({ key }, parts) => tenantOfKey(key!, parts) }
+
+/** The tenant of a key; undefined when there is no key of that name. */
+export function tenantOfKey(name: string, parts: OfflineParts): string | undefined {
+  return deskOf(parts).tenantOf(name)
+}
 
 /** All routes of keys. */
 export const keyRoutes: readonly OfflineRoute[] = [

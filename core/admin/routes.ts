@@ -7,13 +7,15 @@ import { operatorRoutes } from './access/operators.ts'
 import { listBalances } from './balances.ts'
 import { listCapabilities } from './capabilities.ts'
 import { listChannels, showChannel, switchChannel, switchFields, testChannel, testFields } from './channels.ts'
+import { channel, channelTest } from './channel-shapes.ts'
 import { reload, showConfig, showDiff } from './config.ts'
 import { listHistory, rollback, rollbackFields, showPast } from './config-history.ts'
 import type { Call, Route } from './contract.ts'
 import { explainRequest, largestAsked } from './explain.ts'
 import { askedFields } from './explain-request.ts'
+import { hiddenOfExplanations } from './explanation.ts'
 import { alive, exposeMetrics, ready } from './health.ts'
-import { keyRoutes } from './keys.ts'
+import { keyRoutes, tenantOfKey } from './keys.ts'
 import { documentOf } from './openapi.ts'
 import { paging } from './query.ts'
 import { hiddenOfRequests, listRequests, requestFilters } from './requests.ts'
@@ -100,7 +102,7 @@ export const routes: readonly Route[] = [
     summary: 'Lists channels with their health',
     access: { needs: 'see' },
     query: paging,
-    answers: { 200: shapes.page(shapes.channel) },
+    answers: { 200: shapes.page(channel) },
     handle: listChannels
   },
   {
@@ -109,7 +111,7 @@ export const routes: readonly Route[] = [
     summary: 'Shows a channel',
     access: { needs: 'see' },
     query: [],
-    answers: { 200: shapes.channel },
+    answers: { 200: channel },
     handle: showChannel
   },
   {
@@ -119,7 +121,7 @@ export const routes: readonly Route[] = [
     access: { needs: 'operate' },
     query: [],
     body: { fields: switchFields, patch: true },
-    answers: { 200: shapes.channel },
+    answers: { 200: channel },
     handle: switchChannel
   },
   {
@@ -129,7 +131,7 @@ export const routes: readonly Route[] = [
     access: { needs: 'operate' },
     query: [],
     body: { fields: testFields },
-    answers: { 200: shapes.channelTest },
+    answers: { 200: channelTest },
     handle: testChannel
   },
   {
@@ -200,7 +202,7 @@ export const routes: readonly Route[] = [
     method: 'POST',
     path: '/admin/v1/explain',
     summary: 'Explains what would become of a request, which is not sent',
-    access: { needs: 'see' },
+    access: { needs: 'see', tenant: { in: 'named', kind: 'key', of: tenantOfKey, hidden: hiddenOfExplanations } },
     query: [],
     body: { fields: askedFields },
     largest: largestAsked,

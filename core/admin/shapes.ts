@@ -1,42 +1,23 @@
 // The shapes of what the admin API answers, as JSON Schemas (2020-12) for its OpenAPI document.
 import { spendGroups } from '../store/spend.ts'
-import type { JsonSchema } from '../options/json-schema.ts'
 import { roles } from './access/roles.ts'
-
-/** A schema object. */
-export type Shape = Exclude<JsonSchema, boolean>
-
-const text: Shape = { type: 'string' }
-const flag: Shape = { type: 'boolean' }
-const number: Shape = { type: 'number' }
-const count: Shape = { type: 'integer', minimum: 0 }
-const time: Shape = { type: 'string', format: 'date-time' }
-const nano: Shape = { type: 'string', pattern: '^-?\\d+$', description: 'Nano-dollars.' }
-const usd: Shape = { type: 'string', pattern: '^-?\\d+(\\.\\d+)?$', description: 'US dollars.' }
-const anything: Shape = {}
-
-const nullable = (shape: Shape): Shape => ({ anyOf: [shape, { type: 'null' }] })
-const listOf = (items: Shape): Shape => ({ type: 'array', items })
-const mapOf = (values: Shape): Shape => ({ type: 'object', additionalProperties: values })
-const oneOf = (...words: readonly string[]): Shape => ({ type: 'string', enum: words })
-
-/** An object of these members. All are required but the `optional` ones, and there are no others unless `open`. */
-function object(
-  properties: Readonly<Record<string, Shape>>,
-  { optional = [], open = false }: { optional?: readonly string[]; open?: boolean } = {}
-): Shape {
-  return {
-    type: 'object',
-    properties,
-    required: Object.keys(properties).filter((name) => !optional.includes(name)),
-    ...(!open && { additionalProperties: false })
-  }
-}
-
-/** An amount in both forms. */
-function amount(name: string): Record<string, Shape> {
-  return { [`${name}_usd`]: nullable(usd), [`${name}_nano`]: nullable(nano) }
-}
+import {
+  amount,
+  anything,
+  count,
+  flag,
+  listOf,
+  mapOf,
+  nano,
+  nullable,
+  number,
+  object,
+  oneOf,
+  text,
+  time,
+  usd
+} from './shape.ts'
+import type { Shape } from './shape.ts'
 
 /** A page of a list. `more` are members beside it. */
 export function page(items: Shape, more: Readonly<Record<string, Shape>> = {}): Shape {
@@ -253,37 +234,6 @@ export const requestRecord = object(
   { optional: ['channel', 'channel_protocol', 'attempts', 'dropped', 'reason', 'decision'], open: true }
 )
 
-const switched = oneOf('on', 'draining', 'off')
-export const channel = object({
-  name: text,
-  protocol: text,
-  base_url: text,
-  private: flag,
-  endpoints: listOf(text),
-  models: mapOf(text),
-  priority: number,
-  weight: number,
-  state: text,
-  switched: object({ file: switched, operator: switched, since: nullable(time), by: nullable(text) }),
-  health: nullable(object({ state: text }, { open: true }))
-})
-export const channelTest = object({
-  channel: text,
-  results: listOf(
-    object({
-      endpoint: text,
-      model: text,
-      ok: flag,
-      status: nullable(count),
-      error: nullable(text),
-      first_byte_ms: nullable(number),
-      duration_ms: number,
-      usage: nullable(mapOf(number)),
-      ...amount('cost')
-    })
-  )
-})
-
 const fates = mapOf(
   object(
     { meaning: text, fate: oneOf('carried', 'adapted', 'dropped', 'refused'), how: text, member: text },
@@ -341,56 +291,60 @@ export const config = object({
 })
 
 const standing = object({ by: text }, { open: true })
-export const explanation = object({
-  outcome: oneOf('sent', 'answered', 'refused', 'kept', 'undecided'),
-  request: object({
-    method: text,
-    path: text,
-    endpoint: text,
-    client_protocol: text,
-    model: nullable(text),
-    requested_model: nullable(text),
-    streamed: flag
-  }),
-  caller: nullable(
-    object({ key: text, tenant: text, project: nullable(text), member: nullable(text), expires: nullable(time) })
-  ),
-  answered_by: nullable(text),
-  refusal: nullable(
-    object({
-      status: count,
-      code: text,
-      type: text,
-      message: text,
-      param: nullable(text),
-      retry_after_ms: nullable(number),
-      reason: nullable(reason)
-    })
-  ),
-  budgets: listOf(standing),
-  limits: listOf(standing),
-  held: nullable(
-    object({
-      usd,
-      nano,
-      price_version: text,
-      lines: listOf(object({ counted: text, units: number, usd_per_million: usd })),
-      max_output: nullable(number)
-    })
-  ),
-  order: nullable(
-    listOf(
+export const explanation = object(
+  {
+    outcome: oneOf('sent', 'answered', 'refused', 'kept', 'undecided'),
+    request: object({
+      method: text,
+      path: text,
+      endpoint: text,
+      client_protocol: text,
+      model: nullable(text),
+      requested_model: nullable(text),
+      streamed: flag
+    }),
+    caller: nullable(
+      object({ key: text, tenant: text, project: nullable(text), member: nullable(text), expires: nullable(time) })
+    ),
+    answered_by: nullable(text),
+    refusal: nullable(
       object({
-        ...candidate,
-        health: nullable(object({ state: text, reason: nullable(text), until: nullable(time) }))
+        status: count,
+        code: text,
+        type: text,
+        message: text,
+        param: nullable(text),
+        retry_after_ms: nullable(number),
+        reason: nullable(reason)
       })
-    )
-  ),
-  excluded: nullable(listOf(object({ channel: text, by: text, ...why }, { optional: ['until'] }))),
-  upstream: nullable(mapOf(anything)),
-  dropped: listOf(text),
-  skipped_plugins: listOf(text)
-})
+    ),
+    budgets: listOf(standing),
+    limits: listOf(standing),
+    held: nullable(
+      object({
+        usd,
+        nano,
+        price_version: text,
+        lines: listOf(object({ counted: text, units: number, usd_per_million: usd })),
+        max_output: nullable(number)
+      })
+    ),
+    order: nullable(
+      listOf(
+        object({
+          ...candidate,
+          health: nullable(object({ state: text, reason: nullable(text), until: nullable(time) }))
+        })
+      )
+    ),
+    excluded: nullable(listOf(object({ channel: text, by: text, ...why }, { optional: ['until'] }))),
+    upstream: nullable(mapOf(anything)),
+    dropped: listOf(text),
+    skipped_plugins: listOf(text)
+  },
+  // Actors of one tenant are not shown these.
+  { optional: ['answered_by', 'order', 'excluded', 'upstream', 'skipped_plugins'] }
+)
 
 export const health = object({ status: text, reasons: listOf(text) }, { optional: ['reasons'] })
 

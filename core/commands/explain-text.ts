@@ -1,6 +1,6 @@
 // Renders explanations of requests for people.
 import type { BudgetStanding, LimitStanding } from '../contract/contract.ts'
-import type { Explanation } from '../admin/explanation.ts'
+import type { Explanation, ShownExplanation } from '../admin/explanation.ts'
 import type { Reason } from '../errors.ts'
 import { formatDollars } from '../money/money.ts'
 import type { ExclusionRecord, RequestRecord } from '../store/requests.ts'
@@ -10,8 +10,8 @@ import { renderTable } from './table.ts'
 type Section = readonly [heading: string, lines: readonly string[]]
 
 /** What would become of a request. */
-export function renderExplanation(told: Explanation): string {
-  const { request, caller, held, order, excluded, upstream, dropped, skipped_plugins: skipped } = told
+export function renderExplanation(told: ShownExplanation): string {
+  const { request, caller, held, order, excluded, upstream, dropped, skipped_plugins: skipped = [] } = told
   const { requested_model: asked } = request
   const facts = [
     ['Request', `${request.method} ${request.path}${request.streamed ? ', streamed' : ''} (${request.endpoint})`],
@@ -48,9 +48,12 @@ export function renderExplanation(told: Explanation): string {
   ])
 }
 
+/** A record as whoever asked is shown it: actors of one tenant are not told which channels were asked. */
+export type ShownRecord = Omit<RequestRecord, 'attempts'> & Partial<Pick<RequestRecord, 'attempts'>>
+
 /** Why a request of the log became what it did. */
-export function renderRecord(record: RequestRecord): string {
-  const { decision, attempts, dropped = [] } = record
+export function renderRecord(record: ShownRecord): string {
+  const { decision, attempts = [], dropped = [] } = record
   const code = record.error_code === null ? '' : ` with ${record.error_code}`
   const facts = [
     ['Request', `${record.request_id} at ${record.time} (${record.endpoint}${record.streamed ? ', streamed' : ''})`],
@@ -119,11 +122,11 @@ function rendered(sections: readonly Section[]): string {
     .join('\n\n')
 }
 
-function outcomeOf({ outcome, refusal, upstream, answered_by: by }: Explanation): string {
+function outcomeOf({ outcome, refusal, upstream, answered_by: by }: ShownExplanation): string {
   if (refusal) return `refused with ${refusal.status} ${refusal.code}: ${refusal.message}`
-  if (outcome === 'sent') return `sent to the channel ${upstream!.channel}`
+  if (outcome === 'sent') return upstream ? `sent to the channel ${upstream.channel}` : 'sent upstream'
   if (outcome === 'answered')
-    return by === 'gateway' ? 'answered by the gateway itself' : `answered by the plugin ${by}`
+    return by === undefined || by === 'gateway' ? 'answered by the gateway itself' : `answered by the plugin ${by}`
   return outcome === 'kept'
     ? 'goes to where what it names is kept, which is not looked up'
     : 'nobody chooses a channel in explanations'

@@ -2,7 +2,7 @@
 import { GatewayError } from '../../errors.ts'
 import { isMap } from '../../options/schema-check.ts'
 import { Levels } from '../../tenancy/levels.ts'
-import type { Answer, Call, Need, OfflineParts, Route } from '../contract.ts'
+import type { Answer, Call, Need, OfflineParts, Route, TenantRule } from '../contract.ts'
 import { shown } from '../query.ts'
 import type { Role } from './roles.ts'
 
@@ -50,6 +50,8 @@ export function admit(call: Call, { access }: Pick<Route, 'access'>, parts: Offl
       return { ...call, query: confined(call.query, tenant, rule.closed ?? []) }
     case 'body':
       return { ...call, json: async () => withTenant(await call.json(), tenant) }
+    case 'named':
+      return { ...call, json: async () => aboutOwn(await call.json(), tenant, rule, parts) }
   }
 }
 
@@ -64,12 +66,27 @@ export function disclosed(answer: Answer, { access }: Pick<Route, 'access'>, { b
   for (const item of items)
     if (isMap(item) && (item['tenant'] ?? tenant) !== tenant)
       throw new Error('an answer for an actor of one tenant has something of another')
-  const without = access.tenant?.in === 'query' ? (access.tenant.hidden ?? []) : []
+  const without = access.tenant && 'hidden' in access.tenant ? (access.tenant.hidden ?? []) : []
   if (without.length === 0) return answer
   const kept = items.map((item) =>
     isMap(item) ? Object.fromEntries(Object.entries(item).filter(([name]) => !without.includes(name))) : item
   )
   return { ...answer, json: Array.isArray(data) ? { ...answer.json, data: kept } : kept[0] }
+}
+
+/** A body that names a thing of the tenant. What is no map is refused elsewhere. */
+function aboutOwn(
+  body: unknown,
+  tenant: string,
+  { kind, of }: Extract<TenantRule, { in: 'named' }>,
+  parts: OfflineParts
+): unknown {
+  if (!isMap(body)) return body
+  const name = body[kind]
+  if (typeof name !== 'string')
+    throw forbidden(`This is for the tenant ${tenant} alone: name the ${kind} in the member ${kind}.`)
+  if (of(name, parts) !== tenant) throw hidden(kind, name)
+  return body
 }
 
 function confined(query: Call['query'], tenant: string, closed: readonly string[]): Call['query'] {

@@ -78,8 +78,10 @@ function pathOf(route: Route, tenant: string): string {
 }
 
 /** Bodies that are refused as such: so a call that comes through changes nothing, and is seen to come through. */
-const body = (route: Route, tenant: string): unknown =>
-  route.method === 'GET' || route.method === 'DELETE' ? undefined : { tenant, '\u0000': 0 }
+const body = (route: Route, tenant: string): unknown => {
+  if (route.method === 'GET' || route.method === 'DELETE') return undefined
+  return { '\u0000': 0, ...(route.path.endsWith('/explain') ? { key: `${tenant}-key` } : { tenant }) }
+}
 
 /** The rule of the matrix in words of its own, by which the table is judged. */
 function expected(route: Route, role: Role, bound: boolean, own: boolean): 'in' | '403' | '404' | 'none' {
@@ -92,6 +94,7 @@ function expected(route: Route, role: Role, bound: boolean, own: boolean): 'in' 
   const sees = (!writes && !route.path.endsWith('/config/diff')) || what === 'explain'
   if (role === 'viewer' && !sees) return '403'
   if (!bound) return 'in'
+  if (what === 'explain') return own ? 'in' : '404'
   if (writes && (role !== 'tenant_admin' || !levels.includes(what))) return '403'
   if (['capabilities'].includes(what)) return 'in'
   if (![...levels, 'tenants', 'balances', 'requests', 'spend', 'audit'].includes(what)) return '403'

@@ -1,0 +1,56 @@
+// The shapes of what the routes of channels answer.
+import { amount, count, flag, listOf, mapOf, nullable, number, object, oneOf, said, text, time } from './shape.ts'
+
+const switched = oneOf('on', 'draining', 'off')
+const channelHealth = object({
+  state: oneOf('healthy', 'cooling', 'ejected', 'probing'),
+  until: said(nullable(time), 'When a cooling channel is used again, or an ejected one is probed.'),
+  reason: said(nullable(text), 'Why it is not healthy.'),
+  consecutive_failures: count,
+  successes: said(count, 'Attempts since the channel was last configured.'),
+  failures: count,
+  recent: said(count, 'Attempts of the last five minutes, as far as they are remembered.'),
+  error_rate: said(nullable(number), 'The share of them that failed because of the upstream, from 0 to 1.'),
+  first_event_ms: said(
+    nullable(object({ p50: number, p95: number })),
+    'Milliseconds from the start of an attempt to the first event or byte of its answer.'
+  ),
+  tokens_per_second: said(nullable(number), 'Output tokens a second of streams.')
+})
+export const channel = object({
+  name: text,
+  protocol: said(text, 'That of its upstream; `simulator` for the one that needs no network.'),
+  base_url: said(text, 'The address of the upstream without its query. A credential is never shown.'),
+  private: said(flag, 'Whether the address may be a private one.'),
+  endpoints: said(listOf(text), 'What it is asked for.'),
+  models: said(mapOf(text), 'The names at the upstream by the names for clients.'),
+  priority: said(number, 'The lowest is tried first.'),
+  weight: said(number, 'The share of the requests among channels of one priority.'),
+  state: said(
+    oneOf('draining', 'off', 'healthy', 'cooling', 'ejected', 'probing'),
+    'What it is switched to; where it is on, its health.'
+  ),
+  switched: object({
+    file: said(switched, 'What gateway.yaml says.'),
+    operator: said(switched, 'What an operator switched it to.'),
+    since: said(nullable(time), 'Since when, and by whom, an operator has switched it.'),
+    by: nullable(text)
+  }),
+  health: said(nullable(channelHealth), 'Null when no plugin of the chain tells it.')
+})
+export const channelTest = object({
+  channel: text,
+  results: listOf(
+    object({
+      endpoint: text,
+      model: text,
+      ok: flag,
+      status: said(nullable(count), 'Null when the upstream did not answer.'),
+      error: said(nullable(object({ code: text, said: text })), 'What the upstream said, without secrets.'),
+      first_byte_ms: nullable(number),
+      duration_ms: number,
+      usage: nullable(mapOf(number)),
+      ...amount('cost')
+    })
+  )
+})
