@@ -65,6 +65,8 @@ export interface Scope {
   id: string
   /** One for each kind of window at most; empty where nothing limits the scope. */
   budgets: readonly Budget[]
+  /** Which configuration its budgets are of: later ones have greater numbers. Absent counts as earlier than all. */
+  generation?: number | undefined
   /** They are kept with every charge. A tag of an inner scope counts instead of an outer one with the same name. */
   tags?: Tags | undefined
 }

@@ -36,8 +36,8 @@ export class Purse {
   readonly #budgets: readonly Limited[]
   /** What it has of rolling budgets, which may be dropped. */
   readonly #rolling: readonly { readonly dropped: boolean }[]
-  /** The budgets with thresholds. */
-  readonly #watched: readonly Limited[]
+  /** The thresholds of its budgets. */
+  readonly #watches: readonly Watch[]
   readonly #moved: Cell[]
 
   /** `moved` collects the cells whose balances are to be written. */
@@ -58,7 +58,7 @@ export class Purse {
       ...cells.filter((cell) => cell instanceof HourCell),
       ...budgets.flatMap(({ balance }) => ('days' in balance ? [balance] : []))
     ]
-    this.#watched = budgets.filter(({ watch }) => watch !== undefined)
+    this.#watches = budgets.flatMap(({ watch }) => watch ?? [])
     this.#moved = moved
   }
 
@@ -163,7 +163,7 @@ export class Purse {
 
   /** Tells the thresholds that were reached and not told yet. */
   #tell(): void {
-    for (const { balance, watch } of this.#watched) if (balance.posted >= watch!.due) watch!.check(balance.posted)
+    for (const watch of this.#watches) watch.check()
   }
 
   #within(most: bigint): boolean {

@@ -114,7 +114,7 @@ export class Purses {
         const balance =
           days === undefined ? this.#cell(id, windowOf(spanOf(budget.per), time)) : this.#sum(id, days, time)
         const stored = days === undefined ? undefined : this.#hoursOf(id).budget(days)
-        limited.push({ scope, budget, balance, stored, watch: this.#watchOf(scope, budget, time, balance.posted) })
+        limited.push({ scope, budget, balance, stored, watch: this.#watchOf(scope, budget, time, balance) })
       }
     }
     const from = Math.floor(time / length) * length
@@ -143,7 +143,7 @@ export class Purses {
   }
 
   /** The thresholds of a budget in the window of a time; undefined when it has none. */
-  #watchOf(scope: Scope, budget: Budget, time: number, posted: bigint): Watch | undefined {
+  #watchOf(scope: Scope, budget: Budget, time: number, balance: Limited['balance']): Watch | undefined {
     if (!this.#watcher || !budget.alerts || budget.alerts.length === 0) return undefined
     const { per } = budget
     const name = `${scope.id} ${per}`
@@ -155,7 +155,7 @@ export class Purses {
       watches.push((watch = new Watch(scope, per, window, this.#watcher)))
       if (watches.length > 2) watches.shift()
     }
-    watch.arm(budget, posted)
+    watch.arm(scope, budget, balance)
     return watch
   }
 

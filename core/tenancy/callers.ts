@@ -10,6 +10,7 @@ import type { Levels } from './levels.ts'
 
 /** The callers by secret, each made on its first request. */
 export class Callers {
+  readonly #generation: number
   readonly #levels: Levels
   readonly #models: ReadonlyMap<string, unknown>
   readonly #made = new WeakMap<Held, Caller>()
@@ -18,8 +19,9 @@ export class Callers {
   /** Compiled lists of globs, shared by all keys and levels with the same list. */
   readonly #compiled = new Map<string, Matches>()
 
-  /** `models` are the known ones. */
-  constructor(levels: Levels, models: ReadonlyMap<string, unknown>) {
+  /** `generation` is greater for later configurations; `models` are the known ones. */
+  constructor(generation: number, levels: Levels, models: ReadonlyMap<string, unknown>) {
+    this.#generation = generation
     this.#levels = levels
     this.#models = models
   }
@@ -43,7 +45,7 @@ export class Callers {
       const paths = { tenant: [tenant], project: [tenant, project], member: [tenant, project, member] } as const
       const own = scopes.map((scope) => {
         const level = scope.kind === 'key' ? now.scopes.at(-1) : this.#levels.find(paths[scope.kind])?.rights
-        return level ? { ...scope, budgets: level.budgets } : scope
+        return level ? { ...scope, budgets: level.budgets, generation: this.#generation } : scope
       })
       this.#moved.set(opened, (moved = { now, scopes: own }))
     }
@@ -55,13 +57,15 @@ export class Callers {
     const line = this.#levels.lineOf([tenant, project, member])
     if (!line || !key.enabled || line.some(({ rights }) => !rights.enabled)) return undefined
     const rights = [...line.map((level) => level.rights), key]
+    const generation = this.#generation
     const scopes: Scope[] = line.map(({ kind, path, rights: { budgets, tags } }) => ({
       kind,
       id: scopeOf(path),
       budgets,
+      generation,
       tags
     }))
-    scopes.push({ kind: 'key', id: `key:${name}`, budgets: key.budgets, tags: key.tags })
+    scopes.push({ kind: 'key', id: `key:${name}`, budgets: key.budgets, generation, tags: key.tags })
     const expires = Math.min(...rights.map((level) => level.expires ?? Infinity))
     return {
       key: name,

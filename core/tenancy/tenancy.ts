@@ -13,12 +13,16 @@ import { whyInvalid } from './refusals.ts'
 import { keyDocuments, levelKinds } from './stored.ts'
 import type { StoredKey } from './stored.ts'
 
+/** How many were made, so that budgets of an earlier configuration are told from those of a later one. */
+let generations = 0
+
 /**
  * Finds callers and tenants. Changes in the store count from the next request on, in every generation that is in use. A
  * key is not found when its tenant, project or member is missing, closed or disabled.
  */
 export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKey' | 'scopesNow'> {
   readonly levels: Levels
+  readonly #generation = ++generations
   readonly #config: Config
   readonly #documents: Documents
   readonly #secrets: Secrets
@@ -47,7 +51,7 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
     this.#documents = documents
     this.#secrets = secrets
     this.levels = new Levels(config, documents)
-    this.#callers = new Callers(this.levels, config.models)
+    this.#callers = new Callers(this.#generation, this.levels, config.models)
     for (const key of documents.all(keyDocuments)) this.#hold(key)
     this.#declared = new Map(
       config.keys.map((key) => [
@@ -151,7 +155,7 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
         relevant = true
         this.levels.forget()
         this.#tenants = undefined
-        this.#callers = new Callers(this.levels, this.#config.models)
+        this.#callers = new Callers(this.#generation, this.levels, this.#config.models)
       }
     }
     if (relevant) this.#found = new WeakMap()

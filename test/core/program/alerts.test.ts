@@ -144,7 +144,8 @@ async function watched(file: string): Promise<{ store: Store; told: unknown[]; c
   return { store, told, close: () => stop().then(() => store.close()) }
 }
 
-const day = 86_400_000
+const hour = 3_600_000
+const day = 24 * hour
 const tenant: Scope = { kind: 'tenant', id: 'tenant:acme', budgets: [{ limit: 100n, per: 'day', alerts: [50, 90] }] }
 
 t.test('what an earlier day is charged late tells nothing of the present one again', async (t) => {
@@ -179,6 +180,54 @@ t.test('keys of a tenant tell its thresholds once, also around midnight', async 
   t.same(told, [
     ['2026-11-22', 50],
     ['2026-11-22', 90]
+  ])
+  await close()
+})
+
+t.test('a rolling budget tells a threshold by the present hours, whichever hour a charge is of', async (t) => {
+  const { store, told, close } = await watched(join(t.testdir(), 'sluice.db'))
+  const rolling: Scope = { kind: 'tenant', id: 'tenant:acme', budgets: [{ limit: 100n, per: '1d', alerts: [50] }] }
+  const keyed = (id: string): Scope[] => [rolling, { kind: 'key', id: `key:${id}`, budgets: [] }]
+  const spend = async (id: string, time: number, amount: number): Promise<void> =>
+    settle(store, reserve(store.ledger, keyed(id), BigInt(amount), { time }), amount)
+  await spend('a', noon - 23 * hour, 20)
+  const late = reserve(store.ledger, keyed('b'), 10n, { time: noon })
+  await spend('a', noon, 35)
+  t.same(told, [['1d', 50]], '55 within a day')
+  // The 20 have gone, so that what is spent again is told again.
+  await spend('c', noon + hour, 1)
+  await settle(store, late, 10)
+  t.equal(told.length, 1, 'with what is charged late there are 46')
+  await spend('c', noon + hour, 4)
+  t.same(told, [
+    ['1d', 50],
+    ['1d', 50]
+  ])
+  // Somebody whose request arrived an hour ago is admitted now.
+  await spend('d', noon, 1)
+  await spend('c', noon + hour, 1)
+  t.equal(told.length, 2)
+  await close()
+})
+
+t.test('requests of an earlier configuration tell the thresholds of the present one', async (t) => {
+  const { store, told, close } = await watched(join(t.testdir(), 'sluice.db'))
+  const scopes = (id: string, limit: bigint, generation: number): Scope[] => [
+    { kind: 'tenant', id: 'tenant:acme', budgets: [{ limit, per: 'day', alerts: [50, 100] }], generation },
+    { kind: 'key', id: `key:${id}`, budgets: [], generation }
+  ]
+  const spend = async (of: Scope[], amount: number): Promise<void> =>
+    settle(store, reserve(store.ledger, of, BigInt(amount), { time: noon + day }), amount)
+  await spend(scopes('a', 100n, 1), 60)
+  t.same(told, [['2026-11-22', 50]])
+  await spend(scopes('b', 300n, 2), 10)
+  // It arrived before the limit was raised, and is admitted now.
+  await spend(scopes('c', 100n, 1), 30)
+  t.same(told, [['2026-11-22', 50]], 'a third of the raised budget')
+  await spend(scopes('d', 300n, 2), 50)
+  t.same(told, [
+    ['2026-11-22', 50],
+    ['2026-11-22', 50]
   ])
   await close()
 })

@@ -395,7 +395,7 @@ t.test('a threshold is told with the charge that reaches it, or with a refusal, 
     reached: ({ threshold, posted }) => told.push([threshold, posted]) > 0
   })
   const one = { ...limited(scope), watch }
-  watch.arm(one.budget, 0n)
+  watch.arm(scope, one.budget, one.balance)
   const bare = limited(scopeOf('key', { limit: 100n, per: 'day' }))
   const purse = purseOf([one, bare])
   purse.hold(60n)
@@ -405,7 +405,7 @@ t.test('a threshold is told with the charge that reaches it, or with a refusal, 
   t.same(told, [])
   purse.post(1n, 1n)
   t.same(told, [[50, 50n]])
-  watch.arm({ ...one.budget, limit: 55n }, 50n)
+  watch.arm(scope, { ...one.budget, limit: 55n }, one.balance)
   t.same(told, [[50, 50n]])
   t.ok(refused(() => purse.hold(51n)))
   t.same(
