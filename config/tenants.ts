@@ -51,6 +51,8 @@ const budgetShape = {
 
 /** The most tags of one level. */
 export const mostTags = 16
+/** The most patterns of models with limits of their own at one level: each request looks at all that match. */
+export const mostPatterns = 100
 
 const tagsShape = {
   type: 'object',
@@ -81,8 +83,7 @@ const limitsShape = {
     ...rates,
     models: {
       type: 'object',
-      description:
-        'Limits for models, by name or pattern: every pattern that matches limits a request, and counts by itself.',
+      description: `Limits for models, by name or pattern, at most ${mostPatterns}: every pattern that matches limits a request, and counts by itself.`,
       propertyNames: {
         pattern: '^[^\\s\\p{C}]{1,256}$',
         patternErrorMessage: 'a model or a pattern such as gpt-*: 1 to 256 characters without spaces'
@@ -234,6 +235,8 @@ function checkRights(entry: RightsEntry, path: Path, report: Report): void {
   const fault = report.sound(...path, 'budget') ? budgetFault(entry.budget) : undefined
   if (fault !== undefined) report.value([...path, 'budget'], fault)
   if (Object.keys(entry.tags ?? {}).length > mostTags) report.value([...path, 'tags'], `has more than ${mostTags} tags`)
+  if (report.sound(...path, 'limits') && Object.keys(entry.limits.models ?? {}).length > mostPatterns)
+    report.value([...path, 'limits', 'models'], `has more than ${mostPatterns} patterns`)
 }
 
 /** The budgets of an entry: one, a list, or none. */
@@ -267,7 +270,7 @@ export function readKeys(entries: readonly KeyEntry[], tenants: Tenants | undefi
     if (!isMap(entry)) continue
     if (entry.name !== undefined && sound('name')) unique.name(entry, path)
     if (sound('tenant', 'project', 'member')) checkOwner(entry, path, tenants, report)
-    if (sound('endpoints', 'tags')) checkRights(entry, path, report)
+    if (sound('endpoints', 'tags', 'limits')) checkRights(entry, path, report)
     const sha256 = sound('key', 'key_sha256') ? digestOf(entry, path, report) : undefined
     if (!sha256) continue
     unique.secret(entry, sha256, path)

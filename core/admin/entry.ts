@@ -1,5 +1,5 @@
 // Reads what is made or changed by the admin API: entries in the form that gateway.yaml has for them.
-import { budgetFault, mostTags } from '../../config/tenants.ts'
+import { budgetFault, mostPatterns, mostTags } from '../../config/tenants.ts'
 import type { RightsEntry } from '../../config/tenants.ts'
 import { names } from '../../config/names.ts'
 import { endpointNames } from '../catalogue/endpoints.ts'
@@ -51,8 +51,8 @@ export function changed(
   readEntry(fields, [], withoutNulls(patch), example)
   const after = patched(settings, patch as Record<string, unknown>)
   checked(fields, [], after)
-  // Each patch may have few tags, and all of them together too many.
-  refuse(faultsOf({ tags: after['tags'] }))
+  // Each patch may have few tags or patterns, and all of them together too many.
+  refuse(faultsOf({ tags: after['tags'], limits: after['limits'] }))
   return after
 }
 
@@ -123,7 +123,7 @@ export function showTime(time: number | undefined): string | null {
 }
 
 /** What schemas cannot say: endpoints that there are, times to come, budgets of different kinds, not too many tags. */
-function faultsOf({ endpoints, expires, tags, budget }: Readonly<Record<string, unknown>>): FieldFault[] {
+function faultsOf({ endpoints, expires, tags, limits, budget }: Readonly<Record<string, unknown>>): FieldFault[] {
   const faults = (Array.isArray(endpoints) ? (endpoints as string[]) : [])
     .filter((glob) => !glob.includes('*') && !endpointNames.includes(glob))
     .map((glob) => ({
@@ -134,6 +134,12 @@ function faultsOf({ endpoints, expires, tags, budget }: Readonly<Record<string, 
     faults.push({ field: 'expires', message: 'expires is in the past' })
   if (isMap(tags) && Object.keys(tags).length > mostTags)
     faults.push({ field: 'tags', message: `tags are ${Object.keys(tags).length}: at most ${mostTags} are kept` })
+  const patterns = isMap(limits) && isMap(limits['models']) ? Object.keys(limits['models']).length : 0
+  if (patterns > mostPatterns)
+    faults.push({
+      field: 'limits.models',
+      message: `limits.models has ${patterns} patterns: at most ${mostPatterns} are kept`
+    })
   const twice = budgetFault(budget as RightsEntry['budget'])
   if (twice !== undefined) faults.push({ field: 'budget', message: `budget ${twice}` })
   return faults

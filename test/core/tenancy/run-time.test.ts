@@ -7,7 +7,6 @@ import { verify } from '../../../core/store/verify.ts'
 import { silentLog } from '../../../core/telling/log.ts'
 import { ask } from '../../kit/client.ts'
 import type { ReceivedReply } from '../../kit/client.ts'
-import { sluiceEach } from '../../kit/command.ts'
 import { gateway } from '../../kit/gateway.ts'
 import type { LocalGateway } from '../../kit/gateway.ts'
 
@@ -165,6 +164,31 @@ t.test('tags of several patches are together no more than those of one', async (
   }
 })
 
+t.test('patterns of models with limits are bounded, also over several patches and in the file', async (t) => {
+  const local = await gateway(t, { tenants: { acme: {} } })
+  const admin = adminOf(t, local)
+  const patterns = (from: number, to: number): object => ({
+    limits: { models: Object.fromEntries(Array.from({ length: to - from }, (_, i) => [`m${from + i}*`, { rpm: 1 }])) }
+  })
+  const tooMany = (reply: ReceivedReply): void => {
+    t.equal(code(reply), '400 invalid_field')
+    t.match(reply.json().error, {
+      param: 'limits.models',
+      message: 'limits.models has 101 patterns: at most 100 are kept.'
+    })
+  }
+  tooMany(await admin('POST', '/keys', { tenant: 'acme', name: 'k', ...patterns(0, 101) }))
+  t.equal((await admin('POST', '/keys', { tenant: 'acme', name: 'k', ...patterns(0, 60) })).status, 201)
+  t.equal((await admin('PATCH', '/keys/k', patterns(60, 100))).status, 200)
+  tooMany(await admin('PATCH', '/keys/k', patterns(100, 101)))
+  t.equal((await admin('PATCH', '/keys/k', { limits: { models: { 'm0*': null, x: { rpm: 1 } } } })).status, 200)
+  local.configure({ tenants: { acme: patterns(0, 101) } })
+  t.match(await local.gateway.reload('test'), {
+    ok: false,
+    problems: [{ message: /tenants\.acme\.limits\.models: has more than 100 patterns/ }]
+  })
+})
+
 t.test('a change is refused whole, with the field', async (t) => {
   const local = await gateway(t, { tenants: { acme: {} } })
   const admin = adminOf(t, local)
@@ -230,48 +254,3 @@ t.test(
     t.strictSame(verify(store), [])
   }
 )
-
-t.test('commands make, change, list and close them, with a gateway and without', async (t) => {
-  const local = await gateway(t, { tenants: { acme: {} } })
-  const run = (...lines: string[]): ReturnType<typeof sluiceEach> =>
-    sluiceEach(lines.map((line) => [...line.split(' '), '--config', local.file]))
-  await local.gateway.close()
-  const store = join(local.file, '..', 'sluice.db')
-  const expected: [line: string, ended: object][] = [
-    ['tenants create late --models demo --tags plan=gold', { code: 0, out: '', err: `late was made in ${store}.\n` }],
-    ['projects create late/app --budget 3/day --rpm 60', { code: 0 }],
-    ['members create late/app/eve --json', { code: 0, out: /^\{"name":"eve","tenant":"late","project":"app"/ }],
-    ['projects change late/app --budget none --rpm 5 --json', { code: 0, out: /"limits":\{"rpm":5\},"budget":\[\]/ }],
-    [
-      'tenants list',
-      {
-        code: 0,
-        out: /^NAME +STATE +SOURCE +MODELS +BUDGET +EXPIRES +TAGS\nacme +active +file +\* +- +- +-\nlate +active +store +demo +- +- +plan=gold\n$/
-      }
-    ],
-    ['keys create --tenant late --project app --name app', { code: 0 }],
-    [
-      'keys rotate app --overlap 1h',
-      {
-        code: 0,
-        out: /^sk-\w{43}\n$/,
-        err: /^app has a new secret in .*, which is not shown again\. The old secret is valid until 20\S+\.\n$/
-      }
-    ],
-    ['keys change app', { code: 2, err: /nothing to change/ }],
-    ['keys change app --enabled maybe', { code: 2, err: /yes or no/ }],
-    ['projects create late', { code: 2, err: /must be like TENANT\/PROJECT/ }],
-    ['projects create lade/app', { code: 1, err: /no tenant "lade", did you mean "late"\?/ }]
-  ]
-  const lines = expected.map(([line]) => line)
-  const ended = await run(...lines)
-  for (const [index, [line, wanted]] of expected.entries()) t.match(ended[index], wanted, line)
-  const again = await startGateway({ config: local.file, log: silentLog })
-  t.teardown(() => again.close())
-  const issued = ended[lines.findIndex((line) => line.startsWith('keys create'))]!
-  t.equal(await chat(t, again, issued.out.trim()), 200, 'what was made without a gateway is valid in it')
-  await again.close()
-  const [closed, refused] = await run('tenants close late', 'tenants change acme --models x')
-  t.match(closed, { code: 0, err: `late is closed in ${store}.\n` })
-  t.match(refused, { code: 1, err: /change it there/ })
-})
