@@ -38,6 +38,9 @@ export interface StoredAuditEntry {
   readonly hash: string
 }
 
+/** The members that the audit log can be searched by, those first that few entries have the same value of. */
+export const auditMembers = ['object', 'actor', 'tenant', 'action', 'object_kind', 'outcome'] as const
+
 /** A page of the audit log. */
 export interface AuditQuery {
   /** Only entries with a smaller `seq`, newest first. Default: from the newest on. */
@@ -46,7 +49,7 @@ export interface AuditQuery {
   readonly since?: number | undefined
   readonly until?: number | undefined
   /** Members of the entry that must have this text. */
-  readonly members?: Readonly<Record<string, string>> | undefined
+  readonly members?: Readonly<Partial<Record<(typeof auditMembers)[number], string>>> | undefined
   readonly limit: number
 }
 

@@ -325,6 +325,15 @@ const migrations: readonly string[] = [
     duration_to REAL NOT NULL,
     columns BLOB NOT NULL
   ) STRICT;
+  `,
+  `
+  -- What the audit log is searched by. An index has the entries of one value in their order, so a page of it is read as such.
+  CREATE INDEX audit_object ON audit (json ->> '$.object');
+  CREATE INDEX audit_actor ON audit (json ->> '$.actor');
+  CREATE INDEX audit_tenant ON audit (json ->> '$.tenant');
+  CREATE INDEX audit_action ON audit (json ->> '$.action');
+  CREATE INDEX audit_object_kind ON audit (json ->> '$.object_kind');
+  CREATE INDEX audit_outcome ON audit (json ->> '$.outcome');
   `
 ]
 

@@ -1,11 +1,18 @@
 // The route of the audit log: who changed what, when and from where, and who was refused; newest first.
-import type { AuditQuery, StoredAuditEntry } from '../../store/documents.ts'
+import type { auditMembers, AuditQuery, StoredAuditEntry } from '../../store/documents.ts'
 import type { Answer, Call, OfflineParts, OfflineRoute } from '../contract.ts'
 import { auditPage } from '../shapes.ts'
 import { invalidField, paging, readLimit, readTime, shown } from '../query.ts'
 
 /** The parameters that must be equal to the member of an entry that is called alike. */
-export const auditFilters = ['actor', 'action', 'object_kind', 'object', 'outcome', 'tenant'] as const
+export const auditFilters = [
+  'actor',
+  'action',
+  'object_kind',
+  'object',
+  'outcome',
+  'tenant'
+] as const satisfies readonly (typeof auditMembers)[number][]
 
 const defaultLimit = 100
 

@@ -14,7 +14,10 @@ const undo: Readonly<Record<number, string>> = {
       budget_limit, budget_per, expires, created, revoked, crc);`,
   7: 'DROP TABLE spend_day; DROP TABLE spend_month; DROP TABLE spender;',
   8: 'SELECT 1;',
-  9: 'DROP TABLE request_facts;'
+  9: 'DROP TABLE request_facts;',
+  10: ['object', 'actor', 'tenant', 'action', 'object_kind', 'outcome']
+    .map((name) => `DROP INDEX audit_${name};`)
+    .join(' ')
 }
 
 /** Brings a store that nobody has open back to a version of its schema. Keys made at run time are lost. */

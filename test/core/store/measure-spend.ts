@@ -66,7 +66,8 @@ const groups: SpendGroup[][] = [
   ['month', 'channel'],
   ['day'],
   ['key', 'day'],
-  ['tenant', 'project', 'member', 'key', 'model', 'channel', 'tag', 'day']
+  ['tenant', 'project', 'member', 'key', 'model', 'channel', 'tag', 'day'],
+  ['model', 'channel', 'tag', 'day', 'tenant', 'project', 'member', 'key']
 ]
 const choices: Partial<SpendQuery>[] = [{}, { equal: { key: 'k3' } }, { since: start / dayMs + days - 7 }]
 for (const by of groups) {

@@ -5,7 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
-import { changeOf, documentKind } from '../../../core/store/documents.ts'
+import { auditMembers, changeOf, documentKind } from '../../../core/store/documents.ts'
 import type { AuditQuery } from '../../../core/store/documents.ts'
 import type { Bounds, RequestQuery, RequestRecord } from '../../../core/store/requests.ts'
 import { openDatabase } from '../../../core/store/sqlite.ts'
@@ -247,17 +247,17 @@ t.test('a document is found at once and after a restart, and a change is in the 
   const [one, two] = [{ name: 'one' }, { name: 'two', more: 2 }]
   const writing = documents.change([changeOf(things, 'b', one), changeOf(things, 'a', two)], {
     action: 'make',
-    by: 'me'
+    actor: 'me'
   })
   t.equal(documents.find(things, 'b'), one, 'before it is on disk')
   t.same(seen, ['b,a'])
   await writing
   now += 1000
-  await documents.change([changeOf(things, 'b', { name: 'other' })], { action: 'change', by: 'you' })
+  await documents.change([changeOf(things, 'b', { name: 'other' })], { action: 'change', actor: 'you' })
   await documents.change([changeOf(things, 'a', null), changeOf(things, 'c', one)])
   end()
   now += 1000
-  await documents.change([], { action: 'refused', by: 'you' })
+  await documents.change([], { action: 'refused', actor: 'you' })
   t.same(seen, ['b,a', 'b', 'a,c'])
   t.same(documents.all(things), [{ name: 'other' }, one])
   t.equal(documents.find(things, 'a'), undefined)
@@ -271,15 +271,15 @@ t.test('a document is found at once and after a restart, and a change is in the 
   ]
   t.same(await entries(store), all)
   t.same(await entries(store, { before: 3, limit: 1 }), [all[1]])
-  t.same(await entries(store, { members: { by: 'you' }, since: noon + 1001 }), [all[0]])
-  t.same(await entries(store, { members: { by: "' OR 1" } }), [])
+  t.same(await entries(store, { members: { actor: 'you' }, since: noon + 1001 }), [all[0]])
+  t.same(await entries(store, { members: { actor: "' OR 1" } }), [])
   t.same(await entries(store, { until: noon }), [all[2]])
   await store.close()
   t.same(verify(file), [])
   const again = await openStore({ file, durability: 'process' })
   t.same(again.documents.all(things), [{ name: 'other' }, one], 'in the order in which they were first put')
   t.same(await entries(again), all)
-  await again.documents.change([changeOf(things, 'd', two)], { action: 'later', by: 'me' })
+  await again.documents.change([changeOf(things, 'd', two)], { action: 'later', actor: 'me' })
   await again.close()
   t.same(verify(file), [], 'and the chain goes on')
 })
@@ -313,4 +313,39 @@ t.test('a record of what is held in parts alone is kept like any other where rec
   t.ok(kept.includes(whole) && kept.includes(owing))
   t.ok(kept.includes(half), 'one of its parts has ended')
   t.notOk(kept.includes(ended))
+})
+
+t.test('the audit log is searched by any members together', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const { documents, close } = await openStore({ file, durability: 'process', now: () => noon })
+  // Each member has a few values, in another rhythm, and some entries lack it.
+  const entries = Array.from({ length: 120 }, (_, number): Record<string, unknown> => {
+    const members = auditMembers.map((name, place) => [
+      name,
+      [`${name}-1`, `it's "2"`, ''][number % (place + 2)] ?? null
+    ])
+    return Object.fromEntries([...members, ['number', number]]) as Record<string, unknown>
+  })
+  for (const entry of entries) void documents.change([], entry)
+  const values = [undefined, undefined, '-1', `it's "2"`, '']
+  for (let round = 0; round < 200; round++) {
+    const chosen = auditMembers.flatMap((name, place): [string, string][] => {
+      const value = values[Math.floor(round / (place + 1) + place * round) % values.length]
+      return value === undefined ? [] : [[name, value === '-1' ? `${name}-1` : value]]
+    })
+    const [before, limit] = [1 + ((round * 7) % 130), 1 + (round % 9)]
+    const found = await documents.audit({ before, members: Object.fromEntries(chosen), limit })
+    const due = entries
+      .slice(0, before - 1)
+      .filter((entry) => chosen.every(([name, value]) => entry[name] === value))
+      .reverse()
+      .slice(0, limit)
+    t.same(
+      found.map(({ entry }) => entry),
+      due,
+      `${JSON.stringify(chosen)} before ${before}`
+    )
+  }
+  await close()
+  t.same(verify(file), [])
 })
