@@ -57,10 +57,14 @@ export class DocumentBook implements Documents {
   /** Makes changes in memory, and queues their rows. Returns the promise that they are on disk. */
   #make(changes: readonly DocumentChange[], revocable: boolean, entry?: AuditEntry): Promise<void> {
     const draft = this.#writer.admit()
-    const rows = changes.flatMap(({ kind, id, value }) => [kind, id, value && JSON.stringify(value)])
-    const audit = entry ? [this.#now(), JSON.stringify(entry)] : []
+    const render = (value: object | null): string | null => {
+      const json = value && JSON.stringify(value)
+      draft.count(json?.length)
+      return json
+    }
+    const rows = changes.flatMap(({ kind, id, value }) => [kind, id, render(value)])
+    const audit = entry ? [this.#now(), render(entry)] : []
     draft.changes.push({ documents: rows, audit, revocable })
-    for (const row of [...rows, ...audit]) draft.count(typeof row === 'string' ? row.length : 0)
     for (const change of changes) {
       if (revocable) this.#undos.push(this.#undoOf(change))
       this.#set(change)
