@@ -14,19 +14,17 @@ const block = /-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g
  * message shows any part of a key.
  */
 export class Certificates {
-  readonly #folder: string
   readonly #files: Files
   readonly #report: Report
 
-  /** Relative paths are relative to `folder`. */
-  constructor(folder: string, files: Files, report: Report) {
-    this.#folder = folder
+  constructor(files: Files, report: Report) {
     this.#files = files
     this.#report = report
   }
 
   /** Returns the text of a file with certificates; undefined when there is a fault. */
-  authorities(path: Path, file: string): string | undefined {
+  authorities(path: Path, name: string): string | undefined {
+    const file = this.#file(path, name)
     const text = this.#text(path, file)
     return text !== undefined && this.#parsed(path, file, text) ? text : undefined
   }
@@ -35,49 +33,52 @@ export class Certificates {
    * Returns a certificate chain with its key, from two files; undefined when there is a fault. `path` is the place of
    * the section with `cert` and `key`.
    */
-  identity(path: Path, { cert: certFile, key: keyFile }: Identity): Identity | undefined {
-    const cert = this.#text([...path, 'cert'], certFile)
-    const key = this.#text([...path, 'key'], keyFile)
-    const chain = cert === undefined ? undefined : this.#parsed([...path, 'cert'], certFile, cert)
-    const secret = key === undefined ? undefined : this.#key([...path, 'key'], keyFile, key)
+  identity(path: Path, names: Identity): Identity | undefined {
+    const [ofCert, ofKey] = [
+      [...path, 'cert'],
+      [...path, 'key']
+    ] as const
+    const [certFile, keyFile] = [this.#file(ofCert, names.cert), this.#file(ofKey, names.key)]
+    const cert = this.#text(ofCert, certFile)
+    const key = this.#text(ofKey, keyFile)
+    const chain = cert === undefined ? undefined : this.#parsed(ofCert, certFile, cert)
+    const secret = key === undefined ? undefined : this.#key(ofKey, keyFile, key)
     if (cert === undefined || key === undefined || !chain || !secret) return undefined
     if (!chain[0]!.checkPrivateKey(secret)) {
-      this.#report.value(
-        [...path, 'key'],
-        `${this.#at(keyFile)} is the key of another certificate than the first of ${this.#at(certFile)}`
-      )
+      this.#report.value(ofKey, `${keyFile} is the key of another certificate than the first of ${certFile}`)
       return undefined
     }
     try {
       createSecureContext({ cert, key })
     } catch (error) {
-      this.#report.value([...path, 'cert'], `${this.#at(certFile)} cannot be used: ${(error as Error).message}`)
+      this.#report.value(ofCert, `${certFile} cannot be used: ${(error as Error).message}`)
       return undefined
     }
     return { cert, key }
   }
 
-  #at(file: string): string {
-    return resolve(this.#folder, file)
+  /** The path of a file that is named at `path`. */
+  #file(path: Path, name: string): string {
+    return resolve(this.#report.folder(path), name)
   }
 
   #text(path: Path, file: string): string | undefined {
-    const { bytes, fault } = this.#files.read(this.#at(file))
+    const { bytes, fault } = this.#files.read(file)
     if (bytes) return bytes.toString('latin1')
-    this.#report.value(path, `${this.#at(file)}: ${fault}`)
+    this.#report.value(path, `${file}: ${fault}`)
     return undefined
   }
 
   #parsed(path: Path, file: string, text: string): X509Certificate[] | undefined {
     const blocks = text.match(block)
     if (!blocks) {
-      this.#report.value(path, `${this.#at(file)} holds no certificate in PEM (-----BEGIN CERTIFICATE-----)`)
+      this.#report.value(path, `${file} holds no certificate in PEM (-----BEGIN CERTIFICATE-----)`)
       return undefined
     }
     try {
       return blocks.map((one) => new X509Certificate(one))
     } catch {
-      this.#report.value(path, `${this.#at(file)} holds a certificate that is damaged`)
+      this.#report.value(path, `${file} holds a certificate that is damaged`)
       return undefined
     }
   }
@@ -89,7 +90,7 @@ export class Certificates {
       const words = /-----BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(text)
         ? 'is locked with a passphrase, which cannot be given: unlock it (openssl pkey)'
         : 'holds no private key in PEM'
-      this.#report.value(path, `${this.#at(file)} ${words}`)
+      this.#report.value(path, `${file} ${words}`)
       return undefined
     }
   }

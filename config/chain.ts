@@ -2,6 +2,7 @@
 import { resolve } from 'node:path'
 import { below, checkerOf, isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
+import { placeOf } from './position.ts'
 import type { Plugin } from '../core/contract/contract.ts'
 import type { OptionSchema, OptionSchemas } from '../core/options/schema.ts'
 import type { ChainEntry } from '../core/catalogue/settings.ts'
@@ -16,14 +17,12 @@ export interface ChainSurroundings {
   plugins: Plugins
   /** The plugins that could not be loaded, by name, with the reason. This has been reported already. */
   unusable: ReadonlyMap<string, string>
-  /** The folder to which relative paths in options are relative. */
-  folder: string
 }
 
 /** Reads the chain; leaves faulty entries out. An entry is `- name: {options}`, or `- name` alone. */
 export function readChain(
   entries: readonly unknown[],
-  { plugins, unusable, folder }: ChainSurroundings,
+  { plugins, unusable }: ChainSurroundings,
   source: Source,
   report: Report
 ): ChainEntry[] {
@@ -52,15 +51,15 @@ export function readChain(
     if (faults.length === 0)
       chain.push({
         plugin: name,
-        options: withPaths(value, plugin.options, folder),
-        at: source.position(pointer, 'key')
+        options: withPaths(value, plugin.options, (option) => report.folder([...at, option])),
+        place: placeOf(source.position(pointer, 'key'))
       })
   }
   return chain
 }
 
-/** Returns the options with absolute paths. */
-function withPaths(values: object, options: OptionSchemas, folder: string): object {
+/** Returns the options with absolute paths; `folder` is that to which the path in an option is relative. */
+function withPaths(values: object, options: OptionSchemas, folder: (option: string) => string): object {
   return Object.fromEntries(
     Object.entries(values).map(([name, value]: [string, unknown]) => {
       const option = options[name]
@@ -69,7 +68,7 @@ function withPaths(values: object, options: OptionSchemas, folder: string): obje
         option.format === 'path' &&
         typeof value === 'string' &&
         !option.words?.includes(value)
-      return [name, isPath ? resolve(folder, value) : value]
+      return [name, isPath ? resolve(folder(name), value) : value]
     })
   )
 }

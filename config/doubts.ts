@@ -94,7 +94,10 @@ export function warnOfReach(
   if (keys.length === 0) return
   for (const name of names)
     if (!used.has(name))
-      report.warn(['models', name], 'no key of this file may use it: allow it to a tenant and a key, or take it out')
+      report.warn(
+        ['models', name],
+        'no key of the configuration may use it: allow it to a tenant and a key, or take it out'
+      )
 }
 
 function levelsOf(key: ConfigKey, tenants: Config['tenants']): Rights[] {

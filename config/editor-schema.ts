@@ -1,6 +1,6 @@
 // Makes the JSON Schema of gateway.yaml for editors: the shape of the file, with the options of every plugin.
 import { objectSchema } from '../core/options/json-schema.ts'
-import { fileRequired, fileShape } from './shape.ts'
+import { fileShape } from './shape.ts'
 import type { Plugin } from '../core/contract/contract.ts'
 import type { JsonSchema } from '../core/options/json-schema.ts'
 import type { Plugins } from './chain.ts'
@@ -9,14 +9,17 @@ type Keywords = { readonly [keyword: string]: unknown }
 
 const variable = '\\$\\{[A-Za-z_]'
 
-/** Makes the schema in draft-07, which YAML language servers read. */
+/**
+ * Makes the schema in draft-07, which YAML language servers read. It requires no section, because included files have
+ * only some, and the editor cannot know which file it shows.
+ */
 export function editorSchema(plugins: Plugins): Keywords {
-  const file = objectSchema(fileShape, fileRequired) as { properties: Record<string, Keywords> }
+  const file = objectSchema(fileShape, []) as { properties: Record<string, Keywords> }
   const chain = { ...file.properties['chain'], items: entrySchema([...plugins.values()]) }
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
     title: 'gateway.yaml',
-    description: 'Configuration of the Sluice gateway.',
+    description: 'Configuration of the Sluice gateway, or a file that it includes.',
     ...(withVariables({ ...file, properties: { ...file.properties, chain } }) as object),
     patternProperties: { '^x-': { description: 'Free, for anchors.' } }
   }

@@ -1,15 +1,18 @@
-// Reads the files of a configuration, and remembers the hash of each, so that a later change is noticed.
+// Reads the files and folders of a configuration, and remembers the hash of each, so that a later change is noticed.
 import { createHash } from 'node:crypto'
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from 'node:fs'
 
 /** The content of a file, or the reason why it cannot be read: `there is no such file`. */
 export type Content = { bytes: Buffer; fault?: undefined } | { bytes?: undefined; fault: string }
 
 const largest = 1024 * 1024
 
-/** The files of one reading of a configuration. */
+/** The files and folders of one reading of a configuration. */
 export class Files {
-  /** The SHA-256 of the content by path, in hexadecimal; empty for a file that could not be read. */
+  /**
+   * The SHA-256 of the content by path, in hexadecimal; empty for what could not be read. The path of a folder has a
+   * slash at its end, and its content is the names of its YAML files.
+   */
   readonly hashes = new Map<string, string>()
 
   /** Reads a file of at most 1 MiB, and remembers its hash. */
@@ -18,6 +21,32 @@ export class Files {
     this.hashes.set(path, content.bytes ? createHash('sha256').update(content.bytes).digest('hex') : '')
     return content
   }
+
+  /**
+   * Lists the YAML files of a folder, and remembers the hash of the list. Undefined for anything but a folder that can
+   * be listed.
+   */
+  list(path: string): string[] | undefined {
+    try {
+      const names = yamlNames(readdirSync(path))
+      this.hashes.set(`${path}/`, hashOfNames(names))
+      return names
+    } catch (error) {
+      // A folder may come where nothing is yet.
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') this.hashes.set(`${path}/`, '')
+      return undefined
+    }
+  }
+}
+
+/** The names of YAML files among those of a folder, in the order of their characters. Hidden files are left out. */
+export function yamlNames(names: readonly string[]): string[] {
+  return names.filter((name) => /^[^.][^]*\.ya?ml$/.test(name)).sort()
+}
+
+/** The SHA-256 in hexadecimal of a list of names, which have no NUL. */
+export function hashOfNames(names: readonly string[]): string {
+  return createHash('sha256').update(names.join('\0')).digest('hex')
 }
 
 function read(path: string): Content {
@@ -25,8 +54,9 @@ function read(path: string): Content {
   try {
     // Without O_NONBLOCK, opening a pipe would wait for its writer.
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
-    if (!fstatSync(descriptor).isFile()) return { fault: 'is not a file' }
-    const bytes = readUpTo(descriptor, largest + 1)
+    const stats = fstatSync(descriptor)
+    if (!stats.isFile()) return { fault: 'is not a file' }
+    const bytes = readUpTo(descriptor, stats.size, largest + 1)
     return bytes.length <= largest ? { bytes } : { fault: 'is larger than 1 MiB' }
   } catch (error) {
     const { code = '', message } = error as NodeJS.ErrnoException
@@ -41,11 +71,12 @@ const faults: Readonly<Record<string, string>> = {
   EACCES: 'this user may not read the file'
 }
 
-function readUpTo(descriptor: number, most: number): Buffer {
-  const buffer = Buffer.allocUnsafe(most)
+/** Reads a file from its beginning, at most so many bytes. `size` is the likely one: a file may grow meanwhile. */
+function readUpTo(descriptor: number, size: number, most: number): Buffer {
+  const buffer = Buffer.allocUnsafe(Math.min(size + 1, most))
   let length = 0
-  for (let read = -1; read !== 0 && length < most; length += read) {
-    read = readSync(descriptor, buffer, length, most - length, null)
+  for (let read = -1; read !== 0 && length < buffer.length; length += read) {
+    read = readSync(descriptor, buffer, length, buffer.length - length, length)
   }
-  return buffer.subarray(0, length)
+  return length < buffer.length || length === most ? buffer.subarray(0, length) : readUpTo(descriptor, most, most)
 }

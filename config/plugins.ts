@@ -1,12 +1,10 @@
 // The section `plugins` of gateway.yaml: plugins from packages, and from files beside the configuration.
 import { dirname, resolve } from 'node:path'
-import { isMap } from '../core/options/schema-check.ts'
-import { decode } from './text.ts'
-import { Files } from './files.ts'
-import { parseSource } from './source.ts'
+import { below, isMap } from '../core/options/schema-check.ts'
 import type { OptionSchema } from '../core/options/schema.ts'
+import type { Files } from './files.ts'
+import type { Source } from './source.ts'
 import type { Report } from './report.ts'
-import type { Environment } from './variables.ts'
 
 export const pluginsShape = {
   type: 'object',
@@ -29,35 +27,33 @@ export interface PluginSource {
   name: string
   from: string
   isFile: boolean
+  /** The folder of the file with the entry, beside which packages are looked for. */
+  folder: string
 }
 
-/** Reads the section of a file before the file is checked. It reports no faults: loading the file finds them later. */
-export function declaredPlugins(file: string, env: Environment): PluginSource[] {
-  const { bytes } = new Files().read(file)
-  const text = bytes && decode(bytes, () => {})
-  const source = text === undefined ? undefined : parseSource(text, env, () => {})
+/** Reads the section before the configuration is checked. It reports no faults: loading the file finds them later. */
+export function declaredPlugins(source: Source | undefined): PluginSource[] {
   const section = isMap(source?.value) ? source.value['plugins'] : undefined
-  if (!isMap(section)) return []
+  if (!source || !isMap(section)) return []
   return Object.entries(section).flatMap(([name, from]) =>
-    typeof from === 'string' && from !== '' ? [sourceOf(file, name, from)] : []
+    typeof from === 'string' && from !== '' ? [sourceOf(dirname(source.file(below('/plugins', name))), name, from)] : []
   )
 }
 
-function sourceOf(file: string, name: string, from: string): PluginSource {
+function sourceOf(folder: string, name: string, from: string): PluginSource {
   const isFile = /^\.{0,2}[/\\]|^[A-Za-z]:[/\\]/.test(from)
-  return { name, from: isFile ? resolve(dirname(file), from) : from, isFile }
+  return { name, from: isFile ? resolve(folder, from) : from, isFile, folder }
 }
 
 /** Reports the plugins that could not be loaded, and adds those that are files to `files`. */
 export function checkPlugins(
-  file: string,
   section: Readonly<Record<string, string>>,
   unusable: ReadonlyMap<string, string>,
   files: Files,
   report: Report
 ): void {
   for (const [name, from] of Object.entries(section)) {
-    const source = sourceOf(file, name, from)
+    const source = sourceOf(report.folder(['plugins', name]), name, from)
     if (source.isFile) files.read(source.from)
     const problem = unusable.get(name)
     if (problem !== undefined) report.value(['plugins', name], problem)

@@ -1,10 +1,13 @@
-// Collects everything that is wrong with a file, and sorts it by its place in the file.
+// Collects everything that is wrong with a configuration, and sorts it by its place in the files.
+import { dirname } from 'node:path'
 import { below } from '../core/options/schema-check.ts'
 import type { Fault } from '../core/options/schema-check.ts'
-import type { Position, Problem } from '../core/catalogue/settings.ts'
+import { placeOf } from './position.ts'
+import type { Problem } from '../core/catalogue/settings.ts'
+import type { Position } from './position.ts'
 import type { Source } from './source.ts'
 
-/** A problem at a place in the text, or without a place, with the whole file. */
+/** A problem at a place in a file, or without a place, with the whole of gateway.yaml. */
 export interface Finding {
   at?: Position
   message: string
@@ -14,8 +17,8 @@ export interface Finding {
 export type Path = readonly (string | number)[]
 
 /**
- * The report on one file: finds the places of problems, and tells which values have none so far, so that later checks
- * can rely on those.
+ * The report on a configuration: finds the places of problems, and tells which values have none so far, so that later
+ * checks can rely on those.
  */
 export class Report {
   readonly #source: Source
@@ -75,15 +78,14 @@ export class Report {
     return this.#source.origin().show(pointerOf(path), value)
   }
 
-  /** The position of a value in the text. */
-  position(path: Path): Position {
-    return this.#source.position(pointerOf(path), 'value')
+  /** The place of a value, as problems name it. */
+  place(path: Path): string {
+    return placeOf(this.#source.position(pointerOf(path), 'value'))
   }
 
-  /** The place of a value, as problems name it. */
-  place(file: string, path: Path): string {
-    const { line, column } = this.position(path)
-    return `${file}:${line}:${column}`
+  /** The folder to which a path in the file is relative: that of the file which names it. */
+  folder(path: Path): string {
+    return dirname(this.#source.file(pointerOf(path)))
   }
 
   #add(pointer: string, on: 'key' | 'value', message: string): void {
@@ -105,19 +107,20 @@ export class Report {
 /** How many problems are shown. The rest is only counted. */
 const mostShown = 100
 
-/** Sorts findings by position, and leaves out repeated ones. */
-export function problemsOf(file: string, findings: readonly Finding[]): Problem[] {
-  const start = { line: 0, column: 0 }
+/** Sorts findings by file, in the order of `files` with others last, and by position, and leaves out repeated ones. */
+export function problemsOf(files: readonly string[], findings: readonly Finding[]): Problem[] {
+  const rank = new Map(files.map((file, index) => [file, index]))
+  const start = { file: files[0]!, line: 0, column: 0 }
   const order = ({ at: a = start }: Finding, { at: b = start }: Finding): number =>
-    a.line - b.line || a.column - b.column
+    (rank.get(a.file) ?? rank.size) - (rank.get(b.file) ?? rank.size) || a.line - b.line || a.column - b.column
   const problems = new Map<string, Problem>()
   for (const { at, message } of findings.toSorted(order)) {
-    const place = at ? `${file}:${at.line}:${at.column}` : file
+    const place = at ? placeOf(at) : files[0]!
     problems.set(`${place} ${message}`, { place, message })
   }
   const all = [...problems.values()]
   const rest = all.length - mostShown
-  return rest <= 0 ? all : [...all.slice(0, mostShown), { place: file, message: `and ${rest} more` }]
+  return rest <= 0 ? all : [...all.slice(0, mostShown), { place: files[0]!, message: `and ${rest} more` }]
 }
 
 function pointerOf(path: Path): string {

@@ -17,10 +17,9 @@ const leastKey = 32
 /** The least number of characters of an admin token when other machines can try tokens. */
 const leastToken = 16
 
-/** Resolves the settings. Paths are relative to `folder`, that of the file. Undefined when a section is faulty. */
+/** Resolves the settings. Undefined when a section is faulty. */
 export function readSettings(
   file: File,
-  folder: string,
   certificates: Certificates,
   env: Environment,
   report: Report
@@ -70,7 +69,7 @@ export function readSettings(
     listen: { host: listen.host, port: listen.port, tls, ...(listen.cors.length > 0 && { cors: listen.cors }) },
     admin: admin === false ? undefined : admin,
     store: {
-      sqlite: resolve(folder, store.sqlite),
+      sqlite: resolve(report.folder(['store', 'sqlite']), store.sqlite),
       durability: store.durability,
       requests: store.requests,
       journal: store.journal,

@@ -2,6 +2,7 @@
 import { adminShape } from './admin.ts'
 import { alertsShape } from './alerts.ts'
 import { channelsShape } from './channels.ts'
+import { includeShape } from './includes.ts'
 import { modelsShape } from './models.ts'
 import { pluginsShape } from './plugins.ts'
 import { keysShape, tenantsShape } from './tenants.ts'
@@ -344,7 +345,7 @@ const stateShape = {
   }
 } as const satisfies OptionSchema
 
-/** The shape of the whole file, without the free `x-…` keys. Plugins check the entries of the chain. */
+/** The shape of a configuration, without the free `x-…` keys. Plugins check the entries of the chain. */
 export const fileShape = {
   listen: listenShape,
   admin: adminShape,
@@ -363,10 +364,11 @@ export const fileShape = {
     minItems: 1,
     items: { description: "A plugin's name, with its options: `- ratelimit: {}`." },
     description: 'Plugins, in the order in which a request passes them.'
-  }
+  },
+  include: includeShape
 } as const satisfies OptionSchemas
 
-/** The keys that are required. */
+/** The keys that one of its files must have. */
 export const fileRequired = ['channels', 'models', 'chain'] as const
 
 /** A file that has this shape. */

@@ -7,7 +7,7 @@ import { suggestion } from '../core/options/suggest.ts'
 import { names } from './names.ts'
 import type { Budget, Rights } from '../core/catalogue/caller.ts'
 import type { OptionSchema, OptionValue, OptionValues } from '../core/options/schema.ts'
-import type { ConfigKey, ConfigTenant, Position } from '../core/catalogue/settings.ts'
+import type { ConfigKey, ConfigTenant } from '../core/catalogue/settings.ts'
 import type { Path, Report } from './report.ts'
 
 const globs = {
@@ -274,14 +274,14 @@ export function readKeys(entries: readonly KeyEntry[], tenants: Tenants | undefi
     const sha256 = sound('key', 'key_sha256') ? digestOf(entry, path, report) : undefined
     if (!sha256) continue
     unique.secret(entry, sha256, path)
-    if (report.sound(...path)) keys.push(keyOf(entry, sha256, report.position(path)))
+    if (report.sound(...path)) keys.push(keyOf(entry, sha256, report.place(path)))
   }
   return keys
 }
 
-function keyOf(entry: KeyEntry, sha256: Buffer, at: Position): ConfigKey {
+function keyOf(entry: KeyEntry, sha256: Buffer, place: string): ConfigKey {
   const { name, tenant, project, member } = entry
-  return { name, sha256, tenant, project, member, ...readRights(entry), at }
+  return { name, sha256, tenant, project, member, ...readRights(entry), place }
 }
 
 /** Finds keys that have the name or the secret of an earlier key. */
@@ -295,10 +295,9 @@ class Unique {
   }
 
   name({ name }: KeyEntry, path: Path): void {
-    const [section, index] = path
     const first = this.#names.get(name)
-    if (first === undefined) this.#names.set(name, `${section}[${index}]`)
-    else this.#report.value([...path, 'name'], `${first} has this name already`)
+    if (first === undefined) this.#names.set(name, this.#report.place(path))
+    else this.#report.value([...path, 'name'], `the key at ${first} has this name already`)
   }
 
   secret({ name, key }: KeyEntry, sha256: Buffer, path: Path): void {

@@ -342,7 +342,7 @@ export async function withProber<T>(
       shared: new Shared(log),
       transport
     }
-    const chain = [{ plugin: resting.name, options: {}, at: { line: 1, column: 1 } }]
+    const chain = [{ plugin: resting.name, options: {}, place: config.file }]
     const generations = new Generations(await prepare({ ...config, chain }, new Map([[resting.name, resting]]), parts))
     give(tokens.generations, generations)
     stops.add(() => generations.close())

@@ -35,12 +35,13 @@ export function listHistory({ query }: Call, { history }: AdminParts): Answer {
 /** Shows one without its secrets. */
 export function showPast({ names }: Call, { history }: AdminParts): Answer {
   const past = find(names['hash']!, history.all())
-  return { json: { ...showEntry(past), config: past.redacted } }
+  const included = past.included.map(({ name }) => name)
+  return { json: { ...showEntry(past), included, config: past.redacted } }
 }
 
 /**
- * Puts an earlier file back and reloads it. With 422 and every problem when that file cannot be used; then the present
- * one is back in its place.
+ * Puts earlier files back and reloads them. With 422 and every problem when they cannot be used; then the present ones
+ * are back in their place.
  */
 export async function rollback({ by, json }: Call, parts: AdminParts): Promise<Answer> {
   const { hash, force } = readEntry(rollbackFields, [], await json(), '{"hash": "1f0a9c"}').value
@@ -55,7 +56,8 @@ export async function rollback({ by, json }: Call, parts: AdminParts): Promise<A
   await parts.store.documents.change([], entry).catch((error: Error) => {
     parts.log.error('a rollback was not written to the audit log', { error: error.message })
   })
-  return showReload(result, { file: resolve(config.file), aside: result.aside, to: past.hash })
+  const files = result.files.map((one) => ({ ...one, file: resolve(one.file), aside: one.aside && resolve(one.aside) }))
+  return showReload(result, { file: resolve(config.file), files, to: past.hash })
 }
 
 /**

@@ -13,11 +13,12 @@ import type { AdminParts, Answer, Call } from './contract.ts'
  * the gateway of its store by `store`.
  */
 export function showConfig(_call: Call, { generations, reloader: { last } }: AdminParts): Answer {
-  const { file, hash, settings, redacted } = generations.current.config
+  const { file, hash, settings, redacted, texts } = generations.current.config
   return {
     json: {
       version,
       file: resolve(file),
+      included: texts.slice(1).map((one) => resolve(one.file)),
       hash,
       store: settings.store.sqlite,
       last_reload: last ? show(last) : null,

@@ -225,7 +225,7 @@ export class KeyDesk {
     if (by.tenant !== null && (declared ?? stored)!.tenant !== by.tenant)
       throw conflict('key_exists', `The name ${name} is taken: choose another one.`)
     const where = declared
-      ? `in ${this.#place(declared)}`
+      ? `in ${declared.place}`
       : stored!.revoked === undefined
         ? 'in the store'
         : 'in the store, revoked'
@@ -234,8 +234,7 @@ export class KeyDesk {
 
   #refuseDeclared(name: string): void {
     const declared = this.#declared(name)
-    if (declared)
-      throw conflict('key_read_only', `The key ${name} stands in ${this.#place(declared)}: change it there.`)
+    if (declared) throw conflict('key_read_only', `The key ${name} stands in ${declared.place}: change it there.`)
   }
 
   #changeable(name: string): StoredKey {
@@ -258,10 +257,6 @@ export class KeyDesk {
       shownCode: 'key_not_found',
       param: 'name'
     })
-  }
-
-  #place({ at }: ConfigKey): string {
-    return `${this.#config.file}:${at.line}:${at.column}`
   }
 }
 

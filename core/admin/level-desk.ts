@@ -6,7 +6,7 @@ import type { OptionSchemas } from '../options/schema.ts'
 import { suggestion } from '../options/suggest.ts'
 import { changeOf } from '../store/documents.ts'
 import type { Documents } from '../store/documents.ts'
-import { Levels, scopeOf } from '../tenancy/levels.ts'
+import { Levels, pointerOf, scopeOf } from '../tenancy/levels.ts'
 import type { Level } from '../tenancy/levels.ts'
 import { idOf, kindOf, levelDocuments, levelKinds, levelSettings } from '../tenancy/stored.ts'
 import type { LevelKind, Path, StoredLevel } from '../tenancy/stored.ts'
@@ -101,7 +101,7 @@ export class LevelDesk {
         ? taken.stored.closed === undefined
           ? 'in the store'
           : 'in the store, closed'
-        : `in ${this.#config.file}`
+        : `in ${this.#place(path)}`
       throw conflict(`${kind}_exists`, `There is a ${kind} ${name} already, ${where}: choose another name.`)
     }
     const level: StoredLevel = { path, settings: rest, created: Date.now() }
@@ -148,7 +148,11 @@ export class LevelDesk {
     const level = this.#known(path)
     if (level.stored) return { shown: this.#show(level), stored: level.stored }
     const { kind } = level
-    throw conflict(`${kind}_read_only`, `The ${kind} ${idOf(path)} stands in ${this.#config.file}: change it there.`)
+    throw conflict(`${kind}_read_only`, `The ${kind} ${idOf(path)} stands in ${this.#place(path)}: change it there.`)
+  }
+
+  #place(path: Path): string {
+    return this.#config.places.get(pointerOf(path))!
   }
 
   #known(path: Path): Level {

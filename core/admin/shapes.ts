@@ -275,15 +275,17 @@ const reloadMembers = {
 }
 export const reloaded = object(reloadMembers)
 export const notReloaded = refusedWith(reloadMembers)
-const rollbackMembers = { file: text, aside: text, to: text }
+const replaced = object({ file: text, done: oneOf('written', 'made', 'taken out'), aside: nullable(text) })
+const rollbackMembers = { file: text, files: listOf(replaced), to: text }
 export const rolledBack = object({ ...reloadMembers, ...rollbackMembers })
 export const notRolledBack = refusedWith({ ...reloadMembers, ...rollbackMembers })
 const pastMembers = { seq: count, hash: text, time, reason: text, by: nullable(text), changes: listOf(text) }
 export const pastConfig = object(pastMembers)
-export const shownPastConfig = object({ ...pastMembers, config: mapOf(anything) })
+export const shownPastConfig = object({ ...pastMembers, included: listOf(text), config: mapOf(anything) })
 export const config = object({
   version: text,
   file: text,
+  included: listOf(text),
   hash: text,
   store: text,
   last_reload: nullable(reloaded),

@@ -127,12 +127,6 @@ export interface AlertSettings {
   readonly secrets: readonly string[]
 }
 
-/** A position in the file; both numbers begin at 1. */
-export interface Position {
-  line: number
-  column: number
-}
-
 /** A key declared in the file. */
 export interface ConfigKey extends Rights {
   name: string
@@ -140,8 +134,8 @@ export interface ConfigKey extends Rights {
   tenant: string
   project: string | undefined
   member: string | undefined
-  /** The position of the entry, for problems that are found later. */
-  at: Position
+  /** Where the entry stands, for problems that are found later: `gateway.yaml:31:5`. */
+  place: string
 }
 
 /** A tenant with its projects and members. */
@@ -158,15 +152,28 @@ export interface ConfigProject extends Rights {
 export interface ChainEntry {
   plugin: string
   options: unknown
-  /** The position of the plugin's name, for the check of the order. */
-  at: Position
+  /** Where the plugin's name stands, for the check of the order. */
+  place: string
 }
 
-/** Everything that the file says. */
+/** One of the files of a configuration. */
+export interface ConfigText {
+  /** Its path, relative to the folder of gateway.yaml unless it was included by an absolute path. */
+  readonly name: string
+  /** Its path as places show it, which leads to it from the working directory. */
+  readonly file: string
+  /** What is in it, with what it has of secrets in clear. It must never be shown. */
+  readonly text: string
+}
+
+/** Everything that gateway.yaml and the files that it includes say. */
 export interface Config {
-  /** The path that was given on the command line. */
+  /** The path of gateway.yaml that was given on the command line. */
   file: string
-  /** The SHA-256 of the file's bytes in hex, which `sluice check` and the admin API print. */
+  /**
+   * The SHA-256 in hex of the file, or with included files, of what `sha256sum` prints for all of them. `sluice check`
+   * and the admin API print it.
+   */
   hash: string
   settings: Settings
   channels: ReadonlyMap<string, Channel>
@@ -185,12 +192,17 @@ export interface Config {
    * secret or a variable has changed, and must never be shown.
    */
   hidden: ReadonlyMap<string, string>
-  /** The SHA-256 in hex of the files that the file names, such as certificates, by path. */
+  /** The SHA-256 in hex of the files that the configuration names, such as certificates, by path. */
   named: ReadonlyMap<string, string>
-  /** The text of the file, with what it has of secrets in clear. It must never be shown. */
-  text: string
-  /** The place of the price of each model: `gateway.yaml:31:5`. */
-  priced: ReadonlyMap<string, string>
+  /** All files, gateway.yaml first. */
+  texts: readonly ConfigText[]
+  /** The included folders, as {@link ConfigText.name}. */
+  folders: readonly string[]
+  /**
+   * The places (`gateway.yaml:31:5`) of the sections, of the tenants, projects and members, and of the prices of
+   * models, by JSON pointer: `/models/gpt-5/price`.
+   */
+  places: ReadonlyMap<string, string>
   /** Settings that work as written, but are most likely mistakes. */
   warnings: readonly Problem[]
 }

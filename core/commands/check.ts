@@ -36,12 +36,14 @@ The file needs the environment that it will run in, as it may ask for variables.
       const warnings = [...config.warnings, ...unpriced(config, operations)]
       const ok = !strict || warnings.length === 0
       const tried = online ? await tryChannels(file) : undefined
-      const right = `${file} ${ok ? 'is right' : 'has warnings'}: ${summary}; SHA-256 ${config.hash}`
+      const included = config.texts.slice(1).map((one) => one.file)
+      const right = `${withFiles(file, included.length)} ${verdictOf(ok, included.length)}: ${summary}; SHA-256 ${config.hash}`
       const lines = [right, ...warnings.map(({ place, message }) => `${place} warning: ${message}`)]
       if (tried) lines.push(results({ results: tried }))
       print(lines.join('\n'), {
         ok,
         file,
+        included,
         hash: config.hash,
         ...sizes,
         problems: [],
@@ -74,6 +76,15 @@ async function tryChannels(file: string): Promise<Tried['results']> {
     )
     return all.flat()
   })
+}
+
+function withFiles(file: string, included: number): string {
+  return included === 0 ? file : `${file} and ${included} included ${included === 1 ? 'file' : 'files'}`
+}
+
+function verdictOf(ok: boolean, included: number): string {
+  if (included === 0) return ok ? 'is right' : 'has warnings'
+  return ok ? 'are right' : 'have warnings'
 }
 
 function sizesOf({ channels, models, tenants, keys }: Config): Record<string, number> {

@@ -19,8 +19,8 @@ export const diff = defineCommand({
   options: { ...accessOptions, ...jsonOption },
   notes: `
 Compares the configuration on disk with the one that the running gateway uses; with FILE, that one with
-what would be FILE in its place; with FILE and NEW, the two. Secrets are never shown, only that they change.
-Nothing is changed. Exits with 2 when a reload would be refused.${gatewayNote}`,
+what would be FILE in its place; with FILE and NEW, the two. What they include is relative to them.
+Secrets are never shown, only that they change. Nothing is changed. Exits with 2 when a reload would be refused.${gatewayNote}`,
   async run(options, [file, next]) {
     const found =
       file === undefined

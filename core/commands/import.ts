@@ -20,7 +20,8 @@ export const importModels = defineCommand({
   notes: `
 Prints a models: section for gateway.yaml. Prices are taken over digit by digit. What became of each field of the
 file (mapped, approximated or dropped, and why) is on standard error.
-gateway.yaml takes only models that a channel serves: choose them with --models gpt-5,claude-*`,
+gateway.yaml takes only models that a channel serves: choose them with --models gpt-5,claude-*
+A file made with --out models.yaml need not be copied into it: say "include: [models.yaml]".`,
   run({ models, out }, [file]) {
     const imported = importFile(file!, models)
     const text = `# Models of ${basename(file!)}, prices in US dollars per million tokens. Keep those that a channel serves.\n${imported.yaml}`

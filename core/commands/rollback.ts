@@ -1,5 +1,6 @@
 // The commands `sluice config history` and `sluice rollback`: which configurations were in use, and one of them again.
 import type { Problem } from '../catalogue/settings.ts'
+import type { Replaced } from '../program/rollback.ts'
 import { accessOptions, allOf, gatewayNote, withGateway } from './admin-access.ts'
 import { defineCommand, exits, jsonOption } from './command.ts'
 import { renderTable } from './table.ts'
@@ -17,7 +18,7 @@ interface Past {
 interface RolledBack {
   ok: boolean
   file: string
-  aside: string
+  files: Replaced[]
   to: string
   changes: string[]
   problems: Problem[]
@@ -55,16 +56,22 @@ export const rollbackConfig = defineCommand({
     ...jsonOption
   },
   notes: `
-Without HASH the one before the one in use; \`sluice config history\` lists them. The gateway writes the
-file as it was then, keeps the present one aside, reloads, and says what changed. A file that cannot be
-used any more is not put back: exits with 2.${gatewayNote}`,
+Without HASH the one before the one in use; \`sluice config history\` lists them. The gateway writes each
+file as it was then, keeps the present one aside, reloads, and says what changed. Files that came into
+an included folder since are moved aside; others that are not included any more stay where they are.
+What cannot be used any more is not put back: exits with 2.${gatewayNote}`,
   run: async (options, [hash]) =>
     withGateway(options, async (admin) => {
       const asked = { ...(hash !== undefined && { hash }), force: options.force }
-      const { file, aside, to, changes } = await admin.call<RolledBack>('POST', '/admin/v1/config/rollback', asked)
-      if (options.json) process.stdout.write(`${JSON.stringify({ file, aside, to, changes })}\n`)
+      const { file, files, to, changes } = await admin.call<RolledBack>('POST', '/admin/v1/config/rollback', asked)
+      if (options.json) process.stdout.write(`${JSON.stringify({ file, files, to, changes })}\n`)
       else process.stdout.write(`${changes.length === 0 ? 'Nothing changes.' : changes.join('\n')}\n`)
-      process.stderr.write(`${file} is that of ${to.slice(0, digits)} again; what was there is ${aside}.\n`)
+      process.stderr.write(`${file} is that of ${to.slice(0, digits)} again.\n`)
+      for (const one of files) process.stderr.write(`${wordsOf(one)}\n`)
       return exits.ok
     })
 })
+
+function wordsOf({ file, done, aside }: Replaced): string {
+  return aside === null ? `${done}: ${file}` : `${done}: ${file}; what was there is ${aside}`
+}

@@ -2,11 +2,12 @@
 import type { Config, Problem } from '../catalogue/settings.ts'
 import { countersOf, formFor } from '../contract/operation.ts'
 import type { Operation } from '../contract/operation.ts'
+import { below } from '../options/schema-check.ts'
 import { isPriced } from '../money/price.ts'
 import type { Price } from '../money/price.ts'
 
 /** Returns warnings for each model with such endpoints among those that its channels serve. */
-export function unpriced({ models, priced }: Config, operations: readonly Operation[]): Problem[] {
+export function unpriced({ models, places }: Config, operations: readonly Operation[]): Problem[] {
   return [...models.values()].flatMap(({ name, prices, channels }) => {
     const served = operations.filter((operation) => channels.some((channel) => formFor(operation, channel)))
     const among = (test: (operation: Operation, price: Price) => boolean): string => {
@@ -22,7 +23,7 @@ export function unpriced({ models, priced }: Config, operations: readonly Operat
         ? [`${at} ${estimated} counts: it is charged by an estimate in tokens until "character" is given`]
         : [])
     ]
-    return messages.map((message) => ({ place: priced.get(name)!, message }))
+    return messages.map((message) => ({ place: places.get(`${below('/models', name)}/price`)!, message }))
   })
 }
 

@@ -43,14 +43,15 @@ export function changesOf(before: Config, after: Config): Change[] {
   const fixed = fixedChanges(before.settings, after.settings)
   const sections = new Set([...Object.keys(before.redacted), ...Object.keys(after.redacted)])
   const found = [...sections].flatMap((section) =>
-    differences(sectionOf(before, section), sectionOf(after, section), [section], fixed)
+    differences(sectionOf(before, section, after), sectionOf(after, section, before), [section], fixed)
   )
   return [...found, ...reordered(before, after), ...renewed(before, after)]
 }
 
-/** A section; an absent one is empty. */
-function sectionOf(config: Config, section: string): Stated {
-  return { value: config.redacted[section] ?? {}, pointer: below('', section), config }
+/** A section; an absent one is empty, of the kind that it has in the other configuration. */
+function sectionOf(config: Config, section: string, other: Config): Stated {
+  const empty = Array.isArray(other.redacted[section]) ? [] : {}
+  return { value: config.redacted[section] ?? empty, pointer: below('', section), config }
 }
 
 function differences(

@@ -1,7 +1,7 @@
 // The history of the configurations that were in use: what each said, since when, and who brought it.
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Config } from '../catalogue/settings.ts'
+import type { Config, ConfigText } from '../catalogue/settings.ts'
 import type { Logger } from '../telling/log.ts'
 
 /** One configuration that was taken over. */
@@ -19,15 +19,19 @@ export interface PastConfig {
   readonly changes: readonly string[]
   /** As {@link Config.redacted}. */
   readonly redacted: Config['redacted']
-  /** The text of the file, with what it has of secrets in clear. */
+  /** The text of gateway.yaml, with what it has of secrets in clear. */
   readonly text: string
+  /** The files that it included. */
+  readonly included: readonly Pick<ConfigText, 'name' | 'text'>[]
+  /** As {@link Config.folders}. */
+  readonly folders: readonly string[]
 }
 
 /** How many are kept. */
 const most = 50
 
 /**
- * The history beside a store, a file for each configuration. As they have the text of gateway.yaml, only the user of
+ * The history beside a store, a file for each configuration. As they have the texts of all files, only the user of
  * the gateway may read them. What cannot be written is logged.
  */
 export class ConfigHistory {
@@ -49,13 +53,15 @@ export class ConfigHistory {
 
   /** Adds the configuration that is in use from now on. */
   add(config: Config, why: Pick<PastConfig, 'reason' | 'by' | 'changes'>): void {
-    const { hash, redacted, text } = config
+    const { hash, redacted, folders, texts } = config
+    const [{ text }, ...others] = texts as [ConfigText, ...ConfigText[]]
+    const included = others.map(({ name, text }) => ({ name, text }))
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
       chmodSync(this.#folder, 0o700)
       const numbers = this.#numbers()
       const seq = (numbers.at(-1) ?? 0) + 1
-      const past: PastConfig = { seq, hash, time: Date.now(), ...why, redacted, text }
+      const past: PastConfig = { seq, hash, time: Date.now(), ...why, redacted, text, included, folders }
       const whole = this.#path(seq)
       writeFileSync(`${whole}.new`, JSON.stringify(past), { mode: 0o600, flush: true })
       renameSync(`${whole}.new`, whole)
@@ -85,7 +91,10 @@ export class ConfigHistory {
 
   #read(seq: number): PastConfig | undefined {
     try {
-      return JSON.parse(readFileSync(this.#path(seq), 'utf8')) as PastConfig
+      const past = JSON.parse(readFileSync(this.#path(seq), 'utf8')) as Omit<PastConfig, 'included'> &
+        Partial<PastConfig>
+      // What was written before there were included files has neither list.
+      return { ...past, included: past.included ?? [], folders: past.folders ?? [] }
     } catch {
       return undefined
     }

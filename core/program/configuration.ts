@@ -1,8 +1,8 @@
-// Reads gateway.yaml for the program: checks the file and the order of its chain, and starts the simulator when a
-// channel needs it.
+// Reads gateway.yaml for the program: checks it with its included files, and the order of its chain, and starts the
+// simulator when a channel needs it.
 import { Files } from '../../config/files.ts'
-import { dirname } from 'node:path'
-import { loadConfig } from '../../config/load.ts'
+import { readFiles } from '../../config/includes.ts'
+import { loadReading } from '../../config/load.ts'
 import { declaredPlugins } from '../../config/plugins.ts'
 import { loadPlugins } from './plugin-loader.ts'
 import { checkOrder } from '../exchange/state/chain.ts'
@@ -46,12 +46,13 @@ export interface ReadConfig {
 export async function readConfig(
   { file, env, plugins: shipped }: ConfigSource,
   simulatorUrl = noSimulator,
-  files?: Files
+  files = new Files()
 ): Promise<ReadConfig> {
-  const { plugins, unusable } = await loadPlugins(declaredPlugins(file, env), dirname(file), shipped)
-  const { config, problems } = loadConfig(file, { env, simulatorUrl, plugins, unusable }, files)
+  const reading = readFiles(file, env, files)
+  const { plugins, unusable } = await loadPlugins(declaredPlugins(reading.source), shipped)
+  const { config, problems } = loadReading(reading, { env, simulatorUrl, plugins, unusable })
   if (!config) throw new ConfigError(problems)
-  const disorder = checkOrder(config.chain, plugins, ({ at }) => `${config.file}:${at.line}:${at.column}`)
+  const disorder = checkOrder(config.chain, plugins)
   if (disorder.length > 0) throw new ConfigError(disorder)
   return { config, plugins }
 }

@@ -12,6 +12,8 @@ export interface PluginSource {
   name: string
   from: string
   isFile: boolean
+  /** The folder beside which a package is looked for. */
+  folder: string
 }
 
 /** The plugins that a chain may name, and the faults of those that cannot be used. */
@@ -22,12 +24,11 @@ export interface LoadedPlugins {
 }
 
 /**
- * The shipped plugins with those of a configuration in `folder`. Runs their modules, each once per process; a changed
+ * The shipped plugins with those of a configuration. Runs their modules, each once per process; a changed
  * file is loaded again, a changed package is not. Never rejects.
  */
 export async function loadPlugins(
   sources: readonly PluginSource[],
-  folder: string,
   shipped: ReadonlyMap<string, Plugin>
 ): Promise<LoadedPlugins> {
   if (sources.length === 0) return { plugins: shipped, unusable: new Map() }
@@ -37,7 +38,7 @@ export async function loadPlugins(
   for (const source of sources) {
     try {
       if (shipped.has(source.name)) throw new Unusable('a plugin of that name is shipped: choose another name')
-      plugins.set(source.name, await load(source, folder))
+      plugins.set(source.name, await load(source))
     } catch (error) {
       unusable.set(
         source.name,
@@ -50,7 +51,7 @@ export async function loadPlugins(
 
 class Unusable extends Error {}
 
-async function load({ name, from, isFile }: PluginSource, folder: string): Promise<Plugin> {
+async function load({ name, from, isFile, folder }: PluginSource): Promise<Plugin> {
   const address = isFile
     ? addressOf(from)
     : `${scheme}${encodeURIComponent(from)}?${encodeURIComponent(pathToFileURL(join(resolve(folder), 'gateway.yaml')).href)}`
@@ -81,7 +82,7 @@ function reasonOf(error: unknown): string {
   if (error instanceof SyntaxError && moduleWords.test(text))
     return `${text}: it is an ES module, so put "type": "module" into the package.json of its folder, or end its name in .mts or .mjs`
   return code === 'ERR_MODULE_NOT_FOUND' && text.includes('package')
-    ? `${text.replace(/ imported from .*/, '')}: install it beside gateway.yaml with npm`
+    ? `${text.replace(/ imported from .*/, '')}: install it with npm beside the file that names it`
     : text
 }
 

@@ -136,10 +136,13 @@ export class Prober {
     const naming = namingOf(channel, (exchange, outcome) => settled.resolve({ exchange, outcome }))
     const known = new Map([...plugins(), [naming.name, naming]])
     const entries = config.chain.filter(({ plugin }) => passed.includes(plugin))
-    const at = { line: 1, column: 1 }
     const context = (plugin: Plugin): ReturnType<typeof contextOf> =>
       contextOf(plugin, { services, metrics, log, catalogue, shared: user })
-    const chain = await compileChain([{ plugin: naming.name, options: {}, at }, ...entries], known, context)
+    const chain = await compileChain(
+      [{ plugin: naming.name, options: {}, place: config.file }, ...entries],
+      known,
+      context
+    )
     const generation: Generation = { config, catalogue, chain, leave: () => {} }
     const engine = new Engine({ ...this.#parts, generations: { current: generation, enter: () => generation } })
     this.#engines.add(engine)

@@ -167,9 +167,9 @@ export class Reloader {
 }
 
 /** The settings that a reload cannot change, as problems of the new file. */
-function refusals(before: Config, { settings, file }: Config): Problem[] {
+function refusals(before: Config, { settings, file, places }: Config): Problem[] {
   return fixedChanges(before.settings, settings).map((name) => ({
-    place: file,
+    place: places.get(`/${name.split('.', 1)[0]!}`) ?? file,
     message: `${name}: this cannot change while the gateway runs: restart it, or put back what was there`
   }))
 }

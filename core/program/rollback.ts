@@ -1,72 +1,213 @@
-// Puts an earlier gateway.yaml back, and reloads it.
+// Puts an earlier gateway.yaml with its included files back, and reloads it.
 import { createHash } from 'node:crypto'
-import {
-  chmodSync,
-  copyFileSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync
-} from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { pathBeside } from '../../config/includes.ts'
+import { Files } from '../../config/files.ts'
 import type { Config } from '../catalogue/settings.ts'
 import type { PastConfig } from './config-history.ts'
 import type { Reloader, ReloadResult } from './reload.ts'
 
-/** Why nothing was put back: the file cannot be written, or is not what it should be. The message is for people. */
+/** Why nothing was put back: a file cannot be written, or is not what it should be. The message is for people. */
 export class RollbackRefused extends Error {
   override readonly name = 'RollbackRefused'
 }
 
-/** The result. `aside`: where the file is now that was there before. */
+/** What became of one file. */
+export interface Replaced {
+  readonly file: string
+  /** `taken out`: it stands in an included folder, and the earlier configuration did not have it. */
+  readonly done: 'written' | 'made' | 'taken out'
+  /** Where the file is now that was there before; null when none was. */
+  readonly aside: string | null
+}
+
+/** The result. `files`: those that were touched; what is the same as then is not. */
 export interface Rollback extends ReloadResult {
-  readonly aside: string
+  readonly files: readonly Replaced[]
 }
 
 /**
- * Writes the text of `past` over the file, keeps the present file aside, and reloads. When the reload is refused, the
- * present file is put back.
- * @throws RollbackRefused when the file on disk is not the one in use, unless `force`, or cannot be written
+ * Writes the texts of `past` over the files of the present configuration, keeps what they replace aside, and reloads.
+ * Further files in a folder that `past` includes are moved aside. When the reload is refused, all is as before.
+ * @throws RollbackRefused when the files on disk are not those in use, unless `force`, or cannot be written
  */
 export async function rollBack(
-  { file, hash }: Pick<Config, 'file' | 'hash'>,
+  config: Pick<Config, 'file' | 'texts' | 'folders'>,
   past: PastConfig,
   { by, force }: { by: string; force: boolean },
   reloader: Pick<Reloader, 'reload'>
 ): Promise<Rollback> {
-  const target = realpathSync(file)
-  const onDisk = createHash('sha256').update(readFileSync(target)).digest('hex')
-  if (onDisk !== hash && !force)
+  const edited = force ? undefined : editOf(config)
+  if (edited !== undefined)
     throw new RollbackRefused(
-      `${file} is not the file in use: it was edited since, and \`sluice diff\` says how. With force it is replaced all the same, and kept aside.`
+      `${edited} is not the file in use: it was edited since, and \`sluice diff\` says how. With force it is replaced all the same, and kept aside.`
     )
-  const aside = `${target}.${onDisk.slice(0, 12)}`
+  const replacement = new Replacement()
   try {
-    const { mode } = statSync(target)
-    copyFileSync(target, aside)
-    chmodSync(aside, mode)
-    replace(target, past.text, mode)
+    replacement.put(changesTo(config.file, past))
   } catch (error) {
+    replacement.undo()
     throw new RollbackRefused(
-      `${file} cannot be replaced (${(error as Error).message}): put the file back where it comes from, and reload.`
+      `${config.file} cannot be replaced (${(error as Error).message}): put the file back where it comes from, and reload.`
     )
   }
   const result = await reloader.reload('rollback', by)
-  if (!result.ok) replace(target, readFileSync(aside, 'utf8'), statSync(aside).mode)
-  return { ...result, aside }
+  if (!result.ok) replacement.undo()
+  return { ...result, files: replacement.files }
 }
 
-/** Puts a text in the place of a file at once, so that nobody reads half of it. */
-function replace(target: string, text: string, mode: number): void {
-  const fresh = `${target}.new`
-  try {
-    // What lies there may be a link to somewhere else, or the rest of a rollback that was killed.
-    rmSync(fresh, { force: true })
-    writeFileSync(fresh, text, { mode: mode & 0o777, flag: 'wx', flush: true })
-    chmodSync(fresh, mode & 0o777)
-    renameSync(fresh, target)
-  } finally {
-    rmSync(fresh, { force: true })
+/** The first file that is not as it is in use; undefined when all are. */
+function editOf({ file, texts, folders }: Pick<Config, 'file' | 'texts' | 'folders'>): string | undefined {
+  const edited = texts.find((one) => new Files().read(one.file).bytes?.toString('utf8') !== one.text)
+  if (edited) return edited.file
+  const known = new Set(texts.map((one) => one.file))
+  return folders.flatMap((name) => yamlFilesOf(pathBeside(file, name))).find((path) => !known.has(path))
+}
+
+/** A file that is to have a text, or to be no more. */
+interface Wanted {
+  readonly file: string
+  readonly text: string | undefined
+}
+
+function changesTo(main: string, { text, included, folders }: PastConfig): Wanted[] {
+  const kept = included.map((one) => ({ file: pathBeside(main, one.name), text: one.text }))
+  const known = new Set([main, ...kept.map(({ file }) => file)])
+  const more = folders.flatMap((name) => yamlFilesOf(pathBeside(main, name))).filter((file) => !known.has(file))
+  return [{ file: main, text }, ...kept, ...more.map((file) => ({ file, text: undefined }))]
+}
+
+/** The files of a folder that an include takes; none when there is no such folder. */
+function yamlFilesOf(folder: string): string[] {
+  return (new Files().list(folder) ?? []).map((name) => join(folder, name))
+}
+
+/**
+ * The bytes of a file; undefined when there is none.
+ * @throws Error when something else is in its place, or it cannot be read
+ */
+function contentOf(file: string): Buffer | undefined {
+  if (!existsSync(file)) return undefined
+  const { bytes, fault } = new Files().read(file)
+  if (!bytes) throw new Error(`${file}: ${fault}`)
+  return bytes
+}
+
+/** Where a file is, wherever links lead; its own path when there is none. */
+function targetOf(file: string): string {
+  return existsSync(file) ? realpathSync(file) : file
+}
+
+/** A step that was done, and what undoes it. */
+interface Step {
+  readonly said: Replaced
+  undo(): void
+}
+
+/** The mode of files that are made when there is no gateway.yaml whose mode they could have. */
+const ownersOnly = 0o600
+
+/** Files that are replaced together. */
+class Replacement {
+  #steps: Step[] = []
+
+  get files(): readonly Replaced[] {
+    return this.#steps.map(({ said }) => said)
   }
+
+  /**
+   * Gives the files what is wanted. Everything is written beside them first, so that what takes long, or fails, comes
+   * before the first is replaced.
+   * @throws Error of the file system; then `undo` is due
+   */
+  put(wanted: readonly Wanted[]): void {
+    const [main] = wanted as [Wanted, ...Wanted[]]
+    const usual = existsSync(main.file) ? statSync(main.file).mode : ownersOnly
+    const staged: { fresh: string; step(): Step }[] = []
+    try {
+      for (const { file, text } of wanted) {
+        const before = contentOf(file)
+        if (text === undefined) {
+          if (before) staged.push({ fresh: '', step: () => takeOut(file, before) })
+          continue
+        }
+        if (before?.equals(Buffer.from(text))) continue
+        const target = targetOf(file)
+        const mode = before ? statSync(target).mode : usual
+        mkdirSync(dirname(target), { recursive: true })
+        staged.push({ fresh: stage(target, text, mode), step: () => put({ file, target, before, mode }) })
+      }
+      for (const { step } of staged) this.#steps.push(step())
+    } finally {
+      for (const { fresh } of staged) if (fresh !== '') rmSync(fresh, { force: true })
+    }
+  }
+
+  /** Puts back what was there. It goes on after an error, and throws the first at the end. */
+  undo(): void {
+    const errors: unknown[] = []
+    for (const { undo } of this.#steps.toReversed()) {
+      try {
+        undo()
+      } catch (error) {
+        errors.push(error)
+      }
+    }
+    this.#steps = []
+    if (errors.length > 0) throw errors[0]
+  }
+}
+
+/** Puts the text that was staged for a file into its place. */
+function put({
+  file,
+  target,
+  before,
+  mode
+}: {
+  file: string
+  target: string
+  before: Buffer | undefined
+  mode: number
+}): Step {
+  const fresh = freshOf(target)
+  if (!before) {
+    renameSync(fresh, target)
+    return { said: { file, done: 'made', aside: null }, undo: () => rmSync(target, { force: true }) }
+  }
+  const aside = asideOf(target, before)
+  replace(aside, before, mode)
+  renameSync(fresh, target)
+  return { said: { file, done: 'written', aside }, undo: () => (replace(target, before, mode), rmSync(aside)) }
+}
+
+function takeOut(file: string, before: Buffer): Step {
+  const aside = asideOf(file, before)
+  renameSync(file, aside)
+  return { said: { file, done: 'taken out', aside }, undo: () => renameSync(aside, file) }
+}
+
+/** The name under which a content is kept beside its file. Folders that are included take no file of that name. */
+function asideOf(target: string, content: Buffer): string {
+  return `${target}.${createHash('sha256').update(content).digest('hex').slice(0, 12)}`
+}
+
+function freshOf(target: string): string {
+  return `${target}.new`
+}
+
+/** Writes what is to be in the place of a file beside it, and returns its path. */
+function stage(target: string, content: string | Buffer, mode: number): string {
+  const fresh = freshOf(target)
+  // What lies there may be a link to somewhere else, or the rest of a rollback that was killed.
+  rmSync(fresh, { force: true })
+  writeFileSync(fresh, content, { mode: mode & 0o777, flag: 'wx', flush: true })
+  chmodSync(fresh, mode & 0o777)
+  return fresh
+}
+
+/** Puts a content in the place of a file at once, so that nobody reads half of it. */
+function replace(target: string, content: Buffer, mode: number): void {
+  renameSync(stage(target, content, mode), target)
 }

@@ -16,8 +16,8 @@ export interface Gateway {
   /** The configuration in use. */
   readonly config: Config
   /**
-   * The files that the latest reading used, including gateway.yaml: SHA-256 by path, empty for a file that could not be
-   * read. A reload is due when one of them changes.
+   * The files and folders that the latest reading used, including gateway.yaml: SHA-256 by path, empty for what could
+   * not be read, and of the names in a folder, whose path ends in a slash. A reload is due when one of them changes.
    */
   readonly files: ReadonlyMap<string, string>
   /** Reads the file again. Resolves also when the file is refused, with the problems. */

@@ -3,7 +3,7 @@ import { readRights } from '../../config/tenants.ts'
 import type { Rights } from '../catalogue/caller.ts'
 import type { Tenant } from '../catalogue/catalogue.ts'
 import type { Config, Problem } from '../catalogue/settings.ts'
-import { checkerOf } from '../options/schema-check.ts'
+import { below, checkerOf } from '../options/schema-check.ts'
 import type { Documents } from '../store/documents.ts'
 import { idOf, kindOf, levelDocuments, levelKinds, levelSettings } from './stored.ts'
 import type { LevelKind, Path, StoredLevel } from './stored.ts'
@@ -59,13 +59,13 @@ export class Levels {
     return levelOf(kind, stored)
   }
 
-  /** The levels of the file whose name one in the store has too. */
-  clashes(file: string): Problem[] {
+  /** The levels of the file whose name one in the store has too. `places` are those of the configuration. */
+  clashes(places: Config['places']): Problem[] {
     const stored = this.#fromStore()
     return [...this.#declared]
       .filter(([scope]) => stored.has(scope))
       .map(([, { kind, path }]) => ({
-        place: file,
+        place: places.get(pointerOf(path))!,
         message: `a ${kind} ${idOf(path)} is in the store too, maybe closed: choose another name`
       }))
   }
@@ -89,6 +89,16 @@ export class Levels {
     )
     return this.#stored
   }
+}
+
+/** The pointer to a level of the file. */
+export function pointerOf([tenant, project, member]: Path): string {
+  const names = [
+    tenant,
+    ...(project === undefined ? [] : ['projects', project]),
+    ...(member === undefined ? [] : ['members', member])
+  ]
+  return names.reduce<string>(below, '/tenants')
 }
 
 /** The name of a level's balances. */

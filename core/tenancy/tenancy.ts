@@ -64,12 +64,12 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
 
   /** The names that are both in the file and in the store, with their places in the file. */
   clashes(): Problem[] {
-    const { file, keys } = this.#config
+    const { places, keys } = this.#config
     const clashing = keys.filter(({ name }) => this.#documents.find(keyDocuments, name))
     return [
-      ...this.levels.clashes(file),
-      ...clashing.map(({ name, at }) => ({
-        place: `${file}:${at.line}:${at.column}`,
+      ...this.levels.clashes(places),
+      ...clashing.map(({ name, place }) => ({
+        place,
         message: `a key named ${name} is in the store too, maybe revoked: choose another name`
       }))
     ]

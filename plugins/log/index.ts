@@ -20,7 +20,7 @@ export default definePlugin({
       words: ['stdout', 'stderr', 'none'],
       default: 'stdout',
       description:
-        'Where JSON lines go: `stdout`, `stderr`, `none`, or the path of a file to append to, relative to gateway.yaml. The request log is kept in any case.'
+        'Where JSON lines go: `stdout`, `stderr`, `none`, or the path of a file to append to, relative to the file with the chain. The request log is kept in any case.'
     },
     bodies: {
       type: 'boolean',

@@ -42,6 +42,25 @@ t.test('the real channel in the shipped file works when its comments are taken o
   t.end()
 })
 
+t.test('the example of several files works as it stands, also for editors', (t) => {
+  const page = readFileSync(join(root, 'config/FILES.md'), 'utf8')
+  const validate = new Ajv({ strict: false, allErrors: true }).compile(editorSchema(shipped))
+  const folder = t.testdir({ tenants: {} })
+  for (const [, name, text] of page.matchAll(/^```yaml\n# (\S+)\n([^]*?)^```/gm)) {
+    writeFileSync(join(folder, name!), text!)
+    t.ok(validate(parse(text!)), name!)
+  }
+  const { config, problems } = loadConfig(join(folder, 'gateway.yaml'), {
+    env: {},
+    plugins: shipped,
+    simulatorUrl: new URL('http://127.0.0.1:1/v1')
+  })
+  t.same(problems, undefined)
+  t.same([...config!.tenants.keys(), ...config!.keys.map(({ name }) => name)], ['acme', 'acme-web'])
+  t.equal(config!.texts.length, 3)
+  t.end()
+})
+
 t.test('the schema for editors takes what the loader takes', (t) => {
   const validate = new Ajv({ strict: false, allErrors: true }).compile(editorSchema(plugins))
   const accepts = (text: string): boolean => validate(parse(text, { merge: true }))

@@ -101,7 +101,7 @@ t.test('the least file is filled in with the documented defaults', (t) => {
   t.same(config.simulated, ['demo'])
   t.same(config.models.get('demo')!.channels, [channel])
   t.same(config.models.get('demo')!.prices, [{ from: -Infinity, price: { version: 'free', perMillion: {} } }])
-  t.same(config.chain, [{ plugin: 'auth', options: {}, at: { line: 4, column: 9 } }])
+  t.same(config.chain, [{ plugin: 'auth', options: {}, place: `${file}:4:9` }])
   t.same([...config.tenants], [])
   t.same(config.keys, [])
   t.equal(config.hash, createHash('sha256').update(least).digest('hex'))
@@ -225,12 +225,12 @@ chain: [auth: , log: { flush: 1s, list: [a], nested: { depth: 3 } }, shy: { toke
     endpoints: ['chat', 'models'],
     budgets: [{ limit: 1n, per: 'day' }],
     expires: Date.UTC(2027, 0, 1),
-    at: { line: 36, column: 5 }
+    place: `${file}:36:5`
   })
   t.same(config.keys[0]!.limits, { rps: 10, rpm: 300, tpm: 200_000, concurrency: 8 })
   t.same(config.keys[1]!.sha256, createHash('sha256').update('sk-other').digest())
   t.match(config.chain, [
-    { plugin: 'auth', at: { line: 47, column: 9 } },
+    { plugin: 'auth', place: `${file}:47:9` },
     { plugin: 'log', options: { sink: 'stdout', flush: 1000, list: ['a'], nested: { depth: 3 } } },
     { plugin: 'shy', options: { token: '0123456789' } }
   ])
@@ -330,7 +330,7 @@ t.test('a model that no key may use and a key that may use no model are warned o
   const said = (keys: string): string[] => warnings(text(`${tenants}keys:\n${keys}`), { K: 'sk-hunter' })
   t.same(said(key('a', '')), [])
   t.match(said(key('a', ', project: web')), [
-    /^:3:\d+ models\.other: no key of this file may use it: allow it to a tenant/
+    /^:3:\d+ models\.other: no key of the configuration may use it: allow it to a tenant/
   ])
   t.match(said(key('a', '') + key('b', ', project: web, models: [other]')), [
     /^:8:5 keys\[1\]: may use no model: let its/
@@ -489,7 +489,7 @@ t.test('bombs are refused, and thousands of keys may share one anchor', (t) => {
           .join(', ')
   const levels = Array.from({ length: 12 }, (_, level) => `  l${level}: &l${level} [${nine(level)}]`)
   t.match(messages(`x-bomb:\n${levels.join('\n')}\n${least}`), [
-    /^:\d+:\d+ aliases add more than 100000 values to the file$/
+    /^:\d+:\d+ aliases add more than 100000 values to the configuration$/
   ])
   t.match(messages('['.repeat(20_000))[0], /nested too deeply/)
   t.match(messages(`x: ${'['.repeat(100)}${']'.repeat(100)}\n`).join(), /nested too deeply/)

@@ -411,7 +411,8 @@ export class Workbench {
       plugins: this.#plugins
     })
     if (!config) throw new Error(problems.map(({ place, message }) => `${place}: ${message}`).join('\n'))
-    const misplaced = checkOrder(config.chain, this.#plugins, ({ plugin }) => plugin)
+    const named = config.chain.map((entry) => ({ ...entry, place: entry.plugin }))
+    const misplaced = checkOrder(named, this.#plugins)
     if (misplaced.length > 0) throw new Error(misplaced.map(({ place, message }) => `${place}: ${message}`).join('\n'))
     const user = this.shared.user()
     const services = this.#services

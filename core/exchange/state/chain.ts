@@ -53,11 +53,7 @@ export interface Chain {
  * What is wrong with the order of a chain; empty when nothing is. `place` turns an entry's position into
  * `file:line:col`.
  */
-export function checkOrder(
-  entries: readonly ChainEntry[],
-  plugins: ReadonlyMap<string, Plugin>,
-  place: (entry: ChainEntry) => string
-): Problem[] {
+export function checkOrder(entries: readonly ChainEntry[], plugins: ReadonlyMap<string, Plugin>): Problem[] {
   const problems: Problem[] = []
   const chain = entries.flatMap((entry) => {
     const plugin = plugins.get(entry.plugin)
@@ -72,19 +68,19 @@ export function checkOrder(
       if (filled.has(slot)) continue
       const name = providers(slot).join(' or ') || 'a plugin that provides it'
       const remedy = provided.has(slot) ? `put it below ${name}` : `add ${name} above it`
-      problems.push({ place: place(entry), message: `${plugin.name} needs ${slot.name}: ${remedy}` })
+      problems.push({ place: entry.place, message: `${plugin.name} needs ${slot.name}: ${remedy}` })
     }
     for (const slot of plugin.awaits) {
       if (provided.has(slot)) continue
       problems.push({
-        place: place(entry),
+        place: entry.place,
         message: `${plugin.name} awaits ${slot.name}: add ${providers(slot).join(' or ') || 'a plugin that provides it'} to the chain`
       })
     }
     for (const slot of plugin.provides) {
       if (filled.has(slot))
         problems.push({
-          place: place(entry),
+          place: entry.place,
           message: `${plugin.name} provides ${slot.name}, which a plugin above it provides already`
         })
       filled.add(slot)

@@ -61,8 +61,9 @@ function config(hash: string, change: Partial<Settings> = {}): Config {
     redacted: {},
     hidden: new Map(),
     named: new Map(),
-    text: '',
-    priced: new Map(),
+    texts: [],
+    folders: [],
+    places: new Map(),
     warnings: []
   }
 }

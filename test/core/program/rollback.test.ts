@@ -39,7 +39,9 @@ t.test('what was in use is kept, put back, and said', async (t) => {
     changes: ['tenant fresh is removed']
   })
   t.equal(readFileSync(local.file, 'utf8'), first.text)
-  t.equal(sha(done.json().aside), second, 'the present file is kept aside')
+  const [file] = done.json().files
+  t.match(file, { file: local.file, done: 'written' })
+  t.equal(sha(file.aside), second, 'the present file is kept aside')
   t.equal((await local.admin('/admin/v1/config')).hash, first.hash)
   t.match((await local.admin('/admin/v1/audit')).data[0], { action: 'config.rollback', outcome: 'done' })
   const again = await rollback(t, local, { hash: second.slice(0, 8) })
@@ -94,7 +96,7 @@ t.test('the commands list and put back, also when the file on disk has problems'
   t.match(await sluice(['rollback', hash, '--force', ...options]), {
     code: 0,
     out: 'Nothing changes.\n',
-    err: /again; what was there is /
+    err: /again\.\nwritten: \S+gateway\.yaml; what was there is /
   })
   t.equal(readFileSync(local.file, 'utf8'), text)
 })

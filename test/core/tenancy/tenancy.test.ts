@@ -256,7 +256,7 @@ t.test('a name in the file and in the store is refused with its place, revoked o
     changeOf(levelDocuments.tenant, 'blue', { path: ['blue'], settings: {}, created: 0, closed: 1 })
   ])
   t.same(open(levels).clashes(), [
-    { place: file, message: 'a tenant blue is in the store too, maybe closed: choose another name' }
+    { place: `${file}:10:9`, message: 'a tenant blue is in the store too, maybe closed: choose another name' }
   ])
   t.same(open().clashes(), [])
 })
