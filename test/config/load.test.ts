@@ -81,6 +81,7 @@ t.test('the least file is filled in with the documented defaults', (t) => {
     multipartBody: 100 * 2 ** 20,
     bodyMemory: 512 * 2 ** 20,
     cacheMemory: 64 * 2 ** 20,
+    lameDuck: 0,
     drainTimeout: 30_000,
     clientStall: 60_000,
     clientHeader: 10_000,
