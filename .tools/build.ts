@@ -11,5 +11,5 @@ const { status } = spawnSync(
   [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.build.json'],
   { cwd: root, stdio: 'inherit' }
 )
-if (status === 0) chmodSync(join(root, 'dist/core/bin.js'), 0o755)
+if (status === 0) chmodSync(join(root, 'dist/core/bin.cjs'), 0o755)
 process.exitCode = status ?? 1

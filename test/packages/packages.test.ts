@@ -144,6 +144,18 @@ t.test('packed and installed into an empty folder, everything is there', async (
   t.equal((await run(process.execPath, ['-e', testing])).stdout.trim(), 'function', 'the kit needs no other package')
 })
 
+t.test('on an older Node the published command says which one it needs, and nothing else', async (t) => {
+  const older = 'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.2" } })'
+  const program = join(folder, 'node_modules/sluice/dist/core/bin.cjs')
+  const args = ['--import', `data:text/javascript,${encodeURIComponent(older)}`, program, 'version']
+  await t.rejects(run(process.execPath, args), {
+    code: 1,
+    stdout: '',
+    stderr: /^sluice needs Node 24\.16 or later, and this is 20\.20\.2: .*\n$/
+  })
+  t.notMatch(readFileSync(program, 'utf8'), /=>|\$\{|\b(const|let|class)\b|import\(/, 'Node 0.10 can read it')
+})
+
 t.test('commands end, whatever the threads that compile them are at', async (t) => {
   const program = join(folder, 'node_modules/sluice/dist/core/main.js')
   const each = async (): Promise<End[]> => {
