@@ -1,5 +1,5 @@
 // The key desk: creates, changes, rotates and revokes keys, checked against the configuration and the store.
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { rightsShape } from '../../config/tenants.ts'
 import type { Rights } from '../catalogue/caller.ts'
 import { GatewayError } from '../errors.ts'
@@ -12,7 +12,7 @@ import { keyDocuments } from '../tenancy/stored.ts'
 import type { StoredKey, StoredSecret } from '../tenancy/stored.ts'
 import { auditEntry } from './audit.ts'
 import type { Actor } from './audit.ts'
-import { base62 } from './base62.ts'
+import { newKeySecret } from './key-secret.ts'
 import { changed, conflict, nameFaults, readEntry, refuse, showTime } from './entry.ts'
 import { sentence, shown } from './query.ts'
 import { showRights } from './rights.ts'
@@ -261,11 +261,11 @@ export class KeyDesk {
 }
 
 function newSecret(rotation: string | undefined): { secret: string; stored: StoredSecret } {
-  const secret = `sk-${base62(randomBytes(32), 43)}`
+  const { secret, sha256 } = newKeySecret()
   return {
     secret,
     stored: {
-      sha256: createHash('sha256').update(secret).digest('hex'),
+      sha256,
       hint: `${secret.slice(0, 7)}…${secret.slice(-4)}`,
       created: Date.now(),
       ...(rotation !== undefined && { rotation })

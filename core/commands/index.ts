@@ -13,7 +13,9 @@ import { exits, UsageError } from './command.ts'
 import type { Command } from './command.ts'
 import { commandHelp, programHelp } from './help.ts'
 import { explain as explainRequest } from './explain.ts'
+import { health } from './health.ts'
 import { importModels } from './import.ts'
+import { init } from './init.ts'
 import { changeKey, createKey, listKeys, revokeKey, rotateKey } from './keys.ts'
 import { levelCommands } from './levels.ts'
 import { exportLedger, showBalances, verifyLedger } from './ledger.ts'
@@ -28,7 +30,9 @@ import { showSpend } from './spend.ts'
 import { start } from './start.ts'
 
 const commands: readonly Command[] = [
+  init,
   start,
+  health,
   check,
   diff,
   showHistory,

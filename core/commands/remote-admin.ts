@@ -25,7 +25,7 @@ export function urlOf({ host, port }: Pick<NonNullable<Settings['admin']>, 'host
 }
 
 /** The address to connect to for an address that a listener is bound to. */
-function reachable(host: string): string {
+export function reachable(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1'
   if (host === '::') return '[::1]'
   return host.includes(':') ? `[${host}]` : host

@@ -82,7 +82,11 @@ function readNumber(option: string, text: string): number {
   return Number(text)
 }
 
-function readBudgets(text: string): { usd: string; per: string; alerts?: number[] }[] {
+/**
+ * Budgets as `--budget` has them.
+ * @throws UsageError when the text has another form
+ */
+export function readBudgets(text: string): { usd: string; per: string; alerts?: number[] }[] {
   return text.split(',').map((one) => {
     const [, usd, per, alerts] = /^\s*([^\s/]+)\/([^\s/]+)(?:\s+at((?:\s+\d{1,3}%)+))?\s*$/.exec(one) ?? []
     if (usd === undefined || per === undefined)

@@ -1,9 +1,7 @@
 // The command as an operator meets it: processes with exit codes, standard output, standard error and signals.
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t from 'tap'
@@ -19,6 +17,7 @@ import { sluice, sluiceEach } from '../kit/command.ts'
 import type { Ended } from '../kit/command.ts'
 import { gateway, spawnGateway, testKey } from '../kit/gateway.ts'
 import type { Overrides } from '../kit/gateway.ts'
+import { freePort } from '../kit/ports.ts'
 import { eventually } from '../kit/probe.ts'
 import { head, events, stall, until, Upstream } from '../kit/upstream.ts'
 
@@ -33,20 +32,6 @@ const event = {
 
 // Some twenty processes: on a busy machine they take longer than a file is given.
 t.setTimeout(240_000)
-
-/** A port that is free now, of those that no system gives to who asks for any: other tests do not take it meanwhile. */
-async function freePort(): Promise<number> {
-  for (;;) {
-    const server = createServer().listen(20_000 + Math.floor(Math.random() * 12_000), '127.0.0.1')
-    const free = await once(server, 'listening').then(
-      () => true,
-      () => false
-    )
-    const { port } = (server.address() ?? {}) as Partial<AddressInfo>
-    server.close()
-    if (free) return port!
-  }
-}
 
 /** A configuration that starts as it is, in a folder of the test. */
 function writeShipped(t: Test, changes: readonly (readonly [string | RegExp, string])[] = []): string {
@@ -187,16 +172,6 @@ function writeConfig(folder: string, name: string, text: string): string {
   writeFileSync(join(folder, name), text)
   return join(folder, name)
 }
-
-t.test('on an older Node the published command says which one it needs, and nothing else', async (t) => {
-  const older = 'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.2" } })'
-  const args = ['--import', `data:text/javascript,${encodeURIComponent(older)}`, 'core/bin.ts', 'version']
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8' })
-  t.match([status, stdout], [1, /^$/])
-  t.match(stderr, /^sluice needs Node 24\.16 or later, and this is 20\.20\.2: .*\n$/)
-  const { stdout: version } = spawnSync(process.execPath, ['core/bin.ts', 'version'], { cwd: root, encoding: 'utf8' })
-  t.match(version, /^\d+\.\d+\.\d+/)
-})
 
 t.test('start names its addresses and how to try it, and SIGINT ends it', async (t) => {
   const running = await spawnGateway(t, readFileSync(writeShipped(t), 'utf8'))
