@@ -139,8 +139,8 @@ function readUpstreams(text: string): string[] {
 function readBudget(text: string): { usd: string; per: string } | undefined {
   if (text === 'none') return undefined
   const [budget, second] = readBudgets(text)
-  const { usd, per } = budget!
-  if (!second && /^\d{1,9}(\.\d{1,9})?$/.test(usd) && /^(day|week|month|total)$/.test(per)) return budget
+  const { usd, per, alerts } = budget!
+  if (!second && !alerts && /^\d{1,9}(\.\d{1,9})?$/.test(usd) && /^(day|week|month|total)$/.test(per)) return budget
   throw new UsageError(`--budget is ${JSON.stringify(text)}: it must be like 5/day, 100/month or 1000/total, or none`)
 }
 
