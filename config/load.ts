@@ -2,6 +2,7 @@
 // its place.
 import { below, checkerOf, isMap } from '../core/options/schema-check.ts'
 import { readAlerts } from './alerts.ts'
+import { readTelemetry } from './telemetry.ts'
 import { Certificates } from './certificates.ts'
 import { chainSchema, readChain } from './chain.ts'
 import { readChannels } from './channels.ts'
@@ -86,6 +87,7 @@ function configOf(
   const chain = Array.isArray(value.chain) ? readChain(value.chain, { plugins, unusable }, source, report) : []
   if (models) checkReach(value, [...models.keys()], report)
   const alerts = readAlerts(value.alerts, env, report)
+  const telemetry = readTelemetry(value.telemetry, channels, report)
   const settings = readSettings(value, certificates, env, report)
   if (!settings || !channels || !models || !tenants || findings.length > 0) return undefined
 
@@ -106,6 +108,7 @@ function configOf(
     keys,
     chain,
     alerts,
+    telemetry,
     texts,
     folders,
     places: placesOf(Object.keys(sections), models.keys(), tenants as Map<string, ConfigTenant>, report),

@@ -5,6 +5,7 @@ import { channelsShape } from './channels.ts'
 import { includeShape } from './includes.ts'
 import { modelsShape } from './models.ts'
 import { pluginsShape } from './plugins.ts'
+import { telemetryShape } from './telemetry.ts'
 import { keysShape, tenantsShape } from './tenants.ts'
 import type { OptionSchema, OptionSchemas, OptionValues } from '../core/options/schema.ts'
 
@@ -359,6 +360,7 @@ export const fileShape = {
   keys: keysShape,
   plugins: pluginsShape,
   alerts: alertsShape,
+  telemetry: telemetryShape,
   chain: {
     type: 'array',
     minItems: 1,

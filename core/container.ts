@@ -23,6 +23,7 @@ import { Generations, Shared } from './program/generation.ts'
 import { createLogger, silentLog } from './telling/log.ts'
 import type { Logger } from './telling/log.ts'
 import { Metrics } from './telling/metrics.ts'
+import { LogTap } from './telling/tap.ts'
 import type { ServedOperation } from './contract/served.ts'
 import { operations as shippedOperations } from './operations/index.ts'
 import { Operations } from './operations/operations.ts'
@@ -177,12 +178,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     env = process.env,
     plugins = shippedPlugins,
     operations = shippedOperations,
-    log = createLogger(),
+    log: written = createLogger(),
     sockets = {}
   } = options
+  const tap = new LogTap()
+  const log = tap.on(written)
   const stops = new Stops(log)
   try {
-    return await start(new ConfigReader({ file, env, plugins }), operations, sockets, stops, log)
+    return await start(new ConfigReader({ file, env, plugins }), operations, sockets, stops, log, tap)
   } catch (error) {
     await stops.run()
     throw error
@@ -194,7 +197,8 @@ async function start(
   operations: readonly ServedOperation[],
   sockets: Sockets,
   stops: Stops,
-  log: Logger
+  log: Logger,
+  tap: LogTap
 ): Promise<Gateway> {
   stops.add(() => reader.close())
   const first = await reader.read()
@@ -212,7 +216,7 @@ async function start(
   stops.add(() => transport.close())
   const shared = new Shared(log)
   const metrics = get(tokens.metrics)
-  const parts = { services: get(tokens.services), metrics, log, shared, transport }
+  const parts = { services: get(tokens.services), metrics, log, shared, transport, tap }
   const generations = new Generations(await prepare(first, reader.plugins, parts))
   give(tokens.generations, generations)
   stops.add(() => generations.close())
@@ -340,10 +344,13 @@ export async function withProber<T>(
       metrics: get(tokens.metrics),
       log,
       shared: new Shared(log),
-      transport
+      transport,
+      tap: new LogTap()
     }
     const chain = [{ plugin: resting.name, options: {}, place: config.file }]
-    const generations = new Generations(await prepare({ ...config, chain }, new Map([[resting.name, resting]]), parts))
+    const generations = new Generations(
+      await prepare({ ...config, chain, telemetry: undefined }, new Map([[resting.name, resting]]), parts)
+    )
     give(tokens.generations, generations)
     stops.add(() => generations.close())
     const present = { config, catalogue: generations.current.catalogue, leave: () => {} }

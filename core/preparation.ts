@@ -1,11 +1,13 @@
 // Prepares a generation: everything that a configuration describes, checked and set up beside what runs.
 import type { Catalogue } from './catalogue/catalogue.ts'
-import type { Config } from './catalogue/settings.ts'
+import type { ChainEntry, Config } from './catalogue/settings.ts'
 import type { Plugin, PluginContext } from './contract/contract.ts'
 import { compileChain } from './exchange/state/chain.ts'
 import type { Services } from './store/services.ts'
 import type { Logger } from './telling/log.ts'
 import type { Metrics } from './telling/metrics.ts'
+import type { LogTap } from './telling/tap.ts'
+import { telemetryPlugin } from './telemetry/telemetry.ts'
 import { Tenancy } from './tenancy/tenancy.ts'
 import type { Transport } from './transport/transport.ts'
 import { ChannelSwitches } from './program/channel-switches.ts'
@@ -21,6 +23,8 @@ export interface Surroundings {
   log: Logger
   shared: Shared
   transport: Transport
+  /** Hears the program's log. */
+  tap: LogTap
 }
 
 /**
@@ -58,7 +62,7 @@ export function openCatalogue(
 export async function prepare(
   config: Config,
   plugins: ReadonlyMap<string, Plugin>,
-  { services, metrics, log, shared, transport }: Surroundings
+  { services, metrics, log, shared, transport, tap }: Surroundings
 ): Promise<GenerationParts> {
   const { tenancy, catalogue, close } = openCatalogue(config, services)
   const user = shared.user()
@@ -75,9 +79,25 @@ export async function prepare(
     if (clashes.length > 0) throw new ConfigError(clashes)
     tellWays(config, log)
     leave = await transport.use(config.channels.values())
-    return { config, catalogue, chain: await compileChain(config.chain, plugins, context), drop }
+    const { entries, known } = withTelemetry(config, plugins, metrics, tap)
+    return { config, catalogue, chain: await compileChain(entries, known, context), drop }
   } catch (error) {
     await drop()
     throw error
+  }
+}
+
+/** The chain, followed by the plugin that tells a collector where the file has `telemetry`. */
+function withTelemetry(
+  { telemetry, ...config }: Config,
+  plugins: ReadonlyMap<string, Plugin>,
+  metrics: Metrics,
+  tap: LogTap
+): { entries: readonly ChainEntry[]; known: ReadonlyMap<string, Plugin> } {
+  if (!telemetry) return { entries: config.chain, known: plugins }
+  const plugin = telemetryPlugin({ config: { ...config, telemetry }, metrics, tap })
+  return {
+    entries: [...config.chain, { plugin: plugin.name, options: {}, place: config.file }],
+    known: new Map([...plugins, [plugin.name, plugin]])
   }
 }

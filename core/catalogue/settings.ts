@@ -127,6 +127,32 @@ export interface AlertSettings {
   readonly secrets: readonly string[]
 }
 
+/** What a collector is told, and how. Times are in milliseconds. The names are those of the file. */
+export interface TelemetrySettings {
+  /** Without a slash at its end. */
+  readonly otlp: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly signals: readonly ('traces' | 'metrics' | 'logs')[]
+  readonly service: string
+  /** Of the resource. */
+  readonly attributes: Readonly<Record<string, string>>
+  /** The share of new traces, from 0 to 1. */
+  readonly sample: number
+  /** What becomes of the trace that a client names. */
+  readonly accept: 'continue' | 'link' | 'ignore'
+  /** Patterns of the channels whose upstreams go on with the trace, and whether these get the client's baggage. */
+  readonly propagate: readonly string[]
+  readonly baggage: boolean
+  /** The names of providers by channel. */
+  readonly providers: Readonly<Record<string, string>>
+  /** The most items of a signal that wait. */
+  readonly queue: number
+  readonly timeout: number
+  /** From one export of metrics to the next. */
+  readonly interval: number
+  readonly compression: 'gzip' | 'none'
+}
+
 /** A key declared in the file. */
 export interface ConfigKey extends Rights {
   name: string
@@ -185,6 +211,8 @@ export interface Config {
   chain: readonly ChainEntry[]
   /** Undefined when alerts are only logged. */
   alerts: AlertSettings | undefined
+  /** Undefined when no collector is told. */
+  telemetry: TelemetrySettings | undefined
   /** The file as plain data with every secret replaced by `[redacted]` and `${VAR}` left as written. */
   redacted: Readonly<Record<string, unknown>>
   /**

@@ -92,6 +92,23 @@ function prettyLine(level: LogLevel, message: string, fields: LogFields): string
   return `${new Date().toISOString().slice(11, 23)} ${paint(colours[level], level.padEnd(5))} ${message}${rest.join('')}\n`
 }
 
+/** A line as it may be sent elsewhere: no secrets, and every field a text, a number or a flag. */
+export function tellable(
+  message: string,
+  fields: LogFields
+): { text: string; attributes: Record<string, string | number | boolean> } {
+  const attributes: Record<string, string | number | boolean> = {}
+  for (const [name, value] of Object.entries(fields)) {
+    const shown = plain(name, value)
+    if (shown === undefined || shown === null) continue
+    attributes[name] =
+      typeof shown === 'number' || typeof shown === 'boolean'
+        ? shown
+        : (typeof shown === 'string' ? shown : stringify(shown)).replace(secrets, '$1[redacted]')
+  }
+  return { text: message.replace(secrets, '$1[redacted]'), attributes }
+}
+
 function stringify(value: unknown): string {
   try {
     return JSON.stringify(value, plain) ?? 'undefined'

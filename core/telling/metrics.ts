@@ -34,6 +34,16 @@ export interface Counter {
   retain(keeps: (labels: Labels) => boolean): void
 }
 
+/** One metric with its values at one moment. */
+export interface MetricSnapshot {
+  /** The full name. */
+  name: string
+  help: string
+  type: 'counter' | 'gauge' | 'histogram'
+  /** Of a histogram: its series, with `metricName`; the label `le` has the upper bound of a bucket. */
+  values: readonly { metricName?: string; labels: Readonly<Record<string, string | number>>; value: number }[]
+}
+
 /** Counts values in ranges of their size. */
 export interface Histogram {
   observe(labels: Labels, value: number): void
@@ -138,6 +148,12 @@ export class Metrics implements PluginMetrics {
     return accept.includes('application/openmetrics-text')
       ? { contentType: Registry.OPENMETRICS_CONTENT_TYPE, text: openMetrics(text) }
       : { contentType: Registry.PROMETHEUS_CONTENT_TYPE, text }
+  }
+
+  /** All metrics with those of the process, as they are now. */
+  async snapshot(): Promise<readonly MetricSnapshot[]> {
+    const families = await Registry.merge([this.#registry, registryOfProcess()]).getMetricsAsJSON()
+    return families as unknown as MetricSnapshot[]
   }
 
   #once<M>(type: MetricType, { name, help, labels = [] }: MetricDefinition, make: (family: Family) => M): M {

@@ -24,6 +24,7 @@ async function exposition(t: Test): Promise<string> {
     ask: send,
     adminUrl
   } = await gateway(t, {
+    telemetry: { otlp: 'http://127.0.0.1:1', signals: ['traces'], timeout: '100ms' },
     chain: ['auth', 'idempotency', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter']
       .map((name): unknown => ({ [name]: {} }))
       .concat({ log: { sink: 'none', tenant_label: 10 } })

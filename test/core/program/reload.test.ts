@@ -58,6 +58,7 @@ function config(hash: string, change: Partial<Settings> = {}): Config {
     keys: [],
     chain: [],
     alerts: undefined,
+    telemetry: undefined,
     redacted: {},
     hidden: new Map(),
     named: new Map(),
