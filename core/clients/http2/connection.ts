@@ -10,14 +10,6 @@ import type { Front } from '../client.ts'
 const sessionWindow = 1024 * 1024
 /** How long a client may take to close its side of a connection that the server has closed. */
 const lingerMs = 2000
-/**
- * GOAWAY without an error and with the highest id as the last stream, which only announces another one (RFC 9113 §6.8).
- * Node's session takes no more streams after a GOAWAY that it has sent itself, so this one is written beside it.
- */
-const notice = Buffer.from([0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0])
-/** How long the answer to a ping may take, after which nothing is known to be on its way any more. */
-const roundTripMs = 1000
-
 /** The limits of a session. */
 export interface Http2Limits {
   /** Milliseconds without a request or an answer after which the session is closed. */
@@ -37,7 +29,6 @@ export class Http2Connection {
   readonly #limits: Http2Limits
   #running = 0
   #idled = false
-  #draining = false
   #second = 0
   #opened = 0
 
@@ -73,21 +64,12 @@ export class Http2Connection {
   }
 
   /**
-   * Announces the end of the session, and after a round trip sends GOAWAY with the last stream that it takes (RFC 9113
-   * §6.8): what a client sent before it heard of the end is answered too. Answers under way are finished, then the
-   * connection is closed.
+   * Sends GOAWAY with the last stream that is taken; answers under way are finished, then the connection is closed. A
+   * stream that crosses the GOAWAY was not taken, as its client can tell by the number. The earlier notice of RFC 9113
+   * §6.8 cannot be sent: after any GOAWAY Node's session takes no more streams.
    */
   drain(): void {
-    const session = this.#session
-    if (this.#draining || session.destroyed) return
-    this.#draining = true
-    const close = (): void => {
-      clearTimeout(timer)
-      if (!session.closed) session.close()
-    }
-    const timer = setTimeout(close, roundTripMs).unref()
-    this.#socket.write(notice)
-    session.ping(close)
+    if (!this.#session.destroyed) this.#session.close()
   }
 
   /** Closes the connection now, with an error for every answer under way. */
