@@ -22,6 +22,10 @@ export const channel = object({
   protocol: said(text, 'That of its upstream; `simulator` for the one that needs no network.'),
   base_url: said(text, 'The address of the upstream without its query. A credential is never shown.'),
   private: said(flag, 'Whether the address may be a private one.'),
+  credential_expires: said(
+    nullable(time),
+    'When its certificate ends, or a credential that is a JSON Web Token. Null when neither says so.'
+  ),
   endpoints: said(listOf(text), 'What it is asked for.'),
   models: said(mapOf(text), 'The names at the upstream by the names for clients.'),
   priority: said(number, 'The lowest is tried first.'),

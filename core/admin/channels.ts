@@ -3,6 +3,7 @@ import type { Channel } from '../catalogue/catalogue.ts'
 import { GatewayError } from '../errors.ts'
 import { formatDollars } from '../money/money.ts'
 import { suggestion } from '../options/suggest.ts'
+import { channelExpiryOf } from '../program/expiries.ts'
 import { switchDocuments } from '../program/channel-switches.ts'
 import type { StoredSwitch } from '../program/channel-switches.ts'
 import type { ProbeResult } from '../program/probe.ts'
@@ -157,6 +158,7 @@ function show(channel: Channel, { generations, store }: AdminParts, allHealth: H
     // The query of the address is left out, because it may have a credential.
     base_url: baseUrl.origin + baseUrl.pathname,
     private: channel.private,
+    credential_expires: showTime(channelExpiryOf(channel)),
     endpoints: [...endpoints],
     models: Object.fromEntries(models),
     priority,

@@ -11,6 +11,7 @@ interface ShownChannel {
   name: string
   protocol: string
   state: string
+  credential_expires: string | null
   switched: { file: string; operator: string; since: string | null; by: string | null }
   health: {
     reason: string | null
@@ -102,7 +103,7 @@ Eight tests may be under way at a time. Exits with 1 when one of them failed.${g
 const testPatience = 300_000
 
 function table(channels: readonly ShownChannel[]): string {
-  const rows = channels.map(({ name, protocol, state, switched, health }) => [
+  const rows = channels.map(({ name, protocol, state, switched, health, credential_expires: expires }) => [
     name,
     protocol,
     state,
@@ -111,9 +112,13 @@ function table(channels: readonly ShownChannel[]): string {
     figure(health?.first_event_ms?.p50, ' ms'),
     figure(health?.first_event_ms?.p95, ' ms'),
     figure(health?.tokens_per_second ?? undefined),
+    expires?.slice(0, 10) ?? '-',
     health?.reason ?? (switched.by === null ? '-' : `by ${switched.by} since ${switched.since}`)
   ])
-  return renderTable([['NAME', 'PROTOCOL', 'STATE', 'ATTEMPTS', 'FAILED', 'P50', 'P95', 'TOKENS/S', 'WHY'], ...rows])
+  return renderTable([
+    ['NAME', 'PROTOCOL', 'STATE', 'ATTEMPTS', 'FAILED', 'P50', 'P95', 'TOKENS/S', 'CREDENTIAL ENDS', 'WHY'],
+    ...rows
+  ])
 }
 
 /** Renders what came of requests to channels. */

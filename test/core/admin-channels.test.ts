@@ -1,8 +1,11 @@
 // The life of a channel: switched off, drained, tried, and seen how it is doing.
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import t from 'tap'
 import type { Test } from 'tap'
 import { startGateway } from '../../core/container.ts'
 import { silentLog } from '../../core/telling/log.ts'
+import { makeCertificate } from '../kit/certificate.ts'
 import { ask } from '../kit/client.ts'
 import { sluiceEach } from '../kit/command.ts'
 import type { ReceivedReply } from '../kit/client.ts'
@@ -65,6 +68,39 @@ t.test('a channel is switched off and drains at run time, over restarts, until i
     error: { code: 'channel_not_found', message: /did you mean "b"\?/ }
   })
 })
+
+t.test(
+  'operators see when a channel stops being let in: its certificate, or a credential that is a token',
+  async (t) => {
+    const token = (claims: string): string =>
+      ['{"alg":"none"}', claims, 'x'].map((part) => Buffer.from(part).toString('base64url')).join('.')
+    const { cert, key } = makeCertificate(t)
+    const base = { protocol: 'openai', base_url: 'https://upstream.example/v1', models: { demo: 'demo' } }
+    const credentials = {
+      token: token('{"exp": 1900000000}'),
+      ageless: token('{"sub": "x"}'),
+      odd: token('{"exp": 1e300}'),
+      cut: token('{"exp": 19'),
+      plain: 'sk-upstream'
+    }
+    const channels = Object.fromEntries(
+      Object.entries(credentials).map(([name, credential]) => [name, { ...base, credential }])
+    )
+    const local = await gateway(t, {
+      channels: { ...channels, both: { ...base, credential: token('{"exp": 7e9}'), tls: { cert, key } } }
+    })
+    const { data } = (await adminOf(t, local)('GET', '')).json() as {
+      data: { name: string; credential_expires: string }[]
+    }
+    const seen = Object.fromEntries(data.map((channel) => [channel.name, channel.credential_expires]))
+    t.match(seen, { token: '2030-03-17T17:46:40.000Z', ageless: null, odd: null, cut: null, plain: null })
+    t.equal(
+      Date.parse(seen['both']!),
+      new X509Certificate(readFileSync(cert)).validToDate.getTime(),
+      'the first of both'
+    )
+  }
+)
 
 t.test('what the file switches is switched back there', async (t) => {
   const { local, a, b, admin } = await two(t)
@@ -172,7 +208,7 @@ t.test('commands list, switch and try channels', async (t) => {
   t.match(drained, { code: 0, out: '', err: /^a is draining, in the gateway at http/ })
   t.match(listed, {
     code: 0,
-    out: /^NAME +PROTOCOL +STATE +ATTEMPTS +FAILED +P50 +P95 +TOKENS\/S +WHY\na +openai +draining +1 +0 % .* by .* since 20\S+\nb +openai +healthy +0 +- .*\n$/
+    out: /^NAME +PROTOCOL +STATE +ATTEMPTS +FAILED +P50 +P95 +TOKENS\/S +CREDENTIAL ENDS +WHY\na +openai +draining +1 +0 % .* by .* since 20\S+\nb +openai +healthy +0 +- .*\n$/
   })
   t.match(tried, { code: 0, out: /\nchat +test-model +ok +200 .* USD/ })
   b.script(head(500, { 'content-length': '0' }))
