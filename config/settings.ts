@@ -74,7 +74,11 @@ export function readSettings(
       requests: store.requests,
       journal: store.journal,
       answers: store.answers,
-      routes: store.routes
+      routes: store.routes,
+      backups: store.backups && {
+        ...store.backups,
+        to: resolve(report.folder(['store', 'backups', 'to']), store.backups.to)
+      }
     },
     limits: readLimits(file.limits, env),
     state,

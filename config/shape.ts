@@ -5,6 +5,7 @@ import { channelsShape } from './channels.ts'
 import { includeShape } from './includes.ts'
 import { modelsShape } from './models.ts'
 import { pluginsShape } from './plugins.ts'
+import { age, storeShape } from './store.ts'
 import { telemetryShape } from './telemetry.ts'
 import { keysShape, tenantsShape } from './tenants.ts'
 import type { OptionSchema, OptionSchemas, OptionValues } from '../core/options/schema.ts'
@@ -18,10 +19,6 @@ const timer = {
   atMost: '24d'
 } as const satisfies Partial<OptionSchema>
 const size = { type: 'string', format: 'size', atLeast: '1KiB' } as const satisfies Partial<OptionSchema>
-
-/** The shapes of bounds on what the store keeps. */
-const age = { type: 'string', format: 'duration', atLeast: '1h' } as const satisfies Partial<OptionSchema>
-const room = { type: 'string', format: 'size', atLeast: '16MiB' } as const satisfies Partial<OptionSchema>
 
 const listenShape = {
   type: 'object',
@@ -60,81 +57,6 @@ const listenShape = {
       },
       description: 'Origins whose pages may call from a browser. Keys in a page are seen by whoever looks at it.'
     }
-  }
-} as const satisfies OptionSchema
-
-const storeShape = {
-  type: 'object',
-  description: 'Where keys, ledger and request log are kept. A change needs a restart.',
-  default: {},
-  properties: {
-    sqlite: {
-      type: 'string',
-      minLength: 1,
-      default: './data/sluice.db',
-      description:
-        'Database file, relative to this file; made when missing, with its lock and its commit log beside it.'
-    },
-    durability: {
-      type: 'string',
-      enum: ['power', 'process'],
-      default: 'power',
-      description: 'What a settled request survives: a power failure, or (faster) only the death of the process.'
-    },
-    requests: {
-      type: 'object',
-      description: 'How much of the request log is kept. What is older or more goes by itself, the oldest first.',
-      default: {},
-      properties: {
-        age: { ...age, default: '30d', description: 'How long a record is kept.' },
-        size: {
-          ...room,
-          default: '8GiB',
-          description: 'How much room records take with their indexes, about; a request takes some 0.8 KiB.'
-        }
-      }
-    },
-    journal: {
-      type: 'object',
-      description:
-        'How much of the journal stays in the database. What is older or more is sealed by itself: in compressed files (segments) in the folder of the ' +
-        "database's name with `.journal`, which `sluice ledger verify` and `export` read too. They are never removed.",
-      default: {},
-      properties: {
-        age: { ...age, default: '90d', description: 'How long an entry stays.' },
-        size: {
-          ...room,
-          default: '4GiB',
-          description:
-            'How much room entries take with their indexes, about; a request takes some 0.5 KiB, sealed a tenth of it.'
-        }
-      }
-    },
-    answers: {
-      type: 'object',
-      description:
-        'How many answers are kept for requests with an `Idempotency-Key`. What is older goes by itself, and so does what is more, the oldest of the tenant that has most: a request that is repeated then is run again.',
-      default: {},
-      properties: {
-        age: { ...age, default: '24h', description: 'How long an answer is given again.' },
-        size: { ...room, default: '256MiB', description: 'How much room answers take, about.' }
-      }
-    },
-    routes: {
-      type: 'object',
-      description: 'What leads from the id of a stored response to the upstream that has it.',
-      default: {},
-      properties: {
-        age: {
-          ...age,
-          default: '30d',
-          description:
-            'How long a stored response can be read and gone on with, as far as its upstream keeps it; a row takes some 0.3 KiB.'
-        }
-      }
-    },
-    postgres: { type: 'string', secret: true, description: 'PostgreSQL address for many nodes. Not served yet.' },
-    redis: { type: 'string', secret: true, description: 'Redis address for many nodes. Not served yet.' }
   }
 } as const satisfies OptionSchema
 

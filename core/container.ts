@@ -12,6 +12,7 @@ import { reloadEntry } from './admin/config.ts'
 import { AdminServer } from './admin/server.ts'
 import { BodyMemory } from './bodies/body-memory.ts'
 import { startAlerts } from './program/alerts.ts'
+import { Backups } from './program/backups.ts'
 import { inWords } from './program/changes.ts'
 import { ConfigHistory } from './program/config-history.ts'
 import { ConfigReader } from './program/configuration.ts'
@@ -221,6 +222,8 @@ async function start(
   give(tokens.generations, generations)
   stops.add(() => generations.close())
 
+  const backups = new Backups({ file: sqlite, log, metrics })
+  stops.add(() => backups.close())
   const [engine, background, server] = [get(tokens.engine), get(tokens.background), get(tokens.server)]
   const history = new ConfigHistory(sqlite, log)
   history.begin(first)
@@ -234,6 +237,7 @@ async function start(
       if (listen.tls) server.certify(listen.tls)
       generations.replace(prepared)
       parts.services.vault.use(next.settings.state)
+      backups.use(next.settings.store.backups)
     },
     async tell(result, before) {
       const { ok, reason, by: asker, hash, changes } = result
@@ -254,6 +258,7 @@ async function start(
   stops.add(async () => background.close())
   const { host, port, protocol } = await server.listen(sockets.clients)
   stops.add(() => server.close())
+  backups.use(first.settings.store.backups)
   observeProgram({ metrics, server, engine, background, transport, store, generations })
   const phase: Phase = { stopping: false }
   const prober = proberOf(

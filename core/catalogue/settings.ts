@@ -112,10 +112,19 @@ export interface Settings {
     answers: { age: number; size: number }
     /** How long it is remembered at which upstream something is stored. */
     routes: { age: number }
+    /** Regular backups, which a reload may change; undefined for none. */
+    backups: BackupSettings | undefined
   }
   limits: Limits
   tasks: TaskSettings
   state: StateSettings
+}
+
+/** Regular backups: the folder for them, milliseconds between two, and how many are kept. */
+export interface BackupSettings {
+  readonly to: string
+  readonly every: number
+  readonly keep: number
 }
 
 /** Where alerts are sent. */

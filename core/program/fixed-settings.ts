@@ -15,11 +15,12 @@ const live: readonly (keyof Limits)[] = [
   'realtime'
 ]
 
-/** The names in the file of changed settings that a reload cannot apply. A new certificate can be applied. */
+/** The names in the file of changed settings that a reload cannot apply, as it can certificates and regular backups. */
 export function fixedChanges(before: Settings, after: Settings): string[] {
   const limits = { ...after.limits, ...Object.fromEntries(live.map((name) => [name, before.limits[name]])) }
   const listen = { ...after.listen, tls: after.listen.tls && (before.listen.tls ?? after.listen.tls) }
-  return changes(before, { ...after, limits, listen }, '')
+  const store = { ...after.store, backups: before.store.backups }
+  return changes(before, { ...after, limits, listen, store }, '')
 }
 
 function changes(before: unknown, after: unknown, name: string): string[] {

@@ -13,7 +13,7 @@ import { syncDirectory } from './segment.ts'
 import { openForReading } from './sqlite.ts'
 import { contentsOf, dropStaged, pendingSwap, stagedPath, swap } from './swap.ts'
 import type { Tell } from './tell.ts'
-import { explain } from './troubles.ts'
+import { diagnose } from './troubles.ts'
 import { toldOf, verify } from './verify.ts'
 
 /** What a restore did, or would do. */
@@ -93,7 +93,7 @@ export async function restore(
     keepOthersOut(owner)
     const staged = stagedPath(file)
     const made = await backUp(source, staged, { tell, verified: true }).catch((error: unknown) => {
-      throw isOfDisk(error) ? explain(error, staged) : unusable(source, (error as Error).message)
+      throw notCopied(source, staged, (error as Error).message)
     })
     tell('comparing the two')
     const found = between(file, staged)
@@ -170,8 +170,12 @@ function keepOthersOut(owner: Ownership): void {
   }
 }
 
-function isOfDisk(error: unknown): boolean {
-  return /ENOSPC|EDQUOT|EROFS|EIO|disk is full|fill the disk|disk I\/O/i.test((error as Error).message)
+function notCopied(source: string, staged: string, message: string): Error {
+  const { cause } = diagnose(message)
+  if (!/disk|may not/.test(cause)) return unusable(source, message)
+  return new Error(
+    `${source} could not be copied to ${staged}, as ${cause} (${message}): nothing was changed; mend that, and restore again`
+  )
 }
 
 function between(file: string | undefined, other: string): Pick<Restored, 'lost' | 'gained' | 'entries'> {

@@ -56,7 +56,7 @@ export interface Trouble {
 /** What errors of the system and of SQLite mean. The first pattern that matches applies. */
 const causes: readonly (readonly [says: RegExp, cause: string, remedy: string])[] = [
   [
-    /ENOSPC|EDQUOT|no space|disk is full/i,
+    /ENOSPC|EDQUOT|no space|disk is full|fill the disk/i,
     'the disk is full',
     'make room on the disk of this file, or let the store keep less (store.requests, store.journal); nothing is lost, and it goes on by itself'
   ],

@@ -15,7 +15,8 @@ const settings: Settings = {
     requests: { age: 1, size: 1 },
     answers: { age: 1, size: 1 },
     journal: { age: 1, size: 1 },
-    routes: { age: 1 }
+    routes: { age: 1 },
+    backups: undefined
   },
   limits: {
     jsonBody: 1,

@@ -28,7 +28,9 @@ import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
 import type { Store } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/verify.ts'
+import { Disk, noDisk } from '../../chaos/disk.ts'
 import { chance as chanceOf } from '../../kit/chance.ts'
+import { sluice } from '../../kit/command.ts'
 import { rewind } from './earlier.ts'
 import { noon, query, reserve, scope, settle } from './sample.ts'
 
@@ -286,6 +288,30 @@ t.test('a backup of an earlier version comes back as a store of this one', async
   t.same(verify(file), [])
   await (await open(file)).close()
   t.equal(posted(file), 21n)
+})
+
+t.test('a full disk, or one that fails, leaves the store as it was, and nothing else', { skip: noDisk }, async (t) => {
+  for (const writes of ['ENOSPC', 'EIO'] as const) {
+    const folder = join(t.testdir(), writes)
+    mkdirSync(folder)
+    const { file, backup } = await grown(folder)
+    rmSync(`${file}.lock`)
+    const before = filesOf(folder)
+    const disk = Disk.make(t, `${file}.restor`)
+    for (const trouble of [{ writes }, { writes, oneIn: 3 }, { syncs: 'EIO' }] as const) {
+      disk.set(trouble)
+      const ended = await sluice(['ledger', 'restore', backup, '--db', file], { env: disk.env })
+      t.match(ended, { code: Number, out: '' }, JSON.stringify(trouble))
+      t.match(ended.err, /could not be copied .*, as the disk (?:is full|fails) .*: nothing was changed/)
+      t.not(ended.code, 0)
+      t.ok(disk.calls.failed > 0)
+      const now = Object.entries(filesOf(folder)).filter(([path]) => !path.includes('disk-of-'))
+      t.same(Object.fromEntries(now), before, JSON.stringify(trouble))
+    }
+    disk.set()
+    t.match(await sluice(['ledger', 'restore', backup, '--db', file]), { code: 0 })
+    t.equal(posted(file), 21n)
+  }
 })
 
 /** Runs a restore that ends at a step. Returns what it printed, or undefined when it was killed. */
