@@ -1,4 +1,5 @@
 // The way to a collector: OpenTelemetry's SDK with what the file says, and bounds on what waits.
+import { randomUUID } from 'node:crypto'
 import type { Attributes, Context, Histogram, Logger as RecordLogger, Tracer } from '@opentelemetry/api'
 import type { TelemetrySettings } from '../catalogue/settings.ts'
 import type { RequestRecord } from '../store/requests.ts'
@@ -21,6 +22,9 @@ const lingerMs = 1000
 const graceMs = 2000
 /** The longest time that the end of the program waits for a collector, in milliseconds. */
 const farewellMs = 2000
+
+/** Tells this process from others, and from those before it that had its number. */
+const instance = randomUUID()
 
 /** The histograms of the conventions for GenAI. */
 export type Measures = { readonly [name in keyof typeof histograms]: Histogram }
@@ -156,7 +160,7 @@ export class Pipeline {
 function resourceOf({ service, attributes }: TelemetrySettings): Attributes {
   return {
     'service.version': version,
-    'service.instance.id': String(process.pid),
+    'service.instance.id': instance,
     ...attributes,
     'service.name': service
   }

@@ -313,6 +313,24 @@ t.test('logs are the lines of the program and a record for each request, within 
   t.match(JSON.stringify(to.logs), /nonsense: unknown key/)
 })
 
+t.test('work that goes on after its answer is told of once, with its cost, when it has ended', async (t) => {
+  const to = await collector(t)
+  const running = await gateway(t, {
+    telemetry: { otlp: to.url, interval: '1s' },
+    models: { demo: { price: { input: 1, output: 2, image: 0.01 } } },
+    tasks: { poll: { first: '10ms' } }
+  })
+  const body = { model: 'demo', prompt: 'A boat', size: '64x64' }
+  const reply = await running.ask({ path: '/v1/images/generations/async', body })
+  t.equal(reply.status, 202, reply.text)
+  const records = (): any[] =>
+    to.logs.filter(({ eventName }) => eventName === 'sluice.request').map((one) => JSON.parse(one.body.text))
+  await eventually(() => records().length > 0, 20_000)
+  t.match(records(), [{ request_id: reply.headers['x-request-id'], endpoint: 'images.async', outcome: 'completed' }])
+  t.ok(Number(records()[0].cost_usd) >= 0.01, records()[0].cost_usd)
+  t.equal(to.spans.filter(({ kind }) => kind === kinds.server).length, 1)
+})
+
 t.test('nothing of a body, a query or a credential is exported', async (t) => {
   const { running, to, first } = await open(t)
   first.json(answer)
