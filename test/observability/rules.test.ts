@@ -76,6 +76,7 @@ async function busyGateway(t: Test): Promise<{ running: LocalGateway; traffic():
   const running = await gateway(t, {
     channels: { dead },
     models: { dead: { price: { input: 1, output: 1 } }, demo: { price: { input: 10_000, output: 10_000 } } },
+    store: { backups: { to: './backups' } },
     tenants: { acme: { budget: { usd: 100, per: 'total', alerts: [1] } } }
   })
   const traffic = async (): Promise<void> => {

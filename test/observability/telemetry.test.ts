@@ -12,6 +12,10 @@ import type { Collector } from '../kit/otlp.ts'
 import { eventually, figures, stopwatch } from '../kit/probe.ts'
 import { bytes, head, Upstream } from '../kit/upstream.ts'
 
+/** Each test waits for exports most of its time, so that some run at one time. */
+t.jobs = 8
+const beside = { buffered: true }
+
 const root = join(import.meta.dirname, '..', '..')
 const traceId = '0af7651916cd43dd8448eb211c80319c'
 const parentId = 'b7ad6b7169203331'
@@ -63,105 +67,109 @@ function send(running: LocalGateway, headers: Record<string, string> = {}): Retu
 
 const kinds = { server: 2, client: 3 }
 
-t.test('an exchange and its attempts are spans of one trace, with the attributes of the conventions', async (t) => {
-  const { running, to, first, second } = await open(t, {
-    headers: { authorization: 'Bearer collector' },
-    attributes: { 'deployment.environment.name': 'test' },
-    providers: { second: 'x_ai' }
-  })
-  first.json({ error: { message: 'broken' } }, { status: 500 })
-  second.json(answer)
-  const before = Date.now()
-  const reply = await running.ask({
-    path: '/v1/chat/completions',
-    headers: { traceparent, tracestate: 'vendor=1' },
-    body: { model: 'test-model', messages: [{ role: 'user', content: 'Hi' }] }
-  })
-  t.equal(reply.status, 200)
-  await eventually(() => to.spans.length === 3, 10_000)
-  const server = to.spans.find(({ kind }) => kind === kinds.server)
-  const [failed, answered] = to.spans.filter(({ kind }) => kind === kinds.client)
-  t.match(server, {
-    traceId,
-    parentSpanId: parentId,
-    traceState: 'vendor=1',
-    name: 'POST /v1/chat/completions',
-    attributes: {
-      'http.request.method': 'POST',
-      'http.route': '/v1/chat/completions',
-      'url.path': '/v1/chat/completions',
-      'url.scheme': 'http',
-      'http.response.status_code': 200,
-      'sluice.request_id': reply.headers['x-request-id'],
-      'sluice.tenant': 'acme',
-      'sluice.key': 'test',
-      'sluice.outcome': 'completed',
-      'sluice.model': 'test-model',
-      'sluice.cost_usd': /^0\.000\d+$/
+t.test(
+  'an exchange and its attempts are spans of one trace, with the attributes of the conventions',
+  beside,
+  async (t) => {
+    const { running, to, first, second } = await open(t, {
+      headers: { authorization: 'Bearer collector' },
+      attributes: { 'deployment.environment.name': 'test' },
+      providers: { second: 'x_ai' }
+    })
+    first.json({ error: { message: 'broken' } }, { status: 500 })
+    second.json(answer)
+    const before = Date.now()
+    const reply = await running.ask({
+      path: '/v1/chat/completions',
+      headers: { traceparent, tracestate: 'vendor=1' },
+      body: { model: 'test-model', messages: [{ role: 'user', content: 'Hi' }] }
+    })
+    t.equal(reply.status, 200)
+    await eventually(() => to.spans.length === 3, 10_000)
+    const server = to.spans.find(({ kind }) => kind === kinds.server)
+    const [failed, answered] = to.spans.filter(({ kind }) => kind === kinds.client)
+    t.match(server, {
+      traceId,
+      parentSpanId: parentId,
+      traceState: 'vendor=1',
+      name: 'POST /v1/chat/completions',
+      attributes: {
+        'http.request.method': 'POST',
+        'http.route': '/v1/chat/completions',
+        'url.path': '/v1/chat/completions',
+        'url.scheme': 'http',
+        'http.response.status_code': 200,
+        'sluice.request_id': reply.headers['x-request-id'],
+        'sluice.tenant': 'acme',
+        'sluice.key': 'test',
+        'sluice.outcome': 'completed',
+        'sluice.model': 'test-model',
+        'sluice.cost_usd': /^0\.000\d+$/
+      }
+    })
+    const attempt = {
+      traceId,
+      parentSpanId: server.spanId,
+      name: 'chat test-model',
+      attributes: {
+        'gen_ai.operation.name': 'chat',
+        'gen_ai.request.model': 'test-model',
+        'server.address': '127.0.0.1',
+        'http.request.method': 'POST'
+      }
     }
-  })
-  const attempt = {
-    traceId,
-    parentSpanId: server.spanId,
-    name: 'chat test-model',
-    attributes: {
-      'gen_ai.operation.name': 'chat',
-      'gen_ai.request.model': 'test-model',
-      'server.address': '127.0.0.1',
-      'http.request.method': 'POST'
+    t.match(failed, {
+      ...attempt,
+      attributes: {
+        'gen_ai.provider.name': 'openai',
+        'sluice.channel': 'first',
+        'server.port': Number(first.url.port),
+        'http.response.status_code': 500,
+        'error.type': 'upstream_bad_response'
+      },
+      status: { code: 2 }
+    })
+    t.match(answered, {
+      ...attempt,
+      attributes: {
+        'gen_ai.provider.name': 'x_ai',
+        'sluice.channel': 'second',
+        'http.response.status_code': 200,
+        'gen_ai.usage.input_tokens': 100,
+        'gen_ai.usage.output_tokens': 7,
+        'gen_ai.usage.cache_read.input_tokens': 60
+      }
+    })
+    for (const span of to.spans) {
+      t.ok(
+        span.start / 1e6 >= before - 5 && span.start <= span.end && span.end / 1e6 <= Date.now() + 5,
+        'lies in its time'
+      )
     }
-  }
-  t.match(failed, {
-    ...attempt,
-    attributes: {
-      'gen_ai.provider.name': 'openai',
-      'sluice.channel': 'first',
-      'server.port': Number(first.url.port),
-      'http.response.status_code': 500,
-      'error.type': 'upstream_bad_response'
-    },
-    status: { code: 2 }
-  })
-  t.match(answered, {
-    ...attempt,
-    attributes: {
-      'gen_ai.provider.name': 'x_ai',
-      'sluice.channel': 'second',
-      'http.response.status_code': 200,
-      'gen_ai.usage.input_tokens': 100,
-      'gen_ai.usage.output_tokens': 7,
-      'gen_ai.usage.cache_read.input_tokens': 60
-    }
-  })
-  for (const span of to.spans) {
-    t.ok(
-      span.start / 1e6 >= before - 5 && span.start <= span.end && span.end / 1e6 <= Date.now() + 5,
-      'lies in its time'
+    t.ok(failed.end <= answered.end && failed.start < answered.start, 'one attempt comes after the other')
+
+    const known = new Set<unknown>(Object.values(conventions))
+    const own = new Set(to.spans.flatMap(({ attributes }) => Object.keys(attributes)))
+    t.same(
+      [...own].filter((name) => !known.has(name) && !name.startsWith('sluice.')),
+      [],
+      'every name is one of the conventions'
     )
+    t.same([...to.schemas], ['https://opentelemetry.io/schemas/1.45.0'])
+    const { version } = JSON.parse(
+      readFileSync(join(root, 'node_modules/@opentelemetry/semantic-conventions/package.json'), 'utf8')
+    ) as { version: string }
+    t.ok([...to.schemas][0]!.endsWith(`/${version}`), 'in the version that the schema names')
+    t.match(to.resources[0], {
+      'service.name': 'sluice',
+      'service.version': /^\d/,
+      'deployment.environment.name': 'test'
+    })
+    t.equal(to.headers[0]!.authorization, 'Bearer collector')
   }
-  t.ok(failed.end <= answered.end && failed.start < answered.start, 'one attempt comes after the other')
+)
 
-  const known = new Set<unknown>(Object.values(conventions))
-  const own = new Set(to.spans.flatMap(({ attributes }) => Object.keys(attributes)))
-  t.same(
-    [...own].filter((name) => !known.has(name) && !name.startsWith('sluice.')),
-    [],
-    'every name is one of the conventions'
-  )
-  t.same([...to.schemas], ['https://opentelemetry.io/schemas/1.45.0'])
-  const { version } = JSON.parse(
-    readFileSync(join(root, 'node_modules/@opentelemetry/semantic-conventions/package.json'), 'utf8')
-  ) as { version: string }
-  t.ok([...to.schemas][0]!.endsWith(`/${version}`), 'in the version that the schema names')
-  t.match(to.resources[0], {
-    'service.name': 'sluice',
-    'service.version': /^\d/,
-    'deployment.environment.name': 'test'
-  })
-  t.equal(to.headers[0]!.authorization, 'Bearer collector')
-})
-
-t.test('requests that no channel saw have a span too', async (t) => {
+t.test('requests that no channel saw have a span too', beside, async (t) => {
   const { running, to } = await open(t)
   await running.ask({ path: '/v1/nothing', body: {} })
   await running.ask({ path: '/v1/chat/completions', headers: { authorization: 'Bearer sk-wrong' }, body: {} })
@@ -173,7 +181,7 @@ t.test('requests that no channel saw have a span too', async (t) => {
   ])
 })
 
-t.test('upstreams go on with a trace where the file says so, from the span of the attempt', async (t) => {
+t.test('upstreams go on with a trace where the file says so, from the span of the attempt', beside, async (t) => {
   const { running, to, first } = await open(t, { propagate: ['fir*'] })
   first.always(...answering)
   await send(running, { traceparent, tracestate: 'a=1,b=2', baggage: 'user=7' })
@@ -185,19 +193,23 @@ t.test('upstreams go on with a trace where the file says so, from the span of th
   t.equal(headers['baggage'], undefined, 'but not with what it says of users')
 })
 
-t.test('upstreams hear nothing of a trace by default, and of baggage only where the file says so', async (t) => {
-  const { running, first } = await open(t)
-  first.always(...answering)
-  const sent = { traceparent, tracestate: 'a=1', baggage: 'user=7' }
-  await send(running, sent)
-  for (const name of Object.keys(sent)) t.equal(first.requests.at(-1)!.headers[name], undefined, name)
-  running.configure({ telemetry: { otlp: 'http://127.0.0.1:1', propagate: ['*'], baggage: true } })
-  t.equal((await running.gateway.reload('test')).ok, true)
-  await send(running, sent)
-  t.equal(first.requests.at(-1)!.headers['baggage'], 'user=7')
-})
+t.test(
+  'upstreams hear nothing of a trace by default, and of baggage only where the file says so',
+  beside,
+  async (t) => {
+    const { running, first } = await open(t)
+    first.always(...answering)
+    const sent = { traceparent, tracestate: 'a=1', baggage: 'user=7' }
+    await send(running, sent)
+    for (const name of Object.keys(sent)) t.equal(first.requests.at(-1)!.headers[name], undefined, name)
+    running.configure({ telemetry: { otlp: 'http://127.0.0.1:1', propagate: ['*'], baggage: true } })
+    t.equal((await running.gateway.reload('test')).ok, true)
+    await send(running, sent)
+    t.equal(first.requests.at(-1)!.headers['baggage'], 'user=7')
+  }
+)
 
-t.test('a trace context that is not valid counts as none', async (t) => {
+t.test('a trace context that is not valid counts as none', beside, async (t) => {
   const { running, to, first } = await open(t, { propagate: ['*'] })
   first.always(...answering)
   const wrong = [
@@ -220,7 +232,7 @@ t.test('a trace context that is not valid counts as none', async (t) => {
   t.match(first.requests.at(-1)!.headers['traceparent'], traceId)
 })
 
-t.test('what is not sampled is not exported, and says so to upstreams', async (t) => {
+t.test('what is not sampled is not exported, and says so to upstreams', beside, async (t) => {
   const { running, to, first } = await open(t, { sample: 0, propagate: ['*'] })
   first.always(...answering)
   await send(running)
@@ -233,7 +245,7 @@ t.test('what is not sampled is not exported, and says so to upstreams', async (t
   t.equal(to.spans[0].traceId, traceId)
 })
 
-t.test('a client at the edge can be linked to, or ignored', async (t) => {
+t.test('a client at the edge can be linked to, or ignored', beside, async (t) => {
   for (const [accept, links] of [
     ['link', [{ traceId, spanId: parentId }]],
     ['ignore', []]
@@ -249,7 +261,7 @@ t.test('a client at the edge can be linked to, or ignored', async (t) => {
   }
 })
 
-t.test('metrics are those of the page, and the histograms of the conventions', async (t) => {
+t.test('metrics are those of the page, and the histograms of the conventions', beside, async (t) => {
   const { running, to, first } = await open(t)
   first.always(...answering)
   for (let i = 0; i < 3; i++) await send(running)
@@ -293,7 +305,7 @@ t.test('metrics are those of the page, and the histograms of the conventions', a
   t.same(byType, { input: 300, output: 21 })
 })
 
-t.test('logs are the lines of the program and a record for each request, within its trace', async (t) => {
+t.test('logs are the lines of the program and a record for each request, within its trace', beside, async (t) => {
   const { running, to, first } = await open(t)
   first.json(answer)
   const reply = await send(running, { traceparent })
@@ -313,7 +325,7 @@ t.test('logs are the lines of the program and a record for each request, within 
   t.match(JSON.stringify(to.logs), /nonsense: unknown key/)
 })
 
-t.test('work that goes on after its answer is told of once, with its cost, when it has ended', async (t) => {
+t.test('work that goes on after its answer is told of once, with its cost, when it has ended', beside, async (t) => {
   const to = await collector(t)
   const running = await gateway(t, {
     telemetry: { otlp: to.url, interval: '1s' },
@@ -331,7 +343,7 @@ t.test('work that goes on after its answer is told of once, with its cost, when 
   t.equal(to.spans.filter(({ kind }) => kind === kinds.server).length, 1)
 })
 
-t.test('nothing of a body, a query or a credential is exported', async (t) => {
+t.test('nothing of a body, a query or a credential is exported', beside, async (t) => {
   const { running, to, first } = await open(t)
   first.json(answer)
   first.json({ error: { message: 'ERROR-CANARY of upstream-secret-of-first', code: 'x' } }, { status: 401 })
@@ -343,46 +355,50 @@ t.test('nothing of a body, a query or a credential is exported', async (t) => {
     t.notOk(all.includes(secret), secret)
 })
 
-t.test('a collector that is away, slow or refusing delays and loses no request, and is told of once', async (t) => {
-  const answers = {
-    slow: () => {},
-    refusing: (response: any) => response.writeHead(400).end(),
-    breaking: (response: any) => response.destroy()
-  }
-  const collectors = {
-    away: 'http://127.0.0.1:1',
-    ...Object.fromEntries(
-      await Promise.all(Object.entries(answers).map(async ([name, how]) => [name, (await collector(t, how)).url]))
-    )
-  } as Record<string, string>
-  for (const [name, otlp] of Object.entries(collectors)) {
-    await t.test(name, async (t) => {
-      const first = await Upstream.start(t)
-      first.always(...answering)
-      const settings = { otlp, queue: 16, timeout: '200ms', interval: '1s' }
-      const running = await gateway(t, { telemetry: settings }, { upstreams: { first } })
-      const watch = stopwatch()
-      for (let round = 0; round < 5; round++)
-        for (const { status } of await Promise.all(Array.from({ length: 10 }, () => send(running))))
-          t.equal(status, 200)
-      const lost = async (signal: string, reason: string): Promise<number> =>
-        (await figures(t, running)).get(`sluice_telemetry_lost_total{signal="${signal}",reason="${reason}"}`) ?? 0
-      t.ok((await lost('traces', 'queue')) > 0, 'the queue is bounded')
-      await eventually(
-        async () => (await lost('traces', 'export')) > 0 && (await lost('metrics', 'export')) > 0,
-        30_000
+t.test(
+  'a collector that is away, slow or refusing delays and loses no request, and is told of once',
+  beside,
+  async (t) => {
+    const answers = {
+      slow: () => {},
+      refusing: (response: any) => response.writeHead(400).end(),
+      breaking: (response: any) => response.destroy()
+    }
+    const collectors = {
+      away: 'http://127.0.0.1:1',
+      ...Object.fromEntries(
+        await Promise.all(Object.entries(answers).map(async ([name, how]) => [name, (await collector(t, how)).url]))
       )
-      const lines = running.lines.filter(({ message }) => message.startsWith('telemetry is lost'))
-      t.ok(lines.length >= 1 && lines.length <= 3, `${lines.length} lines, one of a signal`)
-      t.match(lines[0], { level: 'warn', fields: { lost: Number, why: String } })
-      const before = watch.ms
-      await running.gateway.close()
-      t.ok(watch.ms - before < 5000, 'the end waits a moment at most')
-    })
+    } as Record<string, string>
+    for (const [name, otlp] of Object.entries(collectors)) {
+      await t.test(name, async (t) => {
+        const first = await Upstream.start(t)
+        first.always(...answering)
+        const settings = { otlp, queue: 16, timeout: '200ms', interval: '1s' }
+        const running = await gateway(t, { telemetry: settings }, { upstreams: { first } })
+        const watch = stopwatch()
+        for (let round = 0; round < 5; round++)
+          for (const { status } of await Promise.all(Array.from({ length: 10 }, () => send(running))))
+            t.equal(status, 200)
+        const lost = async (signal: string, reason: string): Promise<number> =>
+          (await figures(t, running)).get(`sluice_telemetry_lost_total{signal="${signal}",reason="${reason}"}`) ?? 0
+        t.ok((await lost('traces', 'queue')) > 0, 'the queue is bounded')
+        await eventually(
+          async () => (await lost('traces', 'export')) > 0 && (await lost('metrics', 'export')) > 0,
+          30_000
+        )
+        const lines = running.lines.filter(({ message }) => message.startsWith('telemetry is lost'))
+        t.ok(lines.length >= 1 && lines.length <= 3, `${lines.length} lines, one of a signal`)
+        t.match(lines[0], { level: 'warn', fields: { lost: Number, why: String } })
+        const before = watch.ms
+        await running.gateway.close()
+        t.ok(watch.ms - before < 5000, 'the end waits a moment at most')
+      })
+    }
   }
-})
+)
 
-t.test('a reload turns telemetry on, sends it elsewhere, and turns it off', async (t) => {
+t.test('a reload turns telemetry on, sends it elsewhere, and turns it off', beside, async (t) => {
   const [one, two] = [await collector(t), await collector(t)]
   const first = await Upstream.start(t)
   first.always(...answering)
@@ -413,10 +429,13 @@ function apart(folder: string, hooks: string, program: string): string[] {
   return execFileSync(process.execPath, args, { cwd: folder, encoding: 'utf8' }).trim().split('\n')
 }
 
-t.test('packages that are missing are a problem of the file, with the command that installs them', async (t) => {
-  const folder = t.testdir({ 'gateway.yaml': readFileSync(join(root, 'gateway.yaml'), 'utf8') })
-  const file = join(folder, 'gateway.yaml')
-  const program = `
+t.test(
+  'packages that are missing are a problem of the file, with the command that installs them',
+  beside,
+  async (t) => {
+    const folder = t.testdir({ 'gateway.yaml': readFileSync(join(root, 'gateway.yaml'), 'utf8') })
+    const file = join(folder, 'gateway.yaml')
+    const program = `
     import { appendFileSync } from 'node:fs'
     import { readConfig } from ${JSON.stringify(new URL('../../core/program/configuration.ts', import.meta.url).href)}
     import { plugins } from ${JSON.stringify(new URL('../../plugins/index.ts', import.meta.url).href)}
@@ -425,20 +444,21 @@ t.test('packages that are missing are a problem of the file, with the command th
     console.log(await read())
     appendFileSync(source.file, '\\ntelemetry: { otlp: "http://127.0.0.1:4318" }\\n')
     console.log(await read())`
-  const missing = `registerHooks({ resolve(name, context, next) {
+    const missing = `registerHooks({ resolve(name, context, next) {
     if (name === '@opentelemetry/sdk-logs') throw Object.assign(new Error('no'), { code: 'ERR_MODULE_NOT_FOUND' })
     return next(name, context)
   } })`
-  const [without, problem] = apart(folder, missing, program)
-  t.equal(without, 'fine')
-  t.match(
-    problem,
-    /gateway\.yaml:\d+:1 telemetry: needs packages .* run `npm install --no-save @opentelemetry\/api@\d.*sdk-logs@\d/
-  )
-  t.notMatch(problem, 'semantic-conventions')
-})
+    const [without, problem] = apart(folder, missing, program)
+    t.equal(without, 'fine')
+    t.match(
+      problem,
+      /gateway\.yaml:\d+:1 telemetry: needs packages .* run `npm install --no-save @opentelemetry\/api@\d.*sdk-logs@\d/
+    )
+    t.notMatch(problem, 'semantic-conventions')
+  }
+)
 
-t.test('nothing of it is loaded while the file has no such section', async (t) => {
+t.test('nothing of it is loaded while the file has no such section', beside, async (t) => {
   const shipped = readFileSync(join(root, 'gateway.yaml'), 'utf8').replace(/port: \d+/g, 'port: 0')
   const folder = t.testdir({ 'gateway.yaml': shipped })
   const file = JSON.stringify(join(folder, 'gateway.yaml'))
@@ -459,7 +479,7 @@ t.test('nothing of it is loaded while the file has no such section', async (t) =
   t.same(apart(folder, watch, program), ['0', 'true'])
 })
 
-t.test('a file with mistakes in the section is refused with their places', async (t) => {
+t.test('a file with mistakes in the section is refused with their places', beside, async (t) => {
   const refused = async (telemetry: Overrides, message: RegExp): Promise<void> => {
     await t.rejects(gateway(t, { telemetry }), message)
   }
