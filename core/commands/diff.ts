@@ -53,5 +53,5 @@ async function proposed(options: Access, next: string): Promise<Diff> {
 
 async function between(old: string, next: string): Promise<Diff> {
   const [before, after] = [await configOf({ config: old }), await configOf({ config: next })]
-  return { changes: changesOf(before, after), problems: [] }
+  return { changes: await changesOf(before, after), problems: [] }
 }

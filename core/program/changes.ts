@@ -1,5 +1,6 @@
 // Compares two configurations, and says in words what differs.
 import { isDeepStrictEqual } from 'node:util'
+import { inTurns } from '../bodies/turns.ts'
 import type { Config } from '../catalogue/settings.ts'
 import { below, isMap } from '../options/schema-check.ts'
 import { fixedChanges } from './fixed-settings.ts'
@@ -38,13 +39,34 @@ interface Stated {
   readonly config: Config
 }
 
-/** Returns what `after` changes, in the order of `before`, what is new last. */
-export function changesOf(before: Config, after: Config): Change[] {
+/** A comparison that can stop wherever it yields, and goes on in a later turn of the event loop. */
+type Comparison<T> = Generator<undefined, T, undefined>
+
+/**
+ * Finds what `after` changes, in the order of `before`, what is new last. It works in slices, so that files with very
+ * many entries do not hold up requests.
+ */
+export async function changesOf(before: Config, after: Config): Promise<Change[]> {
+  const comparison = compare(before, after)
+  return inTurns({
+    advance(until) {
+      for (;;) {
+        const { done, value } = comparison.next()
+        if (done) return value
+        if (performance.now() >= until) return undefined
+      }
+    }
+  })
+}
+
+function* compare(before: Config, after: Config): Comparison<Change[]> {
   const fixed = fixedChanges(before.settings, after.settings)
   const sections = new Set([...Object.keys(before.redacted), ...Object.keys(after.redacted)])
-  const found = [...sections].flatMap((section) =>
-    differences(sectionOf(before, section, after), sectionOf(after, section, before), [section], fixed)
-  )
+  const found: Change[] = []
+  for (const section of sections) {
+    const [old, next] = [sectionOf(before, section, after), sectionOf(after, section, before)]
+    yield* differences(old, next, [section], fixed, found)
+  }
   return [...found, ...reordered(before, after), ...renewed(before, after)]
 }
 
@@ -54,23 +76,27 @@ function sectionOf(config: Config, section: string, other: Config): Stated {
   return { value: config.redacted[section] ?? empty, pointer: below('', section), config }
 }
 
-function differences(
+/** Adds the differences of two values to `found`. */
+function* differences(
   before: Stated | undefined,
   after: Stated | undefined,
   path: readonly string[],
-  fixed: readonly string[]
-): Change[] {
+  fixed: readonly string[],
+  found: Change[]
+): Comparison<void> {
+  yield
   if (before && after) {
     // Most of a large file is what it was, and is passed over without a map of what is in it.
-    if (isEqual(before, after)) return []
+    if (yield* isEqual(before, after)) return
     const [old, next] = [partsOf(before, path), partsOf(after, path)]
     if (old && next) {
-      const found = [...old].flatMap(([name, one]) => differences(one, next.get(name), [...path, name], fixed))
-      const added = [...next].filter(([name]) => !old.has(name))
-      return [...found, ...added.flatMap(([name, one]) => differences(undefined, one, [...path, name], fixed))]
+      for (const [name, one] of old) yield* differences(one, next.get(name), [...path, name], fixed, found)
+      for (const [name, one] of next)
+        if (!old.has(name)) yield* differences(undefined, one, [...path, name], fixed, found)
+      return
     }
   }
-  return [changeOf(before, after, path, fixed)]
+  found.push(changeOf(before, after, path, fixed))
 }
 
 /** The values in a map, or in a list whose entries have names; undefined for anything else. */
@@ -90,29 +116,44 @@ function partsOf(
 }
 
 /** Whether both mean the same: what is shown, and what is hidden behind it. */
-function isEqual(before: Stated, after: Stated): boolean {
+function isEqual(before: Stated, after: Stated): Comparison<boolean> {
   return isSame(before.value, before.pointer, before.config.hidden, after.value, after.pointer, after.config.hidden)
 }
 
 type Hidden = Config['hidden']
 
 /** The same of values at their pointers. Only texts have something hidden behind them. */
-function isSame(old: unknown, at: string, hidden: Hidden, next: unknown, nextAt: string, nextHidden: Hidden): boolean {
+function* isSame(
+  old: unknown,
+  at: string,
+  hidden: Hidden,
+  next: unknown,
+  nextAt: string,
+  nextHidden: Hidden
+): Comparison<boolean> {
   if (typeof old === 'string') return old === next && hidden.get(at) === nextHidden.get(nextAt)
   if (typeof old !== 'object' || old === null || typeof next !== 'object' || next === null) return old === next
+  yield
   if (Array.isArray(old) !== Array.isArray(next)) return false
   const [olds, nexts] = [old as Record<string, unknown>, next as Record<string, unknown>]
   const names = Object.keys(olds)
   if (names.length !== Object.keys(nexts).length) return false
   for (const name of names) {
-    const inner = olds[name]
-    if (typeof inner !== 'object' && typeof inner !== 'string') {
-      if (inner !== nexts[name]) return false
-      continue
+    const [inner, other] = [olds[name], nexts[name]]
+    const isText = typeof inner === 'string'
+    if (isText || typeof inner !== 'object') {
+      if (inner !== other) return false
+      if (!isText) continue
     }
     const place = below(at, name)
     const nextPlace = at === nextAt ? place : below(nextAt, name)
-    if (!isSame(inner, place, hidden, nexts[name], nextPlace, nextHidden)) return false
+    // Texts and numbers are compared here, as a generator for each would take longer than the comparison.
+    if (
+      isText
+        ? hidden.get(place) !== nextHidden.get(nextPlace)
+        : !(yield* isSame(inner, place, hidden, other, nextPlace, nextHidden))
+    )
+      return false
   }
   return true
 }

@@ -118,7 +118,7 @@ export class Reloader {
     const before = this.#parts.current()
     try {
       const next = await this.#parts.look()
-      const changes = changesOf(before, next)
+      const changes = await changesOf(before, next)
       return { inUse: before.hash, onDisk: next.hash, changes, problems: refusals(before, next) }
     } catch (error) {
       return { inUse: before.hash, onDisk: undefined, changes: [], problems: problemsOf(error, before) }
@@ -136,7 +136,7 @@ export class Reloader {
       const refused = refusals(before, next)
       if (refused.length > 0) throw new ConfigError(refused)
       await apply(next)
-      changes = changesOf(before, next)
+      changes = await changesOf(before, next)
     } catch (error) {
       problems = problemsOf(error, before)
     }

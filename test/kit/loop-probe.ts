@@ -3,6 +3,7 @@
 import { writeFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { isMainThread } from 'node:worker_threads'
+import { used } from './turns.ts'
 
 /** The figures since the last request for them, in milliseconds. */
 export interface Held {
@@ -33,9 +34,4 @@ if (isMainThread && file !== undefined) {
   })
   delays.enable()
   look()
-}
-
-function used(): number {
-  const { user, system } = process.threadCpuUsage()
-  return (user + system) / 1000
 }
