@@ -61,20 +61,14 @@ The file needs the environment that it will run in, as it may ask for variables.
   }
 })
 
-/** Tries all channels at the same time, each with one request after another. */
+/** Tries all channels, a few at the same time, each with one request after another. */
 async function tryChannels(file: string): Promise<Tried['results']> {
   // Imported here, so that a check without it starts in half the time.
   const { withProber } = await import('../container.ts')
   return withProber({ config: file }, async (prober, { channels }) => {
-    const all = await Promise.all(
-      Array.from(channels.values(), async (channel) => {
-        const found: Tried['results'] = []
-        for (const { endpoint, model } of prober.plan(channel))
-          found.push({ channel: channel.name, ...showResult(await prober.try(channel, endpoint, model)) })
-        return found
-      })
-    )
-    return all.flat()
+    const all = [...channels.values()]
+    const results = await prober.testAll(all)
+    return all.flatMap(({ name }, index) => results[index]!.map((result) => ({ channel: name, ...showResult(result) })))
   })
 }
 

@@ -103,6 +103,20 @@ export class Prober {
   }
 
   /**
+   * Tests channels, as many at a time as may be; the results are in the order of the channels.
+   * @throws GatewayError as {@link test} does
+   */
+  async testAll(channels: readonly Channel[]): Promise<ProbeResult[][]> {
+    const results: ProbeResult[][] = []
+    const waiting = channels.entries()
+    const testWaiting = async (): Promise<void> => {
+      for (const [index, channel] of waiting) results[index] = await this.test(channel)
+    }
+    await Promise.all(Array.from({ length: mostTests }, testWaiting))
+    return results
+  }
+
+  /**
    * Sends one request to a channel, also to one that is switched off.
    * @throws Error when a plugin that it passes cannot be set up
    */

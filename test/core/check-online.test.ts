@@ -4,6 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { sluice } from '../kit/command.ts'
+import { eventually } from '../kit/probe.ts'
+import { bytes, head, until, Upstream } from '../kit/upstream.ts'
+import { chatAnswer } from '../kit/workbench.ts'
 
 const chain = 'chain: [auth, quota, route, protocol-translate, usage-meter, log: { sink: ./requests.jsonl }]'
 const file = (channels: string): string => {
@@ -36,6 +39,26 @@ t.test('a channel that fails makes the check fail, with the reason', async (t) =
     { channel: 'good', endpoint: 'chat', model: 'demo', ok: true, status: 200, cost_usd: /^0\.0/ },
     { channel: 'down', ok: false, status: null, error: { code: 'upstream_connection_failed' } }
   ])
+})
+
+t.test('eight channels are tried at a time, and each is reported in its place', async (t) => {
+  const release = Promise.withResolvers<void>()
+  const body = JSON.stringify(chatAnswer())
+  const answer = [head(200, { 'content-type': 'application/json', 'content-length': String(body.length) }), bytes(body)]
+  const slow = (await Upstream.start(t)).always(until(release.promise), ...answer)
+  const quick = (await Upstream.start(t)).always(...answer)
+  const channels = Array.from({ length: 20 }, (_, index) => {
+    const { url } = index % 2 === 0 ? slow : quick
+    return `  c${index}: { protocol: openai, base_url: "${url}", private: true, models: { demo: d } }\n`
+  })
+  const ending = sluice(['check', '--online', '--json', '--config', file(channels.join(''))])
+  await eventually(() => slow.requests.length === 8, 30_000)
+  t.equal(quick.requests.length, 7, 'those that are before the eighth that waits, and no other')
+  release.resolve()
+  const ran = await ending
+  t.equal(ran.code, 0)
+  const names = JSON.parse(ran.out).channels.map(({ channel }: { channel: string }) => channel)
+  t.strictSame(names, ['good', ...channels.map((_, index) => `c${index}`)])
 })
 
 t.test('a file with problems is not tried', async (t) => {
