@@ -6,28 +6,35 @@ import { plugins } from '../../plugins/index.ts'
 import type { Config } from '../catalogue/settings.ts'
 import { readConfig } from '../program/configuration.ts'
 import { suggestion } from '../options/suggest.ts'
+import { valuesOf } from './list-option.ts'
 
 /** The exit codes. The help lists them too. */
 export const exits = { ok: 0, failed: 1, invalid: 2, interrupted: 130 } as const
 
-/** One option. `value` names its value in the help; without it the option is a switch. */
+/**
+ * One option. `value` names its value in the help; without it the option is a switch. A `list` has values with commas
+ * between them.
+ */
 export interface Option {
   readonly value?: string
   readonly text: string
   readonly default?: string
+  readonly list?: true
 }
 
 /** Options by name, without the dashes. */
 export type Options = Readonly<Record<string, Option>>
 
-/** The options of a command line: text for those with a value, true or false for switches. */
+/** The options of a command line: text for those with a value, texts for lists, true or false for switches. */
 export type Given<O extends Options> = {
-  readonly [K in keyof O]: O[K] extends { default: string }
-    ? string
-    : O[K] extends { value: string }
-      ? string | undefined
-      : boolean
+  readonly [K in keyof O]: O[K] extends { value: string }
+    ?
+        | (O[K] extends { list: true } ? readonly string[] : string)
+        | (O[K] extends { default: string } ? never : undefined)
+    : boolean
 }
+
+type Value = string | boolean | readonly string[] | undefined
 
 /** A command. Its name has one word or two: `start`, `keys create`. */
 export interface Command {
@@ -101,7 +108,7 @@ function readArguments(
   args: readonly string[],
   options: Options,
   operands: readonly string[]
-): { options: Record<string, string | boolean | undefined>; operands: string[] } {
+): { options: Record<string, Value>; operands: string[] } {
   const specs = Object.fromEntries(
     Object.entries(options).map(([name, { value }]) => [
       name,
@@ -109,7 +116,7 @@ function readArguments(
     ])
   )
   const { tokens } = parseArgs({ args: [...args], options: specs, strict: false, allowPositionals: true, tokens: true })
-  const given: Record<string, string | boolean | undefined> = {}
+  const given: Record<string, Value> = {}
   const positionals: string[] = []
   for (const token of tokens) {
     if (token.kind === 'positional') positionals.push(token.value)
@@ -132,13 +139,15 @@ function readArguments(
     ) {
       throw new UsageError(`${rawName} needs a value: ${rawName} ${option.value}`)
     }
-    given[name] = value ?? true
+    given[name] = option.list ? valuesOf(value!) : (value ?? true)
   }
   const needed = operands.filter((name) => !name.startsWith('['))
   if (positionals.length < needed.length) throw new UsageError(`${needed[positionals.length]} is missing`)
   if (positionals.length > operands.length)
     throw new UsageError(`unexpected argument ${JSON.stringify(positionals[operands.length])}`)
-  for (const [name, { value, default: otherwise }] of Object.entries(options))
-    given[name] ??= otherwise ?? (value === undefined ? false : undefined)
+  for (const [name, { value, default: otherwise, list }] of Object.entries(options)) {
+    const absent = value === undefined ? false : undefined
+    given[name] ??= list && otherwise !== undefined ? valuesOf(otherwise) : (otherwise ?? absent)
+  }
   return { options: given, operands: positionals }
 }

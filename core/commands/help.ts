@@ -1,5 +1,6 @@
 // Makes the help texts from the declarations of the commands.
 import type { Command } from './command.ts'
+import { listRule } from './list-option.ts'
 
 /** The help of the program: all commands, and the exit codes. */
 export function programHelp(commands: readonly Command[]): string {
@@ -34,11 +35,13 @@ export function commandHelp({ name, summary, operands, options, notes }: Command
         `${text}${otherwise === undefined ? '' : ` (default ${otherwise})`}`
       ] as const
   )
+  const hasList = Object.values(options).some(({ list }) => list)
   return [
     `sluice ${[name, ...operands].join(' ')} [options]`,
     `  ${summary}`,
     '',
     ...columns(rows),
+    ...(hasList ? ['', listRule] : []),
     ...(notes === '' ? [] : ['', notes.trim()])
   ].join('\n')
 }

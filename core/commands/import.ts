@@ -14,7 +14,7 @@ export const importModels = defineCommand({
   summary: 'makes models with their prices of a model_prices_and_context_window.json',
   operands: ['FILE'],
   options: {
-    models: { value: 'A,B', default: '*', text: 'models to take; * stands for anything' },
+    models: { value: 'A,B', list: true, default: '*', text: 'models to take; * stands for anything' },
     out: { value: 'FILE', text: 'write to a new file instead of standard output' }
   },
   notes: `
@@ -36,7 +36,7 @@ A file made with --out models.yaml need not be copied into it: say "include: [mo
  * Imports the models of a file.
  * @throws Error when the file cannot be read, is in another format, or has none of the models that were asked for
  */
-function importFile(file: string, models: string): Imported {
+function importFile(file: string, models: readonly string[]): Imported {
   let text: string
   try {
     const { size } = statSync(file)
@@ -47,14 +47,14 @@ function importFile(file: string, models: string): Imported {
   }
   let imported: Imported
   try {
-    imported = importPrices(text, compileGlobs(models.split(',')))
+    imported = importPrices(text, compileGlobs(models))
   } catch (error) {
     throw new Error(`${file} is not in this format: ${(error as Error).message}`)
   }
   if (imported.models > 0) return imported
   const [first] = imported.leftOut
   throw new Error(
-    `${file} has no model with a price${models === '*' ? '' : ` that is called ${models}`}${first ? `: ${first.model} ${first.reason}` : ''}`
+    `${file} has no model with a price${models.includes('*') ? '' : ` that is called ${models.join(' or ')}`}${first ? `: ${first.model} ${first.reason}` : ''}`
   )
 }
 

@@ -8,6 +8,7 @@ import type { StarterChoices } from '../../config/starter.ts'
 import { newKeySecret } from '../admin/key-secret.ts'
 import { suggestion } from '../options/suggest.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { valuesOf } from './list-option.ts'
 import { readBudgets } from './rights-options.ts'
 
 /** What the file is made of, in words, as options and answers give it. */
@@ -127,7 +128,7 @@ function choicesOf(words: Words): Omit<StarterChoices, 'sha256' | 'schema'> {
 }
 
 function readUpstreams(text: string): string[] {
-  const chosen = [...new Set(text.split(',').map((name) => name.trim()))]
+  const chosen = [...new Set(valuesOf(text).map((name) => name.trim()))]
   for (const name of chosen) {
     if (starterNames.includes(name)) continue
     const near = suggestion(name, starterNames)
@@ -138,7 +139,7 @@ function readUpstreams(text: string): string[] {
 
 function readBudget(text: string): { usd: string; per: string } | undefined {
   if (text === 'none') return undefined
-  const [budget, second] = readBudgets(text)
+  const [budget, second] = readBudgets(valuesOf(text))
   const { usd, per, alerts } = budget!
   if (!second && !alerts && /^\d{1,9}(\.\d{1,9})?$/.test(usd) && /^(day|week|month|total)$/.test(per)) return budget
   throw new UsageError(`--budget is ${JSON.stringify(text)}: it must be like 5/day, 100/month or 1000/total, or none`)

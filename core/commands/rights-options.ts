@@ -4,8 +4,8 @@ import type { Given, Options } from './command.ts'
 
 /** What a level or key may use and spend. In commands that change something, `none` takes it out. */
 export const rightsOptions = {
-  models: { value: 'A,B', text: 'models it may use; * stands for anything' },
-  endpoints: { value: 'A,B', text: 'endpoints it may call' },
+  models: { value: 'A,B', list: true, text: 'models it may use; * stands for anything' },
+  endpoints: { value: 'A,B', list: true, text: 'endpoints it may call' },
   rps: { value: 'N', text: 'requests per second' },
   rpm: { value: 'N', text: 'requests per minute' },
   tpm: { value: 'N', text: 'tokens per minute' },
@@ -16,10 +16,11 @@ export const rightsOptions = {
   },
   budget: {
     value: 'USD/PERIOD',
+    list: true,
     text: 'what it may spend: 5/day, 20/week, 100/month, 100/30d, 1000/total, or several with commas between; with alerts: "100/month at 50% 80%"'
   },
   expires: { value: 'DATE', text: 'refused from then on: 2027-01-01' },
-  tags: { value: 'A=X,B=Y', text: 'words to account by' },
+  tags: { value: 'A=X,B=Y', list: true, text: 'words to account by' },
   enabled: { value: 'yes|no', text: 'no refuses its requests until it is yes again' }
 } as const satisfies Options
 
@@ -29,12 +30,12 @@ const limits = ['rps', 'rpm', 'tpm', 'concurrency'] as const
 export function rightsOf(options: Given<typeof rightsOptions>): Record<string, unknown> {
   const { models, endpoints, budget, expires, tags, enabled } = options
   const rights = {
-    models: optional(models, (text) => text.split(',')),
-    endpoints: optional(endpoints, (text) => text.split(',')),
+    models: optionalList(models, (values) => values),
+    endpoints: optionalList(endpoints, (values) => values),
     limits: limitsOf(options),
-    budget: optional(budget, readBudgets),
+    budget: optionalList(budget, readBudgets),
     expires: optional(expires, (text) => text),
-    tags: optional(tags, readTags),
+    tags: optionalList(tags, readTags),
     enabled: optional(enabled, readSwitch)
   }
   return Object.fromEntries(Object.entries(rights).filter(([, value]) => value !== undefined))
@@ -76,6 +77,13 @@ function optional<T>(text: string | undefined, read: (text: string) => T): T | n
   return text === undefined ? undefined : text === 'none' ? null : read(text)
 }
 
+function optionalList<T>(
+  values: readonly string[] | undefined,
+  read: (values: readonly string[]) => T
+): T | null | undefined {
+  return values?.join() === 'none' ? null : values && read(values)
+}
+
 function readNumber(option: string, text: string): number {
   if (!/^\d{1,15}$/.test(text))
     throw new UsageError(`--${option} is ${JSON.stringify(text)}: it must be a whole number, or none`)
@@ -83,26 +91,26 @@ function readNumber(option: string, text: string): number {
 }
 
 /**
- * Budgets as `--budget` has them.
- * @throws UsageError when the text has another form
+ * Budgets as the list of `--budget` has them.
+ * @throws UsageError when one of them has another form
  */
-export function readBudgets(text: string): { usd: string; per: string; alerts?: number[] }[] {
-  return text.split(',').map((one) => {
+export function readBudgets(texts: readonly string[]): { usd: string; per: string; alerts?: number[] }[] {
+  return texts.map((one) => {
     const [, usd, per, alerts] = /^\s*([^\s/]+)\/([^\s/]+)(?:\s+at((?:\s+\d{1,3}%)+))?\s*$/.exec(one) ?? []
     if (usd === undefined || per === undefined)
       throw new UsageError(
-        `--budget is ${JSON.stringify(text)}: it must be like 5/day, 100/month, 100/30d, 1000/total or "100/month at 50% 80%", several with commas between, or none`
+        `--budget is ${JSON.stringify(one)}: it must be like 5/day, 100/month, 100/30d, 1000/total or "100/month at 50% 80%", several with commas between, or none`
       )
     return { usd, per, ...(alerts !== undefined && { alerts: alerts.match(/\d+/g)!.map(Number) }) }
   })
 }
 
-function readTags(text: string): Record<string, string | null> {
+function readTags(pairs: readonly string[]): Record<string, string | null> {
   return Object.fromEntries(
-    text.split(',').map((pair) => {
+    pairs.map((pair) => {
       const [, name, value] = /^([^=]+)=(.*)$/.exec(pair) ?? []
       if (name === undefined)
-        throw new UsageError(`--tags is ${JSON.stringify(text)}: it must be like team=search,env=prod`)
+        throw new UsageError(`--tags is ${JSON.stringify(pair)}: it must be like team=search,env=prod`)
       return [name, value === '' ? null : value!]
     })
   )

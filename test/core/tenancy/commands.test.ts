@@ -56,3 +56,23 @@ t.test('commands make, change, list and close them, and the next gateway has the
   t.match(closed, { code: 0, err: `late is closed in ${store}.\n` })
   t.match(refused, { code: 1, err: /change it there/ })
 })
+
+t.test('values with commas are given in lists with a backslash before the comma', async (t) => {
+  const local = await gateway(t)
+  await local.gateway.close()
+  const lines = [
+    String.raw`tenants create late --tags note=a\,b,path=c:\\,plan=a\b --models demo,x\,y* --json`,
+    'tenants create late2 --tags note=a,b',
+    'help tenants create'
+  ]
+  const [made, refused, help] = await sluiceEach(
+    lines.map((line) => [...line.split(' '), ...(line.startsWith('help') ? [] : ['--config', local.file])])
+  )
+  t.equal(made!.code, 0, made!.err)
+  t.match(JSON.parse(made!.out), {
+    models: ['demo', 'x,y*'],
+    tags: { note: 'a,b', path: 'c:\\', plan: 'a\\b' }
+  })
+  t.match(refused, { code: 2, err: /--tags is "b": it must be like team=search,env=prod/ })
+  t.match(help!.out, String.raw`In a list, \, is a comma that belongs to a value, and \\ is a backslash.`)
+})
