@@ -1,4 +1,6 @@
 // The admin API of a running gateway, over HTTP.
+import { networkInterfaces } from 'node:os'
+import { isLocal } from '../../config/proxy.ts'
 import type { Settings } from '../catalogue/settings.ts'
 import { isMap } from '../options/schema-check.ts'
 
@@ -36,6 +38,7 @@ export class RemoteAdmin implements AdminAccess {
   readonly url: string
   readonly #token: string
   #self: Self | undefined
+  #warned = false
 
   /** An empty token is not sent. */
   constructor(url: string, token: string) {
@@ -92,6 +95,16 @@ export class RemoteAdmin implements AdminAccess {
     return ` You are ${id}, with the role ${role}${tenant === null ? '' : ` of the tenant ${tenant}`}.`
   }
 
+  /** Warns once of a token that others may read on its way. */
+  #warn(): void {
+    if (this.#warned) return
+    this.#warned = true
+    if (!isOpen(new URL(this.url))) return
+    process.stderr.write(
+      `Warning: the token is sent to ${this.url} without encryption, and whoever can read that network has it: use an https address.\n`
+    )
+  }
+
   /**
    * Sends one request.
    * @throws Error when there is no answer in JSON
@@ -103,6 +116,7 @@ export class RemoteAdmin implements AdminAccess {
     patience = patienceMs
   ): Promise<{ status: number; body: unknown }> {
     const headers: Record<string, string> = this.#token === '' ? {} : { authorization: `Bearer ${this.#token}` }
+    if (this.#token !== '') this.#warn()
     if (request !== undefined) headers['content-type'] = 'application/json'
     const reply = await fetch(this.url + path, {
       method,
@@ -113,6 +127,13 @@ export class RemoteAdmin implements AdminAccess {
     })
     return { status: reply.status, body: await reply.json() }
   }
+}
+
+/** Whether what is sent to an address may be read on a network: it leaves the machine, and is not encrypted. */
+function isOpen(url: URL): boolean {
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  if (url.protocol === 'https:' || isLocal(host)) return false
+  return !Object.values(networkInterfaces()).some((addresses) => addresses?.some(({ address }) => address === host))
 }
 
 /** The refusal that a body is; undefined when it is something else. */

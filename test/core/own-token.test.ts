@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
+import { RemoteAdmin } from '../../core/commands/remote-admin.ts'
 import { ask } from '../kit/client.ts'
 import { sluiceEach } from '../kit/command.ts'
 import type { Ended } from '../kit/command.ts'
@@ -126,6 +127,23 @@ t.test('an address is enough without the configuration, and what is wrong is sai
   await local.gateway.close()
   const shut = await run({}, 'keys create --tenant acme @opal')
   t.match(shut, [{ code: 1, out: '', err: /^sluice keys create: No gateway answers at / }], 'the store stays shut')
+})
+
+t.test('a token that leaves the machine without encryption is warned of once', async (t) => {
+  const said = t.capture(process.stderr, 'write')
+  const warnings = async (url: string, token = 'secret'): Promise<unknown[]> => {
+    const admin = new RemoteAdmin(url, token)
+    for (const path of ['/admin/v1/session', '/admin/v1/keys']) await t.rejects(admin.call('GET', path))
+    return said().map(({ args: [text] }) => text)
+  }
+  const warned = await warnings('http://gateway.invalid:9090')
+  t.equal(warned.length, 1, 'of two requests')
+  t.match(warned, [/^Warning: the token is sent to http:\/\/gateway\.invalid:9090 without encryption.*https/])
+  t.notMatch(warned[0], /secret/)
+  t.strictSame(await warnings('https://gateway.invalid'), [], 'with encryption')
+  t.strictSame(await warnings('http://gateway.invalid', ''), [], 'without a token')
+  for (const host of ['127.0.0.1', '[::1]', 'localhost'])
+    t.strictSame(await warnings(`http://${host}:1`), [], `${host} is this machine`)
 })
 
 t.test('spend is asked of the gateway, and shows one tenant what is its own', async (t) => {
