@@ -1,8 +1,9 @@
-// The command `npm run docs`: writes the generated files, which are gateway.schema.json and the tables of four pages.
+// The command `npm run docs`: writes the generated files, which are gateway.schema.json and the tables of five pages.
 // `--check` only compares.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { exitTable } from '../core/telling/exits.ts'
 import { finishTable } from '../core/protocols/finish-table.ts'
 import { matrixTables } from '../core/protocols/matrix.ts'
 import { editorSchema } from './editor-schema.ts'
@@ -32,6 +33,7 @@ function generated(plugins: Plugins): readonly Generated[] {
     { path: 'config/REFERENCE.md', write: (before) => between(before, 'reference', reference.join('')) },
     { path: 'plugins/OPTIONS.md', write: (before) => between(before, 'options', options.join('')) },
     { path: 'core/protocols/MATRIX.md', write: (before) => between(before, 'matrix', matrixTables()) },
+    { path: 'docs/OPERATING.md', write: (before) => between(before, 'exits', exitTable()) },
     { path: 'core/protocols/FINISHES.md', write: (before) => between(before, 'finishes', finishTable()) }
   ]
 }

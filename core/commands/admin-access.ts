@@ -11,6 +11,7 @@ import { addressOf, configOf, configOption } from './command.ts'
 import type { Given, Options } from './command.ts'
 import { ownAccess } from './own-access.ts'
 import { RemoteAdmin, urlOf } from './remote-admin.ts'
+import { Unreachable } from './unreachable.ts'
 import type { AdminAccess } from './remote-admin.ts'
 
 /** The options of commands that use the admin API. */
@@ -81,10 +82,12 @@ export async function withGateway<T>(options: Access, work: (admin: AdminAccess)
   if (own) return work(own)
   const { admin, store } = (await addressOf(options)).settings
   if (!admin || admin.port === 0)
-    throw new Error('The configuration has no admin.port at which the gateway could be asked.')
+    throw new Unreachable('The configuration has no admin.port at which the gateway could be asked.')
   const remote = new RemoteAdmin(urlOf(admin), admin.token)
   if (await remote.keeps(store.sqlite)) return work(remote)
-  throw new Error(`No gateway with this store answers at ${remote.url}: start it with \`sluice start\`, and ask again.`)
+  throw new Unreachable(
+    `No gateway with this store answers at ${remote.url}: start it with \`sluice start\`, and ask again.`
+  )
 }
 
 /** All items of a list. `query` may be empty, or is like `tenant=acme`. */
@@ -119,7 +122,7 @@ class LocalAdmin implements AdminAccess {
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
     const [plain, parameters = ''] = path.split('?', 2) as [string, string?]
     const { route, names } = findRoute(method, plain)
-    if (!route.offline) throw new Error(`${plain} needs a running gateway: start it, and ask again`)
+    if (!route.offline) throw new Unreachable(`${plain} needs a running gateway: start it, and ask again`)
     const query = readQuery(parameters, route.query ?? [])
     const call = { query, names, by: user(), search: '', cookies: '', accept: '', json: async () => body ?? {} }
     const answer = await route.handle(call, this.#parts)

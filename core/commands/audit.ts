@@ -58,12 +58,14 @@ export const exportAudit = defineCommand({
   options: {
     ...filterOptions,
     format: { value: 'FORMAT', default: 'jsonl', text: 'jsonl or csv' },
-    ...accessOptions
+    ...accessOptions,
+    ...jsonOption
   },
-  notes: `In CSV, cells that a spreadsheet would take for a formula begin with a quote; JSON lines are exact.${places}`,
+  notes: `In CSV, cells that a spreadsheet would take for a formula begin with a quote; JSON lines are exact. --json is --format jsonl.${places}`,
   run: async (options) => {
     const format = formats.find((known) => known === options.format)
     if (!format) throw new UsageError(`--format is ${JSON.stringify(options.format)}: it must be jsonl or csv`)
+    if (options.json && format === 'csv') throw new UsageError('--json and --format csv exclude each other: keep one')
     return withAdmin(options, async (admin) => {
       if (format === 'csv') process.stdout.write(csvLine(columns))
       for await (const { data } of pagesOf(admin, options, Infinity))

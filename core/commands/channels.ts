@@ -88,13 +88,13 @@ export const testChannel = defineCommand({
   notes: `
 Without MODEL one request for each endpoint that the models of the channel look to be for. The upstream
 may bill them; no key is charged, and they are in no log. Also tries a channel that is switched off.
-Eight tests may be under way at a time. Exits with 1 when one of them failed.${gatewayNote}`,
+Eight tests may be under way at a time. Exits with 3 when one of them failed.${gatewayNote}`,
   run: async (options, [name, model]) => {
     const asked = { model, endpoint: options.endpoint }
     return withGateway(options, async (admin) => {
       const tried = await admin.call<Tried>('POST', `${pathOf(name!)}/test`, asked, testPatience)
       process.stdout.write(`${options.json ? JSON.stringify(tried) : results(tried)}\n`)
-      return tried.results.every(({ ok }) => ok) ? exits.ok : exits.failed
+      return tried.results.every(({ ok }) => ok) ? exits.ok : exits.found
     })
   }
 })

@@ -22,7 +22,7 @@ export const check = defineCommand({
 Prints a line for each problem, file:line:column and what to do, and exits with 2. A warning is of what works as it is
 written and is most likely a mistake: a secret in clear, a price older than a year, a model that no key may use, a key
 that may use no model, a price that charges nothing of what an endpoint counts. It opens nothing, so it can run beside
-the gateway. With --online it exits with 1 when a channel failed.
+the gateway. With --online it exits with 3 when a channel failed.
 The file needs the environment that it will run in, as it may ask for variables.`,
   async run({ config: file, online, strict, json }) {
     const print = (text: string, value: object): void =>
@@ -51,7 +51,7 @@ The file needs the environment that it will run in, as it may ask for variables.
         ...(tried && { channels: tried })
       })
       if (!ok) return exits.invalid
-      return tried?.every((one) => one.ok) === false ? exits.failed : exits.ok
+      return tried?.every((one) => one.ok) === false ? exits.found : exits.ok
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
       const { problems } = error

@@ -8,8 +8,7 @@ import { readConfig } from '../program/configuration.ts'
 import { suggestion } from '../options/suggest.ts'
 import { valuesOf } from './list-option.ts'
 
-/** The exit codes. The help lists them too. */
-export const exits = { ok: 0, failed: 1, invalid: 2, interrupted: 130 } as const
+export { exits } from '../telling/exits.ts'
 
 /**
  * One option. `value` names its value in the help; without it the option is a switch. A `list` has values with commas
@@ -47,6 +46,11 @@ export interface Command {
   /** Further lines of its help. */
   readonly notes: string
   /**
+   * Reads its arguments without running it.
+   * @throws UsageError
+   */
+  check(args: readonly string[]): void
+  /**
    * Runs the command; resolves with the exit code.
    * @throws UsageError, ConfigError, or an Error whose message is for people
    */
@@ -58,7 +62,10 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** Declares a command. `run` gets the given options and operands. */
+/** The option `--json`, which every command has. */
+export const jsonOption = { json: { text: 'for programs: JSON on standard output' } } as const satisfies Options
+
+/** Declares a command. `run` gets the given options and operands; each command declares {@link jsonOption} too. */
 export function defineCommand<const O extends Options>(definition: {
   name: string
   summary: string
@@ -68,12 +75,14 @@ export function defineCommand<const O extends Options>(definition: {
   run(options: Given<O>, operands: readonly string[]): Promise<number> | number
 }): Command {
   const { operands = [], options, notes = '' } = definition
+  const read = (args: readonly string[]): ReturnType<typeof readArguments> => readArguments(args, options, operands)
   return {
     ...definition,
     operands,
     notes,
+    check: (args) => void read(args),
     async run(args) {
-      const given = readArguments(args, options, operands)
+      const given = read(args)
       return definition.run(given.options as Given<O>, given.operands)
     }
   }
@@ -100,9 +109,6 @@ export async function addressOf({ config: file }: { config: string }): Promise<A
   const address = readAddress(file, process.env)
   return address ?? configOf({ config: file })
 }
-
-/** The option `--json`, of the commands that print data. */
-export const jsonOption = { json: { text: 'for programs: JSON on standard output' } } as const satisfies Options
 
 function readArguments(
   args: readonly string[],

@@ -1,6 +1,8 @@
 // Makes the help texts from the declarations of the commands.
 import type { Command } from './command.ts'
+import { examples } from './examples.ts'
 import { listRule } from './list-option.ts'
+import { exitCodes } from '../telling/exits.ts'
 
 /** The help of the program: all commands, and the exit codes. */
 export function programHelp(commands: readonly Command[]): string {
@@ -17,13 +19,28 @@ export function programHelp(commands: readonly Command[]): string {
     ]),
     '',
     'Exit codes',
-    ...columns([
-      ['0', 'done'],
-      ['1', 'failed while running'],
-      ['2', 'a wrong command line, or a configuration with problems'],
-      ['130', 'start: stopped at once, by a second signal']
-    ])
+    ...columns(exitCodes.map(([code, text]) => [String(code), text.replaceAll('`', '')]))
   ].join('\n')
+}
+
+/** What the help says, for programs. */
+export function helpData(commands: readonly Command[]): object {
+  return {
+    commands: commands.map(({ name, summary, operands, options, notes }) => ({
+      name,
+      summary,
+      operands,
+      options: Object.entries(options).map(([option, { value, text, default: otherwise }]) => ({
+        name: `--${option}`,
+        value: value ?? null,
+        text,
+        default: otherwise ?? null
+      })),
+      notes: notes.trim(),
+      examples: (examples[name] ?? []).map((line) => `sluice ${line}`)
+    })),
+    exit_codes: exitCodes.map(([code, text]) => ({ code, text }))
+  }
 }
 
 /** The help of one command, with its options. */
@@ -42,7 +59,10 @@ export function commandHelp({ name, summary, operands, options, notes }: Command
     '',
     ...columns(rows),
     ...(hasList ? ['', listRule] : []),
-    ...(notes === '' ? [] : ['', notes.trim()])
+    ...(notes === '' ? [] : ['', notes.trim()]),
+    '',
+    'Examples',
+    ...(examples[name] ?? []).map((line) => `  sluice ${line}`)
   ].join('\n')
 }
 

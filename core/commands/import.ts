@@ -4,7 +4,7 @@ import { basename } from 'node:path'
 import { importPrices } from '../../config/prices-import.ts'
 import type { Fate, Imported } from '../../config/prices-import.ts'
 import { compileGlobs } from '../catalogue/globs.ts'
-import { defineCommand, exits } from './command.ts'
+import { defineCommand, exits, jsonOption } from './command.ts'
 
 /** The largest file in bytes. The published file has two million. */
 const largest = 64 * 1024 * 1024
@@ -15,18 +15,30 @@ export const importModels = defineCommand({
   operands: ['FILE'],
   options: {
     models: { value: 'A,B', list: true, default: '*', text: 'models to take; * stands for anything' },
-    out: { value: 'FILE', text: 'write to a new file instead of standard output' }
+    out: { value: 'FILE', text: 'write to a new file instead of standard output' },
+    ...jsonOption
   },
   notes: `
 Prints a models: section for gateway.yaml. Prices are taken over digit by digit. What became of each field of the
-file (mapped, approximated or dropped, and why) is on standard error.
+file (mapped, approximated or dropped, and why) is on standard error; with --json all is in one object.
 gateway.yaml takes only models that a channel serves: choose them with --models gpt-5,claude-*
 A file made with --out models.yaml need not be copied into it: say "include: [models.yaml]".`,
-  run({ models, out }, [file]) {
+  run({ models, out, json }, [file]) {
     const imported = importFile(file!, models)
     const text = `# Models of ${basename(file!)}, prices in US dollars per million tokens. Keep those that a channel serves.\n${imported.yaml}`
+    if (out !== undefined) writeNew(out, text)
+    if (json) {
+      const { models: made, fields, leftOut } = imported
+      const result = {
+        models: made,
+        fields,
+        left_out: leftOut,
+        ...(out === undefined ? { yaml: text } : { file: out })
+      }
+      process.stdout.write(`${JSON.stringify(result)}\n`)
+      return exits.ok
+    }
     if (out === undefined) process.stdout.write(text)
-    else writeNew(out, text)
     process.stderr.write(`${reportOf(imported)}\n`)
     return exits.ok
   }

@@ -4,14 +4,16 @@ import { GatewayError } from '../errors.ts'
 import { suggestion } from '../options/suggest.ts'
 import { DamagedStore } from '../store/damage.ts'
 import { StoreInUse } from '../store/lock.ts'
+import { diagnose } from '../store/troubles.ts'
 import { version } from '../telling/version.ts'
 import { listChannels, switchChannel, testChannel } from './channels.ts'
 import { exportAudit, listAudit } from './audit.ts'
 import { check } from './check.ts'
+import { completionCommand } from './completion.ts'
 import { diff } from './diff.ts'
 import { exits, UsageError } from './command.ts'
 import type { Command } from './command.ts'
-import { commandHelp, programHelp } from './help.ts'
+import { commandHelp, helpData, programHelp } from './help.ts'
 import { explain as explainRequest } from './explain.ts'
 import { health } from './health.ts'
 import { importModels } from './import.ts'
@@ -28,8 +30,10 @@ import { listPlugins } from './plugins.ts'
 import { rollbackConfig, showHistory } from './rollback.ts'
 import { showSpend } from './spend.ts'
 import { start } from './start.ts'
+import { Unreachable } from './unreachable.ts'
 
-const commands: readonly Command[] = [
+/** All commands, in the order of the help. */
+export const commands: readonly Command[] = [
   init,
   start,
   health,
@@ -59,16 +63,18 @@ const commands: readonly Command[] = [
   restoreLedger,
   reconcileLedger,
   showSpend,
-  importModels
+  importModels,
+  completionCommand(() => commands)
 ]
 
 /** Runs a command line; resolves with the exit code. Never rejects: errors are printed on standard error. */
 export async function run(args: readonly string[]): Promise<number> {
   let command: Command | undefined
   try {
-    if (args[0] === 'version' || args[0] === '--version') return say(version)
+    const json = args.includes('--json')
+    if (args[0] === 'version' || args[0] === '--version') return say(json ? JSON.stringify({ version }) : version)
     const words = leadingWords(args)
-    if (args[0] === 'help' || args.includes('--help') || args.includes('-h')) return say(helpOn(words))
+    if (args[0] === 'help' || args.includes('--help') || args.includes('-h')) return say(helpOn(words, json))
     command = commandOf(words)
     return await command.run(args.slice(command.name.split(' ').length))
   } catch (error) {
@@ -112,10 +118,12 @@ const asides: readonly string[] = ['help', 'version']
 const listed = [...new Set(commands.map(({ name }) => name.split(' ')[0]!)), ...asides]
 
 /** The help of one command, of all commands that begin with a word, or of the program. */
-function helpOn(words: readonly string[]): string {
-  if (words.length === 0 || asides.includes(words[0]!)) return programHelp(commands)
-  const group = commands.filter(({ name }) => name.startsWith(`${words.join(' ')} `))
-  return group.length > 0 ? group.map(commandHelp).join('\n\n') : commandHelp(commandOf(words))
+function helpOn(words: readonly string[], json: boolean): string {
+  const all = words.length === 0 || asides.includes(words[0]!)
+  const group = all ? commands : commands.filter(({ name }) => name.startsWith(`${words.join(' ')} `))
+  const chosen = group.length > 0 ? group : [commandOf(words)]
+  if (json) return JSON.stringify(helpData(chosen))
+  return all ? programHelp(commands) : chosen.map(commandHelp).join('\n\n')
 }
 
 function explain(error: unknown, command: Command | undefined): number {
@@ -131,8 +139,16 @@ function explain(error: unknown, command: Command | undefined): number {
   }
   // An error thrown on purpose is a plain Error or one of the program's own. Any other error is a bug, so its stack is
   // shown.
-  const own: readonly unknown[] = [Error, StoreInUse, DamagedStore]
-  const forPeople = error instanceof GatewayError || (error instanceof Error && own.includes(error.constructor))
-  complain(`${name}: ${forPeople ? error.message : error instanceof Error ? error.stack : String(error)}`)
-  return exits.failed
+  const kind = own.find(({ error: of }) => error instanceof of)
+  const forPeople = kind || error instanceof GatewayError || (error instanceof Error && error.constructor === Error)
+  const message = error instanceof Error ? error.message : String(error)
+  complain(`${name}: ${forPeople || !(error instanceof Error) ? message : error.stack}`)
+  return kind?.code ?? (diagnose(message).ofDisk ? exits.disk : exits.failed)
 }
+
+/** Errors of the program that have an exit code of their own. */
+const own = [
+  { error: StoreInUse, code: exits.inUse },
+  { error: DamagedStore, code: exits.damaged },
+  { error: Unreachable, code: exits.unreachable }
+] as const

@@ -96,11 +96,12 @@ export const revokeKey = defineCommand({
   name: 'keys revoke',
   summary: 'revokes a key of the store from the next request on',
   operands: ['NAME'],
-  options: accessOptions,
+  options: { ...accessOptions, ...jsonOption },
   notes: places,
   run: async (options, [name]) =>
     withAdmin(options, async (admin) => {
       await admin.call('DELETE', pathOf(name!))
+      if (options.json) process.stdout.write(`${JSON.stringify({ name, state: 'revoked' })}\n`)
       process.stderr.write(`${name} is revoked in ${admin.where}.\n`)
       return exits.ok
     })

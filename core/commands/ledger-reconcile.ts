@@ -45,7 +45,7 @@ by half of their last digit, but by no more than 0.00005 dollars a line:
 Lines on days that are not compared are outside the period. There is no verdict on the last day of the file, of which late data may
 still come. A request counts on the day on which it arrived; upstreams may count it on the day on which it ended. Where the
 configuration does not say what a channel costs, amounts are not compared. With --db and without --channel all channels count.
-Exits with 1 when there is a difference.`,
+Exits with 3 when there is a difference.`,
   async run({ channel, provider, since, until, db, config: path, json }, [name]) {
     if (provider !== undefined && provider !== 'openai' && provider !== 'anthropic')
       throw new UsageError(`--provider is ${JSON.stringify(provider)}: it must be openai or anthropic`)
@@ -79,7 +79,7 @@ Exits with 1 when there is a difference.`,
     if (json) print(JSON.stringify(shown(found, bill)))
     else for (const line of told(found, bill)) print(line)
     noteLog(file)
-    return found.differences.length > 0 ? exits.failed : exits.ok
+    return found.differences.length > 0 ? exits.found : exits.ok
   }
 })
 

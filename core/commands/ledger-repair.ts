@@ -21,7 +21,7 @@ For a store whose files are damaged, missing or older than others of them, while
 log that the database lacks is applied, also behind a gap; requests whose end is lost are ended by estimate at the next start. Files
 with what cannot be saved are put aside in a folder FILE.damaged-TIME, and nothing is removed. After a database was brought back
 from a backup, the log of what came after it is put aside.
-Exits with 0 when nothing is wrong or it was mended, and with 1 when there is something to mend.`,
+Exits with 0 when nothing is wrong or it was mended, and with 3 when there is something to mend.`,
   async run({ apply, spend, json, ...given }) {
     if (spend && (apply || json)) throw new UsageError('--spend stands alone: leave --apply and --json out')
     const owner = Ownership.take(await storeFile(given), { damaged: true })
@@ -36,7 +36,7 @@ Exits with 0 when nothing is wrong or it was mended, and with 1 when there is so
       else
         for (const line of plan ? describe(owner.file, plan, folder) : [`${owner.file}: nothing is damaged`])
           print(line)
-      return plan && !apply ? exits.failed : exits.ok
+      return plan && !apply ? exits.found : exits.ok
     } finally {
       owner.release()
     }

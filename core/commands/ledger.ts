@@ -64,7 +64,7 @@ ${named.map(([name, { text, checked, tests }]) => `  ${name.padEnd(3)}  ${text}$
 I5: the journal has one amount a row. Its two sides follow from it: its scopes are debited, once a level, and what the gateway sold
 is credited; a cost is credited to its channel. I10: entries that were sealed are read from their files, in the folder of the
 store's name with .journal; one that is missing or was changed is named. I6: the limit is that of the latest request that was let in.
-Exits with 1 when a row breaks one of them.`,
+Exits with 3 when a row breaks one of them.`,
   async run(options) {
     const file = await storeOf(options)
     const began = performance.now()
@@ -89,7 +89,7 @@ Exits with 1 when a row breaks one of them.`,
           seconds: Number(seconds.toFixed(3))
         })
       )
-      return ok ? exits.ok : exits.failed
+      return ok ? exits.ok : exits.found
     }
     for (const { invariant, row, message } of breaches.slice(0, mostShown)) print(`${invariant} ${row}: ${message}`)
     if (breaches.length > mostShown) print(`and ${breaches.length - mostShown} more: --json shows all`)
@@ -109,7 +109,7 @@ Exits with 1 when a row breaks one of them.`,
       print(`${shown[result]}  ${name.padEnd(3)}  ${rule.text}${detail}`)
     }
     noteLog(file)
-    return ok ? exits.ok : exits.failed
+    return ok ? exits.ok : exits.found
   }
 })
 

@@ -127,11 +127,12 @@ export const operatorCommands: readonly Command[] = [
     name: 'operators revoke',
     summary: 'revokes an operator for good, from its next request on',
     operands: ['NAME'],
-    options: accessOptions,
+    options: { ...accessOptions, ...jsonOption },
     notes: places,
     run: async (options, [name]) =>
       withAdmin(options, async (admin) => {
         await admin.call('DELETE', pathOf(name!))
+        if (options.json) process.stdout.write(`${JSON.stringify({ name, state: 'revoked' })}\n`)
         process.stderr.write(`${name} is revoked in ${admin.where}.\n`)
         return exits.ok
       })

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { readListener } from '../../config/address.ts'
 import { configOf, UsageError } from './command.ts'
 import { RemoteAdmin, urlOf } from './remote-admin.ts'
+import { Unreachable } from './unreachable.ts'
 
 /** What says which gateway is asked, and with which token. */
 interface Asked {
@@ -51,7 +52,7 @@ function tokenIn(file: string): string {
 async function listenerOf(config: string): Promise<string> {
   const listener = readListener(config, process.env) ?? (await configOf({ config })).settings.admin
   if (!listener || listener.port === 0)
-    throw new Error('The configuration has no admin.port at which the gateway could be asked: give --admin URL.')
+    throw new Unreachable('The configuration has no admin.port at which the gateway could be asked: give --admin URL.')
   return urlOf(listener)
 }
 

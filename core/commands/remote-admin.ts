@@ -3,6 +3,7 @@ import { networkInterfaces } from 'node:os'
 import { isLocal } from '../../config/proxy.ts'
 import type { Settings } from '../catalogue/settings.ts'
 import { isMap } from '../options/schema-check.ts'
+import { Unreachable } from './unreachable.ts'
 
 /** The admin API of one gateway. Its methods throw errors with messages for people. */
 export interface AdminAccess {
@@ -58,7 +59,7 @@ export class RemoteAdmin implements AdminAccess {
     const { status, body } = await this.#ask('GET', '/admin/v1/config').catch(() => ({ status: 0, body: undefined }))
     const refused = status === 401 || status === 403 ? refusalIn(body) : undefined
     if (refused)
-      throw new Error(
+      throw new Unreachable(
         `${this.url} does not let this command in: ${refused.message} Is the environment the same as the gateway's?`
       )
     return status === 200 && isMap(body) && body['store'] === store
@@ -71,12 +72,14 @@ export class RemoteAdmin implements AdminAccess {
   async introduce(by: string): Promise<void> {
     const { status, body } = await this.#ask('GET', '/admin/v1/session').catch((error: Error) => {
       const { cause } = error
-      throw new Error(`No gateway answers at ${this.url}: ${cause instanceof Error ? cause.message : error.message}`)
+      throw new Unreachable(
+        `No gateway answers at ${this.url}: ${cause instanceof Error ? cause.message : error.message}`
+      )
     })
     const refused = refusalIn(body)
-    if (refused) throw new Error(`${this.url} does not let you in with ${by}: ${refused.message}`)
+    if (refused) throw new Unreachable(`${this.url} does not let you in with ${by}: ${refused.message}`)
     if (status !== 200 || !isMap(body) || typeof body['role'] !== 'string')
-      throw new Error(`What answers at ${this.url} is no admin listener of a gateway: it says ${status}.`)
+      throw new Unreachable(`What answers at ${this.url} is no admin listener of a gateway: it says ${status}.`)
     const { id, role, tenant } = body
     this.#self = { id: String(id), role, tenant: typeof tenant === 'string' ? tenant : null }
   }

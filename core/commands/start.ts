@@ -7,7 +7,7 @@ import { tellServiceManager } from '../program/service-manager.ts'
 import { createLogger, logLevels } from '../telling/log.ts'
 import type { Logger } from '../telling/log.ts'
 import { suggestion } from '../options/suggest.ts'
-import { configOption, defineCommand, exits, UsageError } from './command.ts'
+import { configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import { fall, leave, leaveNow } from './farewell.ts'
 
 /** The suggested request uses the demo key of the shipped gateway.yaml. */
@@ -23,21 +23,23 @@ export const start = defineCommand({
   summary: 'runs the gateway until SIGTERM or SIGINT',
   options: {
     ...configOption,
-    'log-level': { value: 'LEVEL', default: 'info', text: `what is logged: ${logLevels.join(', ')}` }
+    'log-level': { value: 'LEVEL', default: 'info', text: `what is logged: ${logLevels.join(', ')}` },
+    ...jsonOption
   },
   notes: `
 SIGTERM, SIGINT  ends it: it serves on for limits.lame_duck, then what is under way may finish within
                  limits.drain_timeout; a second signal does not wait
 SIGHUP           reads the file again, as does saving it; a file with problems changes nothing
 Once it is ready a line of JSON on standard output names the addresses ("message": "ready", "url", "admin_url"), and a
-terminal gets words too. Standard output has lines of JSON alone; the log is on standard error.`,
-  async run({ config: file, 'log-level': wanted }) {
+terminal gets words too, but not with --json. Standard output has lines of JSON alone; the log is on standard error, in
+colours and words on a terminal (NO_COLOR turns colours off, --json both).`,
+  async run({ config: file, 'log-level': wanted, json }) {
     const level = logLevels.find((one) => one === wanted)
     if (!level) throw new UsageError(`--log-level is ${JSON.stringify(wanted)}${suggestion(wanted, logLevels)}`)
-    const log = createLogger({ level, pretty: process.stderr.isTTY })
+    const log = createLogger({ level, pretty: process.stderr.isTTY && !json })
     let code: number = exits.failed
     try {
-      return (code = await serve(file, log))
+      return (code = await serve(file, log, process.stderr.isTTY && !json))
     } finally {
       await log.flush()
       // A standard stream that accepts nothing must not keep the gateway from ending.
@@ -46,7 +48,7 @@ terminal gets words too. Standard output has lines of JSON alone; the log is on 
   }
 })
 
-async function serve(file: string, log: Logger): Promise<number> {
+async function serve(file: string, log: Logger, words: boolean): Promise<number> {
   // Imported here, so that the other commands start in half the time.
   const { startGateway } = await import('../container.ts')
   const sockets = inheritedSockets()
@@ -54,7 +56,7 @@ async function serve(file: string, log: Logger): Promise<number> {
   const gateway = await startGateway({ config: file, log, sockets })
   tellServiceManager({ READY: '1' }, log)
   const stops = new Stops(log)
-  announce(gateway, log)
+  announce(gateway, log, words)
   const watch = watchConfig({ files: () => gateway.files, onChange: () => void gateway.reload('file changed') })
   process.on('SIGHUP', () => void gateway.reload('SIGHUP'))
   const reason = await stops.first
@@ -65,10 +67,10 @@ async function serve(file: string, log: Logger): Promise<number> {
 }
 
 /**
- * Announces that the gateway is ready: a line of JSON on standard output, where everything is one, and words on a
- * terminal.
+ * Announces that the gateway is ready: a line of JSON on standard output, where everything is one, and with `words`
+ * some on standard error.
  */
-function announce({ url, adminUrl, config }: Gateway, log: Logger): void {
+function announce({ url, adminUrl, config }: Gateway, log: Logger, words: boolean): void {
   const localOnly = config.settings.admin?.token === ''
   const trial = trialOf(url, config)
   if (trial !== undefined) log.warn('the demo key is in use: everybody knows it')
@@ -84,7 +86,7 @@ function announce({ url, adminUrl, config }: Gateway, log: Logger): void {
     try: trial
   }
   process.stdout.write(`${JSON.stringify(ready)}\n`)
-  if (!process.stderr.isTTY) return
+  if (!words) return
   const note = localOnly ? ', loopback only: admin.token is empty' : ''
   process.stderr.write(`sluice is ready: ${url}${adminUrl === undefined ? '' : ` (admin ${adminUrl}${note})`}\n`)
   if (trial !== undefined) process.stderr.write(`try: ${trial}\n`)

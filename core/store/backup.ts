@@ -33,6 +33,7 @@ import type { Database } from './sqlite.ts'
 import { missingBatches, surveyBeside, surveyLog } from './survey.ts'
 import type { LogSurvey } from './survey.ts'
 import type { Tell } from './tell.ts'
+import { diagnose } from './troubles.ts'
 import { toldOf, verify } from './verify.ts'
 import { volumeFolder } from './volume.ts'
 import { nameOf } from './work-list.ts'
@@ -116,10 +117,23 @@ export async function backUp(
       store: identityOf(database),
       epoch
     }
+  } catch (error) {
+    throw explained(error, target)
   } finally {
     database.close()
     removeParts(target)
   }
+}
+
+/** Says what to do about a disk that took no copy. Other errors stay as they are. */
+function explained(error: unknown, target: string): unknown {
+  const { message } = error as Error
+  const { cause, ofDisk } = diagnose(message)
+  if (!ofDisk || message.startsWith(tooLarge)) return error
+  return new Error(
+    `${target} cannot be written, as ${cause} (${message}): nothing of it is left; make room there, or take another folder`,
+    { cause: error }
+  )
 }
 
 /** The bytes that a store takes: its database, its log, its volumes and its results. */
@@ -138,13 +152,14 @@ export function removeParts(target: string): void {
 
 /** Bytes that stay free on the disk that a copy is written to, so that a store on the same disk goes on. */
 const spared = 64 * 1024 * 1024
+const tooLarge = 'the copy would fill the disk'
 
 function checkRoom(file: string, folder: string): void {
   const needed = bytesOf(file) + spared
   const { bavail, bsize } = statfsSync(folder)
   if (bavail * bsize < needed)
     throw new Error(
-      `the copy would fill the disk: ${folder} has ${inMebibytes(bavail * bsize)} left, and ${inMebibytes(needed)} are needed: make room there, or take another folder`
+      `${tooLarge}: ${folder} has ${inMebibytes(bavail * bsize)} left, and ${inMebibytes(needed)} are needed: make room there, or take another folder`
     )
 }
 

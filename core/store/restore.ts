@@ -93,7 +93,7 @@ export async function restore(
     keepOthersOut(owner)
     const staged = stagedPath(file)
     const made = await backUp(source, staged, { tell, verified: true }).catch((error: unknown) => {
-      throw notCopied(source, staged, (error as Error).message)
+      throw notCopied(source, (error as Error).message)
     })
     tell('comparing the two')
     const found = between(file, staged)
@@ -170,12 +170,10 @@ function keepOthersOut(owner: Ownership): void {
   }
 }
 
-function notCopied(source: string, staged: string, message: string): Error {
-  const { cause } = diagnose(message)
-  if (!/disk|may not/.test(cause)) return unusable(source, message)
-  return new Error(
-    `${source} could not be copied to ${staged}, as ${cause} (${message}): nothing was changed; mend that, and restore again`
-  )
+function notCopied(source: string, message: string): Error {
+  return diagnose(message).ofDisk
+    ? new Error(`${source} could not be copied: ${message}. Nothing was changed`)
+    : unusable(source, message)
 }
 
 function between(file: string | undefined, other: string): Pick<Restored, 'lost' | 'gained' | 'entries'> {

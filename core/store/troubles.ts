@@ -54,11 +54,12 @@ export interface Trouble {
 }
 
 /** What errors of the system and of SQLite mean. The first pattern that matches applies. */
-const causes: readonly (readonly [says: RegExp, cause: string, remedy: string])[] = [
+const causes: readonly (readonly [says: RegExp, cause: string, remedy: string, ofDisk?: true])[] = [
   [
     /ENOSPC|EDQUOT|no space|disk is full|fill the disk/i,
     'the disk is full',
-    'make room on the disk of this file, or let the store keep less (store.requests, store.journal); nothing is lost, and it goes on by itself'
+    'make room on the disk of this file, or let the store keep less (store.requests, store.journal); nothing is lost, and it goes on by itself',
+    true
   ],
   [
     /locked|SQLITE_BUSY|in use by a reader/i,
@@ -68,20 +69,29 @@ const causes: readonly (readonly [says: RegExp, cause: string, remedy: string])[
   [
     /EACCES|EPERM|EROFS|readonly|read-only/i,
     'it may not be written',
-    'let the user of this process write the file and its folder'
+    'let the user of this process write the file and its folder',
+    true
   ],
   [
     /malformed|not a database|damaged/i,
     'it is damaged',
     'stop the gateway and run `sluice ledger verify`, or bring back a backup'
   ],
-  [/EIO|I\/O error|ioerr/i, 'the disk fails', 'look into the log of the kernel, and at the disk']
+  [/EIO|I\/O error|ioerr/i, 'the disk fails', 'look into the log of the kernel, and at the disk', true]
 ]
 
-/** Explains what an error of the disk or the database means, and what to do about it. */
-export function diagnose(error: string): { cause: string; remedy: string } {
-  const known = causes.find(([says]) => says.test(error))
-  return known ? { cause: known[1], remedy: known[2] } : { cause: 'it fails', remedy: 'see the error' }
+/** What an error means, and what to do about it. `ofDisk`: the disk is full, fails, or may not be written. */
+interface Diagnosis {
+  cause: string
+  remedy: string
+  ofDisk: boolean
+}
+
+/** Explains what an error of the disk or the database means. */
+export function diagnose(error: string): Diagnosis {
+  const [, cause = 'it fails', remedy = 'see the error', ofDisk = false] =
+    causes.find(([says]) => says.test(error)) ?? []
+  return { cause, remedy, ofDisk }
 }
 
 /**
@@ -90,8 +100,8 @@ export function diagnose(error: string): { cause: string; remedy: string } {
  */
 export function explain(error: unknown, file: string): Error {
   const message = error instanceof Error ? error.message : String(error)
-  const { cause, remedy } = diagnose(message)
-  return /full|disk fails|may not/.test(cause)
+  const { cause, remedy, ofDisk } = diagnose(message)
+  return ofDisk
     ? new Error(`${file} cannot be opened, as ${cause} (${message}): ${remedy}`, { cause: error })
     : (error as Error)
 }
@@ -124,9 +134,10 @@ export class Troubles {
   /** Reports a failure, whether it is the first or one of several. */
   begin(ailment: Ailment, error: string): void {
     const known = this.#current.get(ailment)
-    if (known) return void Object.assign(known.trouble, { error, ...diagnose(error) })
+    const { cause, remedy } = diagnose(error)
+    if (known) return void Object.assign(known.trouble, { error, cause, remedy })
     const { begins: text, refuses } = ailments[ailment]
-    const trouble = { ailment, text, refuses, error, ...diagnose(error), since: Date.now() }
+    const trouble = { ailment, text, refuses, error, cause, remedy, since: Date.now() }
     const began = performance.now()
     const entry = { trouble, began, said: false, timer: undefined as NodeJS.Timeout | undefined }
     const say = (): void => {

@@ -219,7 +219,7 @@ t.test('commands list, switch and try channels', async (t) => {
     ['test'],
     ['switch', 'a', 'on', '--json']
   )
-  t.match(failed, { code: 1, out: /\nchat +test-model +failed +500 .*upstream_bad_response/ })
+  t.match(failed, { code: 3, out: /\nchat +test-model +failed +500 .*upstream_bad_response/ })
   t.match(none, { code: 1, err: /channels\.a has no model "other"/ })
   t.match(odd, { code: 2, err: /none of on, drain and off/ })
   t.match(missing, { code: 2, err: /NAME is missing/ })

@@ -32,7 +32,7 @@ t.test('a channel that fails makes the check fail, with the reason', async (t) =
   const down =
     '  down: { protocol: openai, base_url: "http://127.0.0.1:1/v1", private: true, enabled: false, models: { demo: d } }\n'
   const ran = await sluice(['check', '--online', '--json', '--config', file(down)])
-  t.equal(ran.code, 1)
+  t.equal(ran.code, 3)
   const { ok, channels } = JSON.parse(ran.out)
   t.equal(ok, true, 'the file itself is right')
   t.match(channels, [

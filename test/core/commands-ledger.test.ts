@@ -174,7 +174,7 @@ const tampered: Record<string, { sql: string; rows: string[] }> = {
   }
 }
 
-t.test('verify names each row that somebody tampered with, and exits with 1', async (t) => {
+t.test('verify names each row that somebody tampered with, and exits with 3', async (t) => {
   const files = Object.values(tampered).map(({ sql }, index) => {
     const file = join(folder, `tampered-${index}.db`)
     cpSync(honest, file)
@@ -186,12 +186,12 @@ t.test('verify names each row that somebody tampered with, and exits with 1', as
   const results = await sluiceEach(files.map((file) => ['ledger', 'verify', '--db', file]))
   for (const [index, [what, { rows }]] of Object.entries(tampered).entries()) {
     const { code, out } = results[index]!
-    t.equal(code, 1, what)
+    t.equal(code, 3, what)
     for (const row of rows) t.ok(out.includes(`\n${row}`) || out.startsWith(row), `${what}: ${row} in ${out}`)
     t.match(out, /^BROKEN  I\d+ .* \(\d+ times, first \w+ .+\)$/m, what)
   }
   const { code, out } = await sluice(['ledger', 'verify', '--json', '--db', join(folder, 'tampered-1.db')])
-  t.equal(code, 1)
+  t.equal(code, 3)
   t.match(JSON.parse(out), { ok: false, breaches: [{ invariant: 'I10', row: 'journal 6', message: /follows row 4/ }] })
   t.match(
     JSON.parse(out).invariants.find(({ name }: { name: string }) => name === 'I10'),
@@ -307,7 +307,7 @@ t.test('backup makes a copy that verify takes, and repair mends what does not st
   const headless = join(folder, 'headless.db')
   for (const ending of ['', '-wal']) cpSync(`${damaged}${ending}`, `${headless}${ending}`)
   const unknown = await sluice(['ledger', 'repair', '--db', headless])
-  t.match(unknown, { code: 1, out: /\nunknown +what was charged last: the commit log, .* is gone\n/ })
+  t.match(unknown, { code: 3, out: /\nunknown +what was charged last: the commit log, .* is gone\n/ })
   t.notMatch(unknown.out, /lost +no batch/)
 
   // The frame of r2 is damaged, and that of r3 is whole.
@@ -319,7 +319,7 @@ t.test('backup makes a copy that verify takes, and repair mends what does not st
     message: /is damaged at byte \d+: batch \d+ is missing/
   })
   const look = await sluice(['ledger', 'repair', '--db', damaged])
-  t.equal(look.code, 1)
+  t.equal(look.code, 3)
   t.match(
     look.out,
     /log\d is damaged at byte \d+: batch \d is missing\n\nkept +the database .*\nsaves +\d batch(es)? with 1 charge of \$0\.000000007 of the commit log\nlost +1 batch \(\d\): /

@@ -63,7 +63,7 @@ t.test('help is on standard output, mistakes of the command line are on standard
     ['start --help', 0, /--config FILE .*default gateway\.yaml.*SIGHUP/s, /^$/],
     ['help keys', 0, /sluice keys create \[options\].*sluice keys list.*sluice keys revoke NAME/s, /^$/],
     ['--version', 0, /^\d+\.\d+\.\d+\n$/, /^$/],
-    ['', 2, /^$/, /a command is missing: known are start, check/],
+    ['', 2, /^$/, /a command is missing: known are init, start, health, check/],
     ['chekc', 2, /^$/, /no command "chekc", did you mean "check"\?/],
     ['keys crate', 2, /^$/, /did you mean "keys create"\?/],
     ['check --confg x', 2, /^$/, /unknown option --confg, did you mean "--config"\?\nSee: sluice help check\n$/],
@@ -364,7 +364,7 @@ t.test('what cannot be started says why in one sentence', async (t) => {
     err: new RegExp(`^sluice start: 127\\.0\\.0\\.1:${port} is in use by another process\\..*\\n$`)
   })
   t.match(locked, {
-    code: 1,
+    code: 4,
     out: '',
     err: new RegExp(`^sluice start: \\S+sluice\\.db is in use by process ${process.pid}: .*\\n$`)
   })
@@ -423,7 +423,7 @@ t.test(
     t.match(JSON.parse(json.out), {
       data: [{ name: 'live', limits: { rpm: 60 }, budget: [{ usd: '5', per: 'day' }] }, { name: 'test' }]
     })
-    t.match(wrongToken, { code: 1, err: /does not let this command in: This is no admin token/ })
+    t.match(wrongToken, { code: 6, err: /does not let this command in: This is no admin token/ })
     t.match(unknown, { code: 1, err: /no key "lve", did you mean "live"\?/ })
     t.match(readOnly, { code: 1, err: /gateway\.yaml:\d+:\d+: change it there/ })
     t.match(misspelt, { code: 1, out: '', err: /no tenant "acmee", did you mean "acme"\?/ })

@@ -110,7 +110,7 @@ t.test('without a gateway it says so, and makes no store', async (t) => {
   await local.gateway.close()
   const [missing] = await run(['--key', 'test', '--model', testModel])
   t.match(missing, {
-    code: 1,
+    code: 6,
     out: '',
     err: /No gateway with this store answers at http:\/\/127\.0\.0\.1:\d+: start it with/
   })

@@ -161,7 +161,7 @@ t.test(
   }
 )
 
-t.test('every kind of difference is listed, and exits with 1', async (t) => {
+t.test('every kind of difference is listed, and exits with 3', async (t) => {
   const bill = page(
     openaiBucket('2026-11-17', [tokens('gpt-5', 1, 0, 0)]),
     openaiBucket(one, [tokens(snapshot, 1007, 200, 300), tokens('o9', 5, 0, 0)]),
@@ -170,7 +170,7 @@ t.test('every kind of difference is listed, and exits with 1', async (t) => {
     late
   )
   const { code, out } = await sluice(reconcile(bill, ...openai, '--since', one))
-  t.equal(code, 1)
+  t.equal(code, 3)
   const { differences, pending, outside, ok } = JSON.parse(out)
   t.notOk(ok)
   t.equal(outside, 1)

@@ -302,7 +302,7 @@ t.test('a full disk, or one that fails, leaves the store as it was, and nothing 
       disk.set(trouble)
       const ended = await sluice(['ledger', 'restore', backup, '--db', file], { env: disk.env })
       t.match(ended, { code: Number, out: '' }, JSON.stringify(trouble))
-      t.match(ended.err, /could not be copied .*, as the disk (?:is full|fails) .*: nothing was changed/)
+      t.match(ended.err, /could not be copied: .*, as the disk (?:is full|fails) .*\. Nothing was changed/)
       t.not(ended.code, 0)
       t.ok(disk.calls.failed > 0)
       const now = Object.entries(filesOf(folder)).filter(([path]) => !path.includes('disk-of-'))
