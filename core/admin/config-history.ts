@@ -49,7 +49,8 @@ export async function rollback({ by, json }: Call, parts: AdminParts): Promise<A
   const all = parts.history.all()
   const past = hash === undefined ? all.find((one) => one.hash !== config.hash) : find(hash, all)
   if (!past) throw conflict('nothing_to_roll_back', 'No earlier configuration is kept.', 'hash')
-  const result = await rollBack(config, past, { by: by.id, force }, parts.reloader).catch((error: Error) => {
+  const asked = { by: by.id, force, current: () => parts.generations.current.config }
+  const result = await rollBack(past, asked, parts.reloader).catch((error: Error) => {
     throw error instanceof RollbackRefused ? conflict('config_not_replaced', error.message, 'force') : error
   })
   const entry = { ...reloadEntry(by, config.file, config.hash, result), action: 'config.rollback' }

@@ -23,7 +23,7 @@ export interface AdminParts {
   store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'spend' | 'health'>
   metrics: Pick<Metrics, 'expose'>
   generations: Pick<Generations, 'current'>
-  reloader: Pick<Reloader, 'last' | 'preview' | 'reload'>
+  reloader: Pick<Reloader, 'last' | 'preview' | 'reload' | 'alone'>
   history: Pick<ConfigHistory, 'all'>
   log: Logger
   /** The operations of the data listener. */

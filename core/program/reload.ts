@@ -113,6 +113,16 @@ export class Reloader {
     return result
   }
 
+  /**
+   * Calls `work` when no reload is under way, with a function that reloads at once. Other reloads begin after it.
+   * Resolves and rejects as `work` does.
+   */
+  alone<T>(work: (reload: Reloader['reload']) => Promise<T>): Promise<T> {
+    const result = this.#tail.then(() => work((reason, by) => this.#run(reason, by ?? null)))
+    this.#tail = result.catch(() => {})
+    return result
+  }
+
   /** Says what a reload would change, and changes nothing. */
   async preview(): Promise<Preview> {
     const before = this.#parts.current()

@@ -27,17 +27,29 @@ export interface Rollback extends ReloadResult {
   readonly files: readonly Replaced[]
 }
 
+/** How a rollback is asked for. `current` gives the configuration in use. */
+export interface RollbackAsked {
+  readonly by: string
+  readonly force: boolean
+  current(): Pick<Config, 'file' | 'texts' | 'folders'>
+}
+
 /**
  * Writes the texts of `past` over the files of the present configuration, keeps what they replace aside, and reloads.
- * Further files in a folder that `past` includes are moved aside. When the reload is refused, all is as before.
+ * Further files in a folder that `past` includes are moved aside. When the reload is refused, all is as before, except
+ * for files that somebody has changed meanwhile: those stay, and are named. No other reload or rollback comes between.
  * @throws RollbackRefused when the files on disk are not those in use, unless `force`, or cannot be written
  */
-export async function rollBack(
-  config: Pick<Config, 'file' | 'texts' | 'folders'>,
+export function rollBack(past: PastConfig, asked: RollbackAsked, reloader: Pick<Reloader, 'alone'>): Promise<Rollback> {
+  return reloader.alone((reload) => replaceAll(past, asked, reload))
+}
+
+async function replaceAll(
   past: PastConfig,
-  { by, force }: { by: string; force: boolean },
-  reloader: Pick<Reloader, 'reload'>
+  { by, force, current }: RollbackAsked,
+  reload: Reloader['reload']
 ): Promise<Rollback> {
+  const config = current()
   const edited = force ? undefined : editOf(config)
   if (edited !== undefined)
     throw new RollbackRefused(
@@ -52,7 +64,7 @@ export async function rollBack(
       `${config.file} cannot be replaced (${(error as Error).message}): put the file back where it comes from, and reload.`
     )
   }
-  const result = await reloader.reload('rollback', by)
+  const result = await reload('rollback', by)
   if (!result.ok) replacement.undo()
   return { ...result, files: replacement.files }
 }
@@ -99,10 +111,10 @@ function targetOf(file: string): string {
   return existsSync(file) ? realpathSync(file) : file
 }
 
-/** A step that was done, and what undoes it. */
+/** A step that was done. `undo` returns false, and changes nothing, when somebody has changed the file since. */
 interface Step {
   readonly said: Replaced
-  undo(): void
+  undo(): boolean
 }
 
 /** The mode of files that are made when there is no gateway.yaml whose mode they could have. */
@@ -136,7 +148,7 @@ class Replacement {
         const target = targetOf(file)
         const mode = before ? statSync(target).mode : usual
         mkdirSync(dirname(target), { recursive: true })
-        staged.push({ fresh: stage(target, text, mode), step: () => put({ file, target, before, mode }) })
+        staged.push({ fresh: stage(target, text, mode), step: () => put({ file, target, text, before, mode }) })
       }
       for (const { step } of staged) this.#steps.push(step())
     } finally {
@@ -144,48 +156,58 @@ class Replacement {
     }
   }
 
-  /** Puts back what was there. It goes on after an error, and throws the first at the end. */
+  /**
+   * Puts back what was there, where nobody has changed it since. It goes on after an error, and throws the first at the
+   * end.
+   */
   undo(): void {
     const errors: unknown[] = []
-    for (const { undo } of this.#steps.toReversed()) {
+    const left: Step[] = []
+    for (const step of this.#steps.toReversed()) {
       try {
-        undo()
+        if (!step.undo()) left.unshift(step)
       } catch (error) {
         errors.push(error)
       }
     }
-    this.#steps = []
+    this.#steps = left
     if (errors.length > 0) throw errors[0]
   }
 }
 
-/** Puts the text that was staged for a file into its place. */
-function put({
-  file,
-  target,
-  before,
-  mode
-}: {
-  file: string
-  target: string
-  before: Buffer | undefined
-  mode: number
-}): Step {
+/** What a file is to have, and has. */
+interface Put {
+  readonly file: string
+  readonly target: string
+  readonly text: string
+  readonly before: Buffer | undefined
+  readonly mode: number
+}
+
+/** Puts the text that was staged for a file into its place. Undoing it writes nothing: the disk may be full. */
+function put({ file, target, text, before, mode }: Put): Step {
   const fresh = freshOf(target)
-  if (!before) {
-    renameSync(fresh, target)
-    return { said: { file, done: 'made', aside: null }, undo: () => rmSync(target, { force: true }) }
-  }
-  const aside = asideOf(target, before)
-  replace(aside, before, mode)
+  const aside = before ? asideOf(target, before) : null
+  if (before && aside !== null) replace(aside, before, mode)
   renameSync(fresh, target)
-  return { said: { file, done: 'written', aside }, undo: () => (replace(target, before, mode), rmSync(aside)) }
+  const undo = (): boolean => {
+    if (!contentOf(target)?.equals(Buffer.from(text))) return false
+    if (aside === null) rmSync(target)
+    else renameSync(aside, target)
+    return true
+  }
+  return { said: { file, done: aside === null ? 'made' : 'written', aside }, undo }
 }
 
 function takeOut(file: string, before: Buffer): Step {
   const aside = asideOf(file, before)
   renameSync(file, aside)
-  return { said: { file, done: 'taken out', aside }, undo: () => renameSync(aside, file) }
+  const undo = (): boolean => {
+    if (existsSync(file)) return false
+    renameSync(aside, file)
+    return true
+  }
+  return { said: { file, done: 'taken out', aside }, undo }
 }
 
 /** The name under which a content is kept beside its file. Folders that are included take no file of that name. */
@@ -202,8 +224,14 @@ function stage(target: string, content: string | Buffer, mode: number): string {
   const fresh = freshOf(target)
   // What lies there may be a link to somewhere else, or the rest of a rollback that was killed.
   rmSync(fresh, { force: true })
-  writeFileSync(fresh, content, { mode: mode & 0o777, flag: 'wx', flush: true })
-  chmodSync(fresh, mode & 0o777)
+  try {
+    writeFileSync(fresh, content, { mode: mode & 0o777, flag: 'wx', flush: true })
+    chmodSync(fresh, mode & 0o777)
+  } catch (error) {
+    // A full disk leaves a part of it.
+    rmSync(fresh, { force: true })
+    throw error
+  }
   return fresh
 }
 
