@@ -3,6 +3,7 @@ import type { Catalogue } from './catalogue/catalogue.ts'
 import type { ChainEntry, Config } from './catalogue/settings.ts'
 import type { Plugin, PluginContext } from './contract/contract.ts'
 import { compileChain } from './exchange/state/chain.ts'
+import type { Chain } from './exchange/state/chain.ts'
 import type { Services } from './store/services.ts'
 import type { Logger } from './telling/log.ts'
 import type { Metrics } from './telling/metrics.ts'
@@ -72,16 +73,20 @@ export async function prepare(
     leave()
     close()
   }
+  let chain: Chain | undefined
   const context = (plugin: Plugin): PluginContext =>
     contextOf(plugin, { services, metrics, log, catalogue, shared: user })
   try {
-    const clashes = tenancy.clashes()
-    if (clashes.length > 0) throw new ConfigError(clashes)
+    refuseClashes(tenancy)
     tellWays(config, log)
     leave = await transport.use(config.channels.values())
     const { entries, known } = withTelemetry(config, plugins, metrics, tap)
-    return { config, catalogue, chain: await compileChain(entries, known, context), drop }
+    chain = await compileChain(entries, known, context)
+    // While the plugins were set up, something may have been made that has a name of the file.
+    refuseClashes(tenancy)
+    return { config, catalogue, chain, drop }
   } catch (error) {
+    await chain?.dispose()
     await drop()
     throw error
   }
@@ -100,4 +105,10 @@ function withTelemetry(
     entries: [...config.chain, { plugin: plugin.name, options: {}, place: config.file }],
     known: new Map([...plugins, [plugin.name, plugin]])
   }
+}
+
+/** @throws ConfigError when something is both in the file and in the store */
+function refuseClashes(tenancy: Tenancy): void {
+  const clashes = tenancy.clashes()
+  if (clashes.length > 0) throw new ConfigError(clashes)
 }

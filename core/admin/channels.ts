@@ -52,9 +52,9 @@ export function showChannel({ names }: Call, parts: AdminParts): Answer {
  */
 export async function switchChannel({ names, json, by }: Call, parts: AdminParts): Promise<Answer> {
   const { documents } = parts.store
+  const request = await json()
   const channel = channelOf(names['channel']!, parts)
   const { name } = channel
-  const request = await json()
   const given = Object.fromEntries(Object.entries(Object(request)).filter(([, value]) => value !== null))
   const { enabled, drain } = readEntry(
     switchFields,
@@ -82,8 +82,8 @@ export async function switchChannel({ names, json, by }: Call, parts: AdminParts
 
 /** Tries a channel with small real requests, one after another, also when it is switched off. Nobody is charged. */
 export async function testChannel({ names, json, by }: Call, parts: AdminParts): Promise<Answer> {
-  const channel = channelOf(names['channel']!, parts)
   const { model, endpoint } = readEntry(testFields, [], await json(), '{"model": "gpt-5"}').value
+  const channel = channelOf(names['channel']!, parts)
   if (model !== undefined && !channel.models.has(model))
     throw invalidField(
       'model',

@@ -101,13 +101,15 @@ function listOf(kind: LevelKind, { query }: Call, parts: OfflineParts): Answer {
 }
 
 async function create(kind: LevelKind, { json, by }: Call, parts: OfflineParts): Promise<Answer> {
-  const level = await deskOf(parts).create(kind, await json(), by)
+  const request = await json()
+  const level = await deskOf(parts).create(kind, request, by)
   parts.log.info(`a ${kind} was made`, { [kind]: level.scope, by: by.id })
   return { status: 201, json: level }
 }
 
 async function change(kind: LevelKind, call: Call, parts: OfflineParts): Promise<Answer> {
-  const level = await deskOf(parts).change(pathOf(call), await call.json(), call.by)
+  const patch = await call.json()
+  const level = await deskOf(parts).change(pathOf(call), patch, call.by)
   parts.log.info(`a ${kind} was changed`, { [kind]: level.scope, by: call.by.id })
   return { json: level }
 }
@@ -122,6 +124,7 @@ function pathOf({ names: { tenant, project, member } }: Call): Path {
   return project === undefined ? [tenant!] : member === undefined ? [tenant!, project] : [tenant!, project, member]
 }
 
+/** Made when the body is there: while that comes, another configuration may have come into use. */
 function deskOf({ generations, store }: OfflineParts): LevelDesk {
   return new LevelDesk(generations.current.config, store.documents)
 }

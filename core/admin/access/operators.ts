@@ -80,14 +80,16 @@ export const operatorRoutes: readonly OfflineRoute[] = [
 
 /** Creates an operator. Only this answer ever has the token. */
 async function create({ json, by }: Call, parts: OfflineParts): Promise<Answer> {
-  const issued = await deskOf(parts).create(await json(), by)
+  const request = await json()
+  const issued = await deskOf(parts).create(request, by)
   const { name, role, tenant } = issued
   parts.log.info('an operator was made', { operator: name, role, tenant, by: by.id })
   return { status: 201, json: issued }
 }
 
 async function change({ names: { operator }, json, by }: Call, parts: OfflineParts): Promise<Answer> {
-  const shown = await deskOf(parts).change(operator!, await json(), by)
+  const patch = await json()
+  const shown = await deskOf(parts).change(operator!, patch, by)
   const { role, tenant, enabled } = shown
   parts.log.info('an operator was changed', { operator, role, tenant, enabled, by: by.id })
   return { json: shown }
@@ -95,7 +97,8 @@ async function change({ names: { operator }, json, by }: Call, parts: OfflinePar
 
 /** Gives an operator a token, which only this answer has. */
 async function rotate({ names: { operator }, json, by }: Call, parts: OfflineParts): Promise<Answer> {
-  const issued = await deskOf(parts).rotate(operator!, await json(), by)
+  const request = await json()
+  const issued = await deskOf(parts).rotate(operator!, request, by)
   parts.log.info('an operator was given a token', { operator, by: by.id })
   return { status: 201, json: issued }
 }
