@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { bind } from '../clients/bind.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { createServer } from '../wire/http.ts'
-import { admit, disclosed } from './access/access.ts'
+import { admit, disclosed, forbidden } from './access/access.ts'
 import { OperatorBook } from './access/operator-book.ts'
 import { Refusals } from './access/refusals.ts'
 import { Sessions } from './access/sessions.ts'
@@ -145,10 +145,26 @@ export class AdminServer {
       search: parameters === '' ? '' : `?${parameters}`,
       cookies: request.headers.cookie ?? '',
       accept: request.headers.accept ?? '',
-      json: () => readJson(request, route.largest)
+      json: async () => {
+        const body = await readJson(request, route.largest)
+        await this.#stillAdmits(request, by)
+        return body
+      }
     }
     const call = admit(asked, route, this.#parts)
     return disclosed(await route.handle(call, this.#parts), route, call)
+  }
+
+  /**
+   * Checks whoever sent a request again when its body is there, which may take long: a token that was revoked meanwhile
+   * changes nothing any more.
+   * @throws GatewayError when they would not be admitted now, or not as who they were
+   */
+  async #stillAdmits(request: IncomingMessage, { kind, role, tenant }: Actor): Promise<void> {
+    if (kind !== 'operator' && kind !== 'session') return
+    const now = await this.#guard(request)
+    if (now.role !== role || now.tenant !== tenant)
+      throw forbidden('Your role was changed while the body of this request came: send it again.')
   }
 
   #refuse(error: GatewayError, { method, url }: IncomingMessage, response: ServerResponse): Answer {

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { isWhole, newToken } from '../../../core/admin/access/tokens.ts'
-import { ask } from '../../kit/client.ts'
+import { ask, connect } from '../../kit/client.ts'
 import type { ReceivedReply } from '../../kit/client.ts'
 import { sluice } from '../../kit/command.ts'
 import { gateway } from '../../kit/gateway.ts'
@@ -215,3 +215,31 @@ t.test('operators are managed by commands', async (t) => {
 async function seen(t: Test, local: LocalGateway): Promise<Record<string, unknown>[]> {
   return (await asker(t, local)(owner, 'GET', '/audit?limit=1000')).json().data
 }
+
+t.test(
+  'a token that is revoked, or may do less, while the body of its request comes changes nothing any more',
+  async (t) => {
+    const local = await gateway(t, { admin: { token: owner } })
+    const admin = asker(t, local)
+    for (const [name, patch, expected] of [
+      ['revoked', undefined, '401 revoked_admin_token'],
+      ['disabled', { enabled: false }, '401 disabled_admin_token'],
+      ['lowered', { role: 'viewer' }, '403 role_not_allowed'],
+      ['kept', { enabled: true }, '201']
+    ] as const) {
+      const { token } = (await admin(owner, 'POST', '/operators', { name, role: 'owner' })).json()
+      const body = JSON.stringify({ name: `backdoor-of-${name}`, role: 'owner' })
+      const client = await connect(t, local.adminUrl)
+      const fields = ['host: localhost', `authorization: Bearer ${token}`, `content-length: ${body.length}`]
+      client.write(`POST /admin/v1/operators HTTP/1.1\r\n${fields.join('\r\n')}\r\n\r\n${body.slice(0, 5)}`)
+      await eventually(
+        async () => (await admin(owner, 'GET', `/operators/${name}`)).json().tokens[0].last_used !== null
+      )
+      await admin(owner, patch ? 'PATCH' : 'DELETE', `/operators/${name}`, patch)
+      client.write(body.slice(5))
+      t.equal(code(await client.reply()), expected, name)
+      const made = await admin(owner, 'GET', `/operators/backdoor-of-${name}`)
+      t.equal(made.status, expected === '201' ? 200 : 404, name)
+    }
+  }
+)
