@@ -110,7 +110,7 @@ export class RemoteAdmin implements AdminAccess {
 
   /**
    * Sends one request.
-   * @throws Error when there is no answer in JSON
+   * @throws Error when there is no answer in JSON, or when a part of the path would be taken for a step in it
    */
   async #ask(
     method: string,
@@ -118,6 +118,12 @@ export class RemoteAdmin implements AdminAccess {
     request?: unknown,
     patience = patienceMs
   ): Promise<{ status: number; body: unknown }> {
+    // No name is called so, and `members/../tenants/acme` would be the address of something else.
+    const step = path
+      .split('?', 1)[0]!
+      .split('/')
+      .find((part) => part === '.' || part === '..')
+    if (step !== undefined) throw new Error(`There is nothing of the name ${JSON.stringify(step)}: give its whole name`)
     const headers: Record<string, string> = this.#token === '' ? {} : { authorization: `Bearer ${this.#token}` }
     if (this.#token !== '') this.#warn()
     if (request !== undefined) headers['content-type'] = 'application/json'

@@ -165,3 +165,20 @@ t.test('spend is asked of the gateway, and shows one tenant what is its own', as
   t.match(own[2]!.out, /^key,requests,charge_usd,charge_nano,input/)
   t.match(own[3], { code: 1, err: /You are tara/ })
 })
+
+t.test('a name that is a step in a path names nothing else', async (t) => {
+  const { local, tokens, run } = await open(t)
+  const made = await ask(t, local.adminUrl, { path: '/admin/v1/tenants', headers, body: { name: 'made' } })
+  t.equal(made.status, 201)
+  const lines = [
+    'members close ../tenants/made',
+    'members change ../tenants/made --enabled no',
+    'projects close ./made',
+    'keys revoke ..',
+    'keys revoke %2e%2e',
+    'operators revoke .'
+  ]
+  for (const [index, ended] of (await run({ SLUICE_TOKEN: tokens['opal'] }, ...lines)).entries())
+    t.match(ended, { code: 1, err: /^\S.*There is no/ }, lines[index]!)
+  t.equal((await ask(t, local.adminUrl, { path: '/admin/v1/tenants/made', headers })).json().state, 'active')
+})
