@@ -132,8 +132,7 @@ function table(entries: readonly ShownAuditEntry[]): string {
     text(entry['actor']),
     text(entry['address']),
     text(entry['action']),
-    // An object may be called anything in what was refused.
-    text(entry['object']).replace(/\p{C}/gu, '?').slice(0, 60),
+    text(entry['object']).slice(0, 60),
     text(entry['outcome']),
     text(entry['why'] ?? changesIn(entry))
   ])

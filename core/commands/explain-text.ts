@@ -4,7 +4,7 @@ import type { Explanation, ShownExplanation } from '../admin/explanation.ts'
 import type { Reason } from '../errors.ts'
 import { formatDollars } from '../money/money.ts'
 import type { ExclusionRecord, RequestRecord } from '../store/requests.ts'
-import { renderTable } from './table.ts'
+import { plain, renderTable } from './table.ts'
 
 /** A heading with what stands below it; left out when that is empty. */
 type Section = readonly [heading: string, lines: readonly string[]]
@@ -116,7 +116,10 @@ function rendered(sections: readonly Section[]): string {
   return sections
     .filter(([, lines]) => lines.length > 0)
     .map(([heading, lines]) => {
-      const body = lines.join('\n')
+      const body = lines
+        .flatMap((text) => text.split(/\r?\n/))
+        .map(plain)
+        .join('\n')
       return heading === '' ? body : `${heading}\n${body.replace(/^(?=.)/gm, '  ')}`
     })
     .join('\n\n')

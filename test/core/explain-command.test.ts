@@ -115,3 +115,24 @@ t.test('without a gateway it says so, and makes no store', async (t) => {
     err: /No gateway with this store answers at http:\/\/127\.0\.0\.1:\d+: start it with/
   })
 })
+
+t.test('what clients and upstreams say is text in a terminal, and no command to it', async (t) => {
+  const { local, a, run } = await open(t)
+  const evil = '\u001b]0;owned\u0007\u009b2J\u202egpt\r\u2028'
+  const error = { type: 'error', error: { type: 'overloaded_error', message: `no ${evil}` } }
+  a.always(head(503, { 'content-type': 'application/json' }), chunk(JSON.stringify(error)), endOfBody())
+  const failed = await local.record(await local.chat())
+  t.equal(failed.status, 503)
+  const refused = await local.record(await local.chat({ model: evil }))
+  t.equal(refused.status, 404)
+  const ended = await run(
+    ['--request', failed.request_id],
+    ['--request', refused.request_id],
+    ['--key', 'test', '--model', evil]
+  )
+  for (const { code, out, err } of ended) {
+    t.equal(code, 0, err)
+    t.match(out, /gpt/)
+    t.notMatch(out, /[^\P{C}\n]|[\u2028\u2029]/u)
+  }
+})
