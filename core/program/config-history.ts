@@ -1,7 +1,8 @@
 // The history of the configurations that were in use: what each said, since when, and who brought it.
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config, ConfigText } from '../catalogue/settings.ts'
+import { isMap } from '../options/schema-check.ts'
 import type { Logger } from '../telling/log.ts'
 
 /** One configuration that was taken over. */
@@ -84,19 +85,41 @@ export class ConfigHistory {
   }
 
   #numbers(): number[] {
-    if (!existsSync(this.#folder)) return []
-    const names = readdirSync(this.#folder).filter((name) => /^\d{8}\.json$/.test(name))
+    let names: string[]
+    try {
+      names = readdirSync(this.#folder).filter((name) => /^\d{8}\.json$/.test(name))
+    } catch {
+      // There is none yet, or it cannot be read, which must not keep the gateway from its start.
+      return []
+    }
     return names.map((name) => Number.parseInt(name, 10)).sort((a, b) => a - b)
   }
 
   #read(seq: number): PastConfig | undefined {
     try {
-      const past = JSON.parse(readFileSync(this.#path(seq), 'utf8')) as Omit<PastConfig, 'included'> &
-        Partial<PastConfig>
+      const read: unknown = JSON.parse(readFileSync(this.#path(seq), 'utf8'))
       // What was written before there were included files has neither list.
-      return { ...past, included: past.included ?? [], folders: past.folders ?? [] }
+      const past: unknown = isMap(read) ? { included: [], folders: [], ...read, seq } : undefined
+      return isPast(past) ? past : undefined
     } catch {
       return undefined
     }
   }
+}
+
+/** Whether what a file has is a configuration: what is damaged must not come in the place of one. */
+function isPast(value: unknown): value is PastConfig {
+  if (!isMap(value)) return false
+  const { hash, time, reason, by, changes, redacted, text, included, folders } = value
+  const isText = (one: unknown): boolean => typeof one === 'string'
+  return (
+    /^[0-9a-f]{64}$/.test(String(hash)) &&
+    typeof time === 'number' &&
+    !Number.isNaN(new Date(time).getTime()) &&
+    [reason, by ?? '', text].every(isText) &&
+    [changes, folders].every((list) => Array.isArray(list) && list.every(isText)) &&
+    isMap(redacted) &&
+    Array.isArray(included) &&
+    included.every((one) => isMap(one) && isText(one['name']) && isText(one['text']))
+  )
 }

@@ -1,6 +1,7 @@
 // The history of configurations, and one of them put back: by the admin API and by the commands.
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -99,4 +100,47 @@ t.test('the commands list and put back, also when the file on disk has problems'
     err: /again\.\nwritten: \S+gateway\.yaml; what was there is /
   })
   t.equal(readFileSync(local.file, 'utf8'), text)
+})
+
+t.test('files of the history that are damaged are left out', async (t) => {
+  const local = await gateway(t)
+  const first = sha(local.file)
+  const folder = join(dirname(local.file), 'sluice.db.config')
+  const [name] = readdirSync(folder) as [string]
+  const whole = JSON.parse(readFileSync(join(folder, name), 'utf8'))
+  local.configure(tenants('fresh'))
+  await local.gateway.reload('SIGHUP')
+  const damaged = [
+    '',
+    '{',
+    '{}',
+    'null',
+    '[]',
+    '5',
+    '"x"',
+    ...Object.keys(whole).flatMap((member) =>
+      ['seq', 'by', 'included', 'folders'].includes(member) ? [] : [JSON.stringify({ ...whole, [member]: undefined })]
+    ),
+    ...['hash', 'time', 'changes', 'included', 'folders', 'text', 'redacted'].flatMap((member) =>
+      [5e300, [5], 'x'.repeat(3)].flatMap((value) =>
+        member === 'text' && typeof value === 'string' ? [] : [JSON.stringify({ ...whole, [member]: value })]
+      )
+    )
+  ]
+  for (const [index, text] of damaged.entries()) writeFileSync(join(folder, `${10_000_000 + index}.json`), text)
+  const { data } = await local.admin('/admin/v1/config/history')
+  t.same(
+    data.map(({ hash }: { hash: string }) => hash),
+    [sha(local.file), first]
+  )
+  t.match((await rollback(t, local, {})).json(), { ok: true, to: first })
+})
+
+t.test('a history that cannot be read keeps no gateway from its start', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  writeFileSync(join(folder, 'sluice.db.config'), 'no folder')
+  const local = await gateway(t, { store: { sqlite: join(folder, 'sluice.db') } })
+  t.same(await local.admin('/admin/v1/config/history'), { data: [], next: null })
+  t.ok(local.lines.some(({ message }) => message === 'the configuration was not written to its history'))
 })
