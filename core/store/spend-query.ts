@@ -1,8 +1,7 @@
 // Answers queries of spend from the database. Its tables have a row for each day, or month, of a caller, model, channel
 // and price, so that no entry of the journal is read.
 import type { SpendGroup, SpendPage, SpendQuery, SpendSum } from './spend.ts'
-import { commonUnits, dayOf, monthOf } from './spend-sums.ts'
-import { sumColumns } from './spend-table.ts'
+import { commonUnits, dayOf, monthOf, mostSummed } from './spend-sums.ts'
 import type { Database, Row, Value } from './sqlite.ts'
 
 type Label = Exclude<SpendGroup, `tag:${string}`>
@@ -77,7 +76,7 @@ class Asked {
 
   /** The units of other classes, a row for each class of a group. */
   units(where: readonly Condition[]): Row[] {
-    return this.#all(['class', 'sum(number) AS number'], this.inner.units, where, [...this.labels, 'class'], -1)
+    return this.#all(['class', 'total(number) AS number'], this.inner.units, where, [...this.labels, 'class'], -1)
   }
 
   /**
@@ -103,11 +102,29 @@ class Asked {
   }
 }
 
-/** The names of the sums of the inner query. */
-const partial = [...sumColumns, 'uncosted']
+/** The amounts of a row, in SQL. */
+const amounts = {
+  charge: 'charge',
+  failed: 'failed',
+  cost: 'cost',
+  uncosted: "CASE cost_price WHEN '' THEN charge ELSE 0 END"
+} as const
+
+/**
+ * The two halves of each amount, which are added up apart: SQLite refuses a sum of more than 9.2 billion dollars, and
+ * rows of many tenants may come to it.
+ */
+const halves = Object.entries(amounts).flatMap(([name, sql]) => [
+  [`${name}_high`, `(${sql}) >> 32`],
+  [`${name}_low`, `(${sql}) & 0xffffffff`]
+])
+
+/** What is counted. Sums of it are floating-point numbers, which are exact as far as a number counts. */
+const counts = ['requests', ...commonUnits]
 
 const totals = [
-  ...partial.map((name) => `coalesce(sum(${name}), 0) AS ${name}`),
+  ...halves.map(([name]) => `coalesce(sum(${name}), 0) AS ${name}`),
+  ...counts.map((name) => `total(${name}) AS ${name}`),
   'coalesce(max(costed), 0) AS costed',
   'coalesce(max(others), 0) AS others'
 ]
@@ -159,16 +176,16 @@ class Inner {
 }
 
 const partials = [
-  ...sumColumns.map((name) => `sum(${name}) AS ${name}`),
-  "sum(CASE cost_price WHEN '' THEN charge ELSE 0 END) AS uncosted",
+  ...halves.map(([name, sql]) => `sum(${sql}) AS ${name}`),
+  ...counts.map((name) => `total(${name}) AS ${name}`),
   "max(cost_price <> '') AS costed",
   'max(units IS NOT NULL) AS others'
 ]
 
 /** The same of a single row. */
 const plain = [
-  ...sumColumns,
-  "CASE cost_price WHEN '' THEN charge ELSE 0 END AS uncosted",
+  ...halves.map(([name, sql]) => `${sql} AS ${name}`),
+  ...counts,
   "cost_price <> '' AS costed",
   'units IS NOT NULL AS others'
 ]
@@ -253,7 +270,8 @@ function cursorOf(by: readonly SpendGroup[], after: readonly string[]): Value[] 
 }
 
 function sumOf(row: Row, by: readonly SpendGroup[]): SpendSum & { usage: Record<string, number> } {
-  const nano = (name: string): bigint => row[name] as bigint
+  const nano = (name: keyof typeof amounts): bigint =>
+    ((row[`${name}_high`] as bigint) << 32n) + (row[`${name}_low`] as bigint)
   return {
     group: by.map((name, index) => textOf(name, row[`group${index}`]!)),
     requests: Number(row['requests']),
@@ -261,8 +279,13 @@ function sumOf(row: Row, by: readonly SpendGroup[]): SpendSum & { usage: Record<
     cost: row['costed'] === 1n ? nano('cost') : undefined,
     uncosted: nano('uncosted'),
     failed: nano('failed'),
-    usage: Object.fromEntries(commonUnits.map((name) => [name, Number(row[name])]))
+    usage: Object.fromEntries(commonUnits.map((name) => [name, countOf(row[name]!)]))
   }
+}
+
+/** A sum of units, which is at most what one row can have. */
+function countOf(sum: Value): number {
+  return Math.min(Number(sum), mostSummed)
 }
 
 function addUnits(
@@ -273,6 +296,6 @@ function addUnits(
   const byGroup = new Map(sums.map((sum) => [sum.group.join('\0'), sum]))
   for (const row of rows) {
     const sum = byGroup.get(by.map((name, index) => textOf(name, row[`group${index}`]!)).join('\0'))
-    if (sum) sum.usage[String(row['class'])] = Number(row['number'])
+    if (sum) sum.usage[String(row['class'])] = countOf(row['number']!)
   }
 }

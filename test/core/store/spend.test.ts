@@ -293,6 +293,68 @@ t.test('sums beyond what is believed agree with the journal, in whatever order t
   }
 })
 
+t.test('sums of more than a column holds are exact in money, and stay at the most in units', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  await (await open(file)).close()
+  const database = openDatabase(file, 'process')
+  const [rows, amount, units] = [1100, 4n * 10n ** 18n + 1n, Number.MAX_SAFE_INTEGER]
+  database.exec('BEGIN')
+  for (let id = 1; id <= rows; id++) {
+    const who = ['tenant', 'project', 'member', 'key', 'tags']
+    const names = [`t${id % 3}`, '', '', `k${id}`, '']
+    database.prepare(`INSERT INTO spender (id, ${who.join(', ')}) VALUES (?, ?, ?, ?, ?, ?)`).run(id, ...names)
+    for (const [span, time] of [
+      ['day', 20_000],
+      ['month', 2024 * 12 + 9]
+    ] as const)
+      database
+        .prepare(`INSERT INTO spend_${span} VALUES (?, ?, 'm', 'c', '', ?, 1, ?, ?, ?, ?, 0, 0, ?, 0, ?)`)
+        .run(time, id, id % 2 === 0 ? 'p' : '', amount, amount, amount, 7, units, `{"image":${units}}`)
+  }
+  database.exec('COMMIT')
+  database.close()
+  const bys: SpendGroup[][] = [
+    [],
+    ['model'],
+    ['tenant'],
+    ['month'],
+    ['day'],
+    ['tenant', 'day', 'key', 'model', 'channel']
+  ]
+  reading(file, (ledger) => {
+    for (const by of bys) {
+      const { sums } = ledger.spend({ by, equal: {}, limit: 10_000 })
+      const added = (of: (sum: SpendSum) => bigint): bigint => sums.reduce((all, sum) => all + of(sum), 0n)
+      const name = `by ${by.join(', ')}`
+      t.equal(
+        added(({ requests }) => BigInt(requests)),
+        BigInt(rows),
+        name
+      )
+      for (const what of ['charge', 'cost', 'failed'] as const)
+        t.equal(
+          added((sum) => sum[what] ?? 0n),
+          amount * BigInt(what === 'cost' && by.length > 2 ? rows / 2 : rows),
+          `${name}: ${what}`
+        )
+      t.equal(
+        added(({ uncosted }) => uncosted),
+        amount * BigInt(rows / 2),
+        `${name}: uncosted`
+      )
+      t.ok(
+        sums.every(({ usage: { output, image } }) => output === units && image === units),
+        `${name}: units`
+      )
+      t.equal(
+        sums.reduce((all, { usage }) => all + usage.input!, 0),
+        7 * rows,
+        `${name}: units that are few`
+      )
+    }
+  })
+})
+
 t.test('entries of an earlier version are added up at the first start, sealed ones too', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const store = await open(file)
