@@ -253,7 +253,16 @@ async function start(
     log,
     metrics
   })
-  stops.add(startAlerts({ store, transport, metrics, log, settings: () => generations.current.config.alerts }))
+  stops.add(
+    startAlerts({
+      store,
+      transport,
+      metrics,
+      log,
+      settings: () => generations.current.config.alerts,
+      scope: (id) => generations.current.catalogue.scope(id)
+    })
+  )
   background.start()
   stops.add(async () => background.close())
   const { host, port, protocol } = await server.listen(sockets.clients)

@@ -50,7 +50,8 @@ export function openCatalogue(
     },
     findKey: (sha256) => tenancy.findKey(sha256),
     whyNoKey: (sha256) => tenancy.whyNoKey(sha256),
-    scopesNow: (opened) => tenancy.scopesNow(opened)
+    scopesNow: (opened) => tenancy.scopesNow(opened),
+    scope: (id) => tenancy.scope(id)
   }
   const close = (): void => {
     tenancy.close()

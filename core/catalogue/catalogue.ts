@@ -183,4 +183,6 @@ export interface Catalogue {
    * now. A level that is gone keeps its budget. The same array as long as nothing changes.
    */
   scopesNow(opened: Caller): readonly Scope[]
+  /** The scope with this id, and the budgets that it has by now; undefined when there is none. */
+  scope(id: string): Scope | undefined
 }

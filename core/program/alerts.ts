@@ -1,5 +1,6 @@
 // The alerts of budgets: remembers which thresholds were told, and delivers them to the webhook, for a day if need be.
 import { createHmac, randomUUIDv7 } from 'node:crypto'
+import type { Scope } from '../catalogue/caller.ts'
 import type { AlertSettings } from '../catalogue/settings.ts'
 import { GatewayError } from '../errors.ts'
 import { formatDollars } from '../money/money.ts'
@@ -48,6 +49,8 @@ export interface AlertParts {
   readonly metrics: PluginMetrics
   readonly log: Logger
   settings(): AlertSettings | undefined
+  /** A scope with the budgets in use now; undefined when there is none. */
+  scope(id: string): Scope | undefined
   /** Unix milliseconds, for tests. */
   now?(): number
 }
@@ -103,6 +106,10 @@ class Alerts implements BudgetWatcher {
   told({ scope, per, window }: Pick<BudgetReached, 'scope' | 'per' | 'window'>): number {
     const told = this.#parts.store.documents.find(toldDocuments, `${scope} ${per}`)
     return [told, told?.before].find((one) => one?.window === window)?.threshold ?? 0
+  }
+
+  scope(id: string): Scope | undefined {
+    return this.#parts.scope(id)
   }
 
   reached(reached: BudgetReached): boolean {

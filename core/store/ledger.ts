@@ -155,6 +155,8 @@ export interface BudgetReached {
 export interface BudgetWatcher {
   /** The highest threshold that was told of a budget in a window; 0 for none. */
   told(budget: Pick<BudgetReached, 'scope' | 'per' | 'window'>): number
+  /** The budgets that a scope has by now, for what goes on from an earlier start; undefined when it is gone. */
+  scope(id: string): Scope | undefined
   /** Called after the charge, in the same turn of the loop. Returns whether it will not be forgotten. */
   reached(reached: BudgetReached): boolean
 }

@@ -36,17 +36,20 @@ export class Purse {
   readonly #budgets: readonly Limited[]
   /** What it has of rolling budgets, which may be dropped. */
   readonly #rolling: readonly { readonly dropped: boolean }[]
-  /** The thresholds of its budgets. */
-  readonly #watches: readonly Watch[]
+  readonly #watches: () => readonly Watch[]
   readonly #moved: Cell[]
 
-  /** `moved` collects the cells whose balances are to be written. */
+  /**
+   * `moved` collects the cells whose balances are to be written. `watches` are the thresholds that a charge may reach;
+   * those of the budgets when it is left out.
+   */
   constructor(
     { scopes, tags }: Pick<Purse, 'scopes' | 'tags'>,
     { from, until }: { from: number; until: number },
     cells: readonly Cell[],
     budgets: readonly Limited[],
-    moved: Cell[]
+    moved: Cell[],
+    watches?: () => readonly Watch[]
   ) {
     this.scopes = scopes
     this.tags = tags
@@ -58,7 +61,8 @@ export class Purse {
       ...cells.filter((cell) => cell instanceof HourCell),
       ...budgets.flatMap(({ balance }) => ('days' in balance ? [balance] : []))
     ]
-    this.#watches = budgets.flatMap(({ watch }) => watch ?? [])
+    const own = budgets.flatMap(({ watch }) => watch ?? [])
+    this.#watches = watches ?? (() => own)
     this.#moved = moved
   }
 
@@ -163,7 +167,7 @@ export class Purse {
 
   /** Tells the thresholds that were reached and not told yet. */
   #tell(): void {
-    for (const watch of this.#watches) watch.check()
+    for (const watch of this.#watches()) watch.check()
   }
 
   #within(most: bigint): boolean {

@@ -125,14 +125,28 @@ export class Purses {
 
   /**
    * The purse of an open hold of an earlier start, whose scopes and tags are as stored. The balances include what it
-   * holds already.
+   * holds already. Its charge is not limited by budgets, and reaches the thresholds of those that the scopes have then.
    */
   stored(texts: Pick<Purse, 'scopes' | 'tags'>, time: number): Purse {
-    const cells = Object.entries(JSON.parse(texts.scopes) as Record<string, Spans>).flatMap(([id, spans]) =>
-      this.#cellsOf(id, spans, time)
-    )
+    const scopes = Object.entries(JSON.parse(texts.scopes) as Record<string, Spans>)
+    const cells = scopes.flatMap(([id, spans]) => this.#cellsOf(id, spans, time))
     for (const cell of cells) cell.hold(0n, this.#moved)
-    return new Purse(texts, { from: time, until: time }, cells, [], this.#moved)
+    const watches = (): Watch[] => scopes.flatMap(([id]) => this.#watchesOf(this.#watcher?.scope(id), time))
+    return new Purse(texts, { from: time, until: time }, cells, [], this.#moved, watches)
+  }
+
+  /** The thresholds of all budgets of a scope in the windows of a time. */
+  #watchesOf(scope: Scope | undefined, time: number): Watch[] {
+    if (!scope) return []
+    const { id, budgets } = scope
+    return budgets.flatMap((budget) => {
+      const days = rollingDays(budget.per)
+      if (days === undefined)
+        return this.#watchOf(scope, budget, time, this.#cell(id, windowOf(spanOf(budget.per), time))) ?? []
+      const hours = this.#hours.get(id)
+      if (!hours || days > hours.reach) return []
+      return this.#watchOf(scope, budget, time, hours.sum(days, hourOf(this.#parts.now()))) ?? []
+    })
   }
 
   /** Tells a watcher of the thresholds of budgets from now on. */

@@ -10,7 +10,7 @@ import type { Levels } from './levels.ts'
 
 /** The callers by secret, each made on its first request. */
 export class Callers {
-  readonly #generation: number
+  readonly #generation: () => number
   readonly #levels: Levels
   readonly #models: ReadonlyMap<string, unknown>
   readonly #made = new WeakMap<Held, Caller>()
@@ -19,8 +19,8 @@ export class Callers {
   /** Compiled lists of globs, shared by all keys and levels with the same list. */
   readonly #compiled = new Map<string, Matches>()
 
-  /** `generation` is greater for later configurations; `models` are the known ones. */
-  constructor(generation: number, levels: Levels, models: ReadonlyMap<string, unknown>) {
+  /** `generation` is greater for later budgets; `models` are the known ones. */
+  constructor(generation: () => number, levels: Levels, models: ReadonlyMap<string, unknown>) {
     this.#generation = generation
     this.#levels = levels
     this.#models = models
@@ -45,7 +45,7 @@ export class Callers {
       const paths = { tenant: [tenant], project: [tenant, project], member: [tenant, project, member] } as const
       const own = scopes.map((scope) => {
         const level = scope.kind === 'key' ? now.scopes.at(-1) : this.#levels.find(paths[scope.kind])?.rights
-        return level ? { ...scope, budgets: level.budgets, generation: this.#generation } : scope
+        return level ? { ...scope, budgets: level.budgets, generation: this.#generation() } : scope
       })
       this.#moved.set(opened, (moved = { now, scopes: own }))
     }
@@ -57,7 +57,7 @@ export class Callers {
     const line = this.#levels.lineOf([tenant, project, member])
     if (!line || !key.enabled || line.some(({ rights }) => !rights.enabled)) return undefined
     const rights = [...line.map((level) => level.rights), key]
-    const generation = this.#generation
+    const generation = this.#generation()
     const scopes: Scope[] = line.map(({ kind, path, rights: { budgets, tags } }) => ({
       kind,
       id: scopeOf(path),

@@ -41,7 +41,11 @@ export class Levels {
   }
 
   find(path: Path): Level | undefined {
-    const scope = scopeOf(path)
+    return this.at(scopeOf(path))
+  }
+
+  /** The level that balances have this name for. */
+  at(scope: string): Level | undefined {
     return this.#declared.get(scope) ?? this.#fromStore().get(scope)
   }
 
@@ -122,7 +126,10 @@ export function storedRights(settings: object, kind: LevelKind | 'key'): StoredR
   const rights = readRights(value)
   const foreignReferences =
     'foreign_references' in value ? (value.foreign_references as Level['foreignReferences']) : undefined
-  const result = { ...rights, enabled: rights.enabled && faults.length === 0, foreignReferences }
+  const result =
+    faults.length === 0
+      ? { ...rights, foreignReferences }
+      : { ...rights, enabled: false, budgets: [], foreignReferences }
   understood.set(settings, result)
   return result
 }

@@ -1,6 +1,6 @@
 // The tenancy of a generation: who a key belongs to and what it may do, by gateway.yaml and by what is in the store.
 import { timingSafeEqual } from 'node:crypto'
-import type { Caller, Scope } from '../catalogue/caller.ts'
+import type { Caller, Rights, Scope } from '../catalogue/caller.ts'
 import type { Catalogue, Tenant } from '../catalogue/catalogue.ts'
 import type { Config, Problem } from '../catalogue/settings.ts'
 import type { DocumentChange, Documents } from '../store/documents.ts'
@@ -15,14 +15,17 @@ import type { StoredKey } from './stored.ts'
 
 /** How many were made, so that budgets of an earlier configuration are told from those of a later one. */
 let generations = 0
+/** More than a configuration sees of changes at run time: the budgets of a later one always have greater numbers. */
+const mostChanges = 2 ** 32
 
 /**
  * Finds callers and tenants. Changes in the store count from the next request on, in every generation that is in use. A
  * key is not found when its tenant, project or member is missing, closed or disabled.
  */
-export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKey' | 'scopesNow'> {
+export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKey' | 'scopesNow' | 'scope'> {
   readonly levels: Levels
-  readonly #generation = ++generations
+  /** The generation of the budgets: greater after each change, as requests that came before it are still admitted. */
+  #generation = ++generations * mostChanges
   readonly #config: Config
   readonly #documents: Documents
   readonly #secrets: Secrets
@@ -51,7 +54,7 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
     this.#documents = documents
     this.#secrets = secrets
     this.levels = new Levels(config, documents)
-    this.#callers = new Callers(this.#generation, this.levels, config.models)
+    this.#callers = this.#makeCallers()
     for (const key of documents.all(keyDocuments)) this.#hold(key)
     this.#declared = new Map(
       config.keys.map((key) => [
@@ -124,9 +127,21 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
     return now ? this.#callers.scopesNow(opened, now) : opened.scopes
   }
 
+  scope(id: string): Scope | undefined {
+    const colon = id.indexOf(':')
+    const [kind, name] = [id.slice(0, colon) as Scope['kind'], id.slice(colon + 1)]
+    const rights = kind === 'key' ? this.#rightsOfKey(name) : this.levels.at(id)?.rights
+    return rights && { kind, id, budgets: rights.budgets, generation: this.#generation }
+  }
+
   /** Follows no more changes. */
   close(): void {
     this.#unwatch()
+  }
+
+  #rightsOfKey(name: string): Rights | undefined {
+    const stored = this.#documents.find(keyDocuments, name)
+    return this.#config.keys.find((key) => key.name === name) ?? (stored && storedRights(stored.settings, 'key'))
   }
 
   #heldOf(text: string): Held | undefined {
@@ -155,10 +170,16 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
         relevant = true
         this.levels.forget()
         this.#tenants = undefined
-        this.#callers = new Callers(this.#generation, this.levels, this.#config.models)
+        this.#callers = this.#makeCallers()
       }
     }
-    if (relevant) this.#found = new WeakMap()
+    if (!relevant) return
+    this.#generation++
+    this.#found = new WeakMap()
+  }
+
+  #makeCallers(): Callers {
+    return new Callers(() => this.#generation, this.levels, this.#config.models)
   }
 
   #hold(stored: StoredKey): void {

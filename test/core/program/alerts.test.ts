@@ -130,7 +130,10 @@ t.test('a threshold that is reached without a charge is told at the latest with 
 })
 
 /** A store with the alerts of its budgets alone, at the noon after that of the samples. */
-async function watched(file: string): Promise<{ store: Store; told: unknown[]; close(): Promise<void> }> {
+async function watched(
+  file: string,
+  scopes: readonly Scope[] = []
+): Promise<{ store: Store; told: unknown[]; close(): Promise<void> }> {
   const told: unknown[] = []
   const log = createLogger({
     write: (line) => {
@@ -139,7 +142,14 @@ async function watched(file: string): Promise<{ store: Store; told: unknown[]; c
     }
   })
   const store = await openStore({ file, durability: 'process', now: () => noon + day })
-  const parts = { store, transport: new Transports(), metrics: new Metrics(), log, settings: () => undefined }
+  const parts = {
+    store,
+    transport: new Transports(),
+    metrics: new Metrics(),
+    log,
+    settings: () => undefined,
+    scope: (id: string) => scopes.find((one) => one.id === id)
+  }
   const stop = startAlerts(parts)
   return { store, told, close: () => stop().then(() => store.close()) }
 }
@@ -230,6 +240,31 @@ t.test('requests of an earlier configuration tell the thresholds of the present 
     ['2026-11-22', 50]
   ])
   await close()
+})
+
+t.test('what goes on from an earlier start tells the thresholds that it reaches', async (t) => {
+  const rolling: Scope = {
+    kind: 'project',
+    id: 'project:acme/web',
+    budgets: [{ limit: 100n, per: '1d', alerts: [60] }]
+  }
+  const gone: Scope = { kind: 'key', id: 'key:gone', budgets: [{ limit: 100n, per: 'day', alerts: [50] }] }
+  const file = join(t.testdir(), 'sluice.db')
+  const first = await watched(file)
+  const held = reserve(first.store.ledger, [tenant, rolling, gone], 70n, { requestId: 'video', time: noon + day })
+  held.dispatched('openai')
+  await held.detach(noon + 9 * day)
+  await first.close()
+
+  const second = await watched(file, [tenant, rolling])
+  await settle(second.store, second.store.ledger.detached('video')!, 70)
+  t.same(second.told, [
+    ['2026-11-22', 50],
+    ['1d', 60]
+  ])
+  await settle(second.store, reserve(second.store.ledger, [tenant, rolling], 1n, { time: noon + day }), 1)
+  t.equal(second.told.length, 2, 'once each')
+  await second.close()
 })
 
 t.test('an alert that nobody takes is sent again, also after a restart', async (t) => {

@@ -392,6 +392,7 @@ t.test('a threshold is told with the charge that reaches it, or with a refusal, 
   const scope = scopeOf('tenant', { limit: 100n, per: 'day', alerts: [50, 90] })
   const watch = new Watch(scope, 'day', '2026-11-23', {
     told: () => 0,
+    scope: () => undefined,
     reached: ({ threshold, posted }) => told.push([threshold, posted]) > 0
   })
   const one = { ...limited(scope), watch }

@@ -9,13 +9,15 @@ import { MemorySecrets } from '../../../core/store/memory-secrets.ts'
 import { Tenancy } from '../../../core/tenancy/tenancy.ts'
 import { plugins } from '../../config/plugins.ts'
 import { digestOf as digest, MemoryDocuments, putKey, storedKey } from '../../kit/documents.ts'
-import type { Caller } from '../../../core/catalogue/caller.ts'
+import type { Caller, Scope } from '../../../core/catalogue/caller.ts'
 import { changeOf } from '../../../core/store/documents.ts'
 import { keyDocuments, levelDocuments } from '../../../core/tenancy/stored.ts'
 import type { LevelKind, Path, StoredLevel } from '../../../core/tenancy/stored.ts'
 import type { Config } from '../../../core/catalogue/settings.ts'
 
 const folder = t.testdir()
+
+type Settings = StoredLevel['settings']
 
 const yaml = `
 channels: { demo: { protocol: simulator, models: { gpt-5: a, gpt-5-mini: b, claude: c } } }
@@ -175,6 +177,37 @@ t.test('a rotated key is found by both secrets until the older one is over', asy
     ['sk-new', 'sk-made'].map((secret) => tenancy.findKey(digest(secret))?.key),
     ['made', undefined]
   )
+})
+
+t.test('a scope is found by its id, and its budgets are later after each change', async (t) => {
+  const store = new MemoryDocuments()
+  const [tenancy, later] = [open(store), open(store)]
+  const budget = (per: string): Settings => ({ budget: { usd: '0.000000005', per } })
+  const key = storedKey('made', budget('day'), { project: 'late' })
+  const change = (settings: Settings): Promise<void> =>
+    store.change([changeOf(levelDocuments.project, 'acme/late', { path: ['acme', 'late'], settings, created: 0 })])
+  await change(budget('day'))
+  await putKey(store, key)
+  const scopes = (from: Tenancy): readonly Scope[] => from.findKey(digest('sk-made'))!.scopes
+  const before = scopes(tenancy)
+  t.match(tenancy.scope('tenant:acme'), before[0])
+  t.match(tenancy.scope('project:acme/late'), before[1])
+  t.match(tenancy.scope('key:made'), { budgets: [{ limit: 5n, per: 'day' }] })
+  t.match(tenancy.scope('member:acme/web/alice'), { kind: 'member', budgets: [{ per: 'day' }] })
+  t.match(tenancy.scope('key:alice'), { budgets: [{ per: 'total' }] }, 'of the file')
+  for (const id of ['tenant:none', 'project:acme/none', 'key:none', 'project:acme'])
+    t.equal(tenancy.scope(id), undefined)
+
+  const generation = (scope: Scope | undefined): number => scope!.generation!
+  await change(budget('week'))
+  const second = scopes(tenancy)
+  t.ok(generation(second[1]) > generation(before[1]), 'the project has changed')
+  t.match(second[1]!.budgets, [{ per: 'week' }])
+  await putKey(store, { ...key, settings: budget('month') })
+  const third = scopes(tenancy)
+  t.ok(generation(third.at(-1)) > generation(second.at(-1)), 'the key has changed')
+  t.ok(generation(tenancy.scope('key:made')) >= generation(third.at(-1)))
+  for (const scope of scopes(later)) t.ok(generation(scope) > generation(third.at(-1)), 'a later configuration')
 })
 
 t.test('what belongs to nobody, or to somebody who is closed or disabled, is not found', async (t) => {
