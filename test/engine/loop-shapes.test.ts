@@ -3,6 +3,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { connect } from '../kit/client.ts'
+import type { ReceivedReply } from '../kit/client.ts'
 import { testKey } from '../kit/gateway.ts'
 import { watchedGateway } from '../kit/loop.ts'
 import type { WatchedGateway } from '../kit/loop.ts'
@@ -200,17 +201,18 @@ async function open(t: Test): Promise<Rig> {
       answer = [Buffer.from(`HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ncontent-length: ${length}\r\n\r\n`), ...bytes]
     },
     async see(name, target, body, type = 'application/json') {
-      const client = await connect(t, running.url)
-      await running.held()
-      client.write(
-        `POST ${target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${testKey}\r\ncontent-type: ${type}\r\ncontent-length: ${body.length}\r\n\r\n`
-      )
-      client.write(body)
-      const reply = await client.reply()
-      client.close()
-      const { cpu, longest } = await running.held()
+      let reply: ReceivedReply | undefined
+      const { cpu, longest } = await running.held(async () => {
+        const client = await connect(t, running.url)
+        client.write(
+          `POST ${target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${testKey}\r\ncontent-type: ${type}\r\ncontent-length: ${body.length}\r\n\r\n`
+        )
+        client.write(body)
+        reply = await client.reply()
+        client.close()
+      }, most)
       t.ok(cpu < most, `${name}: at most ${cpu.toFixed(1)} ms of CPU in a turn (${longest.toFixed(1)} ms in real time)`)
-      const { status, body: told } = reply
+      const { status, body: told } = reply!
       return { status, text: told.toString('utf8', 0, 400), end: told.toString('utf8', told.length - 400) }
     }
   }

@@ -7,12 +7,20 @@ import type { GatewaySetup, Overrides, SpawnedGateway } from './gateway.ts'
 import type { Held } from './loop-probe.ts'
 import { eventually } from './probe.ts'
 
-/** A running gateway. `held` gives the figures since it was last called. */
+/** A running gateway. */
 export interface WatchedGateway extends SpawnedGateway {
-  held(): Promise<Held>
+  /**
+   * How long `act` held the loop. When that is `most` milliseconds of CPU time or more, `act` is done again, up to
+   * twice, and the least is given. What the code does costs the same each time. What a busy machine adds does not: cold
+   * caches, and threads of the garbage collector that get no time, so that the loop's thread does their work.
+   */
+  held(act: () => Promise<unknown>, most: number): Promise<Held>
 }
 
-/** Starts a gateway. The time of the start is not counted. */
+/** How often something is done before it counts as too long. */
+const tries = 3
+
+/** Starts a gateway. */
 export async function watchedGateway(
   t: Test,
   overrides: Overrides = {},
@@ -21,7 +29,8 @@ export async function watchedGateway(
   const file = join(t.testdirName, 'held.json')
   const env = { NODE_OPTIONS: `--import=${new URL('loop-probe.ts', import.meta.url).href}`, SLUICE_LOOP_FILE: file }
   const running = await spawnGateway(t, overrides, { ...setup, env: { ...setup.env, ...env } })
-  const held = async (): Promise<Held> => {
+  /** The figures since the last call. */
+  const figures = async (): Promise<Held> => {
     rmSync(file, { force: true })
     running.process.kill('SIGUSR2')
     let answer: Held | undefined
@@ -35,6 +44,17 @@ export async function watchedGateway(
     }, 10_000)
     return answer!
   }
-  await held()
-  return { ...running, held }
+  return {
+    ...running,
+    async held(act, most) {
+      let least: Held | undefined
+      for (let turn = 0; turn < tries && !(least !== undefined && least.cpu < most); turn++) {
+        await figures()
+        await act()
+        const now = await figures()
+        if (least === undefined || now.cpu < least.cpu) least = now
+      }
+      return least!
+    }
+  }
 }
