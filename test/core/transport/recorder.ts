@@ -68,7 +68,7 @@ export function channelOf(baseUrl: URL, more: Partial<Channel> = {}): Channel {
     switch: 'on',
     weight: 1,
     priority: 0,
-    timeouts: { connect: 2000, firstByte: 2000, idle: 2000, total: 2000 },
+    timeouts: { connect: 20_000, firstByte: 2000, idle: 2000, total: 2000 },
     headers: {},
     modelPath: undefined,
     traits: {},

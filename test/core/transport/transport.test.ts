@@ -31,7 +31,7 @@ const MiB = 1024 * 1024
 const hello = [head(200, { 'content-length': '5' }), bytes('hello')]
 
 // Everything twice: on a busy machine that takes longer than a file is given.
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const both = [own, undici]
 
@@ -201,11 +201,11 @@ testEach(
     go()
     await Promise.all([first.over, second.over])
     const last = upstream.requests[1]!.connection
-    await sleep(50)
+    await cooled()
     await ask(transport, channel).over
     t.equal(upstream.requests[2]!.connection, last)
     upstream.script(...kept)
-    await sleep(20)
+    await cooled()
     await ask(transport, channel).over
     await sleep(1100)
     await ask(transport, channel).over
@@ -285,7 +285,7 @@ testEach(
       const { transport, upstream, channel } = await pair(t, kind)
       upstream.script(...hello)
       await ask(transport, channel).over
-      await sleep(10)
+      await cooled()
       upstream.script(...steps).always(...hello)
       const { error, body: answer } = await ask(transport, channel, { body: [body.subarray(0, 9), body.subarray(9)] })
         .over
@@ -293,7 +293,7 @@ testEach(
       t.equal(answer, code ? '' : 'hello', what)
       t.equal(upstream.requests.length, 1 + sent, what)
       t.ok(upstream.requests.at(-1)!.body.equals(body), what)
-      t.equal(upstream.requests[1]!.connection, upstream.requests[0]!.connection, 'it was reused')
+      t.ok(upstream.requests[1]!.connection === upstream.requests[0]!.connection, 'it was reused')
     }
   }
 )
@@ -482,7 +482,7 @@ testEach(both, 'an abort after the end closes nothing', async (t, kind) => {
       .over
     call.call.pause()
     call.call.abort()
-    await sleep(5)
+    await cooled()
   }
   t.equal(upstream.connections.length, 1)
 })
