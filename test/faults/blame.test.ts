@@ -12,7 +12,7 @@ import { bytes, head, Upstream } from '../kit/upstream.ts'
 import type { Step } from '../kit/upstream.ts'
 import { ask, dialects, heard, names, text } from './dialect.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 /** What an upstream says, and what it means. */
 interface Said {

@@ -13,7 +13,7 @@ import { ask, dialects, heard, names, said, secret, text } from './dialect.ts'
 import type { Dialect } from './dialect.ts'
 import { patient } from './vendor.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const sse = 'text/event-stream'
 const json = 'application/json'

@@ -16,7 +16,7 @@ import { Upstream, bytes, endOfBody, events, head } from '../kit/upstream.ts'
 import type { Step } from '../kit/upstream.ts'
 import { afterContent, opening, patient, sse } from './vendor.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 /** Every secret that the file has of a channel. Each begins as the others do not, so that parts of it are seen. */
 const canaries = {

@@ -12,7 +12,7 @@ import { bytes, chunk, endOfBody, events, fin, head, pause, reset, stall, Upstre
 import type { Step } from '../kit/upstream.ts'
 import { completion, delta, done, finish, opening, sse, usage, whole } from './vendor.ts'
 
-t.setTimeout(110_000)
+t.setTimeout(600_000)
 
 /** How long the suite waits for an upstream that is well again, in milliseconds. */
 const patienceOfSuite = 20_000

@@ -29,7 +29,7 @@ import {
   whole
 } from './vendor.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const leaked = /upstream-secret/
 const words = 'Overloaded, says the one with the key upstream-secret-of-vendor.'

@@ -13,7 +13,7 @@ import type { RequestRecord } from '../../core/store/requests.ts'
 import { before, billed, delta, finish, one, opening, sse, two, usage, whole } from './vendor.ts'
 
 const long = process.env['SLUICE_LONG'] === '1'
-t.setTimeout(long ? 600_000 : 240_000)
+t.setTimeout(600_000)
 
 const well: Step[] = [sse, events([...whole, 'data: [DONE]\n\n']), endOfBody()]
 const begun: Step[] = [sse, events([opening, delta('So'), delta(' far')]), pause(20)]
@@ -128,7 +128,7 @@ const faults: Record<string, Fault> = {
 
 const overridesFor = (names: readonly string[]): Overrides => ({
   channels: Object.fromEntries(
-    names.map((name) => [name, { timeouts: { first_byte: '500ms', idle: '500ms', total: '5s' } }])
+    names.map((name) => [name, { timeouts: { first_byte: '1s', idle: '1s', total: '5s' } }])
   ),
   chain: [
     { auth: {} },

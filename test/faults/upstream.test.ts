@@ -26,7 +26,7 @@ import type { Step } from '../kit/upstream.ts'
 import { before, billed, completion, delta, done, finish, one, opening, sse, two, usage, whole } from './vendor.ts'
 
 // Some thirty scenarios of a second or so: on a busy machine they take longer than a file is given.
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 t.test('what is delivered before a break is followed by an error, never by an end', async (t) => {
   const { local, vendor } = await before(t, one)

@@ -51,6 +51,15 @@ export interface Stage {
   write(bytes: Buffer | string): Promise<void>
 }
 
+/**
+ * Waits for some milliseconds, and then for a few turns of the event loop, in each of which a gateway in this process
+ * reads. When the machine had no time for the process, the timer comes before the reading.
+ */
+async function silence(ms: number): Promise<void> {
+  await sleep(ms)
+  for (let n = 0; n < 3; n++) await turn()
+}
+
 /** One action of an upstream. The rest of a script is dropped when the connection ends. */
 export type Step = (stage: Stage) => Promise<unknown> | void
 
@@ -62,11 +71,11 @@ export const bytes =
   (data: Buffer | string): Step =>
   (stage) =>
     stage.write(data)
-/** Stays silent for some milliseconds. */
+/** Stays silent for some milliseconds, and until what was sent before has been read. */
 export const pause =
   (ms: number): Step =>
   () =>
-    sleep(ms)
+    silence(ms)
 /** Waits for a signal of the test. */
 export const until =
   (signal: Promise<unknown>): Step =>
@@ -82,11 +91,11 @@ export const halfClose =
   (): Step =>
   ({ socket }) =>
     void socket.end()
-/** Resets the connection 20 ms after the last byte, so that this byte arrives first. */
+/** Resets the connection 20 ms after the last byte, so that this byte is read first. */
 export const reset =
   (): Step =>
   async ({ socket }) => {
-    await sleep(20)
+    await silence(20)
     socket.resetAndDestroy()
   }
 /** Keeps the connection open and silent. */
