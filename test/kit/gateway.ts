@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { stringify } from 'yaml'
@@ -168,6 +168,8 @@ function speaker(t: Test, file: string, setup: GatewaySetup, url: string, adminU
 
 /** Writes the gateway.yaml of a test into its folder. */
 export function gatewayFile(t: Test, overrides: Overrides | string = {}, setup: GatewaySetup = {}): string {
+  // An earlier gateway of the test may be writing there while it is removed.
+  rmSync(t.testdirName, { recursive: true, force: true, maxRetries: 20, retryDelay: 10 })
   const file = join(t.testdir(), 'gateway.yaml')
   writeFileSync(file, typeof overrides === 'string' ? overrides : configText(file, overrides, setup))
   return file
