@@ -26,6 +26,9 @@ class Failure extends Error {}
 try {
   const node = suffices(process.versions.node) ? process.execPath : fetchedNode()
   const env = { ...process.env, PATH: dirname(node) + delimiter + (process.env.PATH || '') }
+  // Seconds that a file of tests may take unless it says otherwise. Only one that hangs takes that long, even on a busy
+  // machine.
+  if (!bare) env.TAP_TIMEOUT = env.TAP_TIMEOUT || '600'
   env.NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE || join(cache, 'compile')
   for (const folder of folders) installDependencies(folder, env)
   run(node, args, env)

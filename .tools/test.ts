@@ -15,17 +15,10 @@ const jobs = availableParallelism() + 1
  * Milliseconds until a file is killed. The library enforces the time limits of tests; this is for a file that hangs in
  * a loop.
  */
-const patience = process.env['SLUICE_LONG'] === undefined ? 600_000 : 7_200_000
-/**
- * Seconds that a test may take unless it says otherwise. Only a test that hangs takes that long, even on a busy
- * machine.
- */
-const limit = '240'
-
+const patience = process.env['SLUICE_LONG'] === undefined ? 900_000 : 7_200_000
 /** The environment of all processes of a file, unless the file gives them another one. */
 const env = {
   ...process.env,
-  TAP_TIMEOUT: limit,
   NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=${new URL('resolve.ts', import.meta.url).href}`
 }
 

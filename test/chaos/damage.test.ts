@@ -14,7 +14,7 @@ import { verify } from '../../core/store/verify.ts'
 import { query, reserve, scope, settle } from '../core/store/sample.ts'
 import { chance, long } from '../money/rig.ts'
 
-t.setTimeout(long ? 1_800_000 : 240_000)
+t.setTimeout(long ? 1_800_000 : 600_000)
 
 const random = chance(Number(process.env['SLUICE_SEED'] ?? 20261122))
 const home = t.testdir()

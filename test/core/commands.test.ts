@@ -31,7 +31,7 @@ const event = {
 }
 
 // Some twenty processes: on a busy machine they take longer than a file is given.
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 /** A configuration that starts as it is, in a folder of the test. */
 function writeShipped(t: Test, changes: readonly (readonly [string | RegExp, string])[] = []): string {

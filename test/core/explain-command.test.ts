@@ -9,7 +9,7 @@ import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { chunk, endOfBody, head, Upstream } from '../kit/upstream.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 const turns = [{ role: 'user', content: 'Hi' }]
 

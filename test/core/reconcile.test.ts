@@ -10,7 +10,7 @@ import { openStore } from '../../core/store/store.ts'
 import { sluice, sluiceEach } from '../kit/command.ts'
 import { price, record, reserve, scope } from './store/sample.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const folder = t.testdir()
 const db = join(folder, 'sluice.db')

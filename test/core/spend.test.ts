@@ -11,7 +11,7 @@ import type { LocalGateway } from '../kit/gateway.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { chatAnswer } from '../kit/workbench.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const secrets = { laptop: 'sk-test-laptop-0000000000', desk: 'sk-test-desk-000000000000' }
 const hostile = '@evil"model'

@@ -10,7 +10,7 @@ import { sluice } from '../kit/command.ts'
 import { lacks, runProgram } from '../kit/programs.ts'
 import { python } from './python/venv.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 const root = join(import.meta.dirname, '../..')
 const folder = join(root, 'config/deploy')
 const read = (name: string): string => readFileSync(join(folder, name), 'utf8')

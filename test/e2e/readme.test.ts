@@ -8,7 +8,7 @@ import t from 'tap'
 import { operations } from '../../core/operations/index.ts'
 import { gateway } from '../kit/gateway.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const root = join(import.meta.dirname, '../..')
 const run = promisify(execFile)

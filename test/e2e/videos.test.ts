@@ -5,7 +5,7 @@ import { gateway, testKey } from '../kit/gateway.ts'
 import { settled } from '../kit/probe.ts'
 import { openaiMajors } from './clients/openai.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 for (const [major, Constructor] of Object.entries(openaiMajors)) {
   t.test(`${major}: videos are made, listed, fetched and deleted`, async (t) => {

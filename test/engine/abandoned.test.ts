@@ -15,7 +15,7 @@ import { eventually, figures } from '../kit/probe.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { chatAnswer } from '../kit/workbench.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 async function listen(server: Server | Http2Server): Promise<number> {
   server.listen(0, '127.0.0.1')

@@ -15,7 +15,7 @@ import { eventually } from '../kit/probe.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { folder, journal, rows } from '../money/rig.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const path = '/v1/responses'
 const usage = { input_tokens: 30, output_tokens: 21, total_tokens: 51 }

@@ -10,7 +10,7 @@ import { endOfBody, events, head, Upstream } from '../kit/upstream.ts'
 import { channelTo, Workbench } from '../kit/workbench.ts'
 import { secretOf } from '../money/rig.ts'
 
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 
 const rival = secretOf('rival')
 const keys = [

@@ -14,7 +14,7 @@ import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { eventually, figures, settled } from '../kit/probe.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const authorization = `Bearer ${testKey}`
 /** More than may be in memory here. */

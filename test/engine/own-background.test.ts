@@ -16,7 +16,7 @@ import { eventually } from '../kit/probe.ts'
 import { readEvents } from '../kit/sse.ts'
 import { rows } from '../money/rig.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const path = '/v1/responses'
 const price = { input: 1, output: 2 }

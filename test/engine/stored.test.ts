@@ -15,7 +15,7 @@ import { readEvents } from '../kit/sse.ts'
 import { chunk, endOfBody, head, Upstream } from '../kit/upstream.ts'
 import { channelTo, Workbench } from '../kit/workbench.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const path = '/v1/responses'
 const native = { endpoints: ['responses'] }

@@ -14,7 +14,7 @@ import { spawnGateway, testKey } from '../kit/gateway.ts'
 const size = process.env['SLUICE_LONG'] === '1' ? 100_000_000 : 20_000_000
 const most = 32 * 1024 * 1024
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 interface Heard {
   sha256: string

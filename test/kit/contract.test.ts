@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 /** By plugin, the name of the test that must fail. */
 const found: Readonly<Record<string, RegExp>> = {

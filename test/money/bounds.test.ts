@@ -16,7 +16,7 @@ import { HonestUpstream } from './honest.ts'
 import { journal, long } from './rig.ts'
 import { Upstream } from '../kit/upstream.ts'
 
-t.setTimeout(long ? 1_800_000 : 120_000)
+t.setTimeout(long ? 1_800_000 : 600_000)
 
 /** A million tokens cost 1 dollar in and 2 out: 1,000 and 2,000 nano-dollars a token. */
 const nano = { input: 1000n, output: 2000n }

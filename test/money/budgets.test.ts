@@ -11,7 +11,7 @@ import type { Plan } from './planned.ts'
 import { ask, bodyOf, configOf, endings, folder, journal, key, prices } from './rig.ts'
 import type { Asking, More, Seen } from './rig.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const rush = 500
 const fits = 7

@@ -12,7 +12,7 @@ import type { Plan } from './planned.ts'
 import { ask, bodyOf, chance, configOf, folder, key, prices } from './rig.ts'
 import type { Asking, More } from './rig.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const price = prices['plain']!
 

@@ -10,7 +10,7 @@ import { ask, chance, configOf, folder, key, long, prices } from './rig.ts'
 import type { Asking, Seen } from './rig.ts'
 
 const kills = long ? 100 : 8
-t.setTimeout(long ? 1_800_000 : 240_000)
+t.setTimeout(long ? 1_800_000 : 600_000)
 
 const random = chance(Number(process.env['SLUICE_SEED'] ?? 20261121))
 const faults: readonly Fault[] = ['refuse', 'break', 'reset', 'cut', 'end-early', 'error-in-200']

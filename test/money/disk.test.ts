@@ -15,7 +15,7 @@ import type { Running } from './process.ts'
 import { ask, chance, configOf, endings, folder, key, long, prices, secretOf } from './rig.ts'
 import type { Asking, Entry, More, Seen } from './rig.ts'
 
-t.setTimeout(long ? 1_800_000 : 240_000)
+t.setTimeout(long ? 1_800_000 : 600_000)
 
 const seed = Number(process.env['SLUICE_SEED'] ?? 20261121)
 const random = chance(seed)

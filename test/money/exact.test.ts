@@ -15,7 +15,7 @@ import { chance, folder, long } from './rig.ts'
 
 const cases = long ? 1_000_000 : 20_000
 const usagesPerPrice = 250
-t.setTimeout(long ? 1_800_000 : 240_000)
+t.setTimeout(long ? 1_800_000 : 600_000)
 
 const random = chance(Number(process.env['SLUICE_SEED'] ?? 20261121))
 const pick = <T>(list: readonly T[]): T => list[random(list.length)]!

@@ -15,7 +15,7 @@ import type { Plan } from './planned.ts'
 import { ask, bodyOf, configOf, endings, folder, journal, key, prices, secretOf } from './rig.ts'
 import type { Asking, Entry, More } from './rig.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const units = { input: 300, output: 40, reasoning: 10 }
 const full = nanoCost(units, prices['plain']!)

@@ -15,7 +15,7 @@ import { chance, folder, journal, key, long, rows, secretOf } from './rig.ts'
 import type { Entry, More } from './rig.ts'
 
 const kills = Number(process.env['SLUICE_KILLS'] ?? (long ? 200 : 3))
-t.setTimeout(kills > 10 ? 1_800_000 : 110_000)
+t.setTimeout(kills > 10 ? 1_800_000 : 600_000)
 const random = chance(Number(process.env['SLUICE_SEED'] ?? 20261122))
 
 const path = '/v1/responses'

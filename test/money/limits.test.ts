@@ -16,7 +16,7 @@ import type { Plan } from './planned.ts'
 import { ask, bodyOf, chance, configOf, folder, inParallel, key, long, prices, secretOf } from './rig.ts'
 import type { Asking, More, Seen } from './rig.ts'
 
-t.setTimeout(long ? 600_000 : 240_000)
+t.setTimeout(600_000)
 
 const output = 30
 const asking: Asking = { body: { max_tokens: output } }

@@ -17,7 +17,7 @@ import type { Running } from './process.ts'
 import { ask, bodyOf, chance, configOf, folder, journal, long, prices, rows, secretOf } from './rig.ts'
 import type { Asking, Entry, More } from './rig.ts'
 
-t.setTimeout(long ? 1_800_000 : 280_000)
+t.setTimeout(long ? 1_800_000 : 600_000)
 
 /** Kills at each point. */
 const times = long ? 5 : 1

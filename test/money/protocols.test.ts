@@ -7,7 +7,7 @@ import { nanoCost } from '../kit/oracle.ts'
 import { readEvents } from '../kit/sse.ts'
 
 const long = process.env['SLUICE_LONG'] === '1'
-t.setTimeout(long ? 1_800_000 : 240_000)
+t.setTimeout(long ? 1_800_000 : 600_000)
 
 const price = { input: '1.25', cached_input: '0.125', cache_write: '1.5625', output: '10' }
 

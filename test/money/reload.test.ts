@@ -13,7 +13,7 @@ import { ask, chance, configOf, endings, folder, journal, long, rows } from './r
 import type { Seen } from './rig.ts'
 
 const reloads = long ? 100 : 20
-t.setTimeout(long ? 600_000 : 240_000)
+t.setTimeout(600_000)
 
 t.test(`a price that changes ${reloads} times under load is never mixed with another`, async (t) => {
   const upstream = await PlannedUpstream.start(t)

@@ -18,7 +18,7 @@ import { chunk, endOfBody, events, head, reset, stall, until, Upstream } from '.
 import { channelTo, chatAnswer, chatEvents, defaultChain, Workbench } from '../kit/workbench.ts'
 import type { Answer, Ask, Sections } from '../kit/workbench.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const words = 400
 const text = (number: number): string => `word${number} `

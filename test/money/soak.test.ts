@@ -14,7 +14,7 @@ import { ask, chance, configOf, endings, folder, inParallel, journal, key, long,
 import type { Seen } from './rig.ts'
 
 const count = long ? 10_000 : 500
-t.setTimeout(long ? 1_800_000 : 240_000)
+t.setTimeout(long ? 1_800_000 : 600_000)
 
 const random = chance(20261121)
 const pick = <T>(list: readonly T[]): T => list[random(list.length)]!

@@ -15,7 +15,7 @@ import { chance, endings, folder, journal, key, long, rows, secretOf } from './r
 import type { Entry, More } from './rig.ts'
 
 const kills = long ? 200 : 4
-t.setTimeout(long ? 1_800_000 : 240_000)
+t.setTimeout(long ? 1_800_000 : 600_000)
 const random = chance(Number(process.env['SLUICE_SEED'] ?? 20261122))
 
 /** Nano-dollars of a second, and of a picture. */

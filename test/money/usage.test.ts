@@ -10,7 +10,7 @@ import { absent, PlannedUpstream, wireUsage } from './planned.ts'
 import type { Plan } from './planned.ts'
 import { ask, configOf, endings, folder, journal, prices } from './rig.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const units: Units = { input: 1000, cached_input: 400, output: 70, reasoning: 30 }
 const honest = wireUsage(units)

@@ -16,7 +16,7 @@ import { readEvents } from '../kit/sse.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { chatAnswer, chatEvents } from '../kit/workbench.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 const root = join(import.meta.dirname, '../..')
 const execute = promisify(execFile)
 const folder = mkdtempSync(join(tmpdir(), 'sluice-packages-'))

@@ -8,7 +8,7 @@ import type { LocalGateway } from '../kit/gateway.ts'
 import { settled } from '../kit/probe.ts'
 import { head, reset, Upstream } from '../kit/upstream.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const turns = [{ role: 'user', content: 'Hi' }]
 const tool = { type: 'web_search_20250305', name: 'web_search' }

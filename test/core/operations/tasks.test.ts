@@ -6,7 +6,7 @@ import { gateway, testKey } from '../../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../../kit/gateway.ts'
 import { eventually, settled } from '../../kit/probe.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 /** A second of video costs a dollar, and a picture two. */
 const price = { second: 1, image: 2, input: 1, output: 2 }

@@ -20,7 +20,7 @@ import type { ReceivedRequest } from '../../kit/upstream.ts'
 import { chatAnswer } from '../../kit/workbench.ts'
 import { noon, reserve, settle } from '../store/sample.ts'
 
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 
 const secrets = ['the-older-of-two-secrets', 'the-newer-of-two-secrets']
 

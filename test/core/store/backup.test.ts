@@ -13,7 +13,7 @@ import type { Work } from '../../../core/store/works.ts'
 import { eventually } from '../../kit/probe.ts'
 import { noon, query, record, reserve, scope, settle } from './sample.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const scopes = [scope('tenant', 'acme', 10n ** 12n, 'month'), scope('key', 'laptop')]
 

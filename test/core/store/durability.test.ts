@@ -18,7 +18,7 @@ import { long } from '../../money/rig.ts'
 import { query, reserve, scope, settle } from './sample.ts'
 import { eventually } from '../../kit/probe.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const program = join(import.meta.dirname, 'crash.ts')
 

@@ -17,7 +17,7 @@ import { sluice } from '../../kit/command.ts'
 import { eventually } from '../../kit/probe.ts'
 import { noon, query, record, reserve, scope, settle } from './sample.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const day = 86_400_000
 const ever = { age: 1e6 * day, size: 2 ** 50 }

@@ -269,7 +269,7 @@ function thrown(run: () => unknown): Error | undefined {
   return undefined
 }
 
-t.setTimeout(300_000)
+t.setTimeout(600_000)
 
 t.test(`${runs} schedules leave the rows and entries of a simple model, over starts too`, async (t) => {
   const file = join(t.testdir(), 'sluice.db')

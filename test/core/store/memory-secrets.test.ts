@@ -13,7 +13,7 @@ const secretOf = (name: string, issuer: string, expires: number): KeptSecret => 
   expires
 })
 
-t.setTimeout(300_000)
+t.setTimeout(600_000)
 
 t.test('what has expired is not found and makes room, and no key fills the memory', (t) => {
   let now = 0

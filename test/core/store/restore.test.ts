@@ -14,7 +14,7 @@ import { verify } from '../../../core/store/verify.ts'
 import { eventually } from '../../kit/probe.ts'
 import { noon, query, reserve, scope, settle } from './sample.ts'
 
-t.setTimeout(60_000)
+t.setTimeout(600_000)
 
 /** Charges seven nano-dollars a request, and has each in a batch of its own. */
 async function charge(store: Store, count: number): Promise<void> {

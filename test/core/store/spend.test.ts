@@ -22,7 +22,7 @@ import { eventually } from '../../kit/probe.ts'
 import { rewind } from './earlier.ts'
 import { noon, price, query, record, reserve, scope, used } from './sample.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const day = 86_400_000
 const ever = { age: 1e6 * day, size: 2 ** 50 }

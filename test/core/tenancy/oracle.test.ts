@@ -489,7 +489,7 @@ function scopesNow(opened: readonly Scope[], line: readonly Placed[] | undefined
   })
 }
 
-t.setTimeout(300_000)
+t.setTimeout(600_000)
 
 t.test('models that clients make up take no memory', (t) => {
   t.intercept(Date, 'now', { value: () => now })

@@ -12,7 +12,7 @@ import { eventually, heldBytes } from '../../../kit/probe.ts'
 import { gather, heldServer, runServer } from '../../../kit/server.ts'
 
 const long = process.env['SLUICE_LONG'] !== undefined
-t.setTimeout(long ? 600_000 : 240_000)
+t.setTimeout(600_000)
 
 const MiB = 1024 * 1024
 

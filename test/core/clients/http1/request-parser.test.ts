@@ -8,7 +8,7 @@ import { cuts, parse, parseWithNode } from './requests.ts'
 import type { Parsed, Request } from './requests.ts'
 
 const long = process.env['SLUICE_LONG'] !== undefined
-t.setTimeout(long ? 1_800_000 : 240_000)
+t.setTimeout(long ? 1_800_000 : 600_000)
 
 const bytesOf = (text: string): Buffer => Buffer.from(text, 'latin1')
 const parsed = (text: string): Parsed => parse([bytesOf(text)])

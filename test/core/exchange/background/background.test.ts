@@ -11,7 +11,7 @@ import { eventually, figures, settled, stopwatch } from '../../../kit/probe.ts'
 import { Upstream } from '../../../kit/upstream.ts'
 import { folder, journal, secretOf } from '../../../money/rig.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const video = '/v1/video/generations'
 const pictures = '/v1/images/generations/async'

@@ -8,7 +8,7 @@ import { eventually, figures, settled } from '../../../kit/probe.ts'
 import { Upstream } from '../../../kit/upstream.ts'
 import { secretOf } from '../../../money/rig.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const video = '/v1/video/generations'
 const pictures = '/v1/images/generations/async'
