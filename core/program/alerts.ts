@@ -154,7 +154,10 @@ class Alerts implements BudgetWatcher {
     if (this.#closed || this.#delivering) return
     clearTimeout(this.#timer)
     const next = this.#first()
-    if (next) this.#timer = setTimeout(() => void this.#deliver(next), Math.max(0, next.next - this.#now())).unref()
+    if (!next) return
+    // It was to wait for one pause at most: more is left where the clock was set back.
+    const left = Math.min(next.next - this.#now(), next.attempts === 0 ? 0 : pauseAfter(next.attempts - 1))
+    this.#timer = setTimeout(() => void this.#deliver(next), Math.max(0, left)).unref()
   }
 
   #first(): Undelivered | undefined {
@@ -170,8 +173,7 @@ class Alerts implements BudgetWatcher {
     if (this.#closed) return
     this.#attempts.add({ outcome: failure === undefined ? 'delivered' : 'failed' })
     const { id, since, attempts } = alert
-    const pause = Math.min(firstPause * 2 ** attempts, longestPause)
-    const next = this.#now() + pause
+    const next = this.#now() + pauseAfter(attempts)
     const over = failure === undefined || next > since + patience
     const { log } = this.#parts
     if (failure !== undefined && over) log.error('an alert was given up', { id, attempts: attempts + 1, failure })
@@ -228,6 +230,11 @@ class Alerts implements BudgetWatcher {
     this.#leave?.leave()
     this.#leave = { channel, leave: await this.#parts.transport.use([channel]) }
   }
+}
+
+/** Milliseconds from a failed attempt to the next, after so many attempts before it. */
+function pauseAfter(attempts: number): number {
+  return Math.min(firstPause * 2 ** attempts, longestPause)
 }
 
 /** What was told of a budget when a threshold was told in one of its windows. Older windows are forgotten. */

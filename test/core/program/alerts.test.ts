@@ -284,6 +284,31 @@ t.test('an alert that nobody takes is sent again, also after a restart', async (
   await second.gateway.close()
 })
 
+t.test('an alert that waits is not held up by a clock that is set back', async (t) => {
+  const { webhook, start } = await open(t)
+  const { gateway } = await start({ usd: 1, per: 'day' })
+  const { alerts } = gateway.config
+  await gateway.close()
+  const store = await openStore({ file: join(t.testdir(), 'sluice.db'), durability: 'process' })
+  let failed = false
+  const log = createLogger({ write: (line) => (failed ||= /could not be delivered/.test(line)) })
+  const run = (ahead: number) => {
+    const parts = { store, transport: new Transports(), metrics: new Metrics(), log, settings: () => alerts }
+    return startAlerts({ ...parts, scope: () => undefined, now: () => Date.now() + ahead })
+  }
+  const early = run(10 * day)
+  webhook.json({ error: 'not now' }, { status: 503 })
+  await settle(store, reserve(store.ledger, [tenant], 60n, { time: Date.now() }), 60)
+  await eventually(() => failed, 5000)
+  await early()
+  webhook.json({})
+  const present = run(0)
+  await eventually(() => webhook.requests.length === 2, 20_000)
+  t.equal(webhook.requests[1]!.headers['sluice-event-id'], webhook.requests[0]!.headers['sluice-event-id'])
+  await present()
+  await store.close()
+})
+
 t.test('a private address has to be allowed, and a secret must be long enough', async (t) => {
   const { start } = await open(t)
   const alerts = { url: 'http://127.0.0.1:9/hook', secrets: ['short'] }
