@@ -1,5 +1,5 @@
 // The command `sluice init`: writes a first gateway.yaml, after a few questions or by options.
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { names } from '../../config/names.ts'
@@ -160,8 +160,10 @@ function schemaFor(target: string): string | undefined {
 function write(target: string, text: string): void {
   try {
     mkdirSync(dirname(target), { recursive: true })
-    writeFileSync(target, text, { flag: 'wx' })
+    writeFileSync(target, text, { flag: 'wx', flush: true })
   } catch (error) {
+    // A full disk leaves a part of it, and a file that is there already is not ours.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') rmSync(target, { force: true })
     throw new Error(`${target} cannot be written: ${(error as Error).message}`)
   }
 }

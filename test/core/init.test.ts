@@ -1,6 +1,7 @@
 // The first steps of an operator: a file is written, checked and started, and the gateway is asked how it is.
+import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
@@ -151,4 +152,15 @@ t.test('health tells a gateway from another program, and one that is late', asyn
     { code: 1, err: /livez did not answer in 1 s/ },
     { code: 2, err: /--timeout is "soon"/ }
   ])
+})
+
+t.test('a disk that has no room for the file keeps no part of it', async (t) => {
+  const file = join(t.testdir(), 'gateway.yaml')
+  const main = join(import.meta.dirname, '../../core/main.ts')
+  // The limit of a file's size, in blocks of at most 1 KiB, stands for the full disk.
+  const script = 'ulimit -f 1; exec "$@"'
+  const args = ['-c', script, 'sh', process.execPath, main, 'init', '--yes', '--config', file]
+  const ended = spawnSync('sh', args, { encoding: 'utf8' })
+  t.match(ended, { status: 1, stdout: '', stderr: /gateway\.yaml cannot be written/ })
+  t.notOk(existsSync(file))
 })
