@@ -101,7 +101,8 @@ function readLimits(limits: File['limits'], env: Environment): Limits {
     connections: limits.connections,
     onDisconnect: limits.on_disconnect,
     disconnectDrain: limits.disconnect_drain,
-    realtime: { ...limits.realtime, origins: originsOf(env[originsVariable]) }
+    realtime: { ...limits.realtime, origins: originsOf(env[originsVariable]) },
+    perTenant: limits.per_tenant
   }
 }
 

@@ -12,6 +12,7 @@ import type { OptionSchema, OptionSchemas, OptionValues } from '../core/options/
 
 const port = { type: 'integer', minimum: 0, maximum: 65535 } as const satisfies Partial<OptionSchema>
 /** The range of a duration for timers: a longer timer would fire at once. */
+const made = { type: 'integer', minimum: 0, maximum: 1_000_000 } as const
 const timer = {
   type: 'string',
   format: 'duration',
@@ -128,6 +129,17 @@ const limitsShape = {
           default: 64,
           description: 'Answers read on at one time.'
         }
+      }
+    },
+    per_tenant: {
+      type: 'object',
+      description:
+        'The most that the admins of one tenant may make in the store, with what is revoked or closed: all of it is kept in memory. Owners and operators may make more.',
+      default: {},
+      properties: {
+        keys: { ...made, default: 10_000, description: 'Keys.' },
+        projects: { ...made, default: 1_000, description: 'Projects.' },
+        members: { ...made, default: 10_000, description: 'Members of all its projects.' }
       }
     },
     realtime: {

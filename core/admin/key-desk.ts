@@ -14,6 +14,7 @@ import { auditEntry } from './audit.ts'
 import type { Actor } from './audit.ts'
 import { newKeySecret } from './key-secret.ts'
 import { changed, conflict, nameFaults, readEntry, refuse, showTime } from './entry.ts'
+import { checkRoom } from './per-tenant.ts'
 import { sentence, shown } from './query.ts'
 import { showRights } from './rights.ts'
 import type { ShownRights } from './rights.ts'
@@ -112,6 +113,7 @@ export class KeyDesk {
       ...ownerFaults(this.#levels, [tenant, project, member]),
       ...(value.name === undefined ? [] : nameFaults('name', value.name))
     ])
+    checkRoom('key', tenant, by, this.#config.settings.limits, this.#documents)
     const name = value.name ?? `${member ?? project ?? tenant}-${randomBytes(4).toString('hex')}`
     this.#refuseTaken(name, by)
     const { secret, stored } = newSecret(undefined)

@@ -14,6 +14,7 @@ import { auditEntry } from './audit.ts'
 import type { Actor } from './audit.ts'
 import { changed, conflict, nameFaults, readEntry, refuse, showTime } from './entry.ts'
 import type { FieldFault } from './entry.ts'
+import { checkRoom } from './per-tenant.ts'
 import { sentence, shown } from './query.ts'
 import { showRights } from './rights.ts'
 import type { ShownRights } from './rights.ts'
@@ -104,6 +105,7 @@ export class LevelDesk {
         : `in ${this.#place(path)}`
       throw conflict(`${kind}_exists`, `There is a ${kind} ${name} already, ${where}: choose another name.`)
     }
+    if (kind !== 'tenant') checkRoom(kind, tenant, by, this.#config.settings.limits, this.#documents)
     const level: StoredLevel = { path, settings: rest, created: Date.now() }
     return this.#put(kind, level, by, `${kind}.create`, undefined)
   }

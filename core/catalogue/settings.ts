@@ -35,6 +35,8 @@ export interface Limits {
    * may be silent, how long it may last, and how often each side is sent a ping.
    */
   realtime: { origins: readonly string[]; message: number; idle: number; duration: number; ping: number }
+  /** How many keys, projects and members in the store a tenant may have for its own admins to make another one. */
+  perTenant: { keys: number; projects: number; members: number }
 }
 
 /** Settings of work that goes on after its request was answered. Times are in milliseconds. */

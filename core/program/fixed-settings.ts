@@ -12,7 +12,8 @@ const live: readonly (keyof Limits)[] = [
   'clientBody',
   'onDisconnect',
   'disconnectDrain',
-  'realtime'
+  'realtime',
+  'perTenant'
 ]
 
 /** The names in the file of changed settings that a reload cannot apply, as it can certificates and regular backups. */

@@ -90,7 +90,8 @@ t.test('the least file is filled in with the documented defaults', (t) => {
     connections: 20_000,
     onDisconnect: 'drain',
     disconnectDrain: { time: 1000, bytes: 256 * 1024, concurrent: 64 },
-    realtime: { origins: [], message: 4 * 1024 * 1024, idle: 600_000, duration: 3_600_000, ping: 20_000 }
+    realtime: { origins: [], message: 4 * 1024 * 1024, idle: 600_000, duration: 3_600_000, ping: 20_000 },
+    perTenant: { keys: 10_000, projects: 1_000, members: 10_000 }
   })
   const channel = config.channels.get('demo')!
   t.equal(channel.baseUrl, simulatorUrl)

@@ -32,7 +32,8 @@ const settings: Settings = {
     connections: 1,
     onDisconnect: 'drain',
     disconnectDrain: { time: 1, bytes: 1, concurrent: 1 },
-    realtime: { origins: [], message: 1, idle: 1, duration: 1, ping: 1 }
+    realtime: { origins: [], message: 1, idle: 1, duration: 1, ping: 1 },
+    perTenant: { keys: 1, projects: 1, members: 1 }
   },
   state: { key: '', keep: 1, largest: 1, of_tenant: 2 ** 28, size: 2 ** 30 },
   tasks: {

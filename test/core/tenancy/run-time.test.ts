@@ -189,6 +189,37 @@ t.test('patterns of models with limits are bounded, also over several patches an
   })
 })
 
+t.test('what the admins of a tenant make is bounded, and others may make more for them', async (t) => {
+  const perTenant = { keys: 2, projects: 1, members: 1 }
+  const headers = { authorization: 'Bearer the token of the owner' }
+  const setup = { admin: { token: 'the token of the owner' }, tenants: { acme: {}, zeta: {} } }
+  const local = await gateway(t, { ...setup, limits: { per_tenant: perTenant } })
+  const post = (path: string, body: object, token = headers): Promise<ReceivedReply> =>
+    ask(t, local.adminUrl, { path: `/admin/v1${path}`, headers: token, body })
+  const made = await post('/operators', { name: 'tara', role: 'tenant_admin', tenant: 'acme' })
+  const tara = { authorization: `Bearer ${made.json().token}` }
+  const things: [path: string, kind: string, body: (name: string, tenant?: string) => object][] = [
+    ['/projects', 'projects', (name, tenant = 'acme') => ({ tenant, name })],
+    ['/members', 'members', (name, tenant = 'acme') => ({ tenant, project: 'p0', name })],
+    ['/keys', 'keys', (name, tenant = 'acme') => ({ tenant, name: `${tenant}-${name}` })]
+  ]
+  for (const [path, kind, body] of things) {
+    t.equal((await post(path, body('p0', 'zeta'))).status, 201, 'what is of another tenant does not count')
+    const bound = perTenant[kind as keyof typeof perTenant]
+    for (let at = 0; at < bound; at++) t.equal((await post(path, body(`p${at}`), tara)).status, 201)
+    const refused = await post(path, body('more'), tara)
+    t.equal(code(refused), `409 too_many_${kind}`)
+    t.match(refused.json().error, {
+      param: 'tenant',
+      message: new RegExp(`^The tenant acme has ${bound} ${kind} in the store.* limits\\.per_tenant\\.${kind}`)
+    })
+    t.equal((await post(path, body('more'))).status, 201, 'by the owner')
+  }
+  local.configure({ ...setup, limits: { per_tenant: { ...perTenant, keys: 4 } } })
+  t.match(await local.gateway.reload('test'), { ok: true }, 'without a restart')
+  t.equal((await post('/keys', { tenant: 'acme' }, tara)).status, 201)
+})
+
 t.test('a change is refused whole, with the field', async (t) => {
   const local = await gateway(t, { tenants: { acme: {} } })
   const admin = adminOf(t, local)
