@@ -11,12 +11,12 @@ import { plugins as shippedPlugins } from '../plugins/index.ts'
 import { reloadEntry } from './admin/config.ts'
 import { AdminServer } from './admin/server.ts'
 import { BodyMemory } from './bodies/body-memory.ts'
+import type { GatewayOptions } from './gateway-options.ts'
 import { startAlerts } from './program/alerts.ts'
 import { Backups } from './program/backups.ts'
 import { inWords } from './program/changes.ts'
 import { ConfigHistory } from './program/config-history.ts'
 import { ConfigReader } from './program/configuration.ts'
-import { definePlugin } from './contract/contract.ts'
 import type { Plugin } from './contract/contract.ts'
 import { BackgroundWork } from './exchange/background/background.ts'
 import { Engine } from './exchange/engine.ts'
@@ -34,49 +34,35 @@ import { observeProgram } from './program/metrics.ts'
 import { probeMemory, Prober } from './program/probe.ts'
 import type { ProberParts } from './program/probe.ts'
 import { Reloader } from './program/reload.ts'
+import { resting } from './program/resting.ts'
 import { Stops } from './program/stops.ts'
 import { RunningGateway } from './program/running-gateway.ts'
 import type { Gateway, Phase } from './program/running-gateway.ts'
-import type { Sockets } from './clients/inherited.ts'
 import { Server } from './clients/server.ts'
 import type { Config, Settings } from './catalogue/settings.ts'
 import { MemoryCache } from './store/memory-cache.ts'
-import { MemoryLimits } from './store/memory-limits.ts'
-import { MemorySecrets } from './store/memory-secrets.ts'
 import type { Services } from './store/services.ts'
 import { openStore } from './store/store.ts'
-import type { Store } from './store/store.ts'
+import { volumeRows } from './store/upkeep.ts'
+import type { OwnStore, Store } from './store/store.ts'
+import type { KeptHold } from './store/book.ts'
+import { warmThreads } from './store/thread.ts'
+import { Custody } from './handover/custody.ts'
+import { Handover } from './handover/handover.ts'
+import { placeOf } from './handover/messages.ts'
+import type { Estate } from './handover/messages.ts'
 import { Vault } from './store/vault.ts'
 import type { Transport } from './transport/transport.ts'
 import { Transports } from './transport/transports.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
 
-export type { Gateway }
-
-/** The options of a gateway. */
-export interface GatewayOptions {
-  /** Path of gateway.yaml. */
-  config: string
-  /** The variables for `${VAR}`; by default those of the process. */
-  env?: NodeJS.ProcessEnv
-  /** The plugins that `chain:` may name without declaring them; by default the shipped ones. */
-  plugins?: ReadonlyMap<string, Plugin>
-  /** The operations of the data listener; by default the shipped ones. */
-  operations?: readonly ServedOperation[]
-  /** By default, JSON lines on standard error. */
-  log?: Logger
-  /** Sockets to listen on instead of the addresses in the file. */
-  sockets?: Sockets
-}
+export type { Gateway, GatewayOptions }
 
 /**
  * Milliseconds after a start in which the store deletes nothing because of its age: the machine's clock may still be
  * wrong.
  */
 const clockPatience = 600_000
-
-/** The entries of a sealed volume of the journal, which is about 4 MB. */
-const volumeRows = 65_536
 
 /** A symbol with the type of the service that it identifies. */
 type Token<T> = symbol & { readonly type?: T }
@@ -102,7 +88,7 @@ const tokens = {
 function wire(
   log: Logger,
   settings: Settings,
-  store: Store,
+  { store, limits, secrets }: Custody,
   operations: readonly ServedOperation[]
 ): { give<T>(key: Token<T>, value: T): void; get<T>(key: Token<T>): T } {
   const container: DependencyContainer = root.createChildContainer()
@@ -126,8 +112,8 @@ function wire(
       vault,
       answers,
       routes,
-      limits: new MemoryLimits(),
-      secrets: new MemorySecrets(),
+      limits,
+      secrets,
       cache: new MemoryCache(get(tokens.settings).limits.cacheMemory)
     }
   })
@@ -179,15 +165,15 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     env = process.env,
     plugins = shippedPlugins,
     operations = shippedOperations,
-    log: written = createLogger(),
-    sockets = {}
+    log: written = createLogger()
   } = options
   const tap = new LogTap()
   const log = tap.on(written)
   const stops = new Stops(log)
   try {
-    return await start(new ConfigReader({ file, env, plugins }), operations, sockets, stops, log, tap)
+    return await start(new ConfigReader({ file, env, plugins }), operations, options, stops, log, tap)
   } catch (error) {
+    options.predecessor?.fail(error)
     await stops.run()
     throw error
   }
@@ -196,7 +182,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 async function start(
   reader: ConfigReader,
   operations: readonly ServedOperation[],
-  sockets: Sockets,
+  { sockets = {}, predecessor, command }: GatewayOptions,
   stops: Stops,
   log: Logger,
   tap: LogTap
@@ -204,15 +190,27 @@ async function start(
   stops.add(() => reader.close())
   const first = await reader.read()
   const { sqlite, durability, requests, journal, answers, routes } = first.settings.store
-  const store = await openStore({
-    file: sqlite,
-    durability,
-    keeping: { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience },
-    routeAge: routes.age,
-    log
-  })
-  stops.add(() => store.close())
-  const { give, get } = wire(log, first.settings, store, operations)
+  const open = (kept: readonly KeptHold[]): Promise<OwnStore> =>
+    openStore({
+      file: sqlite,
+      durability,
+      keeping: { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience },
+      routeAge: routes.age,
+      kept,
+      log
+    })
+  const place = placeOf(first.settings)
+  let estate: Estate | undefined
+  if (predecessor) {
+    await warmThreads()
+    estate = await predecessor.estate(place)
+  }
+  const custody = new Custody(await open(estate?.holds ?? []), open)
+  const { store } = custody
+  stops.add(() => custody.close())
+  if (predecessor) stops.add(() => predecessor.gone)
+  const leases = estate && custody.adopt(estate)
+  const { give, get } = wire(log, first.settings, custody, operations)
   const transport = get(tokens.transport)
   stops.add(() => transport.close())
   const shared = new Shared(log)
@@ -253,23 +251,24 @@ async function start(
     log,
     metrics
   })
-  stops.add(
-    startAlerts({
-      store,
-      transport,
-      metrics,
-      log,
-      settings: () => generations.current.config.alerts,
-      scope: (id) => generations.current.catalogue.scope(id)
-    })
-  )
-  background.start()
+  const scope = (id: string) => generations.current.catalogue.scope(id)
+  const watch = startAlerts({
+    store,
+    transport,
+    metrics,
+    log,
+    settings: () => generations.current.config.alerts,
+    scope
+  })
+  stops.add(watch)
+  background.start(estate?.running)
   stops.add(async () => background.close())
   const { host, port, protocol } = await server.listen(sockets.clients)
   stops.add(() => server.close())
   backups.use(first.settings.store.backups)
-  observeProgram({ metrics, server, engine, background, transport, store, generations })
-  const phase: Phase = { stopping: false }
+  const generation = predecessor?.generation ?? 1
+  observeProgram({ generation, metrics, server, engine, background, transport, store, generations })
+  const phase: Phase = { stopping: false, upgrade: async () => ({ ok: false, reason: 'the gateway is being started' }) }
   const prober = proberOf(
     get,
     parts,
@@ -295,13 +294,27 @@ async function start(
         operations,
         rehearse: (asked, look) => engine.rehearse(asked, look),
         prober,
-        stopping: () => phase.stopping
+        stopping: () => phase.stopping,
+        upgrade: (reason) => phase.upgrade(reason)
       },
       sockets.admin
     ))
   if (admin) stops.add(() => admin.close())
   const url = `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`
-  return new RunningGateway(url, admin?.url, { reader, generations, reloader, engine, server, stops, phase })
+  const retire = async (): Promise<void> => {
+    backups.use(undefined)
+    await watch()
+  }
+  const { services } = parts
+  const own = { custody, services, engine, background, server, admin, retire }
+  const handover = new Handover({ command, generation, place, phase, ...own, log })
+  phase.upgrade = (reason) => handover.run(reason)
+  if (predecessor && estate && leases) {
+    const deputy = custody.deputy(services, background, log, { ...estate, leases })
+    await predecessor.serve(deputy, store.documents, server)
+  }
+  const running = { reader, generations, reloader, engine, server, stops, phase, handover, generation }
+  return new RunningGateway(url, admin?.url, running)
 }
 
 function proberOf(
@@ -348,9 +361,10 @@ export async function withProber<T>(
     const config = await reader.read()
     const folder = await mkdtemp(join(tmpdir(), 'sluice-check-'))
     stops.add(() => rm(folder, { recursive: true, force: true }))
-    const store = await openStore({ file: join(folder, 'store.db'), durability: 'process', log })
-    stops.add(() => store.close())
-    const { give, get } = wire(log, config.settings, store, operations)
+    const open = (): Promise<OwnStore> => openStore({ file: join(folder, 'store.db'), durability: 'process', log })
+    const custody = new Custody(await open(), open)
+    stops.add(() => custody.close())
+    const { give, get } = wire(log, config.settings, custody, operations)
     const transport = get(tokens.transport)
     stops.add(() => transport.close())
     const parts = {
@@ -382,11 +396,3 @@ export async function withProber<T>(
     await stops.run()
   }
 }
-
-/** Stands for the chain where no request of a client comes. */
-const resting = definePlugin({
-  name: 'resting',
-  summary: 'Selects no channel.',
-  options: {},
-  setup: () => ({ selectChannel: () => undefined })
-})

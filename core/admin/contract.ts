@@ -5,6 +5,7 @@ import type { Identity, SignIn } from './access/sign-in.ts'
 import type { Actor } from './audit.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import type { Engine } from '../exchange/engine.ts'
+import type { Upgraded } from '../handover/handover.ts'
 import type { Generations } from '../program/generation.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Metrics } from '../telling/metrics.ts'
@@ -35,6 +36,8 @@ export interface AdminParts {
   signingIn?: SigningIn
   /** Whether the gateway is stopping, so that whoever spreads requests should send it none. */
   stopping(): boolean
+  /** Starts the next process and hands over to it; resolves with what came of it. */
+  upgrade(reason: string): Promise<Upgraded>
 }
 
 /** What signs people in. */

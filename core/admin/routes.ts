@@ -1,4 +1,5 @@
 // The table of all routes of the admin listener.
+import { upgrade } from './upgrade.ts'
 import { GatewayError } from '../errors.ts'
 import { nearest } from '../options/suggest.ts'
 import { auditRoutes } from './access/audit-log.ts'
@@ -197,6 +198,15 @@ export const routes: readonly Route[] = [
     query: [],
     answers: { 200: shapes.reloaded, 422: shapes.notReloaded },
     handle: reload
+  },
+  {
+    method: 'POST',
+    path: '/admin/v1/upgrade',
+    summary: 'Starts the next process, which takes the place of this one',
+    access: { needs: 'operate' },
+    query: [],
+    answers: { 200: shapes.upgraded },
+    handle: upgrade
   },
   {
     method: 'POST',

@@ -1,8 +1,10 @@
 // The admin listener: health, metrics and the admin API, on a port of their own that clients need not reach.
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { Server as NetServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
-import { bind } from '../clients/bind.ts'
+import { bind, descriptorOf } from '../clients/bind.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { createServer } from '../wire/http.ts'
 import { admit, disclosed, forbidden } from './access/access.ts'
@@ -40,6 +42,9 @@ export class AdminServer {
   readonly #server: Server
   readonly #operators: OperatorBook
   readonly #refusals: Refusals
+  #leaving = false
+  /** Resolves when the last connection is closed, once the listener is. */
+  #left: Promise<unknown> | undefined
 
   private constructor(parts: AdminParts, server: Server) {
     const { address, port } = server.address() as AddressInfo
@@ -81,9 +86,23 @@ export class AdminServer {
     return new AdminServer(parts, server)
   }
 
+  /** The file descriptor of the listening socket. */
+  get descriptor(): number {
+    return descriptorOf(this.#server)
+  }
+
+  /** Accepts no more connections, as another process does so, and answers once more on those that are open. */
+  leave(): void {
+    this.#leaving = true
+    this.#left = once(this.#server, 'close')
+    // That of an HTTP server would also close connections on which a request may be on its way.
+    NetServer.prototype.close.call(this.#server)
+  }
+
   /** Accepts no more connections, and gives answers under way a second to end. */
   async close(): Promise<void> {
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    const closed = this.#left ?? new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    if (this.#left) this.#server.closeIdleConnections()
     const timer = setTimeout(() => this.#server.closeAllConnections(), closeAfterMs)
     await closed
     clearTimeout(timer)
@@ -105,6 +124,7 @@ export class AdminServer {
       'content-length': Buffer.byteLength(text),
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
+      ...(this.#leaving && { connection: 'close' }),
       ...answer.headers
     })
     response.end(text)

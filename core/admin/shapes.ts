@@ -275,6 +275,7 @@ const reloadMembers = {
 }
 export const reloaded = object(reloadMembers)
 export const notReloaded = refusedWith(reloadMembers)
+export const upgraded = object({ ok: flag, pid: count, generation: count, gap_ms: count })
 const replaced = object({ file: text, done: oneOf('written', 'made', 'taken out'), aside: nullable(text) })
 const rollbackMembers = { file: text, files: listOf(replaced), to: text }
 export const rolledBack = object({ ...reloadMembers, ...rollbackMembers })

@@ -5,7 +5,7 @@ import type { AddressInfo, Server } from 'node:net'
  * The connections that may wait to be accepted. The kernel takes no more than its own bound (net.core.somaxconn), which
  * is 4096 by default; Node's default of 511 is filled by a tenth of a second of new connections.
  */
-const backlog = 4096
+export const backlog = 4096
 
 /**
  * Listens. Resolves with the address. `section`: the section of gateway.yaml that has the address. `fd`: a socket that
@@ -30,6 +30,14 @@ export async function bind(
   if (address === null || typeof address === 'string')
     throw new Error(`the socket for ${section} is no TCP socket: it must listen on an address and a port`)
   return address
+}
+
+/**
+ * The file descriptor of a listening socket, to be passed to another process. Node has it in a handle that is not
+ * documented.
+ */
+export function descriptorOf(server: Server): number {
+  return (server as Server & { _handle: { fd: number } })._handle.fd
 }
 
 function bindError(error: NodeJS.ErrnoException, host: string, port: number, section: string): Error {

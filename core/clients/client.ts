@@ -1,5 +1,6 @@
 // The client's side of an exchange as the server hands it to the engine, whatever HTTP version carries it.
 import type { BodySource } from './body-source.ts'
+import type { Forwarder } from './forwarder.ts'
 import type { FrameSocket } from '../wire/frame-socket.ts'
 import type { HeaderLines } from '../wire/response-head.ts'
 
@@ -77,6 +78,8 @@ export interface Front {
   readonly clientStall: number
   /** Milliseconds that an idle connection is kept. */
   readonly keepAlive: number
+  /** Takes what comes on open connections, once another process has taken the place of this one. */
+  readonly forwarder: Forwarder | undefined
   /** A request was taken up, and its answer is over (or its client gone). */
   began(): void
   ended(): void

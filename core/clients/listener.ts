@@ -5,7 +5,7 @@ import { Server as NetServer } from 'node:net'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import type { TLSSocket } from 'node:tls'
-import { bind } from './bind.ts'
+import { backlog, bind, descriptorOf } from './bind.ts'
 import { Inlet } from './inlet.ts'
 import type { Logger } from '../telling/log.ts'
 import { maxHeadBytes, maxHeaders } from './request-head.ts'
@@ -49,8 +49,11 @@ export interface ListenerOptions {
   listen: Settings['listen']
   limits: Pick<Limits, 'clientHeader' | 'connections'>
   log: Logger
-  /** Takes over an HTTP/1.x connection. `first`: the bytes that were read already. */
-  onHttp1(inlet: Inlet, remoteAddress: string, first: Buffer | undefined): void
+  /**
+   * Takes over an HTTP/1.x connection. `first`: the bytes that were read already. `single`: it is closed after one
+   * answer.
+   */
+  onHttp1(inlet: Inlet, remoteAddress: string, first: Buffer | undefined, single: boolean): void
   /** Takes over an HTTP/2 connection. */
   onHttp2(socket: Socket, remoteAddress: string): void
 }
@@ -65,6 +68,8 @@ export class Listener {
   refused = 0
   readonly #options: ListenerOptions
   readonly #port: NetServer
+  /** Where the processes before connect, for their clients. */
+  #inner: NetServer | undefined
   readonly #sockets = new Set<Socket>()
   /** How those are closed on which nothing was sent yet. */
   readonly #peeking = new Set<() => void>()
@@ -113,9 +118,22 @@ export class Listener {
     ;(this.#port as TlsServer).setSecureContext(identity)
   }
 
+  /** The file descriptor of the listening socket. */
+  get descriptor(): number {
+    return descriptorOf(this.#port)
+  }
+
   /** All open connections, including those whose version of HTTP is not known yet. */
   get connections(): number {
     return this.#sockets.size
+  }
+
+  /** Takes connections from the processes before, for their clients, at a path in the file system. */
+  async takeFrom(path: string): Promise<void> {
+    const inner = (this.#inner = new NetServer({ pauseOnConnect: true }))
+    inner.on('connection', (socket) => this.#accept(socket, true))
+    inner.on('error', (error) => this.#acceptFailed(error))
+    await new Promise<void>((resolve, reject) => inner.once('error', reject).listen({ path, backlog }, resolve))
   }
 
   /** Accepts no more connections. Those that are open can be used on. */
@@ -146,18 +164,19 @@ export class Listener {
   /** Closes the port, and every connection that does not close by itself within 100 ms. */
   async destroy(): Promise<void> {
     this.#port.close()
+    this.#inner?.close()
     if (await this.emptied(100)) return
     for (const socket of this.#sockets) socket.destroy()
     await this.emptied(1000)
   }
 
-  #accept(accepted: Socket): void {
+  #accept(accepted: Socket, isInner = false): void {
     if (this.#sockets.size >= this.#options.limits.connections) {
       this.refused++
       accepted.destroy()
       return
     }
-    const inlet = this.#options.listen.tls ? undefined : new Inlet(accepted)
+    const inlet = this.#options.listen.tls && !isInner ? undefined : new Inlet(accepted)
     const socket = inlet?.socket ?? accepted
     this.#sockets.add(socket)
     socket.once('close', () => {
@@ -166,11 +185,14 @@ export class Listener {
     })
     // A connection may break at any moment; without a listener, the error would end the process.
     socket.on('error', () => {})
-    if (inlet) this.#peek(inlet)
+    if (inlet) this.#peek(inlet, isInner)
   }
 
-  /** Reads until the version of HTTP is known, and hands the connection on with the bytes it read. */
-  #peek(inlet: Inlet): void {
+  /**
+   * Reads until the version of HTTP is known, and hands the connection on with the bytes it read. `isInner`: it begins
+   * with a line that has the address of the client.
+   */
+  #peek(inlet: Inlet, isInner: boolean): void {
     const { socket } = inlet
     const close = (): void => {
       inlet.feed({ input: () => {} })
@@ -178,15 +200,24 @@ export class Listener {
     }
     this.#peeking.add(close)
     let seen: Buffer | undefined
+    let client: string | undefined
     const input = (bytes: Buffer): void => {
-      const first = seen ? Buffer.concat([seen, bytes]) : bytes
+      let first = seen ? Buffer.concat([seen, bytes]) : bytes
+      if (isInner && client === undefined) {
+        const end = first.indexOf(10)
+        if (end === -1) return void (seen = Buffer.from(first))
+        client = first.toString('latin1', 0, end)
+        first = first.subarray(end + 1)
+        seen = undefined
+        if (first.length === 0) return
+      }
       const isHttp2 = beginsHttp2(first)
       if (isHttp2 === undefined) return void (seen = Buffer.from(first))
       this.#peeking.delete(close)
       socket.off('end', leave).off('timeout', leave).off('close', leave).setTimeout(0)
       // The session takes the connection over, and reads the bytes that were put back by itself.
       if (isHttp2) inlet.handOver().unshift(Buffer.from(first))
-      this.#route(inlet, isHttp2, first)
+      this.#route(inlet, isHttp2, first, client)
     }
     const leave = (): void => {
       this.#peeking.delete(close)
@@ -202,15 +233,16 @@ export class Listener {
     else this.#route(new Inlet(socket), socket.alpnProtocol === 'h2', undefined)
   }
 
-  #route(inlet: Inlet, isHttp2: boolean, first: Buffer | undefined): void {
+  /** `client`: the address of the client, where another process has its connection. */
+  #route(inlet: Inlet, isHttp2: boolean, first: Buffer | undefined, client?: string): void {
     const { socket } = inlet
     const { onHttp1, onHttp2 } = this.#options
     const kind = isHttp2 ? 'http2' : 'http1'
     this.open[kind]++
     socket.once('close', () => this.open[kind]--)
-    const remoteAddress = plainAddress(socket.remoteAddress)
+    const remoteAddress = client ?? plainAddress(socket.remoteAddress)
     if (isHttp2) onHttp2(socket, remoteAddress)
-    else onHttp1(inlet, remoteAddress, first)
+    else onHttp1(inlet, remoteAddress, first, client !== undefined)
   }
 
   #acceptFailed(error: Error): void {

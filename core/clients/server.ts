@@ -9,6 +9,7 @@ import type { Client, Incoming } from './client.ts'
 import { Cors } from './cors.ts'
 import { asGatewayError } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
+import { Forwarder } from './forwarder.ts'
 import { Http1Connection } from './http1/connection.ts'
 import type { Http1Front } from './http1/connection.ts'
 import { Listener } from './listener.ts'
@@ -62,6 +63,7 @@ export class Server implements Http1Front {
   readonly clientStall: number
   readonly keepAlive: number
   draining = false
+  forwarder: Forwarder | undefined = undefined
   readonly #options: ServerOptions
   readonly #listener: Listener
   /** Undefined when CORS is not configured. */
@@ -86,7 +88,7 @@ export class Server implements Http1Front {
     this.#watchdog = new Watchdog(Math.min(500, Math.max(20, Math.min(clientHeader, keepAlive) / 4)))
     this.#listener = new Listener({
       ...options,
-      onHttp1: (inlet, remoteAddress, first) => this.#openHttp1(inlet, remoteAddress, first),
+      onHttp1: (inlet, remoteAddress, first, single) => this.#openHttp1(inlet, remoteAddress, first, single),
       onHttp2: (socket, remoteAddress) => this.#openHttp2(socket, remoteAddress)
     })
   }
@@ -104,6 +106,11 @@ export class Server implements Http1Front {
     this.#listener.certify(identity)
   }
 
+  /** The file descriptor of the listening socket. */
+  get descriptor(): number {
+    return this.#listener.descriptor
+  }
+
   get figures(): ServerFigures {
     const { open, connections, refused } = this.#listener
     return {
@@ -119,11 +126,25 @@ export class Server implements Http1Front {
    * open connections are handed on, and their answers are the last there. Connections that are idle when the last
    * answer is over are closed. After `timeoutMs`, `onDrainTimeout` is called, and a second later all connections that
    * are still open are closed. `cut`: how many answers had not finished by themselves. Calling it again with 0 ends the
-   * waiting.
+   * waiting. With `patient`, idle connections are closed only after `timeoutMs`.
    */
-  drain(timeoutMs: number): Promise<{ cut: number }> {
+  drain(timeoutMs: number, patient = false): Promise<{ cut: number }> {
     if (timeoutMs === 0) this.#hurry()
-    return (this.#drained ??= this.#drain(timeoutMs))
+    return (this.#drained ??= this.#drain(timeoutMs, patient))
+  }
+
+  /**
+   * Accepts no more connections, as another process does so in its place. From now on new requests on open connections
+   * go there; `path` leads to its socket for them.
+   */
+  leaveTo(path: string): void {
+    this.forwarder = new Forwarder(path)
+    this.#listener.stop()
+  }
+
+  /** Takes connections from the processes before, on a socket in the file system. See {@link Forwarder}. */
+  takeFrom(path: string): Promise<void> {
+    return this.#listener.takeFrom(path)
   }
 
   /** Stops at once: closes the port and every connection, and cuts answers under way. */
@@ -144,15 +165,18 @@ export class Server implements Http1Front {
     if (--this.#active === 0) this.#onQuiet()
   }
 
-  async #drain(timeoutMs: number): Promise<{ cut: number }> {
+  async #drain(timeoutMs: number, patient: boolean): Promise<{ cut: number }> {
     this.draining = true
     this.#listener.stop()
-    for (const connection of this.#http2) connection.drain()
+    for (const connection of this.#http2) {
+      if (patient) connection.leave()
+      else connection.drain()
+    }
     const { promise: late, resolve: hurry } = Promise.withResolvers<false>()
     this.#hurry = () => hurry(false)
     const timer = setTimeout(this.#hurry, timeoutMs)
-    const ended = this.#quiet().then(() => {
-      this.#leaveIdle()
+    const ended = (patient ? Promise.resolve() : this.#quiet()).then(() => {
+      if (!patient) this.#leaveIdle()
       return this.#listener.emptied()
     })
     let cut = 0
@@ -171,6 +195,7 @@ export class Server implements Http1Front {
   #leaveIdle(): void {
     this.#listener.leave()
     for (const connection of this.#http1) connection.leave()
+    for (const connection of this.#http2) connection.drain()
   }
 
   /** Resolves when no answer is under way. */
@@ -178,8 +203,8 @@ export class Server implements Http1Front {
     return this.#active === 0 ? Promise.resolve() : new Promise((resolve) => (this.#onQuiet = resolve))
   }
 
-  #openHttp1(inlet: Inlet, remoteAddress: string, first: Buffer | undefined): void {
-    const connection = new Http1Connection(inlet, remoteAddress, this)
+  #openHttp1(inlet: Inlet, remoteAddress: string, first: Buffer | undefined, single: boolean): void {
+    const connection = new Http1Connection(inlet, remoteAddress, this, single)
     this.#http1.add(connection)
     this.#watchdog.add(connection)
     inlet.socket.once('close', () => {
@@ -210,6 +235,11 @@ export class Server implements Http1Front {
   }
 
   #onStream(connection: Http2Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders, raw: string[]): void {
+    if (this.forwarder) {
+      connection.began()
+      stream.once('close', () => connection.ended())
+      return this.forwarder.stream(connection.socket, connection.remoteAddress, stream, headers)
+    }
     const client = new Http2Client(connection, stream, headers[':method'] === 'HEAD')
     let head: Http2Head
     try {

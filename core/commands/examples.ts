@@ -5,6 +5,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   init: ['init', 'init --yes --upstreams openai --tenant acme --budget 100/month'],
   health: ['health', 'health --live'],
   start: ['start --config /etc/sluice/gateway.yaml'],
+  upgrade: ['upgrade', 'upgrade --json'],
   check: ['check', 'check --online --strict'],
   diff: ['diff', 'diff gateway.yaml new.yaml'],
   'config history': ['config history'],

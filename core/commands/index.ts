@@ -31,12 +31,14 @@ import { rollbackConfig, showHistory } from './rollback.ts'
 import { showSpend } from './spend.ts'
 import { start } from './start.ts'
 import { Unreachable } from './unreachable.ts'
+import { upgradeGateway } from './upgrade.ts'
 
 /** All commands, in the order of the help. */
 export const commands: readonly Command[] = [
   init,
   start,
   health,
+  upgradeGateway,
   check,
   diff,
   showHistory,

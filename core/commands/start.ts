@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { watchConfig } from '../../config/watch.ts'
 import type { Gateway } from '../container.ts'
 import { inheritedSockets } from '../clients/inherited.ts'
+import { Predecessor } from '../handover/predecessor.ts'
 import { tellServiceManager } from '../program/service-manager.ts'
 import { createLogger, logLevels } from '../telling/log.ts'
 import type { Logger } from '../telling/log.ts'
@@ -29,6 +30,7 @@ export const start = defineCommand({
   notes: `
 SIGTERM, SIGINT  ends it: it serves on for limits.lame_duck, then what is under way may finish within
                  limits.drain_timeout; a second signal does not wait
+SIGUSR2          starts the next process and hands over to it, as sluice upgrade does
 SIGHUP           reads the file again, as does saving it; a file with problems changes nothing
 Once it is ready a line of JSON on standard output names the addresses ("message": "ready", "url", "admin_url"), and a
 terminal gets words too, but not with --json. Standard output has lines of JSON alone; the log is on standard error, in
@@ -53,24 +55,33 @@ async function serve(file: string, log: Logger, words: boolean): Promise<number>
   const { startGateway } = await import('../container.ts')
   const sockets = inheritedSockets()
   // Until the gateway has started there is nothing to drain, so signals and faults just end the process.
-  const gateway = await startGateway({ config: file, log, sockets })
-  tellServiceManager({ READY: '1' }, log)
+  const gateway = await startGateway({
+    config: file,
+    log,
+    sockets,
+    predecessor: Predecessor.find(),
+    command: [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
+  })
+  tellServiceManager({ READY: '1', MAINPID: String(process.pid) }, log)
   const stops = new Stops(log)
   announce(gateway, log, words)
   const watch = watchConfig({ files: () => gateway.files, onChange: () => void gateway.reload('file changed') })
   process.on('SIGHUP', () => void gateway.reload('SIGHUP'))
-  const reason = await stops.first
+  process.on('SIGUSR2', () => void gateway.upgrade('SIGUSR2'))
+  const reason = await Promise.race([stops.first, gateway.replaced.then(() => undefined)])
   watch.close()
-  log.info('the gateway stops', { reason })
-  tellServiceManager({ STOPPING: '1' }, log)
-  return stop(gateway, stops, log)
+  if (reason !== undefined) {
+    log.info('the gateway stops', { reason })
+    tellServiceManager({ STOPPING: '1' }, log)
+  }
+  return stop(gateway, stops, reason === undefined ? stops.first : stops.second, log)
 }
 
 /**
  * Announces that the gateway is ready: a line of JSON on standard output, where everything is one, and with `words`
  * some on standard error.
  */
-function announce({ url, adminUrl, config }: Gateway, log: Logger, words: boolean): void {
+function announce({ url, adminUrl, config, generation }: Gateway, log: Logger, words: boolean): void {
   const localOnly = config.settings.admin?.token === ''
   const trial = trialOf(url, config)
   if (trial !== undefined) log.warn('the demo key is in use: everybody knows it')
@@ -83,6 +94,8 @@ function announce({ url, adminUrl, config }: Gateway, log: Logger, words: boolea
     admin_url: adminUrl ?? null,
     admin_local: localOnly,
     config: hash,
+    generation,
+    pid: process.pid,
     try: trial
   }
   process.stdout.write(`${JSON.stringify(ready)}\n`)
@@ -102,9 +115,10 @@ function trialOf(url: string, { keys, models, simulated }: Gateway['config']): s
 }
 
 /**
- * Drains and closes the gateway. After a second signal it closes at once; the store is closed properly in both cases.
+ * Drains and closes the gateway. When `hurry` resolves, at a further signal, it closes at once; the store is closed
+ * properly in both cases.
  */
-async function stop(gateway: Gateway, stops: Stops, log: Logger): Promise<number> {
+async function stop(gateway: Gateway, stops: Stops, hurry: Promise<string>, log: Logger): Promise<number> {
   // After a fault, something may never end.
   const giveUp = (): void => {
     log.error('the gateway could not be closed in time: the next start mends its books')
@@ -114,7 +128,7 @@ async function stop(gateway: Gateway, stops: Stops, log: Logger): Promise<number
   let deadline = setTimeout(giveUp, lameDuck + drainTimeout + farewellMs)
   let hurried = false
   let closed = false
-  void stops.second.then((reason) => {
+  void hurry.then((reason) => {
     if (closed) return
     hurried = true
     clearTimeout(deadline)

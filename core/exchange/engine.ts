@@ -65,6 +65,11 @@ export class Engine {
     return this.#running.size
   }
 
+  /** The ids of those exchanges. */
+  get ids(): readonly string[] {
+    return [...this.#running].map(({ id }) => id)
+  }
+
   /** From now on new requests are refused with `draining`. */
   refuse(): void {
     this.#refusing = true

@@ -12,6 +12,8 @@ import type { Transport } from '../transport/transport.ts'
 
 /** Registers metrics whose values are read at each scrape. Called once per gateway. */
 export function observeProgram(parts: {
+  /** The number of the process in the row of those that took each other's place. */
+  generation: number
   metrics: Metrics
   server: Server
   engine: Engine
@@ -20,7 +22,7 @@ export function observeProgram(parts: {
   store: Store
   generations: Pick<Generations, 'current'>
 }): void {
-  const { metrics, server, engine, background, transport, store, generations } = parts
+  const { generation, metrics, server, engine, background, transport, store, generations } = parts
   const figure = (name: string, help: string, read: () => number): void => metrics.observed({ name, help }, read)
   metrics.observed({ name: 'client_connections', help: 'Open connections from clients.', labels: ['protocol'] }, () =>
     Object.entries(server.figures.connections).map(([protocol, count]) => [{ protocol }, count] as const)
@@ -62,6 +64,11 @@ export function observeProgram(parts: {
     () => background.waiting
   )
   figure('upstream_connections', 'Open connections to upstreams.', () => transport.connections)
+  figure(
+    'process_generation',
+    'How many processes have served here in a row, without a stop between them.',
+    () => generation
+  )
   figure('store_healthy', '1 while the store takes new work.', () => Number(store.health().healthy))
   figure('store_commits_total', 'Writes to the commit log.', () => store.health().commits)
   figure(

@@ -1,6 +1,7 @@
 // A gateway that runs, as those see it who started it: its addresses, reloads, and its end.
 import type { Config } from '../catalogue/settings.ts'
 import type { Server } from '../clients/server.ts'
+import type { Upgraded } from '../handover/handover.ts'
 import type { Engine } from '../exchange/engine.ts'
 import type { ConfigReader } from './configuration.ts'
 import type { Generations } from './generation.ts'
@@ -20,6 +21,12 @@ export interface Gateway {
    * not be read, and of the names in a folder, whose path ends in a slash. A reload is due when one of them changes.
    */
   readonly files: ReadonlyMap<string, string>
+  /** The number of this process in the row of those that took each other's place; the first is 1. */
+  readonly generation: number
+  /** Resolves when another process serves in the place of this one, which must then be closed with `drain`. */
+  readonly replaced: Promise<void>
+  /** Starts the next process, and hands over to it. Resolves also when that fails: then this one serves on. */
+  upgrade(reason: string): Promise<void>
   /** Reads the file again. Resolves also when the file is refused, with the problems. */
   reload(reason: string): Promise<ReloadResult>
   /**
@@ -39,12 +46,23 @@ export interface RunningParts {
   server: Server
   stops: Stops
   phase: Phase
+  /** How this process hands over to the next one. */
+  handover: {
+    readonly done: Promise<void>
+    readonly isDone: boolean
+    run(reason: string): Promise<unknown>
+    close(): void
+  }
+  /** The number of this process in the row of those that took each other's place. */
+  generation: number
 }
 
 /** How far a gateway has come, for those who tell others. */
 export interface Phase {
   /** Whether it stops: whoever spreads requests should send it none. */
   stopping: boolean
+  /** Starts the next process and hands over to it; resolves with what came of it. */
+  upgrade(reason: string): Promise<Upgraded>
 }
 
 /** The one implementation. */
@@ -70,6 +88,18 @@ export class RunningGateway implements Gateway {
     return this.#parts.reader.files
   }
 
+  get generation(): number {
+    return this.#parts.generation
+  }
+
+  get replaced(): Promise<void> {
+    return this.#parts.handover.done
+  }
+
+  async upgrade(reason: string): Promise<void> {
+    await this.#parts.handover.run(reason)
+  }
+
   reload(reason: string): Promise<ReloadResult> {
     return this.#parts.reloader.reload(reason)
   }
@@ -87,18 +117,20 @@ export class RunningGateway implements Gateway {
   }
 
   async #close(drain: boolean): Promise<{ cut: number }> {
-    const { engine, server, stops } = this.#parts
+    const { engine, server, stops, handover } = this.#parts
     const { lameDuck, drainTimeout } = this.config.settings.limits
-    if (drain && lameDuck > 0) await this.#serveOn(lameDuck)
+    // Whoever has taken its place serves instead.
+    if (drain && lameDuck > 0 && !handover.isDone) await this.#serveOn(lameDuck)
     if (drain) engine.retire()
     const patience = drain ? drainTimeout : 0
     // Exchanges that go on without a client have as much time as the others.
     const late = setTimeout(() => engine.stop(), patience)
-    const result = await server.drain(patience)
+    const result = await server.drain(patience, handover.isDone)
     if (!drain) engine.stop()
     await engine.idle()
     clearTimeout(late)
     await stops.run()
+    handover.close()
     return result
   }
 

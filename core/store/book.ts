@@ -16,6 +16,23 @@ import type { Troubles } from './troubles.ts'
 import type { Writer } from './writer.ts'
 import type { Snapshot } from './writer-thread.ts'
 
+/** A hold that its process goes on with after the store has gone to the next one. */
+export interface KeptHold {
+  readonly requestId: string
+  readonly part: string
+  /** What the channels charge, which is not in the database. */
+  readonly costs: ReserveRequest['costs']
+}
+
+/** The next process, as the holds see it that it must end. */
+export interface Heir {
+  touch(hold: Hold): void
+  /** Resolves when it is on disk, as {@link Reservation.detach} does. */
+  detach(hold: Hold, until: number): Promise<void>
+  /** Resolves when it is on disk, as the ends of a {@link Reservation} do. */
+  end(hold: Hold): Promise<void>
+}
+
 /** Owns the holds and their balances while the process lives. There is one book per store. */
 export class Book implements Ledger, HoldKeeper {
   readonly #writer: Writer
@@ -26,23 +43,56 @@ export class Book implements Ledger, HoldKeeper {
   readonly #live = new Map<string, Hold>()
   /** How many of them are parts, by the id of the request. */
   readonly #parts = new Map<string, number>()
+  /** Ends the holds, once the store was handed over. */
+  #heir: Heir | undefined
 
   /** `now` decides only which windows {@link Book.balances} calls current. */
   constructor(
     writer: Writer,
-    { since, balances, prices, detached }: Snapshot,
+    { since, balances, prices, open }: Snapshot,
     reader: Reader,
     troubles: Troubles,
-    now: () => number
+    now: () => number,
+    kept: readonly KeptHold[] = []
   ) {
     this.#writer = writer
     this.#purses = new Purses(since, balances, { writer, reader, troubles, now })
     for (const { version, json } of prices) this.#prices.set(version as string, json as string)
-    for (const row of detached) this.#resume(row)
+    const costs = new Map(kept.map((hold) => [nameOf(hold.requestId, hold.part), hold.costs]))
+    for (const row of open) this.#resume(row, costs.get(nameOf(row['request_id'] as string, row['part'] as string)))
+  }
+
+  get left(): boolean {
+    return this.#heir !== undefined
+  }
+
+  /** The holds that have not ended. */
+  get open(): readonly Hold[] {
+    return [...this.#live.values()].filter((hold) => !hold.ended)
+  }
+
+  /** The holds whose end is not on disk. */
+  get unsettled(): readonly Hold[] {
+    return [...this.#live.values()]
+  }
+
+  /** An open hold, detached or not; undefined when there is none. */
+  find(requestId: string, part: string): Hold | undefined {
+    const hold = this.#live.get(nameOf(requestId, part))
+    return hold?.ended ? undefined : hold
+  }
+
+  /**
+   * Hands the open holds over: from now on everything that becomes of them is told to the heir. What was queued before
+   * is still written, and every hold that is open now gets a row. No hold can be made any more.
+   */
+  leave(heir: Heir): void {
+    this.#heir = heir
   }
 
   reserve(request: ReserveRequest): Reservation {
     const { requestId, part = '', amount, price, costs, time } = request
+    if (this.#heir) throw new Error('this ledger was handed over, and holds nothing any more')
     const draft = this.#writer.admit()
     const name = nameOf(requestId, part)
     if (this.#live.has(name)) throw new Error(`${requestId} has a reservation already: it needs another id or part`)
@@ -77,6 +127,11 @@ export class Book implements Ledger, HoldKeeper {
     return this.#purses.balances(filter)
   }
 
+  /** Who is told of thresholds. */
+  get watcher(): BudgetWatcher | undefined {
+    return this.#purses.watcher
+  }
+
   watch(watcher: BudgetWatcher): void {
     this.#purses.watch(watcher)
   }
@@ -104,6 +159,7 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   touch(hold: Hold, first: boolean, urgent: boolean): void {
+    if (this.#heir) return this.#heir.touch(hold)
     const { draft } = this.#writer
     if (first) {
       draft.touched.push(hold)
@@ -113,7 +169,8 @@ export class Book implements Ledger, HoldKeeper {
     else this.#writer.wakeLater()
   }
 
-  detach(hold: Hold): Promise<void> {
+  detach(hold: Hold, until: number): Promise<void> {
+    if (this.#heir) return this.#heir.detach(hold, until)
     const { draft } = this.#writer
     draft.detached.push(hold)
     draft.count()
@@ -122,6 +179,7 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   end(hold: Hold, amount: bigint): Promise<void> {
+    if (this.#heir) return this.#heir.end(hold).finally(() => this.forget([hold]))
     const { draft } = this.#writer
     hold.purse.post(hold.amount, amount)
     draft.ended.push(hold)
@@ -146,14 +204,16 @@ export class Book implements Ledger, HoldKeeper {
     }
   }
 
-  /** Takes over a hold that was detached before this start. The balances include it already. */
-  #resume(row: Row): void {
+  /** Takes over a hold of an earlier start. The balances include it already. */
+  #resume(row: Row, kept: KeptHold['costs']): void {
     const text = (name: string): string => row[name] as string
     const count = (name: string): number => Number(row[name])
     const [scopes, time] = [text('scopes'), count('ts_ms')]
     const [requestId, part] = [text('request_id'), text('part')]
     const [channel, tags] = [row['channel'] as string | null, row['tags'] as string | null]
     const cost = row['cost_price'] === null ? undefined : this.price(text('cost_price'))
+    for (const price of kept?.values() ?? []) this.#learn(price)
+    const pieces = parsePieces(row['pieces'] as string | null)
     const request: ReserveRequest = {
       requestId,
       part,
@@ -161,18 +221,21 @@ export class Book implements Ledger, HoldKeeper {
       amount: row['amount'] as bigint,
       model: text('model'),
       price: this.price(text('price_version'))!,
-      costs: cost && new Map([[channel ?? '', cost]]),
-      estimate: { input: count('input_units'), maxOutput: count('max_out') },
-      time
+      costs: kept ?? (cost && new Map([[channel ?? '', cost]])),
+      estimate: { input: count('input_units'), maxOutput: count('max_out'), pieces },
+      time,
+      endpoint: (row['endpoint'] as string | null) ?? undefined,
+      clientProtocol: (row['client_protocol'] as string | null) ?? undefined,
+      streamed: count('streamed') === 1
     }
     const delivered = Math.min(count('delivered_units'), count('max_out'))
-    const pieces = parsePieces(row['pieces'] as string | null)
     const recovered =
       delivered > 0 ? { ...noUsage, input: count('input_units'), ...pieces, output: delivered } : undefined
     const stored = {
       rowId: count('id'),
       channel,
-      lease: count('lease_until'),
+      delivered: count('delivered_units'),
+      lease: row['lease_until'] === null ? undefined : count('lease_until'),
       recovered
     }
     const purse = this.#purses.stored({ scopes, tags }, time)

@@ -116,6 +116,15 @@ export class DocumentBook implements Documents {
     return () => void this.#watchers.delete(tell)
   }
 
+  /** Takes over changes that another process has made and saved, and tells the watchers. */
+  follow(changes: readonly DocumentChange[]): void {
+    for (const { kind, id, value } of changes) {
+      if (value) this.#of(kind).set(id, value)
+      else this.#of(kind).delete(id)
+    }
+    for (const tell of this.#watchers) tell(changes)
+  }
+
   async audit(query: AuditQuery): Promise<readonly StoredAuditEntry[]> {
     if (this.#writer.health.healthy) await this.#writer.flushed()
     const { rows } = await this.#reader.ask({ kind: 'audit', query })

@@ -10,12 +10,17 @@ import { renderUsage } from '../money/usage.ts'
 import type { Purse } from './purse.ts'
 import type { RowIds } from './row-ids.ts'
 
+/** How a hold ends: with a charge, or without one. */
+export type HoldEnd = { readonly settlement: Settlement } | { readonly costs: readonly AttemptCost[] | undefined }
+
 /** What a hold calls of its book. */
 export interface HoldKeeper {
+  /** Whether the book was handed over to the next process, which then is told of everything. */
+  readonly left: boolean
   /** Sends the draft to the disk at once, because somebody waits for a hold. */
   hurry(): void
   /** Lets the hold outlive its exchange; resolves when that is on disk. */
-  detach(hold: Hold): Promise<void>
+  detach(hold: Hold, until: number): Promise<void>
   /** A price that is stored; undefined when none has this version. */
   price(version: string): Price | undefined
   /** Ends the hold with a charge; called once. Resolves when the end is on disk. */
@@ -35,11 +40,13 @@ export interface Gathering {
   readonly durable: Promise<void>
 }
 
-/** What the database has of a detached hold of an earlier start. */
+/** What the database has of a hold of an earlier start: a detached one, or one that its process goes on with. */
 export interface Stored {
   rowId: number
   channel: string | null
-  lease: number
+  delivered: number
+  /** Undefined for a hold that is not detached. */
+  lease: number | undefined
   recovered: Readonly<Usage> | undefined
 }
 
@@ -76,6 +83,7 @@ export class Hold implements Reservation {
     } else {
       this.#rowId = place.rowId
       this.#channel = place.channel
+      this.#delivered = place.delivered
       this.#lease = place.lease
       this.recovered = place.recovered
       this.#durable = Promise.resolve()
@@ -111,16 +119,36 @@ export class Hold implements Reservation {
     return this.#lease !== undefined && !this.#ended
   }
 
+  /** Whether it has ended; its end may not be on disk yet. */
+  get ended(): boolean {
+    return this.#ended
+  }
+
+  /** What recovery needs of it. */
+  get request(): Readonly<ReserveRequest> {
+    return this.#request
+  }
+
+  /** How far the exchange has come. */
+  get progress(): { readonly channel: string | null; readonly delivered: number } {
+    return { channel: this.#channel, delivered: this.#delivered }
+  }
+
+  /** How it has ended. */
+  get end(): HoldEnd {
+    return this.#settlement ? { settlement: this.#settlement } : { costs: this.#costs }
+  }
+
   dispatched(channel: string): void {
     if (this.#ended) throw this.#over()
     this.#channel = channel
-    if (this.#rowId !== undefined) this.#touch(true)
+    if (this.#rowId !== undefined || this.#book.left) this.#touch(true)
   }
 
   delivered(units: number): void {
     if (this.#ended) return
     this.#delivered = units
-    if (this.#rowId !== undefined) this.#touch(false)
+    if (this.#rowId !== undefined || this.#book.left) this.#touch(false)
   }
 
   detach(until: number): Promise<void> {
@@ -128,7 +156,7 @@ export class Hold implements Reservation {
     if (!Number.isSafeInteger(until))
       throw new RangeError(`${this.requestId} cannot be held until ${until}: times are whole milliseconds`)
     this.#lease = until
-    this.#durable = this.#book.detach(this)
+    this.#durable = this.#book.detach(this, until)
     return this.#durable
   }
 
@@ -148,7 +176,7 @@ export class Hold implements Reservation {
       this.#settlement = settlement
       this.#costs = costs
     }
-    this.#draft = undefined
+    if (!this.#book.left) this.#draft = undefined
     this.#durable = this.#book.end(this, problem ? 0n : amount)
     if (problem) throw problem
     return this.#durable
@@ -200,7 +228,8 @@ export class Hold implements Reservation {
 
   /** Writes its row under a free id, unless it has ended. Runs after every {@link Hold.writeEnd} of the batch. */
   writeOpen(batch: Batch, rowIds: RowIds): void {
-    if (this.#ended) return
+    // The next process ends it, and finds its row for that.
+    if (this.#ended && !this.#book.left) return
     this.#durable ??= this.#draft!.durable
     this.#draft = undefined
     this.#rowId = rowIds.take()

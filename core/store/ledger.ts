@@ -168,9 +168,9 @@ export interface Ledger {
   /**
    * Holds `amount` in all scopes or in none.
    * @throws GatewayError `quota_<scope>_exceeded` when a budget cannot carry it, `billing_unavailable` when the store
-   * cannot take it
+   * cannot take it. In a process that has handed the store over, the next process decides, and a promise is returned.
    */
-  reserve(request: ReserveRequest): Reservation
+  reserve(request: ReserveRequest): Reservation | Promise<Reservation>
   /**
    * What {@link Ledger.reserve} would say, for a request that is only explained. Nothing is held, and the reservation
    * does nothing.

@@ -20,15 +20,22 @@ const slotRetryMs = 1000
 class Bucket {
   readonly #window: number
   /** In units × microseconds of the window. */
-  content = 0
+  content: number
   /** Units per window, which is also how much of the content leaks in a microsecond. */
   #limit: number
   #at: number
 
-  constructor(window: number, limit: number, now: number) {
+  constructor(window: number, limit: number, now: number, content = 0) {
     this.#window = window
     this.#limit = limit
     this.#at = now
+    this.content = content
+  }
+
+  /** What makes another bucket like this one at this time. */
+  kept(now: number): { content: number; limit: number } {
+    this.leak(now)
+    return { content: this.content, limit: this.#limit }
   }
 
   /** The units of a whole window fit, so that they may be spent in one burst; at least one unit. */
@@ -83,11 +90,16 @@ class Bucket {
 
 /** The state of one set of limits. */
 class Entry {
+  readonly id: string
   rps: Bucket | undefined
   rpm: Bucket | undefined
   tpm: Bucket | undefined
   /** How many concurrency slots are taken. */
   leases = 0
+
+  constructor(id: string) {
+    this.id = id
+  }
 
   /** Whether the state is the same as that of a set which was never seen. */
   idle(now: number): boolean {
@@ -117,22 +129,36 @@ interface Taken {
   readonly level: number
 }
 
+/** What a lease needs of its limiter. */
+interface LeaseKeeper {
+  now(): number
+  /** Called once. Returns true when the next process releases it instead. */
+  over(lease: MemoryLease, used: number | undefined): boolean
+}
+
 class MemoryLease implements Lease {
   readonly #taken: readonly Taken[]
-  readonly #now: () => number
+  readonly #keeper: LeaseKeeper
   readonly #at: number
   #released = false
 
-  constructor(taken: readonly Taken[], now: () => number, at: number) {
+  constructor(taken: readonly Taken[], keeper: LeaseKeeper, at: number) {
     this.#taken = taken
-    this.#now = now
+    this.#keeper = keeper
     this.#at = at
+  }
+
+  /** As the next process takes it over. */
+  state(id: string): KeptLease {
+    const taken = this.#taken.map(({ entry, slot, tokens, level }) => ({ id: entry.id, slot, tokens, level }))
+    return { id, taken, elapsed: this.#keeper.now() - this.#at }
   }
 
   release(used: number | undefined): void {
     if (this.#released) return
     this.#released = true
-    const now = this.#now()
+    if (this.#keeper.over(this, used)) return
+    const now = this.#keeper.now()
     for (const { entry, slot, tokens, level } of this.#taken) {
       if (slot) entry.leases--
       if (tokens === 0 || used === undefined || used === tokens) continue
@@ -143,6 +169,24 @@ class MemoryLease implements Lease {
 }
 
 const noLease: Lease = { release: () => {} }
+
+/** A lease that its process goes on with after the limits have gone to the next one. Times are in microseconds. */
+export interface KeptLease {
+  /** By which its process names it. */
+  readonly id: string
+  readonly taken: readonly { id: string; slot: boolean; tokens: number; level: number }[]
+  readonly elapsed: number
+}
+
+/** Everything that a limiter has in memory, as one process hands it to the next. */
+export interface KeptLimits {
+  readonly sets: readonly {
+    readonly id: string
+    readonly leases: number
+    readonly buckets: Readonly<Partial<Record<'rps' | 'rpm' | 'tpm', { content: number; limit: number }>>>
+  }[]
+  readonly leases: readonly KeptLease[]
+}
 
 /** The limit that takes longest to admit a request, while it is looked for. */
 interface Longest {
@@ -156,14 +200,29 @@ interface Longest {
 /** The limits of this process alone. Only sets used in the last minutes take memory; there is nothing to close. */
 export class MemoryLimits implements Limits {
   readonly #now: () => number
+  readonly #keeper: LeaseKeeper
   readonly #entries = new Map<string, Entry>()
   #hand: MapIterator<[string, Entry]>
   #sweptAt = -Infinity
+  /** The leases that were not released. */
+  readonly #leases = new Set<MemoryLease>()
+  /** The ids of leases that the next process has, and what tells it of their release. */
+  #left: { ids: Map<MemoryLease, string>; release: (id: string, used: number | undefined) => void } | undefined
 
   /** `now` returns whole microseconds of a clock that never goes back. */
   constructor(now: () => number = () => Math.floor(performance.now() * 1000)) {
     this.#now = now
     this.#hand = this.#entries.entries()
+    this.#keeper = {
+      now,
+      over: (lease, used) => {
+        this.#leases.delete(lease)
+        const id = this.#left?.ids.get(lease)
+        if (id === undefined) return false
+        this.#left!.release(id, used)
+        return true
+      }
+    }
   }
 
   /** How many sets have a state. */
@@ -181,11 +240,56 @@ export class MemoryLimits implements Limits {
     const taken = sets.map(({ rates }, at) => take(entries[at]!, rates, tokens, !within))
     // Not before everything is taken: until then a new set is idle, and would be removed.
     for (let added = this.#entries.size - before; added > 0; added--) this.#sweep(now)
-    return {
-      admitted: true,
-      states: statesOf(sets, entries, tokens, within),
-      lease: new MemoryLease(taken, this.#now, now)
+    const lease = new MemoryLease(taken, this.#keeper, now)
+    this.#leases.add(lease)
+    return { admitted: true, states: statesOf(sets, entries, tokens, within), lease }
+  }
+
+  /**
+   * Hands everything over: from now on `release` is told of leases that are released, by the names that they have in
+   * what is returned.
+   */
+  leave(release: (id: string, used: number | undefined) => void): KeptLimits {
+    const now = this.#now()
+    const ids = new Map([...this.#leases].map((lease, at) => [lease, String(at)]))
+    this.#left = { ids, release }
+    const sets = [...this.#entries.values()].map((entry) => ({
+      id: entry.id,
+      leases: entry.leases,
+      buckets: Object.fromEntries(
+        (['rps', 'rpm', 'tpm'] as const).flatMap((name) => (entry[name] ? [[name, entry[name].kept(now)]] : []))
+      )
+    }))
+    return { sets, leases: [...ids].map(([lease, id]) => lease.state(id)) }
+  }
+
+  /** Takes everything back, because there is no next process. */
+  stay(): void {
+    this.#left = undefined
+  }
+
+  /** Takes over what another process had. Returns its leases by their names. */
+  adopt({ sets, leases }: KeptLimits): Map<string, Lease> {
+    const now = this.#now()
+    for (const { id, leases: slots, buckets } of sets) {
+      const [entry] = this.#entriesOf([{ id, rates: {} }], now)
+      entry!.leases += slots
+      for (const name of ['rps', 'rpm', 'tpm'] as const) {
+        const state = buckets[name]
+        if (state) entry![name] = new Bucket(name === 'rps' ? second : minute, state.limit, now, state.content)
+      }
     }
+    return new Map(
+      leases.map(({ id, taken, elapsed }) => {
+        const own = taken.map(({ id: set, ...rest }) => ({
+          ...rest,
+          entry: this.#entriesOf([{ id: set, rates: {} }], now)[0]!
+        }))
+        const lease = new MemoryLease(own, this.#keeper, now - elapsed)
+        this.#leases.add(lease)
+        return [id, lease]
+      })
+    )
   }
 
   look(sets: readonly LimitSet[], tokens: number): Decision {
@@ -195,10 +299,10 @@ export class MemoryLimits implements Limits {
     return longest ? refusal(states, longest) : { admitted: true, states, lease: noLease }
   }
 
-  #entriesOf(sets: readonly LimitSet[], now: number): Entry[] {
+  #entriesOf(sets: readonly Pick<LimitSet, 'id' | 'rates'>[], now: number): Entry[] {
     return sets.map(({ id, rates }) => {
       let entry = this.#entries.get(id)
-      if (!entry) this.#entries.set(id, (entry = new Entry()))
+      if (!entry) this.#entries.set(id, (entry = new Entry(id)))
       entry.turn(rates, now)
       return entry
     })

@@ -34,6 +34,11 @@ export class MemorySecrets implements Secrets {
     return true
   }
 
+  /** All of them, for the next process. */
+  get all(): readonly KeptSecret[] {
+    return [...this.#secrets.values()]
+  }
+
   find(sha256: Buffer): KeptSecret | undefined {
     const secret = this.#secrets.get(nameOf(sha256))
     return secret && secret.expires > this.#now() ? secret : undefined

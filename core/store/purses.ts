@@ -149,6 +149,10 @@ export class Purses {
     })
   }
 
+  get watcher(): BudgetWatcher | undefined {
+    return this.#watcher
+  }
+
   /** Tells a watcher of the thresholds of budgets from now on. */
   watch(watcher: BudgetWatcher): void {
     this.#watcher = watcher

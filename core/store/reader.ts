@@ -2,6 +2,9 @@
 import type { Answered, NumberedQuestion, ReaderQuestion, ReaderReply } from './reader-thread.ts'
 import { Thread } from './thread.ts'
 
+/** How long closing waits for replies, in milliseconds. */
+const patienceMs = 1000
+
 /** The reader of one database. The thread starts with the first question, and again after it died. */
 export class Reader {
   readonly #file: string
@@ -28,6 +31,14 @@ export class Reader {
     const reply = await waiting.promise
     if (reply.kind === 'error') throw new Error(`${this.#file} could not be read: ${reply.error}`)
     return reply as Extract<ReaderReply, { kind: Kind }>
+  }
+
+  /** Resolves when no question waits for its reply any more, or after a second. */
+  async quiet(): Promise<void> {
+    const waiting = Promise.allSettled([...this.#waiting.values()].map(({ promise }) => promise))
+    let timer: NodeJS.Timeout | undefined
+    await Promise.race([waiting, new Promise<void>((resolve) => (timer = setTimeout(resolve, patienceMs)))])
+    clearTimeout(timer)
   }
 
   /** Ends the thread. Questions without a reply yet are rejected. */

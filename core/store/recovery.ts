@@ -78,12 +78,14 @@ export interface Recovered {
 /**
  * Ends the holds of earlier boots, except detached ones whose lease has not run out. A hold that was never dispatched
  * is given back, and so is a detached one. Any other is charged the estimated input, what else was counted of the
- * request, and the output that was delivered. `now` is in Unix milliseconds.
+ * request, and the output that was delivered. The holds of the requests `kept` stay: the process that has them goes on
+ * with them. `now` is in Unix milliseconds.
  */
-export function recover(committer: Committer, written: number, now: number): Recovered {
+export function recover(committer: Committer, written: number, now: number, kept: readonly string[]): Recovered {
   const holds = committer.database.prepare(
     `SELECT reservation.*, price.json AS price, own.json AS own FROM reservation
-     JOIN price ON price.version = price_version LEFT JOIN price AS own ON own.version = cost_price WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) AND (part = '') = ? ORDER BY id LIMIT ${chunk}`
+     JOIN price ON price.version = price_version LEFT JOIN price AS own ON own.version = cost_price WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) AND (part = '') = ?
+       AND request_id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT ${chunk}`
   )
   holds.setReadBigInts(true)
   const parts = committer.database.prepare(
@@ -92,9 +94,10 @@ export function recover(committer: Committer, written: number, now: number): Rec
   parts.setReadBigInts(true)
   const partsOf = (id: string): readonly PartRow[] => parts.all(id) as unknown as PartRow[]
   const recovered: Recovered = { ended: 0, doubted: 0 }
+  const keptJson = JSON.stringify(kept)
   // Parts are ended first, because the record of an exchange includes the charges of all its parts.
   for (let whole = 0; ;) {
-    const rows = holds.all(committer.head.boot, now, whole) as unknown as HoldRow[]
+    const rows = holds.all(committer.head.boot, now, whole, keptJson) as unknown as HoldRow[]
     if (rows.length === 0) {
       if (whole === 1) return recovered
       whole = 1
@@ -193,7 +196,20 @@ function end(
     total += charged
     if (usage_json !== null) all = sumOf(all ?? noUsage, JSON.parse(usage_json) as Usage)
   }
-  batch.records.push(...recordValues(recordOf(row, all, total)))
+  const { request_id: requestId, scopes, model, price_version: priceVersion, channel, endpoint } = row
+  const abandoned = {
+    requestId,
+    scopes,
+    amount: row.amount,
+    model,
+    priceVersion,
+    channel,
+    endpoint,
+    clientProtocol: row.client_protocol,
+    streamed: row.streamed === 1n,
+    time
+  }
+  batch.records.push(...recordValues(recoveredRecord(abandoned, all, total)))
 }
 
 /**
@@ -209,37 +225,58 @@ function prompt({ input_units: input, pieces }: HoldRow): Usage {
   return { ...noUsage, input: Number(input), ...parsePieces(pieces) }
 }
 
-function recordOf(row: HoldRow, usage: Usage | undefined, amount: bigint): RequestRecord {
-  const scopes = Object.keys(JSON.parse(row.scopes) as object)
+/** What the record of an exchange says that its process did not end. */
+export interface Abandoned {
+  readonly requestId: string
+  /** As stored. */
+  readonly scopes: string
+  readonly amount: bigint
+  readonly model: string
+  readonly priceVersion: string
+  readonly channel: string | null
+  readonly endpoint: string | null
+  readonly clientProtocol: string | null
+  readonly streamed: boolean
+  /** Unix milliseconds. */
+  readonly time: number
+}
+
+/** Makes that record. `usage`: what was charged, if anything was. */
+export function recoveredRecord(
+  { requestId, scopes: stored, amount: reserved, model, priceVersion, channel, ...row }: Abandoned,
+  usage: Usage | undefined,
+  amount: bigint
+): RequestRecord {
+  const scopes = Object.keys(JSON.parse(stored) as object)
   const name = (kind: string): string | null => {
     const id = scopes.find((scope) => scope.startsWith(`${kind}:`))
     if (id === undefined) return null
     return id.slice(id.startsWith('project:') || id.startsWith('member:') ? id.lastIndexOf('/') + 1 : kind.length + 1)
   }
   return {
-    request_id: row.request_id,
-    time: new Date(Number(row.ts_ms)).toISOString(),
+    request_id: requestId,
+    time: new Date(row.time).toISOString(),
     tenant: name('tenant'),
     project: name('project'),
     member: name('member'),
     key: name('key'),
-    model: row.model,
+    model,
     requested_model: null,
     endpoint: row.endpoint ?? 'unknown',
-    client_protocol: row.client_protocol ?? 'unknown',
-    channel: row.channel,
+    client_protocol: row.clientProtocol ?? 'unknown',
+    channel,
     channel_protocol: null,
     status: 500,
     error_code: 'internal_error',
     outcome: 'failed',
-    streamed: row.streamed === 1n,
+    streamed: row.streamed,
     usage: usage ?? null,
     usage_source: usage ? 'recovered' : null,
     cost_usd: formatDollars(amount),
     cost_nano: String(amount),
-    price_version: usage ? row.price_version : null,
-    reserved_nano: String(row.amount),
-    attempts: row.channel === null ? [] : [{ channel: row.channel, error_code: 'internal_error', duration_ms: 0 }],
+    price_version: usage ? priceVersion : null,
+    reserved_nano: String(reserved),
+    attempts: channel === null ? [] : [{ channel, error_code: 'internal_error', duration_ms: 0 }],
     first_byte_ms: null,
     duration_ms: 0,
     client_request_id: null

@@ -25,4 +25,5 @@ export function serve<Data, Request, Message>(
       report({ ended: true })
     }
   })
+  report({ loaded: true })
 }

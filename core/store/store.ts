@@ -3,10 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Answers } from './answers.ts'
-import { Book } from './book.ts'
-import { DocumentBook } from './document-book.ts'
 import type { Documents } from './documents.ts'
 import type { Ledger } from './ledger.ts'
+import type { Works } from './works.ts'
+import { Book } from './book.ts'
+import type { KeptHold } from './book.ts'
+import { DocumentBook } from './document-book.ts'
 import { canonicalPath, Ownership } from './lock.ts'
 import { Logbook } from './logbook.ts'
 import { Reader } from './reader.ts'
@@ -27,7 +29,6 @@ import type { StoreHealth } from './store-health.ts'
 import { doubted } from '../money/settlement.ts'
 import { explain, Troubles } from './troubles.ts'
 import { WorkList } from './work-list.ts'
-import type { Works } from './works.ts'
 import { steadyNow } from '../watchdog/steady-time.ts'
 
 /** How long routes are kept by default, in milliseconds: 30 days. */
@@ -49,6 +50,8 @@ export interface StoreOptions {
   keeping?: Keeping | undefined
   /** How long a route is kept, in milliseconds. Default: as long as OpenAI keeps responses. */
   routeAge?: number
+  /** The holds that the process before goes on with: they are not ended, although this process did not make them. */
+  kept?: readonly KeptHold[]
   /** Receives the troubles of the store. Default: none is logged. */
   log?: Logger
   /** The clock, for tests. Default: the clock of the machine, and the steady time for everything that expires. */
@@ -79,6 +82,13 @@ export interface Store {
   close(): Promise<void>
 }
 
+/** A store of this process itself, which can hand its holds over. */
+export interface OwnStore extends Store {
+  readonly documents: DocumentBook
+  readonly ledger: Book
+  readonly works: WorkList
+}
+
 /**
  * Opens a store: locks the file, brings its schema up to date, and ends what a crash left open, before it resolves.
  * @throws Error when another process has the file, a newer version wrote it, or it cannot be read
@@ -88,9 +98,10 @@ export async function openStore({
   durability,
   keeping,
   routeAge = usualRouteAge,
+  kept = [],
   log = silentLog,
   now
-}: StoreOptions): Promise<Store> {
+}: StoreOptions): Promise<OwnStore> {
   const [clock, lasting] = [now ?? Date.now, now ?? steadyNow]
   const given = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
   const owner = own(given)
@@ -103,10 +114,14 @@ export async function openStore({
   }
   const results = new Results(path, durability)
   const found = await results.files().catch(refused)
-  const { writer, snapshot } = await Writer.open({ file: path, durability, keeping }, troubles, clock).catch(refused)
+  const { writer, snapshot } = await Writer.open(
+    { file: path, durability, keeping, kept: [...new Set(kept.map(({ requestId }) => requestId))] },
+    troubles,
+    clock
+  ).catch(refused)
   owner.hold()
   const reader = new Reader(path)
-  const ledger = new Book(writer, snapshot, reader, troubles, clock)
+  const ledger = new Book(writer, snapshot, reader, troubles, clock, kept)
   const requests = new Logbook(writer, reader, troubles, (requestId) => ledger.owes(requestId))
   const answers = new Shelf(writer, reader, keeping?.answers?.age ?? Infinity, lasting)
   const { ended, doubted: doubtful } = snapshot.recovered
@@ -136,6 +151,7 @@ export async function openStore({
     async close() {
       try {
         answers.close()
+        await reader.quiet()
         await reader.close()
         owner.loosen()
         await writer.close()

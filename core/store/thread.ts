@@ -8,8 +8,8 @@ type Module = 'writer-thread' | 'reader-thread'
 /** A message to a thread: to begin a service, to ask the service something, or to end it. */
 export type Order = { begin: unknown } | { ask: unknown } | { end: true }
 
-/** A message from a thread: one of its service, or that the service has ended. */
-export type ThreadMessage = { said: unknown } | { ended: true }
+/** A message from a thread: that it has loaded its module, one of its service, or that the service has ended. */
+export type ThreadMessage = { loaded: true } | { said: unknown } | { ended: true }
 
 /**
  * Threads without a service, at most one for each module. They are reused because starting one takes about 80 ms of
@@ -34,11 +34,11 @@ export class Thread<Request, Message> extends EventEmitter<{ message: [Message];
     idle.delete(module)
     if (held) worker.ref()
     else worker.unref()
-    worker.removeAllListeners()
+    forget(worker)
     let reason = `the ${module} ended`
     worker.on('message', (report: ThreadMessage) => {
       if ('said' in report) this.emit('message', report.said as Message)
-      else this.#finish()
+      else if ('ended' in report) this.#finish()
     })
     worker.on('error', (error) => void (reason = String(error)))
     worker.on('exit', () => this.#tell(reason))
@@ -79,15 +79,10 @@ export class Thread<Request, Message> extends EventEmitter<{ message: [Message];
 
   #finish(): void {
     const worker = this.#worker
-    worker.removeAllListeners()
+    forget(worker)
     // One idle thread is enough, because stores are opened one after the other.
     if (idle.has(this.#module)) void worker.terminate()
-    else {
-      idle.set(this.#module, worker)
-      worker.on('error', () => {})
-      worker.on('exit', () => void (idle.get(this.#module) === worker && idle.delete(this.#module)))
-      worker.unref()
-    }
+    else rest(this.#module, worker)
     this.#tell(`the ${this.#module} ended`)
   }
 
@@ -95,6 +90,34 @@ export class Thread<Request, Message> extends EventEmitter<{ message: [Message];
     this.#over = true
     this.emit('over', reason)
   }
+}
+
+/**
+ * Starts the threads of a store that is to be opened later, so that opening it takes no longer than it must. Resolves
+ * when they have loaded.
+ */
+export async function warmThreads(): Promise<void> {
+  const loading = (['writer-thread', 'reader-thread'] as const).map(async (module) => {
+    if (idle.has(module)) return
+    const worker = start(module)
+    await once(worker, 'message')
+    rest(module, worker)
+  })
+  await Promise.all(loading)
+}
+
+/** Takes our listeners away. Without names that would take away those by which a worker hears of its own listeners. */
+function forget(worker: Worker): void {
+  for (const event of ['message', 'error', 'exit']) worker.removeAllListeners(event)
+}
+
+/** Keeps a thread without a service, which holds no process back. */
+function rest(module: Module, worker: Worker): void {
+  forget(worker)
+  idle.set(module, worker)
+  worker.on('error', () => {})
+  worker.on('exit', () => void (idle.get(module) === worker && idle.delete(module)))
+  worker.unref()
 }
 
 function start(module: Module): Worker {

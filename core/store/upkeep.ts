@@ -12,6 +12,9 @@ import { isLow, keepSpare } from './spare.ts'
 import { volumeFolder } from './volume.ts'
 import type { Volume } from './volume.ts'
 
+/** The entries of a sealed volume of the journal, which is about 4 MB. */
+export const volumeRows = 65_536
+
 /** How much is kept of what grows. */
 export interface Keeping {
   requests: Bounds

@@ -33,6 +33,8 @@ export interface WriterOptions {
   now: number
   /** Undefined: nothing is ever deleted. */
   keeping: Keeping | undefined
+  /** The requests whose holds the process before goes on with. */
+  kept: readonly string[]
   /** The history to continue, after the thread for it died. Undefined begins a new history, with a recovery. */
   history: string | undefined
 }
@@ -52,8 +54,8 @@ export interface Snapshot {
   balances: Record<string, Value>[]
   prices: Record<string, Value>[]
   documents: Record<string, Value>[]
-  /** The open holds that were detached. */
-  detached: Record<string, Value>[]
+  /** The open holds: those that were detached, and those that the process before goes on with. */
+  open: Record<string, Value>[]
   /** The open work, oldest first. */
   works: Record<string, Value>[]
   /** The bytes of counted results, by tenant. */
@@ -182,7 +184,7 @@ class StoreWriter implements Service<WriterRequest> {
   }
 
   #start(): Snapshot {
-    const { file, durability, now } = this.#options
+    const { file, durability, now, kept } = this.#options
     const found = survey(file)
     if (found.damage.length > 0) throw DamagedStore.of(file, found.damage)
     const database = openDatabase(file, durability, (opened) => migrate(opened, file))
@@ -204,9 +206,9 @@ class StoreWriter implements Service<WriterRequest> {
     }
     const [newest] = all('SELECT written FROM request ORDER BY seq DESC LIMIT 1')
     const written = Math.max(now, Number(newest?.['written'] ?? 0))
-    const recovered = recover(committer, written, now)
-    const detached = all('SELECT * FROM reservation ORDER BY id')
-    const since = horizon(detached.reduce((oldest, row) => Math.min(oldest, Number(row['ts_ms'])), now))
+    const recovered = recover(committer, written, now, kept)
+    const open = all('SELECT * FROM reservation ORDER BY id')
+    const since = horizon(open.reduce((oldest, row) => Math.min(oldest, Number(row['ts_ms'])), now))
     return {
       log,
       batch: committer.head.batch,
@@ -217,7 +219,7 @@ class StoreWriter implements Service<WriterRequest> {
       balances: storedBalances(database, since),
       prices: all('SELECT * FROM price'),
       documents: all('SELECT kind, id, json FROM document ORDER BY number'),
-      detached,
+      open,
       works: all('SELECT json FROM work WHERE open = 1 ORDER BY created'),
       room: all('SELECT tenant, sum(bytes) AS bytes FROM work WHERE bytes IS NOT NULL GROUP BY tenant')
     }

@@ -142,7 +142,7 @@ export class Writer {
    * @throws Error when the file cannot be opened or was written by a newer version
    */
   static async open(
-    store: Pick<WriterOptions, 'file' | 'durability' | 'keeping'>,
+    store: Pick<WriterOptions, 'file' | 'durability' | 'keeping' | 'kept'>,
     troubles: Troubles,
     now: () => number
   ): Promise<{ writer: Writer; snapshot: Snapshot }> {

@@ -1,6 +1,6 @@
 // Budgets: holds the most a request can cost, and settles what it did cost.
 import { countersOf, definePlugin, GatewayError, inForce, isFree, isPriced } from '../../core/contract/contract.ts'
-import type { Attempt, Exchange, Ledger, Quote } from '../../core/contract/contract.ts'
+import type { Attempt, Awaitable, Exchange, Ledger, Quote, Reservation } from '../../core/contract/contract.ts'
 import {
   caller,
   charge,
@@ -127,7 +127,7 @@ export default definePlugin({
       metering: Metering,
       term: Terms,
       tools: OfferedTools | undefined
-    ): void => {
+    ): Awaitable<void> => {
       const ledger = exchange.rehearsal ? looking : services.ledger
       const { scopes } = exchange.get(caller)
       if (tools) {
@@ -161,14 +161,17 @@ export default definePlugin({
         clientProtocol: protocol,
         streamed: exchange.streaming
       })
-      const own: Hold = { reservation, price: term.price, costs, estimate, abandoned }
-      exchange.set(held, own)
-      exchange.set(reserved, reservation)
-      exchange.set(heldInput, bound.units.prompt)
-      exchange.set(spent, () => failedCosts(exchange, own))
-      exchange.set(prompt, () => ({ usage: promptUsage(exchange, term.price), due: abandoned === 'prompt' }))
-      exchange.showAfter(() => reservation.durable)
-      exchange.defer((outcome) => (exchange.find(goingOn) ? undefined : settle(exchange, own, outcome)))
+      const begin = (made: Reservation): void => {
+        const own: Hold = { reservation: made, price: term.price, costs, estimate, abandoned }
+        exchange.set(held, own)
+        exchange.set(reserved, made)
+        exchange.set(heldInput, bound.units.prompt)
+        exchange.set(spent, () => failedCosts(exchange, own))
+        exchange.set(prompt, () => ({ usage: promptUsage(exchange, term.price), due: abandoned === 'prompt' }))
+        exchange.showAfter(() => made.durable)
+        exchange.defer((outcome) => (exchange.find(goingOn) ? undefined : settle(exchange, own, outcome)))
+      }
+      return reservation instanceof Promise ? reservation.then(begin) : begin(reservation)
     }
     const terms = new Map([...catalogue.models.values()].map((model) => [model.name, termsOf(model)]))
     return {
@@ -213,7 +216,7 @@ export default definePlugin({
       onTurn(exchange, turn) {
         const bill = exchange.find(billed)
         if (bill)
-          holdTurn(exchange, bill, turn, {
+          return holdTurn(exchange, bill, turn, {
             ledger: services.ledger,
             estimate,
             defaultOutput: default_output,

@@ -8,7 +8,7 @@ import {
   sumOf,
   uncomputed
 } from '../../core/contract/contract.ts'
-import type { Exchange, Turn } from '../../core/contract/contract.ts'
+import type { Awaitable, Exchange, Turn } from '../../core/contract/contract.ts'
 import { caller, charge, slot } from '../../core/contract/slots.ts'
 import type { Charge, MeteredUsage } from '../../core/contract/slots.ts'
 import type { Ledger, Reservation, ReserveRequest } from '../../core/store/ledger.ts'
@@ -52,25 +52,33 @@ export function openBill(
   terms: Terms,
   ledger: Pick<Ledger, 'reserve' | 'affordable'>,
   defaultOutput: number
-): void {
+): Awaitable<void> {
   const { scopes } = exchange.get(caller)
   const common = commonOf(exchange, terms, scopes)
   const { amount } = turnBound(terms, 1, undefined, defaultOutput)
   checkAllowance(exchange, amount)
   const left = ledger.affordable(scopes, exchange.receivedAt)
+  const begin = (place: Reservation): void => {
+    const bill: Bill = { terms, scopes, usage: { ...noUsage }, amount: 0n, reserved: 0n, source: 'upstream' }
+    exchange.set(billed, bill)
+    exchange.showAfter(() => place.durable)
+    exchange.defer(() => {
+      const { amount: spent, reserved, usage, source } = bill
+      if (reserved > 0n || spent > 0n)
+        exchange.set(charge, { amount: spent, reserved, priceVersion: terms.price.version, usage, source })
+      return place.void().catch(refuse)
+    })
+  }
+  const open = (): Awaitable<void> => {
+    const place = ledger.reserve({ ...common, amount: 0n, time: exchange.receivedAt })
+    return place instanceof Promise ? place.then(begin) : begin(place)
+  }
+  if (left === undefined || left >= amount) return open()
   // This hold is refused, and the refusal names the budget.
-  if (left !== undefined && left < amount)
-    void ledger.reserve({ ...common, part: 'admission', amount, time: exchange.receivedAt }).void()
-  const place = ledger.reserve({ ...common, amount: 0n, time: exchange.receivedAt })
-  const bill: Bill = { terms, scopes, usage: { ...noUsage }, amount: 0n, reserved: 0n, source: 'upstream' }
-  exchange.set(billed, bill)
-  exchange.showAfter(() => place.durable)
-  exchange.defer(() => {
-    const { amount: spent, reserved, usage, source } = bill
-    if (reserved > 0n || spent > 0n)
-      exchange.set(charge, { amount: spent, reserved, priceVersion: terms.price.version, usage, source })
-    return place.void().catch(refuse)
-  })
+  const tried = ledger.reserve({ ...common, part: 'admission', amount, time: exchange.receivedAt })
+  if (tried instanceof Promise) return tried.then((made) => made.void()).then(open)
+  void tried.void()
+  return open()
 }
 
 /**
@@ -83,7 +91,7 @@ export function holdTurn(
   bill: Bill,
   turn: Turn,
   { ledger, estimate, defaultOutput, abandoned }: TurnSetting
-): void {
+): Awaitable<void> {
   const { terms, scopes } = bill
   const { output, units, amount } = turnBound(terms, turn.input[estimate], turn.maxOutput, defaultOutput)
   const request: ReserveRequest = {
@@ -93,31 +101,40 @@ export function holdTurn(
     time: Date.now(),
     estimate: { input: Math.min(turn.input.typical, units.prompt), maxOutput: output }
   }
-  let reservation: Reservation
-  let refusal: unknown
+  const begin = (reservation: Reservation): void => {
+    const allowance = exchange.get(caller).secret?.allowance
+    if (allowance) allowance.pending += reservation.amount
+    reservation.dispatched(exchange.attempts.at(-1)!.channel.name)
+    turn.showAfter(reservation.durable)
+    turn.follow((tokens) => reservation.delivered(tokens))
+    turn.defer(() => {
+      const before = bill.amount
+      const settled = settleTurn(exchange, bill, turn, reservation, abandoned)
+      if (allowance) {
+        allowance.pending -= reservation.amount
+        allowance.posted += bill.amount - before
+      }
+      return settled
+    })
+  }
+  /** What the upstream began by itself is held without an amount, and refused all the same. */
+  const refused = (error: unknown): Awaitable<void> => {
+    if (turn.asked) throw error
+    const fail = (reservation: Reservation): never => {
+      begin(reservation)
+      throw error
+    }
+    const reservation = ledger.reserve({ ...request, amount: 0n })
+    return reservation instanceof Promise ? reservation.then(fail) : fail(reservation)
+  }
+  let reservation: Awaitable<Reservation>
   try {
     checkAllowance(exchange, amount)
     reservation = ledger.reserve(request)
   } catch (error) {
-    if (turn.asked) throw error
-    refusal = error
-    reservation = ledger.reserve({ ...request, amount: 0n })
+    return refused(error)
   }
-  const allowance = exchange.get(caller).secret?.allowance
-  if (allowance) allowance.pending += reservation.amount
-  reservation.dispatched(exchange.attempts.at(-1)!.channel.name)
-  turn.showAfter(reservation.durable)
-  turn.follow((tokens) => reservation.delivered(tokens))
-  turn.defer(() => {
-    const before = bill.amount
-    const settled = settleTurn(exchange, bill, turn, reservation, abandoned)
-    if (allowance) {
-      allowance.pending -= reservation.amount
-      allowance.posted += bill.amount - before
-    }
-    return settled
-  })
-  if (refusal) throw refusal
+  return reservation instanceof Promise ? reservation.then(begin, refused) : begin(reservation)
 }
 
 /** @throws GatewayError `quota_key_exceeded` when what a client secret was given to spend cannot carry the amount */

@@ -153,7 +153,11 @@ t.test('each command has JSON alone on standard output when it is told --json', 
     'import litellm': join(root, 'test/golden/import/prices.json'),
     completion: 'bash'
   }
-  t.same([...Object.keys(lines), 'start'].sort(), commands.map(({ name }) => name).sort(), 'no command is forgotten')
+  t.same(
+    [...Object.keys(lines), 'start', 'upgrade'].sort(),
+    commands.map(({ name }) => name).sort(),
+    'no command is forgotten'
+  )
   const entries = Object.entries(lines).map(([name, given]) => [name, ...[given].flat()] as [string, string, number?])
   const ended = await sluiceEach(entries.map(([name, line]) => [...words(`${name} ${line}`), '--json']))
   for (const [index, [name, line, code = 0]] of entries.entries()) {

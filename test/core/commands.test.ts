@@ -285,7 +285,7 @@ t.test('a fault that nothing catches is logged, and the process drains and ends 
     ({ socket }) => void socket.destroySoon()
   )
   const faults = `
-    process.on('SIGUSR2', () => { throw new Error('thrown by the test') })
+    process.on('SIGPROF', () => { throw new Error('thrown by the test') })
     process.on('SIGWINCH', () => { void Promise.reject(new Error('rejected by the test')) })`
   const running = await spawnGateway(
     t,
@@ -300,7 +300,7 @@ t.test('a fault that nothing catches is logged, and the process drains and ends 
   running.process.kill('SIGWINCH')
   await eventually(() => running.output().includes('the gateway stops'), 10_000)
   t.match(running.output(), /"origin":"unhandledRejection","error":"Error: rejected by the test\\n +at /)
-  running.process.kill('SIGUSR2')
+  running.process.kill('SIGPROF')
   await eventually(() => running.output().includes('thrown by the test'), 10_000)
   go.resolve()
   await client.reply()

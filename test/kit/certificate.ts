@@ -20,7 +20,7 @@ export interface Certificate {
  * Makes a P-256 certificate for localhost and 127.0.0.1, or for another name. Its files are removed when the test is
  * over. It needs the openssl command.
  */
-export function makeCertificate(t: Test, name = 'localhost'): Certificate {
+export function makeCertificate(t: Pick<Test, 'teardown'>, name = 'localhost'): Certificate {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-certificate-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const cert = join(folder, 'cert.pem')

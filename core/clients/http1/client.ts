@@ -27,6 +27,8 @@ export interface AnswerCarrier {
   readonly front: Front
   /** True when this answer is the last on the connection. */
   closing: boolean
+  /** True when every answer is. */
+  readonly single: boolean
   /** The answer is over, and everything of it was given to the socket. */
   released(): void
   /** Ends the connection so that the answer cannot be taken for a complete one. */
@@ -123,7 +125,8 @@ export class Http1Client extends Answer {
     const old = httpVersion === '1.0'
     const chunked = length === undefined && !bodiless && !old
     // With HTTP/1.0, a body of unknown length ends with its connection.
-    const kept = persistent && !front.draining && this.#keepable() && (length !== undefined || !old)
+    const kept =
+      persistent && !front.draining && !connection.single && this.#keepable() && (length !== undefined || !old)
     const persistence = kept
       ? `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(front.keepAlive / 1000)}\r\n`
       : 'Connection: close\r\n'

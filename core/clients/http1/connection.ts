@@ -56,6 +56,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   client: Http1Client | undefined
   /** True when the current answer is the last. */
   closing = false
+  readonly single: boolean
   readonly #inlet: Inlet
   readonly #parser = new RequestParser()
   readonly #backlog = new Backlog()
@@ -81,8 +82,10 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   #limit: number
   #until = 0
 
-  constructor(inlet: Inlet, remoteAddress: string, front: Http1Front) {
+  /** `single`: one request is answered, and the connection is closed. */
+  constructor(inlet: Inlet, remoteAddress: string, front: Http1Front, single = false) {
     const { socket } = inlet
+    this.single = single
     this.#inlet = inlet
     this.socket = socket
     this.remoteAddress = remoteAddress
@@ -163,6 +166,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   #read(bytes: Buffer, waited: boolean): void {
     const parser = this.#parser
     const { length } = bytes
+    if (this.front.forwarder && !this.#body && !parser.begun && this.#ready()) return this.#forward(bytes)
     this.#reading = true
     let at = this.#body ? this.#readBody(this.#body, bytes, 0) : 0
     if (this.#ready() && this.#body === undefined && at < length) {
@@ -275,6 +279,17 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
       client: upgrade,
       socket: upgrade
     })
+  }
+
+  /** Leaves the connection to the process that has taken the place of this one. */
+  #forward(bytes: Buffer): void {
+    const { front, socket } = this
+    this.closing = this.#upgraded = true
+    this.#limit = 0
+    socket.setTimeout(0)
+    front.began()
+    socket.once('close', () => front.ended())
+    front.forwarder!.connection(this.#inlet.handOver(), this.remoteAddress, Buffer.from(bytes))
   }
 
   #wait(ms: number): void {

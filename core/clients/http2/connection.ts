@@ -25,10 +25,11 @@ export class Http2Connection {
   readonly remoteAddress: string
   readonly front: Front
   readonly #session: ServerHttp2Session
-  readonly #socket: Socket
+  readonly socket: Socket
   readonly #limits: Http2Limits
   #running = 0
   #idled = false
+  #leaving = false
   #second = 0
   #opened = 0
 
@@ -49,7 +50,7 @@ export class Http2Connection {
     this.remoteAddress = remoteAddress
     this.front = front
     this.#session = session
-    this.#socket = socket
+    this.socket = socket
     this.#limits = limits
     session.setLocalWindowSize(sessionWindow)
     session.on('stream', (stream, headers, _flags, raw) => {
@@ -72,6 +73,12 @@ export class Http2Connection {
     if (!this.#session.destroyed) this.#session.close()
   }
 
+  /** Drains the session as soon as no answer is under way: fewer streams cross its end then. */
+  leave(): void {
+    this.#leaving = true
+    if (this.#running === 0) this.drain()
+  }
+
   /** Closes the connection now, with an error for every answer under way. */
   destroy(): void {
     this.#session.destroy(new Error('the server is closed'), constants.NGHTTP2_INTERNAL_ERROR)
@@ -86,7 +93,9 @@ export class Http2Connection {
   /** An answer is over. */
   ended(): void {
     this.front.ended()
-    if (--this.#running > 0 || !this.#idled) return
+    if (--this.#running > 0) return
+    if (this.#leaving) return this.drain()
+    if (!this.#idled) return
     // The session's timer ran out while an answer was silent, and only traffic would set it again.
     this.#idled = false
     this.#session.setTimeout(this.#limits.idle)
@@ -107,6 +116,6 @@ export class Http2Connection {
   }
 
   #linger(): void {
-    setTimeout(() => this.#socket.destroy(), lingerMs).unref()
+    setTimeout(() => this.socket.destroy(), lingerMs).unref()
   }
 }

@@ -57,6 +57,8 @@ export class BackgroundWork implements Background {
   readonly #places: Places
   readonly #runs: Runs
   readonly #expiry: Expiry
+  /** Goes on with work, once the store was handed over. */
+  #heir: ((work: Work) => void) | undefined
 
   constructor({ services, generations, transport, kinds, log }: BackgroundParts) {
     const { works } = services
@@ -69,21 +71,44 @@ export class BackgroundWork implements Background {
     this.#expiry = new Expiry(works, log)
   }
 
-  /** Takes up what was open when the last process ended. What went on in that process has ended with it. Once. */
-  start(): void {
-    for (const work of this.#works.open()) {
-      const end = work.channel === null ? interrupted : work.seen
-      if (!end) this.#poll.add(work)
-      // What cannot be written now is found open by the next start.
-      else this.#conclusions.end(work, end).catch(() => {})
-    }
+  /**
+   * Takes up what was open when the last process ended. What went on in that process has ended with it, except for the
+   * requests `elsewhere`, with which it goes on although it has handed over.
+   */
+  start(elsewhere: readonly string[] = []): void {
+    const going = new Set(elsewhere)
+    this.#heir = undefined
+    this.#poll.open()
+    for (const work of this.#works.open()) if (!going.has(work.requestId)) this.takeUp(work)
     this.#expiry.start()
   }
 
-  /** Asks no more. What is open stays open for the next start. */
-  close(): void {
+  /** Goes on with work of a process that is gone, or whose exchange has left it. */
+  takeUp(work: Work): void {
+    this.#conclusions.leave(work)
+    const latest = this.#works.current(work, work.id)
+    if (!latest) return
+    const end = latest.channel === null ? interrupted : latest.seen
+    if (!end) this.#goOn(latest)
+    // What cannot be written now is found open by the next start.
+    else this.#conclusions.end(latest, end).catch(() => {})
+  }
+
+  /** Leaves work to another process, whose exchange still follows it. */
+  attendFor(work: Work): void {
+    this.#conclusions.attendFor(work)
+  }
+
+  /** Asks no more. What is open stays open for the next start, or for `heir`, who is told of work to go on with. */
+  close(heir?: (work: Work) => void): void {
+    this.#heir = heir
     this.#expiry.close()
     this.#poll.close()
+  }
+
+  #goOn(work: Work): void {
+    if (this.#heir) this.#heir(work)
+    else this.#poll.add(work)
   }
 
   /** Exchanges that wait for their turn. */
@@ -178,7 +203,7 @@ export class BackgroundWork implements Background {
       await Promise.all([detached, put])
       const seen = this.#works.current(work, work.id)?.seen
       if (seen) await this.#conclusions.end(work, seen)
-      else this.#poll.add(work)
+      else this.#goOn(work)
     }
   }
 

@@ -42,9 +42,14 @@ export class Conclusions {
     if (before && before.id !== work.id) void this.end(before, { status: 'failed' }, false).catch(() => {})
   }
 
+  /** From now on only another process ends the work, or whoever is told that it has left it. */
+  attendFor(work: Work): void {
+    this.#attended.set(work.requestId, work)
+  }
+
   /** The exchange no longer follows the work. Returns false when it has begun other work since. */
   leave(work: Work): boolean {
-    return this.#attended.get(work.requestId) === work && this.#attended.delete(work.requestId)
+    return this.#attended.get(work.requestId)?.id === work.id && this.#attended.delete(work.requestId)
   }
 
   /**

@@ -44,6 +44,12 @@ export class Poll {
     )
   }
 
+  /** Asks again, after it was closed. */
+  open(): void {
+    this.#rounds.open()
+    this.#closed = false
+  }
+
   /** Asks no more. */
   close(): void {
     this.#rounds.close()

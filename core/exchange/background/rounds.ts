@@ -69,6 +69,10 @@ export class Rounds {
     return round.misses
   }
 
+  open(): void {
+    this.#closed = false
+  }
+
   close(): void {
     this.#closed = true
     for (const { timer } of this.#rounds.values()) clearTimeout(timer)

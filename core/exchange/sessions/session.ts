@@ -1,6 +1,7 @@
 // A session: frames to and fro between a client and an upstream, until one of them closes or something ends it.
 import type { BodyMemory } from '../../bodies/body-memory.ts'
 import type { Attempt } from '../../contract/attempt.ts'
+import type { Awaitable } from '../../contract/contract.ts'
 import { Message } from '../../contract/message.ts'
 import { caller } from '../../contract/slots.ts'
 import { asGatewayError, clientClosed, GatewayError } from '../../errors.ts'
@@ -75,6 +76,7 @@ export class Session implements OpenSession, Watched {
   #reason: GatewayError | undefined
   #concluding = false
   #retiring = false
+  #held = 0
   /** The client has closed the session, or its connection is lost. */
   #hasLeft = false
   /** The close code and reason that the other side is given. */
@@ -108,7 +110,7 @@ export class Session implements OpenSession, Watched {
     })
     this.#down = new Lane({
       source: upstream,
-      gate: (message) => this.#turns.upstream(message),
+      gate: (message) => this.#hold(this.#turns.upstream(message)),
       onward: (message) => this.#stages.pass(message),
       room: new FrameRoom(parts.memory),
       failed
@@ -239,9 +241,18 @@ export class Session implements OpenSession, Watched {
     if (this.#drainUntil !== undefined && this.#turns.open === 0) this.#left()
   }
 
+  /** Counts the frames for the client that wait for the disk: the last one of a response is shown after its charge. */
+  #hold(frame: Awaitable<Message | undefined>): Awaitable<Message | undefined> {
+    if (!(frame instanceof Promise)) return frame
+    this.#held++
+    return frame.finally(() => this.#held--)
+  }
+
   /** Ends a session that is to end when no response is under way, if none is. */
   #retireIfIdle(): void {
-    if (this.over || this.#drainUntil !== undefined || this.#turns.open > 0) return
+    if (this.over || this.#drainUntil !== undefined || this.#turns.open > 0 || this.#held > 0) return
+    const { admissions } = this.#turns
+    if (admissions) return void admissions.finally(() => this.#retireIfIdle())
     this.#conclude(undefined, { code: restart, reason: restartReason }, { code: goingAway, reason: '' })
   }
 

@@ -12,7 +12,7 @@ import { entryColumns } from '../../../core/store/batch.ts'
 import { migrate } from '../../../core/store/schema.ts'
 import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
-import type { Store } from '../../../core/store/store.ts'
+import type { OwnStore } from '../../../core/store/store.ts'
 
 interface Scenario {
   /** Requests that begin, and as many that end, per commit. */
@@ -111,7 +111,7 @@ function baseline(): number {
 }
 
 async function run({ batch, keys, short, durability }: Scenario, samples: number): Promise<void> {
-  const store: Store = await openStore({
+  const store: OwnStore = await openStore({
     file: join(folder, `${[batch, keys, short, durability].join('-')}.db`),
     durability
   })

@@ -40,7 +40,8 @@ export function reserve(
     estimate: { input: 10, maxOutput: 100 },
     time: noon,
     ...more
-  })
+    // A store of this process decides at once.
+  }) as Reservation
 }
 
 /** Settles for that many output tokens, with the record that belongs to it. */

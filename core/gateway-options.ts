@@ -1,0 +1,26 @@
+// What a gateway is started with.
+import type { Plugin } from './contract/contract.ts'
+import type { ServedOperation } from './contract/served.ts'
+import type { Sockets } from './clients/inherited.ts'
+import type { Predecessor } from './handover/predecessor.ts'
+import type { Logger } from './telling/log.ts'
+
+/** The options of a gateway. */
+export interface GatewayOptions {
+  /** Path of gateway.yaml. */
+  config: string
+  /** The variables for `${VAR}`; by default those of the process. */
+  env?: NodeJS.ProcessEnv
+  /** The plugins that `chain:` may name without declaring them; by default the shipped ones. */
+  plugins?: ReadonlyMap<string, Plugin>
+  /** The operations of the data listener; by default the shipped ones. */
+  operations?: readonly ServedOperation[]
+  /** By default, JSON lines on standard error. */
+  log?: Logger
+  /** Sockets to listen on instead of the addresses in the file. */
+  sockets?: Sockets
+  /** The process whose place this one takes. */
+  predecessor?: Predecessor | undefined
+  /** The program and the arguments of the process that may take the place of this one; absent: none can. */
+  command?: readonly string[]
+}

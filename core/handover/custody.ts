@@ -1,0 +1,187 @@
+// Who has the store: this process, or the next one, which it was handed over to.
+import type { BackgroundWork } from '../exchange/background/background.ts'
+import type { KeptHold } from '../store/book.ts'
+import type { DocumentBook } from '../store/document-book.ts'
+import type { Lease, Limits } from '../store/limits.ts'
+import { MemoryLimits } from '../store/memory-limits.ts'
+import { MemorySecrets } from '../store/memory-secrets.ts'
+import type { Secrets } from '../store/secrets.ts'
+import type { Services } from '../store/services.ts'
+import type { OwnStore, Store } from '../store/store.ts'
+import type { Logger } from '../telling/log.ts'
+import { Deputy } from './deputy.ts'
+import {
+  DistantHolds,
+  distantAnswers,
+  distantDocuments,
+  distantHeir,
+  distantLimits,
+  distantRequests,
+  distantRoutes,
+  distantSecrets,
+  distantWorks
+} from './distant.ts'
+import type { Line } from './line.ts'
+import type { Estate } from './messages.ts'
+import { switchable } from './switch.ts'
+
+/** The store of a process and what belongs to it in memory, as everybody in the process has it from start to end. */
+export class Custody {
+  readonly store: Store
+  readonly limits: Limits
+  readonly secrets: Secrets
+  readonly #reopen: (kept: readonly KeptHold[]) => Promise<OwnStore>
+  readonly #ownLimits = new MemoryLimits()
+  readonly #ownSecrets = new MemorySecrets()
+  readonly #switches
+  /** Undefined while the next process has it. */
+  #own: OwnStore | undefined
+  /** The store that was handed over, with the holds that this process must end. */
+  #before: { store: OwnStore; distant: DistantHolds; running: readonly string[] } | undefined
+  #line: Line | undefined
+
+  /** `reopen` opens the store again, if the next process fails. */
+  constructor(own: OwnStore, reopen: (kept: readonly KeptHold[]) => Promise<OwnStore>) {
+    this.#own = own
+    this.#reopen = reopen
+    const switches = {
+      documents: switchable<Store['documents']>(own.documents, ['all', 'find', 'change', 'note', 'watch', 'audit']),
+      ledger: switchable<Store['ledger']>(own.ledger, [
+        'reserve',
+        'look',
+        'detached',
+        'balances',
+        'watch',
+        'price',
+        'affordable',
+        'standings'
+      ]),
+      requests: switchable<Store['requests']>(own.requests, ['append', 'list']),
+      answers: switchable<Store['answers']>(own.answers, ['find', 'put']),
+      routes: switchable<Store['routes']>(own.routes, ['find', 'put', 'remove']),
+      works: switchable<Store['works']>(own.works, [
+        'open',
+        'running',
+        'runningOf',
+        'current',
+        'at',
+        'put',
+        'note',
+        'find',
+        'list',
+        'forget',
+        'oldest',
+        'room',
+        'flushed',
+        'expired',
+        'sweep',
+        'keepResult',
+        'result'
+      ]),
+      limits: switchable<Limits>(this.#ownLimits, ['decide', 'look']),
+      secrets: switchable<Secrets>(this.#ownSecrets, ['put', 'find'])
+    }
+    this.#switches = switches
+    this.limits = switches.limits.face
+    this.secrets = switches.secrets.face
+    this.store = {
+      documents: switches.documents.face,
+      ledger: switches.ledger.face,
+      requests: switches.requests.face,
+      answers: switches.answers.face,
+      routes: switches.routes.face,
+      works: switches.works.face,
+      spend: (query) => this.#own?.spend(query) ?? this.#line!.ask('spend', query),
+      flush: async () => this.#own?.flush(),
+      health: () => (this.#own ?? this.#before!.store).health(),
+      close: () => this.close()
+    }
+  }
+
+  /** Takes over what the process before had in memory. Returns its leases by their names. */
+  adopt({ limits, secrets }: Estate): Map<string, Lease> {
+    for (const secret of secrets) this.#ownSecrets.put(secret)
+    return this.#ownLimits.adopt(limits)
+  }
+
+  /** A deputy for a process that has handed over to this one, for the holds that it has left here. */
+  deputy(
+    services: Services,
+    background: BackgroundWork,
+    log: Logger,
+    left: { holds: readonly KeptHold[]; running: readonly string[]; leases: Map<string, Lease> }
+  ): Deputy {
+    return new Deputy({ services, store: this.store, background, log }, this.#own!.ledger, left)
+  }
+
+  /**
+   * Hands over to the next process: from this turn of the event loop on, everything goes to it by the line. Resolves
+   * with what it needs when the store is closed. `running` are the ids of the exchanges under way.
+   */
+  async leave(line: Line, running: readonly string[]): Promise<Estate> {
+    const own = this.#own!
+    const holds = own.ledger.open.map(({ requestId, part, request: { costs } }) => ({ requestId, part, costs }))
+    const { documents, ledger, requests, answers, routes, works, limits, secrets } = this.#switches
+    const distant = new DistantHolds(line, own.ledger)
+    own.ledger.leave(distantHeir(line))
+    const kept = this.#ownLimits.leave((lease, used) => line.tell('release', lease, used))
+    documents.use(distantDocuments(line, own.documents))
+    ledger.use(distant.ledger)
+    requests.use(distantRequests(line))
+    answers.use(distantAnswers(line))
+    routes.use(distantRoutes(line))
+    works.use(distantWorks(line, own.works))
+    limits.use(distantLimits(line))
+    secrets.use(distantSecrets(line, this.#ownSecrets))
+    line.serve(followed(own.documents))
+    this.#before = { store: own, distant, running }
+    this.#line = line
+    this.#own = undefined
+    await own.close()
+    return { holds, running, limits: kept, secrets: this.#ownSecrets.all }
+  }
+
+  /**
+   * Takes the store back, because the next process is gone, and goes on as if it had never been there: what it did not
+   * acknowledge is done again.
+   * @throws Error when another process has the store
+   */
+  async reclaim(line: Line, parts: { services: Services; background: BackgroundWork; log: Logger }): Promise<void> {
+    const { store: before, distant, running } = this.#before!
+    const kept = [
+      ...before.ledger.unsettled.map(({ requestId, part, request: { costs } }) => ({ requestId, part, costs })),
+      ...distant.open
+    ]
+    const own = await this.#reopen(kept)
+    this.#own = own
+    const { documents, ledger, requests, answers, routes, works, limits, secrets } = this.#switches
+    this.#ownLimits.stay()
+    documents.use(own.documents)
+    // Those who watch have asked the first store for it.
+    own.documents.watch((changes) => before.documents.follow(changes))
+    if (before.ledger.watcher) own.ledger.watch(before.ledger.watcher)
+    ledger.use(own.ledger)
+    requests.use(own.requests)
+    answers.use(own.answers)
+    routes.use(own.routes)
+    works.use(own.works)
+    limits.use(this.#ownLimits)
+    secrets.use(this.#ownSecrets)
+    const left = { holds: kept, running, leases: new Map<string, Lease>() }
+    const deputy = this.deputy(parts.services, parts.background, parts.log, left)
+    parts.background.start(running)
+    line.divert(deputy.served, (calls) => {
+      const ends = calls.filter(({ name }) => name === 'end')
+      return ends.length > 0 && !ends.some(({ args: [requestId, part] }) => deputy.has(String(requestId), String(part)))
+    })
+  }
+
+  /** Closes the store, if this process has it. Nothing may be asked after it. */
+  async close(): Promise<void> {
+    await this.#own?.close()
+  }
+}
+
+function followed(documents: DocumentBook): { documents: DocumentBook['follow'] } {
+  return { documents: (changes) => documents.follow(changes) }
+}

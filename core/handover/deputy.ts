@@ -1,0 +1,185 @@
+// Does for a process what it cannot do any more since it handed the store over: ends its holds, releases its leases,
+// writes what it has to write, and looks up what it asks for.
+import type { BackgroundWork } from '../exchange/background/background.ts'
+import { GatewayError } from '../errors.ts'
+import { formatDollars } from '../money/money.ts'
+import type { Book, KeptHold } from '../store/book.ts'
+import { endAbandoned } from '../store/abandoned.ts'
+import type { Hold, HoldEnd } from '../store/hold.ts'
+import type { Reservation, ReserveRequest } from '../store/ledger.ts'
+import type { LimitSet } from '../catalogue/caller.ts'
+import type { Decision, Lease } from '../store/limits.ts'
+import type { Services } from '../store/services.ts'
+import type { Store } from '../store/store.ts'
+import { isOpen } from '../store/works.ts'
+import type { Work } from '../store/works.ts'
+import type { Logger } from '../telling/log.ts'
+import type { Served } from './line.ts'
+
+/** A decision as it is sent: its lease stays here, under a name. */
+export type SentDecision =
+  | (Omit<Extract<Decision, { admitted: true }>, 'lease'> & { readonly lease: string })
+  | Extract<Decision, { admitted: false }>
+
+/** What a deputy works with. */
+export interface DeputyParts {
+  services: Services
+  store: Pick<Store, 'spend'>
+  background: Pick<BackgroundWork, 'attendFor' | 'takeUp'>
+  log: Logger
+}
+
+/** The deputy of one process, in the process that took its place. */
+export class Deputy {
+  readonly #parts: DeputyParts
+  /** The holds that are not its own, by {@link nameOf}. */
+  readonly #holds = new Map<string, Reservation>()
+  readonly #leases: Map<string, Lease>
+  #lastLease = 0
+  /** Work whose exchange that process goes on with, by the id of the request. */
+  readonly #attended = new Map<string, Work>()
+
+  /** `holds` are in `book`, and `leases` are those that the process had taken itself. */
+  constructor(
+    parts: DeputyParts,
+    book: Pick<Book, 'find'>,
+    { holds, leases, running }: { holds: readonly KeptHold[]; leases: Map<string, Lease>; running: readonly string[] }
+  ) {
+    this.#parts = parts
+    this.#leases = leases
+    for (const { requestId, part } of holds) {
+      const hold = book.find(requestId, part)
+      if (hold) this.#holds.set(nameOf(requestId, part), hold)
+    }
+    const going = new Set(running)
+    for (const work of parts.services.works.open()) if (going.has(work.requestId)) this.#attend(work)
+  }
+
+  /** Whether a hold has not ended. */
+  has(requestId: string, part: string): boolean {
+    return this.#holds.has(nameOf(requestId, part))
+  }
+
+  /** The functions that the process may call. */
+  get served(): Served {
+    const { services, store } = this.#parts
+    const { requests, answers, routes, documents, works, secrets, limits } = services
+    return {
+      reserve: (request: ReserveRequest) => this.#reserve(request),
+      durable: (requestId: string, part: string) => this.#hold(requestId, part).durable,
+      touch: (requestId: string, part: string, channel: string | null, delivered: number, moved: boolean) => {
+        const hold = this.#holds.get(nameOf(requestId, part))
+        if (moved && channel !== null) hold?.dispatched(channel)
+        hold?.delivered(delivered)
+      },
+      detach: (requestId: string, part: string, until: number) => this.#hold(requestId, part).detach(until),
+      end: (requestId: string, part: string, end: HoldEnd) => this.#end(requestId, part, end),
+      decide: (sets: readonly LimitSet[], tokens: number, within: boolean) => this.#decide(sets, tokens, within),
+      look: async (sets: readonly LimitSet[], tokens: number) => {
+        const decision = await limits.look(sets, tokens)
+        return decision.admitted ? { ...decision, lease: '' } : decision
+      },
+      release: (lease: string, used: number | undefined) => {
+        this.#leases.get(lease)?.release(used)
+        this.#leases.delete(lease)
+      },
+      append: (...record: Parameters<typeof requests.append>) => requests.append(...record),
+      list: (...query: Parameters<typeof requests.list>) => requests.list(...query),
+      spend: (...query: Parameters<typeof store.spend>) => store.spend(...query),
+      findAnswer: (...id: Parameters<typeof answers.find>) => answers.find(...id),
+      putAnswer: (...answer: Parameters<typeof answers.put>) => answers.put(...answer),
+      findRoute: (...id: Parameters<typeof routes.find>) => routes.find(...id),
+      putRoutes: (...all: Parameters<typeof routes.put>) => routes.put(...all),
+      removeRoute: (...id: Parameters<typeof routes.remove>) => routes.remove(...id),
+      putSecret: (...secret: Parameters<typeof secrets.put>) => secrets.put(...secret),
+      change: (...changes: Parameters<typeof documents.change>) => documents.change(...changes),
+      note: (...changes: Parameters<typeof documents.note>) => documents.note(...changes),
+      audit: (...query: Parameters<typeof documents.audit>) => documents.audit(...query),
+      putWork: (work: Work) => this.#put(work),
+      noteWork: (work: Work) => {
+        this.#attend(work)
+        works.note(work)
+      },
+      findWork: (...id: Parameters<typeof works.find>) => works.find(...id),
+      listWork: (...query: Parameters<typeof works.list>) => works.list(...query),
+      oldestWork: (...query: Parameters<typeof works.oldest>) => works.oldest(...query),
+      forgetWork: (...work: Parameters<typeof works.forget>) => works.forget(...work),
+      takeUp: (work: Work) => this.#takeUp(work)
+    }
+  }
+
+  /** The process is gone. Ends what it has left open, as a start does after a crash. */
+  end(): void {
+    const { services, log } = this.#parts
+    for (const lease of this.#leases.values()) lease.release(undefined)
+    this.#leases.clear()
+    let total = 0n
+    let ended = 0
+    // Those of work that goes on are the work's. Parts end before the whole, whose record has the charges of all.
+    const holds = [...this.#holds.values()].filter((hold) => !services.ledger.detached(hold.requestId))
+    this.#holds.clear()
+    for (const hold of holds as Hold[]) {
+      total += endAbandoned(hold, services.requests, log)
+      ended++
+    }
+    if (ended > 0)
+      log.warn('a process that had handed over left requests open: they were ended and charged by estimate', {
+        requests: ended,
+        charged_usd: formatDollars(total)
+      })
+    for (const work of this.#attended.values()) this.#takeUp(work)
+  }
+
+  /** @throws GatewayError `billing_unavailable` for a hold that was lost with the process that made it */
+  #hold(requestId: string, part: string): Reservation {
+    const hold = this.#holds.get(nameOf(requestId, part))
+    if (hold) return hold
+    throw new GatewayError('billing_unavailable', 'The request cannot be accounted for any more. Try again.', {
+      retryAfterMs: 1000
+    })
+  }
+
+  async #reserve(request: ReserveRequest): Promise<void> {
+    const reservation = await this.#parts.services.ledger.reserve(request)
+    this.#holds.set(nameOf(request.requestId, request.part), reservation)
+  }
+
+  #end(requestId: string, part: string, end: HoldEnd): Promise<void> {
+    const name = nameOf(requestId, part)
+    const hold = this.#holds.get(name)
+    // Nobody but its process ends it: it ended before a call that is repeated.
+    if (!hold) return Promise.resolve()
+    this.#holds.delete(name)
+    return 'settlement' in end ? hold.settle(end.settlement) : hold.void(end.costs)
+  }
+
+  async #decide(sets: readonly LimitSet[], tokens: number, within: boolean): Promise<SentDecision> {
+    const decision = await this.#parts.services.limits.decide(sets, tokens, within)
+    if (!decision.admitted) return decision
+    const lease = `new ${++this.#lastLease}`
+    this.#leases.set(lease, decision.lease)
+    return { ...decision, lease }
+  }
+
+  #put(work: Work): Promise<void> {
+    if (isOpen(work)) this.#attend(work)
+    else this.#attended.delete(work.requestId)
+    return this.#parts.services.works.put(work)
+  }
+
+  #attend(work: Work): void {
+    if (!isOpen(work)) return
+    this.#attended.set(work.requestId, work)
+    this.#parts.background.attendFor(work)
+  }
+
+  /** The exchange of the work has left it: it goes on in this process. */
+  #takeUp(work: Work): void {
+    this.#attended.delete(work.requestId)
+    this.#parts.background.takeUp(work)
+  }
+}
+
+function nameOf(requestId: string, part = ''): string {
+  return `${requestId} ${part}`
+}

@@ -1,0 +1,155 @@
+// Hands over to the next process, on this machine and without a refused connection. Until that serves, nothing changes
+// for anybody.
+import type { BackgroundWork } from '../exchange/background/background.ts'
+import type { Engine } from '../exchange/engine.ts'
+import type { Server } from '../clients/server.ts'
+import type { Services } from '../store/services.ts'
+import type { Logger } from '../telling/log.ts'
+import type { Custody } from './custody.ts'
+import type { Place } from './messages.ts'
+import { Successor } from './successor.ts'
+
+/** What came of an upgrade. */
+export type Upgraded =
+  | {
+      readonly ok: true
+      /** The id of the process that serves now. */
+      readonly pid: number
+      readonly generation: number
+      /** How long no process had the store, in milliseconds. */
+      readonly gapMs: number
+    }
+  | { readonly ok: false; readonly reason: string }
+
+/** What a hand-over needs of the process. */
+export interface HandoverParts {
+  /** The program and the arguments of the next process; undefined where this one was not started by the command. */
+  command: readonly string[] | undefined
+  /** The number of this process in the row of those that took each other's place. */
+  generation: number
+  place: Place
+  custody: Custody
+  services: Services
+  engine: Pick<Engine, 'ids'>
+  background: BackgroundWork
+  server: Pick<Server, 'descriptor' | 'leaveTo'>
+  admin: { readonly descriptor: number; leave(): void } | undefined
+  /** Ends, once the next process serves, what only one process may do: regular backups and alerts. */
+  retire(): Promise<void>
+  /** Whether the process is stopping. */
+  phase: { readonly stopping: boolean }
+  log: Logger
+}
+
+/** The hand-over of one process. */
+export class Handover {
+  /** Resolves when the next process serves. */
+  readonly done: Promise<void>
+  readonly #parts: HandoverParts
+  readonly #settle: () => void
+  #successor: Successor | undefined
+  #isDone = false
+
+  constructor(parts: HandoverParts) {
+    this.#parts = parts
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.done = promise
+    this.#settle = resolve
+  }
+
+  /** Whether the next process serves. */
+  get isDone(): boolean {
+    return this.#isDone
+  }
+
+  /** The process id of the next process, while it is being started and afterwards. */
+  get pid(): number | undefined {
+    return this.#successor?.pid
+  }
+
+  /** Starts the next process, and hands over to it. Resolves also when that is not possible, with the reason. */
+  async run(reason: string): Promise<Upgraded> {
+    const { log, generation, place, server, admin, command } = this.#parts
+    const refusal = this.#refusal()
+    if (refusal !== undefined || !command) {
+      log.warn('an upgrade was refused', { reason: refusal })
+      return { ok: false, reason: refusal! }
+    }
+    const next = generation + 1
+    log.info('the next process is started', { reason, generation: next })
+    const sockets = { clients: server.descriptor, ...(admin && { admin: admin.descriptor }) }
+    const successor = (this.#successor = new Successor({ command, generation: next, sockets, place }))
+    try {
+      await successor.loaded()
+    } catch (error) {
+      return this.#fails(error as Error)
+    }
+    // A signal may have come meanwhile.
+    if (this.#parts.phase.stopping) return this.#fails(new Error('this process is stopping'))
+    return this.#handOver(successor, next)
+  }
+
+  async #handOver(successor: Successor, generation: number): Promise<Upgraded> {
+    const { custody, engine, background, server, admin, services, log } = this.#parts
+    const began = performance.now()
+    let path: string
+    try {
+      background.close((work) => successor.line.tell('takeUp', work))
+      const estate = await custody.leave(successor.line, engine.ids)
+      path = await successor.serving(estate)
+    } catch (error) {
+      await successor.kill()
+      await custody.reclaim(successor.line, { services, background, log })
+      return this.#fails(error as Error)
+    }
+    const gapMs = Math.round(performance.now() - began)
+    server.leaveTo(path)
+    admin?.leave()
+    this.#isDone = true
+    void this.#parts.retire()
+    void successor.line.closed.then(() => this.#lost(successor))
+    log.info('the next process serves in the place of this one', { pid: successor.pid, generation, gap_ms: gapMs })
+    this.#settle()
+    return { ok: true, pid: successor.pid!, generation, gapMs }
+  }
+
+  /** Lets this process end: nothing more is to be said to the next one. */
+  close(): void {
+    const successor = this.#successor
+    this.#successor = undefined
+    successor?.release()
+  }
+
+  #refusal(): string | undefined {
+    const { command, phase } = this.#parts
+    if (process.platform === 'win32')
+      return 'Windows cannot pass listening sockets to another process: stop the gateway and start it'
+    if (!command) return 'this gateway was not started by the command `sluice start`, and cannot start another one'
+    if (process.pid === 1) return 'this gateway is process 1 of a container, which ends with it: replace the container'
+    if (this.#isDone) return `process ${this.pid} has taken the place of this one already: ask that one`
+    if (this.#successor) return `an upgrade is under way already: process ${this.pid} is being started`
+    return phase.stopping ? 'the gateway is stopping' : undefined
+  }
+
+  async #fails({ message }: Error): Promise<Upgraded> {
+    await this.#successor?.kill()
+    this.#successor = undefined
+    this.#parts.log.error('the next process could not take the place of this one, which serves on', { reason: message })
+    return { ok: false, reason: message }
+  }
+
+  /** The next process has gone before this one has ended. */
+  async #lost(successor: Successor): Promise<void> {
+    if (this.#successor !== successor) return
+    const { custody, services, background, log } = this.#parts
+    log.error('the process that had taken the place of this one is gone: this one takes the store back, and ends')
+    try {
+      await custody.reclaim(successor.line, { services, background, log })
+    } catch (error) {
+      successor.line.fail()
+      log.error('the store could not be taken back: requests under way are ended by the next start', {
+        error: (error as Error).message
+      })
+    }
+  }
+}

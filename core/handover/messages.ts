@@ -1,0 +1,55 @@
+// What two processes of a gateway say to each other when one takes the place of the other.
+import type { Settings } from '../catalogue/settings.ts'
+import type { KeptHold } from '../store/book.ts'
+import { canonicalPath } from '../store/lock.ts'
+import type { KeptLimits } from '../store/memory-limits.ts'
+import type { KeptSecret } from '../store/secrets.ts'
+
+/**
+ * The version of everything that is said, which both processes must have. It changes with each change of a message, or
+ * of what a function of the {@link Deputy} takes.
+ */
+export const protocol = 1
+
+/** In the environment of a process that takes the place of its parent: which generation it is. */
+export const generationVariable = 'SLUICE_GENERATION'
+
+/** What a process and its configuration have in common with the process whose place it takes. */
+export interface Place {
+  readonly protocol: number
+  /** The canonical path of the store. */
+  readonly store: string
+  readonly listen: string
+  readonly admin: string | null
+}
+
+/** What a process that takes the place of this one must have in common with it. */
+export function placeOf({ store, listen, admin }: Settings): Place {
+  const addressOf = ({ host, port }: { host: string; port: number }): string => `${host}:${port}`
+  return {
+    protocol: protocol,
+    store: canonicalPath(store.sqlite),
+    listen: addressOf(listen),
+    admin: admin ? addressOf(admin) : null
+  }
+}
+
+/** What a process leaves to the next one, besides the store: what is only in its memory. */
+export interface Estate {
+  /** The holds that it will end itself, by messages. */
+  readonly holds: readonly KeptHold[]
+  /** The ids of the exchanges that it goes on with. */
+  readonly running: readonly string[]
+  readonly limits: KeptLimits
+  readonly secrets: readonly KeptSecret[]
+}
+
+/** What the old process sends. */
+export type FromOld = { kind: 'place'; place: Place } | { kind: 'estate'; estate: Estate }
+
+/** What the new process sends: that it has loaded everything, that it has the store and serves, or why it cannot. */
+export type FromNew =
+  | { kind: 'loaded' }
+  /** `path` leads to the socket on which it takes what still comes on connections of the old process. */
+  | { kind: 'serving'; path: string }
+  | { kind: 'failed'; reason: string }

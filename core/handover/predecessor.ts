@@ -1,0 +1,96 @@
+// The process whose place this one takes, as this one sees it: its parent.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Deputy } from './deputy.ts'
+import { Line } from './line.ts'
+import type { Port } from './line.ts'
+import { generationVariable } from './messages.ts'
+import type { Estate, FromNew, FromOld, Place } from './messages.ts'
+import type { Documents } from '../store/documents.ts'
+import type { Server } from '../clients/server.ts'
+
+/** A process that hands over to this one. */
+export class Predecessor {
+  /** The number of this process in the row of those that took each other's place. The first is 1. */
+  readonly generation: number
+  readonly #line: Line
+  readonly #place = Promise.withResolvers<Place>()
+  readonly #estate = Promise.withResolvers<Estate>()
+  #served = false
+
+  private constructor(generation: number) {
+    this.generation = generation
+    this.#line = new Line(process as Port)
+    this.#line.onSaid = (message) => {
+      const said = message as FromOld
+      if (said.kind === 'place') this.#place.resolve(said.place)
+      else this.#estate.resolve(said.estate)
+    }
+    const gone = (): void => {
+      const error = new Error('the process whose place this one was to take is gone: start the gateway anew')
+      this.#place.reject(error)
+      this.#estate.reject(error)
+    }
+    for (const { promise } of [this.#place, this.#estate]) promise.catch(() => {})
+    void this.#line.closed.then(gone)
+  }
+
+  /** The process that has started this one to take its place; undefined when this is an ordinary start. */
+  static find(env: NodeJS.ProcessEnv = process.env): Predecessor | undefined {
+    const generation = env[generationVariable]
+    delete env[generationVariable]
+    return generation === undefined || !process.channel ? undefined : new Predecessor(Number(generation))
+  }
+
+  /**
+   * Says that everything is loaded. Resolves when the store is free, with what is not in it.
+   * @throws Error when this process cannot take the place, and says why
+   */
+  async estate(own: Place): Promise<Estate> {
+    const place = await this.#place.promise
+    for (const [name, remedy] of [
+      ['protocol', 'this version hands over in another way: stop the gateway and start it'],
+      ['store', 'store.sqlite was changed, and a hand-over keeps the store: stop the gateway and start it'],
+      ['listen', 'the address in listen was changed, and a hand-over keeps the sockets: stop the gateway and start it'],
+      ['admin', 'the address in admin was changed, and a hand-over keeps the sockets: stop the gateway and start it']
+    ] as const)
+      if (place[name] !== own[name]) throw new Error(`${remedy} (${name}: ${place[name]} before, ${own[name]} now)`)
+    this.#say({ kind: 'loaded' })
+    return this.#estate.promise
+  }
+
+  /**
+   * Takes its place: serves what it still has to do, and what still comes on its connections. Resolves when it has been
+   * told of that.
+   */
+  async serve(deputy: Deputy, documents: Documents, server: Server): Promise<void> {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-'))
+    const path = join(folder, 'connections')
+    await server.takeFrom(path)
+    const unwatch = documents.watch((changes) => this.#line.tell('documents', changes))
+    void this.#line.closed.then(async () => {
+      unwatch()
+      deputy.end()
+      await rm(folder, { recursive: true, force: true })
+    })
+    this.#line.serve(deputy.served)
+    this.#served = true
+    this.#say({ kind: 'serving', path })
+  }
+
+  /** Says why this process cannot take its place. */
+  fail(error: unknown): void {
+    if (this.#served) return
+    this.#say({ kind: 'failed', reason: error instanceof Error ? error.message : String(error) })
+  }
+
+  /** Resolves when it is gone. */
+  get gone(): Promise<void> {
+    return this.#line.closed
+  }
+
+  #say(message: FromNew): void {
+    this.#line.say(message)
+  }
+}

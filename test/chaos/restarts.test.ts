@@ -1,0 +1,95 @@
+// Hand-overs from process to process: nobody notices one that succeeds, nor one that fails.
+import { readFileSync, writeFileSync } from 'node:fs'
+import t from 'tap'
+import { ask } from '../kit/client.ts'
+import { sluice } from '../kit/command.ts'
+import { spawnGateway } from '../kit/gateway.ts'
+import type { SpawnedGateway } from '../kit/gateway.ts'
+import { eventually } from '../kit/probe.ts'
+import { restarts } from './restarts.ts'
+
+t.setTimeout(240_000)
+const patience = 30_000
+
+for (const [name, options] of [
+  ['clear text', { handOvers: 2, rate: 40 }],
+  ['TLS', { handOvers: 1, rate: 20, tls: true }]
+] as const)
+  t.test(`under load no client notices a hand-over, and the books are exact: ${name}`, async (t) => {
+    const { refused, reset, cut, lost, doubled, unasked, due, charged, verified, remarks, answered } =
+      await restarts(options)
+    t.ok(answered > 0)
+    const nothing = { refused: 0, reset: 0, cut: 0, lost: 0, doubled: 0, unasked: 0, remarks: [], verified: true }
+    t.strictSame({ refused, reset, cut, lost, doubled, unasked, remarks, verified }, nothing)
+    t.equal(charged, due)
+  })
+
+/** The process ids of the gateway's row, as the ready lines tell them. */
+function pids({ output }: SpawnedGateway): number[] {
+  return [...output().matchAll(/"message":"ready".*"pid":(\d+)/g)].map(([, pid]) => Number(pid))
+}
+
+t.test('when the next process cannot start, the old one serves on and says why', async (t) => {
+  const running = await spawnGateway(t)
+  const upgrade = { method: 'POST', path: '/admin/v1/upgrade' }
+  const good = readFileSync(running.file, 'utf8')
+  for (const [bad, reason] of [
+    [good.replace('chain:', 'chian:'), /Did you mean|chian/],
+    [good.replace('port: 0', 'port: 65000'), /listen was changed/],
+    [good.replace('sluice.db', 'other.db'), /store\.sqlite was changed/]
+  ] as const) {
+    writeFileSync(running.file, bad)
+    const reply = await ask(t, running.adminUrl, upgrade)
+    t.match([reply.status, reply.json()], [409, { error: { code: 'upgrade_refused', message: reason } }])
+    t.equal((await running.chat()).status, 200)
+  }
+  t.match(running.output(), /"the next process could not take the place of this one, which serves on"/)
+  t.strictSame(pids(running), [running.process.pid])
+})
+
+t.test('an upgrade by the admin API answers when the next process serves, and the old one ends', async (t) => {
+  const running = await spawnGateway(t)
+  const reply = await ask(t, running.adminUrl, { method: 'POST', path: '/admin/v1/upgrade' })
+  t.match([reply.status, reply.json()], [200, { ok: true, generation: 2 }])
+  const { pid } = reply.json() as { pid: number }
+  t.teardown(() => process.kill(pid, 'SIGKILL'))
+  t.strictSame(await running.exited, { code: 0, signal: null })
+  t.equal((await running.chat()).status, 200)
+  t.match((await ask(t, running.adminUrl, { path: '/metrics' })).text, /sluice_process_generation 2/)
+  const { data } = await running.admin('/admin/v1/audit?action=gateway.upgrade')
+  t.match(data, [{ action: 'gateway.upgrade', after: { ok: true, generation: 2 } }])
+})
+
+t.test('when the next process dies later, the old one settles what it still has', async (t) => {
+  const running = await spawnGateway(t, { limits: { drain_timeout: '6s' } })
+  const text = 'Hi [[simulator {"text": "one two three four five six", "gap_ms": 800}]]'
+  const client = await running.openChat({ stream: true, messages: [{ role: 'user', content: text }] })
+  await client.body('one')
+  process.kill(running.process.pid!, 'SIGUSR2')
+  await eventually(() => pids(running).length === 2, patience)
+  process.kill(pids(running)[1]!, 'SIGKILL')
+  t.match((await client.reply()).text, /\[DONE\]/)
+  await running.exited
+  t.match(running.output(), /this one takes the store back/)
+  const file = running.file.replace('gateway.yaml', 'sluice.db')
+  const verified = await sluice(['ledger', 'verify', '--db', file])
+  t.equal(verified.code, 0, verified.out)
+  const exported = await sluice(['ledger', 'export', '--db', file])
+  t.match(exported.out, /"kind":"settle".*"source":"upstream"/)
+})
+
+t.test('when the old process is killed, the next one ends its requests as after a crash', async (t) => {
+  const running = await spawnGateway(t, { limits: { drain_timeout: '6s' } })
+  const text = 'Hi [[simulator {"text": "one two three four five six", "gap_ms": 1000}]]'
+  const client = await running.openChat({ stream: true, messages: [{ role: 'user', content: text }] })
+  await client.body('one')
+  process.kill(running.process.pid!, 'SIGUSR2')
+  await eventually(() => pids(running).length === 2, patience)
+  t.teardown(() => process.kill(pids(running)[1]!, 'SIGKILL'))
+  running.process.kill('SIGKILL')
+  await eventually(async () => (await running.admin('/admin/v1/requests')).data.length === 1, patience)
+  const { data } = await running.admin('/admin/v1/requests')
+  t.match(data, [{ outcome: 'failed', usage_source: 'recovered' }])
+  const { data: balances } = await running.admin('/admin/v1/balances')
+  t.ok(balances.every(({ pending_nano }: { pending_nano: string }) => pending_nano === '0'))
+})
