@@ -31,7 +31,7 @@ const areas: Readonly<Record<string, Area>> = {
     files: '{core/money,plugins/quota,plugins/usage-meter}/*.ts',
     tests:
       'test/{core/money/price,money/{exact,bounds,tools,pieces,usage,protocols,clamp},' +
-      'plugins/{quota,quota-parts,decision,estimate,usage-asking,usage-meter,meter},protocols/{usage,openai-usage},' +
+      'plugins/{quota,quota-settle,quota-terms,quota-turns,quota-holds,decision,estimate,usage-asking,usage-meter,meter},protocols/{usage,openai-usage},' +
       'config/{prices,costs},engine/abandoned,realtime/session}.test.ts'
   },
   limits: {

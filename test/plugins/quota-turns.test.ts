@@ -1,0 +1,207 @@
+// What the turns of a session may spend by the plugin quota.
+import t from 'tap'
+import type { GatewayError } from '../../core/contract/contract.ts'
+import { noUsage } from '../../core/contract/contract.ts'
+import { caller, charge } from '../../core/contract/slots.ts'
+import type { MeteredUsage } from '../../core/contract/slots.ts'
+import { billed, holdTurn, openBill } from '../../plugins/quota/turns.ts'
+import { TestLedger } from '../kit/ledger.ts'
+import { priceOf, termsAt, Running, attemptOf, perToken, Turning, used } from '../kit/quota.ts'
+
+/** A session whose key has so much left. */
+function session(ledger: TestLedger, { limit, allowance }: { limit?: bigint; allowance?: object } = {}): Running {
+  const running = new Running([attemptOf({ channel: 'before' }), attemptOf({})], { turns: true })
+  const budgets = limit === undefined ? [] : [{ limit, per: 'total' }]
+  running.set(caller, { key: 'k', scopes: [{ kind: 'key', id: 'key:k', budgets }], secret: allowance && { allowance } })
+  openBill(running as never, termsAt(perToken), ledger, 10)
+  return running
+}
+
+function begin(ledger: TestLedger, running: Running, turn: Turning, more: object = {}): GatewayError | undefined {
+  const setting = { ledger, estimate: 'worst', defaultOutput: 10, abandoned: 'prompt', ...more } as const
+  try {
+    holdTurn(running as never, running.find(billed), turn as never, setting)
+  } catch (error) {
+    return error as GatewayError
+  }
+  return undefined
+}
+
+t.test('a session holds nothing, and is opened where one response may be paid', async (t) => {
+  const ledger = new TestLedger()
+  const running = session(ledger, { limit: 21n })
+  t.match(ledger.rows, [{ request: { amount: 0n, requestId: 'r1', streamed: true, endpoint: 'speech' } }])
+  t.equal(running.waits.length, 1)
+  t.throws(() => session(new TestLedger(), { limit: 20n }), { code: 'quota_key_exceeded' })
+  await running.ends[0]!()
+  t.ok(ledger.rows[0]!.voided)
+  t.equal(running.find(charge), undefined, 'there was no turn')
+  const allowance = { limit: 21n, posted: 0n, pending: 0n }
+  t.doesNotThrow(() => session(new TestLedger(), { allowance }))
+  t.throws(() => session(new TestLedger(), { allowance: { ...allowance, posted: 1n } }), { code: 'quota_key_exceeded' })
+  const broken = new TestLedger()
+  const lost = session(broken)
+  broken.rows[0]!.voided = true
+  await t.rejects(async () => lost.ends[0]!())
+})
+
+t.test('each turn is held and settled by itself, and the session is charged their sum', async (t) => {
+  const ledger = new TestLedger()
+  const running = session(ledger)
+  const first = new Turning('1')
+  t.equal(begin(ledger, running, first), undefined)
+  const row = ledger.rows[1]!
+  t.match(row, { request: { part: '1', amount: 60n, estimate: { input: 20, maxOutput: 5 } }, dispatched: ['a'] })
+  t.equal(first.waits.length, 1)
+  first.told(4)
+  t.equal(row.delivered, 4)
+  await first.end(used(7, 4))
+  t.match(row.settled, { amount: 15n, source: 'upstream', channel: 'a', usage: { input: 7, output: 4 } })
+
+  const typical = new Turning('2')
+  begin(ledger, running, typical, { estimate: 'typical' })
+  t.equal(ledger.rows[2]!.request.amount, 30n)
+  await typical.end()
+  t.ok(ledger.rows[2]!.voided, 'it never began')
+  const guessed = new Turning('3')
+  begin(ledger, running, guessed)
+  await guessed.end(used(1, 1, 'estimated'))
+  const last = new Turning('4')
+  begin(ledger, running, last)
+  await last.end(used(1, 0))
+  await running.ends[0]!()
+  t.same(running.find(charge), {
+    amount: 19n,
+    reserved: 180n,
+    priceVersion: 'v',
+    usage: { ...noUsage, input: 9, output: 5 },
+    source: 'estimated'
+  })
+})
+
+t.test(
+  'a session whose turns cost nothing but held something is charged nothing, and one of free turns is not',
+  async (t) => {
+    for (const free of [false, true]) {
+      const ledger = new TestLedger()
+      const running = session(ledger)
+      if (free) Object.assign(running.find(billed), { terms: termsAt(priceOf({})) })
+      const turn = new Turning('1')
+      begin(ledger, running, turn)
+      await turn.end(used(0, 0))
+      await running.ends[0]!()
+      if (free) t.equal(running.find(charge), undefined)
+      else t.match(running.find(charge), { amount: 0n, reserved: 60n })
+    }
+  }
+)
+
+t.test(
+  'a turn that its client leaves owes its prompt, unless the operator says otherwise or it was counted',
+  async (t) => {
+    for (const [abandoned, left, usage, amount] of [
+      ['prompt', true, undefined, 20n],
+      ['nothing', true, undefined, undefined],
+      ['prompt', false, undefined, undefined],
+      ['prompt', true, used(1, 1), 3n],
+      ['nothing', true, used(1, 1), 3n]
+    ] as const) {
+      const ledger = new TestLedger()
+      const turn = new Turning('1', { abandoned: left })
+      begin(ledger, session(ledger), turn, { abandoned })
+      await turn.end(usage)
+      t.equal(ledger.rows[1]!.settled?.amount, amount)
+      t.equal(ledger.rows[1]!.voided, amount === undefined ? true : undefined)
+    }
+  }
+)
+
+t.test('a turn that was asked for is refused without money, one that has begun is charged all the same', async (t) => {
+  for (const asked of [true, false]) {
+    const ledger = new TestLedger()
+    const running = session(ledger, { limit: 59n })
+    const turn = new Turning('1', { asked })
+    t.match(begin(ledger, running, turn), { code: 'quota_key_exceeded' })
+    t.equal(turn.ends.length, asked ? 0 : 1)
+    t.equal(ledger.rows.length, asked ? 1 : 2)
+    if (asked) continue
+    t.equal(ledger.rows[1]!.request.amount, 0n)
+    await turn.end(used(50, 5))
+    t.equal(ledger.rows[1]!.settled!.amount, 60n)
+  }
+})
+
+t.test('sessions of one client secret spend together what it was given, held or charged', async (t) => {
+  const ledger = new TestLedger()
+  const allowance = { limit: 130n, posted: 0n, pending: 0n }
+  const [one, other] = [session(ledger, { allowance }), session(ledger, { allowance })]
+  const [first, second] = [new Turning('1'), new Turning('2')]
+  t.equal(begin(ledger, one, first), undefined)
+  t.same(allowance, { limit: 130n, posted: 0n, pending: 60n })
+  t.equal(begin(ledger, other, second), undefined)
+  const refused = begin(ledger, one, new Turning('3'))
+  t.equal(
+    refused!.message,
+    'A response may cost up to 0.00000006 USD, and 0.00000001 USD of what this client secret may spend is left.'
+  )
+  t.same(refused!.details.reason, {
+    by: 'budget',
+    level: 'key',
+    scope: 'key:k',
+    per: 'secret',
+    limit_nano: '130',
+    asked_nano: '60',
+    posted_nano: '0',
+    pending_nano: '120',
+    left_nano: '10',
+    free_at: null
+  })
+  await first.end(used(30, 10))
+  t.same(allowance, { limit: 130n, posted: 50n, pending: 60n })
+  await second.end()
+  t.same(allowance, { limit: 130n, posted: 50n, pending: 0n }, 'what never began is given back')
+  const third = new Turning('4')
+  t.equal(begin(ledger, one, third), undefined)
+  await third.end(used(100, 0))
+  t.equal(allowance.posted, 150n)
+  t.match(begin(ledger, one, new Turning('5'))!.details.reason, { left_nano: '0', posted_nano: '150' })
+  const exact = { limit: 60n, posted: 0n, pending: 0n }
+  t.equal(begin(ledger, session(ledger, { allowance: exact }), new Turning('6')), undefined, 'to the last nano-dollar')
+})
+
+t.test(
+  'the hold of a turn ends by the estimate where nobody can compute its charge, and a lost end is told',
+  async (t) => {
+    const ledger = new TestLedger()
+    const running = session(ledger)
+    const turn = new Turning('1')
+    begin(ledger, running, turn)
+    const usage = {
+      source: 'upstream',
+      get usage(): never {
+        throw new Error('This cannot be counted.')
+      }
+    } as unknown as MeteredUsage
+    await turn.end(usage)
+    t.match(ledger.rows[1]!.settled, { usage: { input: 20, output: 3 }, source: 'estimated', amount: 26n })
+    t.match(running.errors, [/could not be computed/])
+    const odd = new Turning('2')
+    begin(ledger, running, odd)
+    await odd.end(used(-1, 0))
+    t.match(ledger.rows[2]!.settled, { usage: { input: 20, output: 0 }, source: 'estimated' })
+    t.match(running.errors[1], 'cannot be true')
+    for (const counted of [used(1, 1), undefined]) {
+      const lost = new Turning('3')
+      begin(ledger, running, lost)
+      ledger.rows.at(-1)!.voided = true
+      await t.rejects(async () => lost.end(counted), { code: 'billing_unavailable' })
+    }
+    ledger.disk = Promise.reject(new Error('The disk is full.'))
+    ledger.disk.catch(() => {})
+    for (const counted of [used(1, 1), undefined]) {
+      const late = new Turning('4')
+      begin(ledger, running, late)
+      await t.rejects(late.end(counted), { code: 'billing_unavailable' })
+    }
+  }
+)
