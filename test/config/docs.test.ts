@@ -121,7 +121,7 @@ t.test('a table is put between its marks, and only there', (t) => {
 t.test('npm run docs writes what is out of date, and --check names it', (t) => {
   const folder = t.testdir({ plugins: { 'OPTIONS.md': '# Plugins\n<!-- options -->\n<!-- /options -->\n' } })
   cpSync(join(root, 'config'), join(folder, 'config'), { recursive: true })
-  cpSync(join(root, 'core'), join(folder, 'core'), { recursive: true })
+  for (const name of ['core', 'docs']) cpSync(join(root, name), join(folder, name), { recursive: true })
   for (const name of ['node_modules', 'package.json']) symlinkSync(join(root, name), join(folder, name))
   mkdirSync(join(folder, 'test/config'), { recursive: true })
   cpSync(join(root, 'test/config/plugins.ts'), join(folder, 'plugins/index.ts'))
