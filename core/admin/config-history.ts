@@ -1,7 +1,7 @@
 // The routes of the configurations that were in use: list them, show one, and put one back.
 import { resolve } from 'node:path'
 import { GatewayError } from '../errors.ts'
-import type { PastConfig } from '../program/config-history.ts'
+import type { PastConfig, PastEntry } from '../program/config-history.ts'
 import { rollBack, RollbackRefused } from '../program/rollback.ts'
 import { showReload, reloadEntry } from './config.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
@@ -27,14 +27,14 @@ export const rollbackFields = {
 const newestFirst = 1_000_000_000
 
 /** Lists the configurations that were taken over, newest first. */
-export function listHistory({ query }: Call, { history }: AdminParts): Answer {
-  const { data, next } = pageOf(history.all(), ({ seq }) => String(newestFirst - seq), query)
+export async function listHistory({ query }: Call, { history }: AdminParts): Promise<Answer> {
+  const { data, next } = pageOf(await history.entries(), ({ seq }) => String(newestFirst - seq), query)
   return { json: { data: data.map(showEntry), next } }
 }
 
 /** Shows one without its secrets. */
-export function showPast({ names }: Call, { history }: AdminParts): Answer {
-  const past = find(names['hash']!, history.all())
+export async function showPast({ names }: Call, { history }: AdminParts): Promise<Answer> {
+  const past = await find(names['hash']!, history)
   const included = past.included.map(({ name }) => name)
   return { json: { ...showEntry(past), included, config: past.redacted } }
 }
@@ -46,8 +46,8 @@ export function showPast({ names }: Call, { history }: AdminParts): Answer {
 export async function rollback({ by, json }: Call, parts: AdminParts): Promise<Answer> {
   const { hash, force } = readEntry(rollbackFields, [], await json(), '{"hash": "1f0a9c"}').value
   const { config } = parts.generations.current
-  const all = parts.history.all()
-  const past = hash === undefined ? all.find((one) => one.hash !== config.hash) : find(hash, all)
+  const { history } = parts
+  const past = await (hash === undefined ? history.find((one) => one.hash !== config.hash) : find(hash, history))
   if (!past) throw conflict('nothing_to_roll_back', 'No earlier configuration is kept.', 'hash')
   const asked = { by: by.id, force, current: () => parts.generations.current.config }
   const result = await rollBack(past, asked, parts.reloader).catch((error: Error) => {
@@ -65,8 +65,8 @@ export async function rollback({ by, json }: Call, parts: AdminParts): Promise<A
  * Finds the newest with a hash that begins so.
  * @throws GatewayError when none does
  */
-function find(hash: string, all: readonly PastConfig[]): PastConfig {
-  const found = all.find((one) => one.hash.startsWith(hash))
+async function find(hash: string, history: AdminParts['history']): Promise<PastConfig> {
+  const found = await history.find((one) => one.hash.startsWith(hash))
   if (found) return found
   throw new GatewayError('route_not_found', `No configuration is kept whose hash begins with ${shown(hash)}.`, {
     shownCode: 'config_not_found',
@@ -74,6 +74,6 @@ function find(hash: string, all: readonly PastConfig[]): PastConfig {
   })
 }
 
-function showEntry({ seq, hash, time, reason, by, changes }: PastConfig): object {
+function showEntry({ seq, hash, time, reason, by, changes }: PastEntry): object {
   return { seq, hash, time: new Date(time).toISOString(), reason, by, changes }
 }

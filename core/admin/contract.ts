@@ -25,7 +25,7 @@ export interface AdminParts {
   metrics: Pick<Metrics, 'expose'>
   generations: Pick<Generations, 'current'>
   reloader: Pick<Reloader, 'last' | 'preview' | 'reload' | 'alone'>
-  history: Pick<ConfigHistory, 'all'>
+  history: Pick<ConfigHistory, 'entries' | 'find'>
   log: Logger
   /** The operations of the data listener. */
   operations: readonly ServedOperation[]

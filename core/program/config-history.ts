@@ -1,12 +1,13 @@
 // The history of the configurations that were in use: what each said, since when, and who brought it.
 import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config, ConfigText } from '../catalogue/settings.ts'
 import { isMap } from '../options/schema-check.ts'
 import type { Logger } from '../telling/log.ts'
 
-/** One configuration that was taken over. */
-export interface PastConfig {
+/** What is told of a configuration that was taken over. */
+export interface PastEntry {
   /** Counts from 1. */
   readonly seq: number
   readonly hash: string
@@ -18,6 +19,10 @@ export interface PastConfig {
   readonly by: string | null
   /** What it changed, in words. */
   readonly changes: readonly string[]
+}
+
+/** One configuration that was taken over. */
+export interface PastConfig extends PastEntry {
   /** As {@link Config.redacted}. */
   readonly redacted: Config['redacted']
   /** The text of gateway.yaml, with what it has of secrets in clear. */
@@ -45,11 +50,31 @@ export class ConfigHistory {
     this.#log = log
   }
 
-  /** All that are kept, newest first. A file that cannot be read is left out. */
-  all(): PastConfig[] {
-    return this.#numbers()
-      .toReversed()
-      .flatMap((seq) => this.#read(seq) ?? [])
+  /** Entries of all that are kept, newest first. A file that cannot be read is left out. */
+  async entries(): Promise<PastEntry[]> {
+    const entries: PastEntry[] = []
+    for await (const past of this.#newestFirst()) {
+      const { seq, hash, time, reason, by, changes } = past
+      entries.push({ seq, hash, time, reason, by, changes })
+    }
+    return entries
+  }
+
+  /** The newest that `matches`. */
+  async find(matches: (entry: PastEntry) => boolean): Promise<PastConfig | undefined> {
+    for await (const past of this.#newestFirst()) if (matches(past)) return past
+    return undefined
+  }
+
+  /** One after another: they may have many MiB each, and must not all be in memory, or be read in one turn. */
+  async *#newestFirst(): AsyncGenerator<PastConfig> {
+    for (const seq of this.#numbers().toReversed()) {
+      const past = await readFile(this.#path(seq), 'utf8').then(
+        (text) => read(seq, text),
+        () => undefined
+      )
+      if (past) yield past
+    }
   }
 
   /** Adds the configuration that is in use from now on. */
@@ -75,9 +100,17 @@ export class ConfigHistory {
 
   /** Adds the configuration of the start, unless it was in use at last. */
   begin(config: Config): void {
-    const last = this.#numbers().at(-1)
-    const before = last === undefined ? undefined : this.#read(last)
+    const before = this.#last()
     if (before?.hash !== config.hash) this.add(config, { reason: 'start', by: null, changes: [] })
+  }
+
+  #last(): PastConfig | undefined {
+    const seq = this.#numbers().at(-1)
+    try {
+      return seq === undefined ? undefined : read(seq, readFileSync(this.#path(seq), 'utf8'))
+    } catch {
+      return undefined
+    }
   }
 
   #path(seq: number): string {
@@ -94,16 +127,17 @@ export class ConfigHistory {
     }
     return names.map((name) => Number.parseInt(name, 10)).sort((a, b) => a - b)
   }
+}
 
-  #read(seq: number): PastConfig | undefined {
-    try {
-      const read: unknown = JSON.parse(readFileSync(this.#path(seq), 'utf8'))
-      // What was written before there were included files has neither list.
-      const past: unknown = isMap(read) ? { included: [], folders: [], ...read, seq } : undefined
-      return isPast(past) ? past : undefined
-    } catch {
-      return undefined
-    }
+/** The configuration that a file has; undefined when it is damaged. */
+function read(seq: number, text: string): PastConfig | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    // What was written before there were included files has neither list.
+    const past: unknown = isMap(value) ? { included: [], folders: [], ...value, seq } : undefined
+    return isPast(past) ? past : undefined
+  } catch {
+    return undefined
   }
 }
 

@@ -5,10 +5,13 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
+import { ConfigHistory } from '../../../core/program/config-history.ts'
+import { silentLog } from '../../../core/telling/log.ts'
 import { ask } from '../../kit/client.ts'
 import { sluice } from '../../kit/command.ts'
 import { gateway, spawnGateway } from '../../kit/gateway.ts'
 import type { LocalGateway } from '../../kit/gateway.ts'
+import { mostHeld } from '../../kit/turns.ts'
 
 const sha = (file: string): string => createHash('sha256').update(readFileSync(file)).digest('hex')
 const rollback = (t: Test, { adminUrl }: LocalGateway, body: Record<string, unknown>) =>
@@ -143,4 +146,20 @@ t.test('a history that cannot be read keeps no gateway from its start', async (t
   const local = await gateway(t, { store: { sqlite: join(folder, 'sluice.db') } })
   t.same(await local.admin('/admin/v1/config/history'), { data: [], next: null })
   t.ok(local.lines.some(({ message }) => message === 'the configuration was not written to its history'))
+})
+
+t.test('a long history of large configurations is read without holding the event loop', async (t) => {
+  const store = join(t.testdir({ 'sluice.db.config': {} }), 'sluice.db')
+  const past = { hash: 'a'.repeat(64), time: 1, reason: 'start', by: null, changes: [], redacted: {}, text: '' }
+  const text = JSON.stringify(Array.from({ length: 20_000 }, (_, index) => ({ name: `key-${index}`, tenant: 'acme' })))
+  for (let seq = 1; seq <= 50; seq++)
+    writeFileSync(join(`${store}.config`, `${String(seq).padStart(8, '0')}.json`), JSON.stringify({ ...past, text }))
+  const history = new ConfigHistory(store, silentLog)
+  let entries: object[] = []
+  const held = await mostHeld(async () => (entries = await history.entries()))
+  t.equal(entries.length, 50)
+  t.match(entries[0], { seq: 50, hash: past.hash })
+  t.notOk('text' in entries[0]!, 'their texts are not in memory together')
+  t.ok(held < 50, `${held} ms`)
+  t.match(await history.find(({ seq }) => seq === 7), { seq: 7, text })
 })
