@@ -69,6 +69,8 @@ export class Hold implements Reservation {
   #lease: number | undefined
   #touched = false
   #ended = false
+  /** Whether it ended after its book was handed over. */
+  #passed = false
   #settlement: Settlement | undefined
   #costs: readonly AttemptCost[] | undefined
 
@@ -176,7 +178,8 @@ export class Hold implements Reservation {
       this.#settlement = settlement
       this.#costs = costs
     }
-    if (!this.#book.left) this.#draft = undefined
+    this.#passed = this.#book.left
+    if (!this.#passed) this.#draft = undefined
     this.#durable = this.#book.end(this, problem ? 0n : amount)
     if (problem) throw problem
     return this.#durable
@@ -228,8 +231,8 @@ export class Hold implements Reservation {
 
   /** Writes its row under a free id, unless it has ended. Runs after every {@link Hold.writeEnd} of the batch. */
   writeOpen(batch: Batch, rowIds: RowIds): void {
-    // The next process ends it, and finds its row for that.
-    if (this.#ended && !this.#book.left) return
+    // One that ended after the store was handed over is ended by the next process, which finds its row for that.
+    if (this.#ended && !this.#passed) return
     this.#durable ??= this.#draft!.durable
     this.#draft = undefined
     this.#rowId = rowIds.take()

@@ -89,7 +89,11 @@ class Row {
   }
 
   kill(): void {
-    if (this.pid > 0) process.kill(this.pid, 'SIGKILL')
+    try {
+      if (this.pid > 0) process.kill(this.pid, 'SIGKILL')
+    } catch {
+      // It is gone already, which is why nothing came.
+    }
   }
 
   #read(line: string): void {
@@ -239,6 +243,8 @@ class Load {
       agent: kind === 'kept' ? this.#keeping : false,
       rejectUnauthorized: false
     })
+    // An error that comes after the answer shows on the answer too.
+    request.on('error', () => {})
     request.end(bodyOf(kind === 'stream'))
     const [response] = (await once(request, 'response')) as [IncomingMessage]
     let text = ''
