@@ -25,7 +25,7 @@ import { findRoute, routes } from './routes.ts'
 const bounds = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 5000 }
 const mostConnections = 256
 /** How long answers under way may take when the listener is closed, in milliseconds. */
-const closeAfterMs = 1000
+const closeAfterMs = 5000
 
 /** The paths that need nobody to be known. */
 const open: ReadonlySet<string> = new Set(routes.flatMap(({ access, path }) => (access === 'anyone' ? [path] : [])))
@@ -99,7 +99,10 @@ export class AdminServer {
     NetServer.prototype.close.call(this.#server)
   }
 
-  /** Accepts no more connections, and gives answers under way a second to end. */
+  /**
+   * Accepts no more connections, ends those that are idle, and gives answers under way five seconds to end: on a busy
+   * machine the answer to an upgrade waits that long for its entry in the audit log.
+   */
   async close(): Promise<void> {
     const closed = this.#left ?? new Promise<void>((resolve) => this.#server.close(() => resolve()))
     if (this.#left) this.#server.closeIdleConnections()
