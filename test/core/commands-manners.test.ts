@@ -15,7 +15,7 @@ import { sluice, sluiceEach } from '../kit/command.ts'
 import { gateway } from '../kit/gateway.ts'
 import { reserve, scope, settle } from './store/sample.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(600_000)
 
 const root = join(import.meta.dirname, '..', '..')
 const main = join(root, 'core/main.ts')
