@@ -11,6 +11,7 @@ import { collector } from '../kit/otlp.ts'
 import type { Collector } from '../kit/otlp.ts'
 import { eventually, figures, stopwatch } from '../kit/probe.ts'
 import { bytes, head, Upstream } from '../kit/upstream.ts'
+import './collector.ts'
 
 /** Each test waits for exports most of its time, so that some run at one time. */
 t.jobs = 8

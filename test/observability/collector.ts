@@ -1,4 +1,4 @@
-// The OpenTelemetry Collector takes what the gateway exports: all three signals, whole.
+// The OpenTelemetry Collector takes what the gateway exports: all three signals, whole. It runs with telemetry.test.ts.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
