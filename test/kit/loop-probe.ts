@@ -1,5 +1,5 @@
 // Loaded into a gateway before it starts (`--import`). Measures how long its event loop is blocked, and writes that to
-// a file on SIGUSR2.
+// a file on SIGWINCH.
 import { writeFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { isMainThread } from 'node:worker_threads'
@@ -25,7 +25,7 @@ if (isMainThread && file !== undefined) {
     before = now
     setTimeout(look, 1).unref()
   }
-  process.on('SIGUSR2', () => {
+  process.on('SIGWINCH', () => {
     const held: Held = { cpu, p999: delays.percentile(99.9) / 1e6, longest: delays.max / 1e6 }
     delays.reset()
     cpu = 0

@@ -32,7 +32,7 @@ export async function watchedGateway(
   /** The figures since the last call. */
   const figures = async (): Promise<Held> => {
     rmSync(file, { force: true })
-    running.process.kill('SIGUSR2')
+    running.process.kill('SIGWINCH')
     let answer: Held | undefined
     await eventually(() => {
       try {
