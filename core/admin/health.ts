@@ -1,5 +1,5 @@
 // The routes of health, for orchestrators, and of metrics, for Prometheus. They need no token, so they show no secrets.
-import type { AdminParts, Answer, Call } from './contract.ts'
+import type { AdminParts, Answer, Call } from './api/contract.ts'
 
 /**
  * Says that the process runs and its event loop works. It does not include the store and upstreams, because a restart

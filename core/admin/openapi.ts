@@ -2,9 +2,9 @@
 import { objectSchema } from '../options/json-schema.ts'
 import { isMap } from '../options/schema-check.ts'
 import { version } from '../telling/version.ts'
-import type { BodyShape, Route } from './contract.ts'
-import { parameters } from './parameters.ts'
-import { refusal } from './shapes.ts'
+import type { BodyShape, Route } from './api/contract.ts'
+import { parameters } from './api/parameters.ts'
+import { refusal } from './api/shapes.ts'
 
 /** Describes routes. https://spec.openapis.org/oas/v3.1.0 */
 export function documentOf(routes: readonly Route[]): object {

@@ -1,9 +1,9 @@
 // Lets commands use the admin API: that of the gateway while it runs, otherwise the same routes on its opened store.
 import { userInfo } from 'node:os'
 import { everything } from '../admin/access/roles.ts'
-import type { Actor } from '../admin/audit.ts'
-import type { OfflineParts, Page } from '../admin/contract.ts'
-import { readQuery } from '../admin/query.ts'
+import type { Actor } from '../admin/api/audit.ts'
+import type { OfflineParts, Page } from '../admin/api/contract.ts'
+import { readQuery } from '../admin/api/query.ts'
 import { findRoute } from '../admin/routes.ts'
 import { openStore } from '../store/store.ts'
 import { createLogger } from '../telling/log.ts'

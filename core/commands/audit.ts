@@ -1,7 +1,7 @@
 // The commands `sluice audit`: who changed what, listed for people, or exported as JSON lines or CSV.
 import { auditFilters } from '../admin/access/audit-log.ts'
 import type { ShownAuditEntry } from '../admin/access/audit-log.ts'
-import type { Page } from '../admin/contract.ts'
+import type { Page } from '../admin/api/contract.ts'
 import { accessOptions, places, withAdmin } from './admin-access.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import type { Given, Options } from './command.ts'

@@ -1,6 +1,6 @@
 // Renders explanations of requests for people.
 import type { BudgetStanding, LimitStanding } from '../contract/contract.ts'
-import type { Explanation, ShownExplanation } from '../admin/explanation.ts'
+import type { Explanation, ShownExplanation } from '../admin/requests/explanation.ts'
 import type { Reason } from '../errors.ts'
 import { formatDollars } from '../money/money.ts'
 import type { ExclusionRecord, RequestRecord } from '../store/requests.ts'

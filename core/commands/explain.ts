@@ -1,8 +1,8 @@
 // The command `sluice explain`: what would become of a request, and why a request of the log became what it did.
 import { readFileSync } from 'node:fs'
 import { text as textOf } from 'node:stream/consumers'
-import type { Page } from '../admin/contract.ts'
-import type { Explanation } from '../admin/explanation.ts'
+import type { Page } from '../admin/api/contract.ts'
+import type { Explanation } from '../admin/requests/explanation.ts'
 import { isMap } from '../options/schema-check.ts'
 import type { RequestRecord } from '../store/requests.ts'
 import { accessOptions, gatewayNote, withGateway } from './admin-access.ts'

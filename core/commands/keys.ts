@@ -1,5 +1,5 @@
 // The commands `sluice keys`: create, list, change, rotate and revoke keys of a gateway, whether it runs or not.
-import type { IssuedKey, ShownKey } from '../admin/key-desk.ts'
+import type { IssuedKey, ShownKey } from '../admin/tenancy/key-desk.ts'
 import { accessOptions, allOf, places, rotationOption, withAdmin } from './admin-access.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import { rightsOf, rightsOptions } from './rights-options.ts'

@@ -2,7 +2,7 @@
 // while the gateway may be running.
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { showBalance } from '../admin/balances.ts'
+import { showBalance } from '../admin/tenancy/balances.ts'
 import { formatDollars } from '../money/money.ts'
 import { LedgerFile } from '../store/ledger-file.ts'
 import type { Entry } from '../store/ledger-file.ts'

@@ -1,5 +1,5 @@
 // The commands `sluice tenants`, `sluice projects` and `sluice members`: create, list, change and close them.
-import type { ShownLevel } from '../admin/level-desk.ts'
+import type { ShownLevel } from '../admin/tenancy/level-desk.ts'
 import { levelKinds } from '../tenancy/stored.ts'
 import type { LevelKind } from '../tenancy/stored.ts'
 import { accessOptions, allOf, places, withAdmin } from './admin-access.ts'

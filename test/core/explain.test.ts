@@ -1,7 +1,7 @@
 // What `POST /admin/v1/explain` says of a request is what becomes of it when it is sent, and saying it changes nothing.
 import t from 'tap'
 import type { Test } from 'tap'
-import type { Explanation } from '../../core/admin/explanation.ts'
+import type { Explanation } from '../../core/admin/requests/explanation.ts'
 import { endpointNames } from '../../core/catalogue/endpoints.ts'
 import { definePlugin } from '../../core/contract/contract.ts'
 import type { Plugin } from '../../core/contract/contract.ts'

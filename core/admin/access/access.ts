@@ -2,8 +2,8 @@
 import { GatewayError } from '../../errors.ts'
 import { isMap } from '../../options/schema-check.ts'
 import { Levels } from '../../tenancy/levels.ts'
-import type { Answer, Call, Need, OfflineParts, Route, TenantRule } from '../contract.ts'
-import { shown } from '../query.ts'
+import type { Answer, Call, Need, OfflineParts, Route, TenantRule } from '../api/contract.ts'
+import { shown } from '../api/query.ts'
 import type { Role } from './roles.ts'
 
 const allowed: Readonly<Record<Need, readonly Role[]>> = {

@@ -1,8 +1,8 @@
 // The route of the audit log: who changed what, when and from where, and who was refused; newest first.
 import type { auditMembers, AuditQuery, StoredAuditEntry } from '../../store/documents.ts'
-import type { Answer, Call, OfflineParts, OfflineRoute } from '../contract.ts'
-import { auditPage } from '../shapes.ts'
-import { invalidField, paging, readLimit, readTime, shown } from '../query.ts'
+import type { Answer, Call, OfflineParts, OfflineRoute } from '../api/contract.ts'
+import { auditPage } from '../api/shapes.ts'
+import { invalidField, paging, readLimit, readTime, shown } from '../api/query.ts'
 
 /** The parameters that must be equal to the member of an entry that is called alike. */
 export const auditFilters = [

@@ -1,8 +1,8 @@
 // The routes of operators: list, show, create, change and revoke them, and give them tokens.
 import { Levels } from '../../tenancy/levels.ts'
-import type { Answer, Call, OfflineParts, OfflineRoute } from '../contract.ts'
-import { matching, pageOf, paging } from '../query.ts'
-import { issuedOperator, operator as shape, page } from '../shapes.ts'
+import type { Answer, Call, OfflineParts, OfflineRoute } from '../api/contract.ts'
+import { matching, pageOf, paging } from '../api/query.ts'
+import { issuedOperator, operator as shape, page } from '../api/shapes.ts'
 import { grantFields, OperatorDesk, operatorFields, tokenFields } from './operator-desk.ts'
 
 const filters = ['role', 'tenant', 'state'] as const

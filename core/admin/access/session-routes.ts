@@ -1,8 +1,8 @@
 // The routes by which people sign in and out, and see and end sessions.
 import { GatewayError } from '../../errors.ts'
-import type { AdminParts, Answer, Call, LiveRoute } from '../contract.ts'
-import { pageOf, paging, shown } from '../query.ts'
-import { page, session, signedOut, whoAmI } from '../shapes.ts'
+import type { AdminParts, Answer, Call, LiveRoute } from '../api/contract.ts'
+import { pageOf, paging, shown } from '../api/query.ts'
+import { page, session, signedOut, whoAmI } from '../api/shapes.ts'
 import { forbidden } from './access.ts'
 import { within } from './roles.ts'
 import type { Role } from './roles.ts'

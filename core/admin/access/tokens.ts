@@ -1,7 +1,7 @@
 // The tokens of operators: how they are made, written, and told from mistyped ones.
 import { createHash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { base62 } from '../base62.ts'
+import { base62 } from '../tenancy/base62.ts'
 
 /** What a token begins with, so that it is recognised where it should not be. */
 export const tokenPrefix = 'slu_adm_'

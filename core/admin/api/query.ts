@@ -1,7 +1,7 @@
 // Reads the parameters of queries, and makes the pages of lists.
-import { GatewayError } from '../errors.ts'
-import { convertUnit } from '../options/units.ts'
-import { suggestion } from '../options/suggest.ts'
+import { GatewayError } from '../../errors.ts'
+import { convertUnit } from '../../options/units.ts'
+import { suggestion } from '../../options/suggest.ts'
 import type { Page } from './contract.ts'
 
 /** The parameters that every list takes. */

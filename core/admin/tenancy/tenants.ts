@@ -1,11 +1,11 @@
 // The routes of tenants, projects and members: list, show, create, change and close them.
-import { levelSettings } from '../tenancy/stored.ts'
-import type { LevelKind, Path } from '../tenancy/stored.ts'
-import type { Access, Answer, Call, OfflineParts, OfflineRoute, TenantRule } from './contract.ts'
+import { levelSettings } from '../../tenancy/stored.ts'
+import type { LevelKind, Path } from '../../tenancy/stored.ts'
+import type { Access, Answer, Call, OfflineParts, OfflineRoute, TenantRule } from '../api/contract.ts'
 import { LevelDesk, levelFields, requiredOf } from './level-desk.ts'
 import type { ShownLevel } from './level-desk.ts'
-import { matching, pageOf, paging } from './query.ts'
-import { levelListShapes, levelShapes } from './shapes.ts'
+import { matching, pageOf, paging } from '../api/query.ts'
+import { levelListShapes, levelShapes } from '../api/shapes.ts'
 
 const filters = {
   tenant: ['tenant', 'state', 'source'],

@@ -1,6 +1,6 @@
 // The shapes of what the admin API answers, as JSON Schemas (2020-12) for its OpenAPI document.
-import { spendGroups } from '../store/spend.ts'
-import { roles } from './access/roles.ts'
+import { spendGroups } from '../../store/spend.ts'
+import { roles } from '../access/roles.ts'
 import {
   amount,
   anything,

@@ -1,6 +1,6 @@
 // Reads the body of an admin request as JSON.
 import type { IncomingMessage } from 'node:http'
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../../errors.ts'
 
 /**
  * The largest body in bytes, where a route does not say otherwise. A request of the admin API has a few hundred, and

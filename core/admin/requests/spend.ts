@@ -1,11 +1,11 @@
 // The route of spend: what was charged, what it cost and what is left of it, by any combination of groups.
-import { formatDollars } from '../money/money.ts'
-import { suggestion } from '../options/suggest.ts'
-import { convertUnit } from '../options/units.ts'
-import { spendFilters, spendGroups } from '../store/spend.ts'
-import type { SpendGroup, SpendQuery, SpendSum } from '../store/spend.ts'
-import type { AdminParts, Answer, Call } from './contract.ts'
-import { invalidField, readLimit, shown } from './query.ts'
+import { formatDollars } from '../../money/money.ts'
+import { suggestion } from '../../options/suggest.ts'
+import { convertUnit } from '../../options/units.ts'
+import { spendFilters, spendGroups } from '../../store/spend.ts'
+import type { SpendGroup, SpendQuery, SpendSum } from '../../store/spend.ts'
+import type { AdminParts, Answer, Call } from '../api/contract.ts'
+import { invalidField, readLimit, shown } from '../api/query.ts'
 
 /** The parameters of a query of spend, which are options of `sluice spend` too. */
 export const spendParameters = ['by', ...spendFilters, 'tag', 'since', 'until'] as const

@@ -1,10 +1,10 @@
 // The route of the request log: one record per exchange, newest first.
-import { formatDollars } from '../money/money.ts'
-import { costLines } from '../money/price.ts'
-import { convertUnit } from '../options/units.ts'
-import type { Bounds, RequestQuery, RequestRecord } from '../store/requests.ts'
-import type { AdminParts, Answer, Call } from './contract.ts'
-import { invalidField, readLimit, readTime, shown } from './query.ts'
+import { formatDollars } from '../../money/money.ts'
+import { costLines } from '../../money/price.ts'
+import { convertUnit } from '../../options/units.ts'
+import type { Bounds, RequestQuery, RequestRecord } from '../../store/requests.ts'
+import type { AdminParts, Answer, Call } from '../api/contract.ts'
+import { invalidField, readLimit, readTime, shown } from '../api/query.ts'
 
 const exact = [
   'request_id',

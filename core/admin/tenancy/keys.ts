@@ -1,8 +1,8 @@
 // The routes of keys: list, create, change, rotate and revoke them.
-import type { Answer, Call, OfflineParts, OfflineRoute, TenantRule } from './contract.ts'
+import type { Answer, Call, OfflineParts, OfflineRoute, TenantRule } from '../api/contract.ts'
 import { keyChanges, KeyDesk, keyFields, rotationFields } from './key-desk.ts'
-import { matching, pageOf, paging } from './query.ts'
-import { issuedKey, key as shownKey, page } from './shapes.ts'
+import { matching, pageOf, paging } from '../api/query.ts'
+import { issuedKey, key as shownKey, page } from '../api/shapes.ts'
 
 const filters = ['tenant', 'project', 'member', 'state', 'source'] as const
 const list = '/admin/v1/keys'

@@ -1,16 +1,16 @@
 // The route of balances: what tenants, projects, members and keys have spent in their current windows, and what is
 // left.
-import type { Budget } from '../catalogue/caller.ts'
-import { formatDollars } from '../money/money.ts'
-import type { Config } from '../catalogue/settings.ts'
-import type { Documents } from '../store/documents.ts'
-import { Levels, scopeOf, storedRights } from '../tenancy/levels.ts'
-import { keyDocuments } from '../tenancy/stored.ts'
-import type { Balance } from '../store/ledger.ts'
-import { daysOf, rollingDays, windowOf } from '../store/window.ts'
-import type { Span } from '../store/window.ts'
-import type { AdminParts, Answer, Call } from './contract.ts'
-import { pageOf } from './query.ts'
+import type { Budget } from '../../catalogue/caller.ts'
+import { formatDollars } from '../../money/money.ts'
+import type { Config } from '../../catalogue/settings.ts'
+import type { Documents } from '../../store/documents.ts'
+import { Levels, scopeOf, storedRights } from '../../tenancy/levels.ts'
+import { keyDocuments } from '../../tenancy/stored.ts'
+import type { Balance } from '../../store/ledger.ts'
+import { daysOf, rollingDays, windowOf } from '../../store/window.ts'
+import type { Span } from '../../store/window.ts'
+import type { AdminParts, Answer, Call } from '../api/contract.ts'
+import { pageOf } from '../api/query.ts'
 
 /** A tenant, project, member or key of the configuration or the key store. */
 interface Spender {

@@ -1,7 +1,7 @@
 // The route of capabilities: how each feature is translated between the protocols of a client and of a channel.
-import { capabilityMatrix } from '../protocols/matrix.ts'
-import type { Answer, Call } from './contract.ts'
-import { pageOf } from './query.ts'
+import { capabilityMatrix } from '../../protocols/matrix.ts'
+import type { Answer, Call } from '../api/contract.ts'
+import { pageOf } from '../api/query.ts'
 
 /** Lists pairs of protocols: all, or those of one client protocol or channel protocol. */
 export function listCapabilities({ query }: Call): Answer {

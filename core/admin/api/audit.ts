@@ -1,7 +1,7 @@
 // Who changes something by the admin API, and the entries of the audit log.
 import { isDeepStrictEqual } from 'node:util'
-import type { AuditEntry } from '../store/documents.ts'
-import type { Grant } from './access/roles.ts'
+import type { AuditEntry } from '../../store/documents.ts'
+import type { Grant } from '../access/roles.ts'
 
 /** Somebody who uses the admin API. */
 export interface Actor extends Grant {

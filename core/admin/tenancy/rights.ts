@@ -1,7 +1,7 @@
 // Shows the rights of tenants, projects, members and keys.
-import type { Budget, Rights } from '../catalogue/caller.ts'
-import { formatDollars } from '../money/money.ts'
-import { showTime } from './entry.ts'
+import type { Budget, Rights } from '../../catalogue/caller.ts'
+import { formatDollars } from '../../money/money.ts'
+import { showTime } from '../api/entry.ts'
 
 /** Rights as the admin API shows them. Absent values are null. */
 export interface ShownRights {

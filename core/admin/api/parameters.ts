@@ -1,5 +1,5 @@
 // The parameters of queries: each means the same in all routes that take it.
-import type { JsonSchema } from '../options/json-schema.ts'
+import type { JsonSchema } from '../../options/json-schema.ts'
 
 const text = (description: string) => ({ description, schema: { type: 'string', minLength: 1 } })
 const moment = { type: 'string', minLength: 1, examples: ['2026-11-21', '2026-11-21T08:00:00Z'] }

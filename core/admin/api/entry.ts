@@ -1,13 +1,13 @@
 // Reads what is made or changed by the admin API: entries in the form that gateway.yaml has for them.
-import { budgetFault, mostPatterns, mostTags } from '../../config/tenants.ts'
-import type { RightsEntry } from '../../config/tenants.ts'
-import { names } from '../../config/names.ts'
-import { endpointNames } from '../catalogue/endpoints.ts'
-import { GatewayError } from '../errors.ts'
-import { checkerOf, isMap } from '../options/schema-check.ts'
-import type { Fault } from '../options/schema-check.ts'
-import type { OptionSchemas, OptionValues } from '../options/schema.ts'
-import { suggestion } from '../options/suggest.ts'
+import { budgetFault, mostPatterns, mostTags } from '../../../config/tenants.ts'
+import type { RightsEntry } from '../../../config/tenants.ts'
+import { names } from '../../../config/names.ts'
+import { endpointNames } from '../../catalogue/endpoints.ts'
+import { GatewayError } from '../../errors.ts'
+import { checkerOf, isMap } from '../../options/schema-check.ts'
+import type { Fault } from '../../options/schema-check.ts'
+import type { OptionSchemas, OptionValues } from '../../options/schema.ts'
+import { suggestion } from '../../options/suggest.ts'
 import { invalidField, sentence, shown } from './query.ts'
 
 /** Something wrong with a field, in a sentence without its full stop. */

@@ -1,12 +1,12 @@
 // The routes of the configuration: show the one in use, and reload the file.
 import { resolve } from 'node:path'
-import { inWords } from '../program/changes.ts'
-import type { ReloadResult } from '../program/reload.ts'
-import type { AuditEntry } from '../store/documents.ts'
-import { version } from '../telling/version.ts'
-import { auditEntry } from './audit.ts'
-import type { Actor } from './audit.ts'
-import type { AdminParts, Answer, Call } from './contract.ts'
+import { inWords } from '../../program/changes.ts'
+import type { ReloadResult } from '../../program/reload.ts'
+import type { AuditEntry } from '../../store/documents.ts'
+import { version } from '../../telling/version.ts'
+import { auditEntry } from '../api/audit.ts'
+import type { Actor } from '../api/audit.ts'
+import type { AdminParts, Answer, Call } from '../api/contract.ts'
 
 /**
  * Shows the configuration without secrets, and with variables as they are written. The command `sluice keys` recognises

@@ -1,6 +1,6 @@
 // The route that explains what would become of a request: nothing is sent, held, counted or recorded.
-import { forbidden } from './access/access.ts'
-import type { AdminParts, Answer, Call } from './contract.ts'
+import { forbidden } from '../access/access.ts'
+import type { AdminParts, Answer, Call } from '../api/contract.ts'
 import { readAsked } from './explain-request.ts'
 import { explanationOf } from './explanation.ts'
 

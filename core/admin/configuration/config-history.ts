@@ -1,12 +1,12 @@
 // The routes of the configurations that were in use: list them, show one, and put one back.
 import { resolve } from 'node:path'
-import { GatewayError } from '../errors.ts'
-import type { PastConfig, PastEntry } from '../program/config-history.ts'
-import { rollBack, RollbackRefused } from '../program/rollback.ts'
+import { GatewayError } from '../../errors.ts'
+import type { PastConfig, PastEntry } from '../../program/config-history.ts'
+import { rollBack, RollbackRefused } from '../../program/rollback.ts'
 import { showReload, reloadEntry } from './config.ts'
-import type { AdminParts, Answer, Call } from './contract.ts'
-import { conflict, readEntry } from './entry.ts'
-import { pageOf, shown } from './query.ts'
+import type { AdminParts, Answer, Call } from '../api/contract.ts'
+import { conflict, readEntry } from '../api/entry.ts'
+import { pageOf, shown } from '../api/query.ts'
 
 /** What is put back. */
 export const rollbackFields = {

@@ -1,9 +1,9 @@
 // Bounds what the admins of one tenant make in the store. All of it is in the memory of the gateway, which is shared.
-import type { Limits } from '../catalogue/settings.ts'
-import type { Documents } from '../store/documents.ts'
-import { keyDocuments, levelDocuments } from '../tenancy/stored.ts'
-import type { Actor } from './audit.ts'
-import { conflict } from './entry.ts'
+import type { Limits } from '../../catalogue/settings.ts'
+import type { Documents } from '../../store/documents.ts'
+import { keyDocuments, levelDocuments } from '../../tenancy/stored.ts'
+import type { Actor } from '../api/audit.ts'
+import { conflict } from '../api/entry.ts'
 
 const most = { key: 'keys', project: 'projects', member: 'members' } as const
 

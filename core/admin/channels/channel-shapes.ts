@@ -1,5 +1,5 @@
 // The shapes of what the routes of channels answer.
-import { amount, count, flag, listOf, mapOf, nullable, number, object, oneOf, said, text, time } from './shape.ts'
+import { amount, count, flag, listOf, mapOf, nullable, number, object, oneOf, said, text, time } from '../api/shape.ts'
 
 const switched = oneOf('on', 'draining', 'off')
 const channelHealth = object({

@@ -1,5 +1,5 @@
 // The words that shapes of answers are made of: JSON Schemas (2020-12).
-import type { JsonSchema } from '../options/json-schema.ts'
+import type { JsonSchema } from '../../options/json-schema.ts'
 
 /** A schema object. */
 export type Shape = Exclude<JsonSchema, boolean>

@@ -1,7 +1,7 @@
 // The route that has the next process take the place of this one.
-import { auditEntry } from './audit.ts'
-import type { AdminParts, Answer, Call } from './contract.ts'
-import { GatewayError } from '../errors.ts'
+import { auditEntry } from '../api/audit.ts'
+import type { AdminParts, Answer, Call } from '../api/contract.ts'
+import { GatewayError } from '../../errors.ts'
 
 /**
  * Starts the next process and hands over to it. Answers when that serves, or with 409 and the reason when this one

@@ -1,16 +1,16 @@
 // Shows what would become of a request: who asks, what limits it, where it would go and what it would cost.
-import type { Caller } from '../catalogue/caller.ts'
-import type { Channel } from '../catalogue/catalogue.ts'
-import { describe } from '../contract/decision.ts'
-import type { BudgetStanding, ChannelHealth, LimitStanding, Quote, Standing } from '../contract/contract.ts'
-import { caller, dropped, quote } from '../contract/slots.ts'
-import type { GatewayError, Reason } from '../errors.ts'
-import type { Generation } from '../exchange/state/generation.ts'
-import type { Rehearsed } from '../exchange/rehearsal/rehearse.ts'
-import type { ShownRequest } from '../exchange/rehearsal/shown-request.ts'
-import { statusFor } from '../exchange/replies.ts'
-import { formatDollars } from '../money/money.ts'
-import type { CandidateRecord, ExclusionRecord } from '../store/requests.ts'
+import type { Caller } from '../../catalogue/caller.ts'
+import type { Channel } from '../../catalogue/catalogue.ts'
+import { describe } from '../../contract/decision.ts'
+import type { BudgetStanding, ChannelHealth, LimitStanding, Quote, Standing } from '../../contract/contract.ts'
+import { caller, dropped, quote } from '../../contract/slots.ts'
+import type { GatewayError, Reason } from '../../errors.ts'
+import type { Generation } from '../../exchange/state/generation.ts'
+import type { Rehearsed } from '../../exchange/rehearsal/rehearse.ts'
+import type { ShownRequest } from '../../exchange/rehearsal/shown-request.ts'
+import { statusFor } from '../../exchange/replies.ts'
+import { formatDollars } from '../../money/money.ts'
+import type { CandidateRecord, ExclusionRecord } from '../../store/requests.ts'
 
 /** An explanation. Its members are the public format of the admin API; what there is not is null. */
 export interface Explanation {

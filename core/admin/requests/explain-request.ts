@@ -1,14 +1,14 @@
 // Reads which request is to be explained, and makes of it what a client would send.
 import { randomBytes } from 'node:crypto'
-import type { ServedOperation } from '../contract/served.ts'
-import { GatewayError } from '../errors.ts'
-import type { AskedRequest } from '../exchange/rehearsal/rehearse.ts'
-import { checkerOf, isMap } from '../options/schema-check.ts'
-import type { OptionSchemas } from '../options/schema.ts'
-import { suggestion } from '../options/suggest.ts'
-import { keyDocuments } from '../tenancy/stored.ts'
-import type { AdminParts } from './contract.ts'
-import { invalidField, sentence, shown } from './query.ts'
+import type { ServedOperation } from '../../contract/served.ts'
+import { GatewayError } from '../../errors.ts'
+import type { AskedRequest } from '../../exchange/rehearsal/rehearse.ts'
+import { checkerOf, isMap } from '../../options/schema-check.ts'
+import type { OptionSchemas } from '../../options/schema.ts'
+import { suggestion } from '../../options/suggest.ts'
+import { keyDocuments } from '../../tenancy/stored.ts'
+import type { AdminParts } from '../api/contract.ts'
+import { invalidField, sentence, shown } from '../api/query.ts'
 
 const text = (description: string) => ({ type: 'string', description }) as const
 
