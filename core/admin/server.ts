@@ -14,8 +14,9 @@ import { Sessions } from './access/sessions.ts'
 import { SignIn } from './access/sign-in.ts'
 import { readJson } from './api/body.ts'
 import type { Actor } from './api/audit.ts'
-import type { AdminParts, Answer } from './api/contract.ts'
+import type { AdminParts, Answer, Flow } from './api/contract.ts'
 import { boundConnections } from './connections.ts'
+import { Flows } from './flows.ts'
 import { checkHost, checkSingle, guardFor } from './guard.ts'
 import type { Guard } from './guard.ts'
 import { readQuery } from './api/query.ts'
@@ -42,6 +43,7 @@ export class AdminServer {
   readonly #server: Server
   readonly #operators: OperatorBook
   readonly #refusals: Refusals
+  readonly #flows = new Flows()
   #leaving = false
   /** Resolves when the last connection is closed, once the listener is. */
   #left: Promise<unknown> | undefined
@@ -95,6 +97,7 @@ export class AdminServer {
   leave(): void {
     this.#leaving = true
     this.#left = once(this.#server, 'close')
+    void this.#flows.end('stopping')
     // That of an HTTP server would also close connections on which a request may be on its way.
     NetServer.prototype.close.call(this.#server)
   }
@@ -104,9 +107,13 @@ export class AdminServer {
    * machine the answer to an upgrade waits that long for its entry in the audit log.
    */
   async close(): Promise<void> {
+    const ended = this.#flows.end('stopping')
     const closed = this.#left ?? new Promise<void>((resolve) => this.#server.close(() => resolve()))
     if (this.#left) this.#server.closeIdleConnections()
     const timer = setTimeout(() => this.#server.closeAllConnections(), closeAfterMs)
+    await ended
+    // A connection whose stream has ended is idle now.
+    this.#server.closeIdleConnections()
     await closed
     clearTimeout(timer)
     this.#operators.close()
@@ -121,16 +128,29 @@ export class AdminServer {
     } catch (error) {
       answer = this.#refuse(asGatewayError(error), request, response)
     }
-    const text = 'json' in answer ? `${JSON.stringify(answer.json)}\n` : answer.text
-    response.writeHead(answer.status ?? 200, {
+    const head = {
       'content-type': 'json' in answer ? 'application/json' : answer.contentType,
-      'content-length': Buffer.byteLength(text),
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
       ...(this.#leaving && { connection: 'close' }),
       ...answer.headers
-    })
+    }
+    const status = answer.status ?? 200
+    if ('flow' in answer) return this.#pour(request, response.writeHead(status, head), answer.flow)
+    const text = 'json' in answer ? `${JSON.stringify(answer.json)}\n` : answer.text
+    response.writeHead(status, { ...head, 'content-length': Buffer.byteLength(text) })
     response.end(text)
+  }
+
+  /** Never rejects. */
+  async #pour({ method, url }: IncomingMessage, response: ServerResponse, flow: Flow): Promise<void> {
+    if (method === 'HEAD') return void response.end()
+    response.flushHeaders()
+    try {
+      await this.#flows.run(response, flow)
+    } catch (error) {
+      this.#parts.log.error('an admin answer broke off', { method, path: url, error: String(error) })
+    }
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<Answer> {

@@ -1,4 +1,5 @@
 // The types of the admin listener: the services that it shows, its routes, their requests and their answers.
+import type { Writable } from 'node:stream'
 import type { Awaitable } from '../../contract/contract.ts'
 import type { Sessions } from '../access/sessions.ts'
 import type { Identity, SignIn } from '../access/sign-in.ts'
@@ -101,6 +102,9 @@ export interface BodyShape {
   readonly patch?: true
 }
 
+/** The type of a body that is no JSON. */
+export type TextType = 'text/plain' | 'text/html' | 'text/csv' | 'text/event-stream' | 'application/x-ndjson'
+
 /** One operation of a running gateway. */
 export interface LiveRoute {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
@@ -115,7 +119,7 @@ export interface LiveRoute {
   /** The body that it takes; absent: none is read. */
   readonly body?: BodyShape
   /** What it answers by status: the schema of its JSON, or the type of a text. Refusals are alike everywhere. */
-  readonly answers: Readonly<Record<number, Shape | 'text/plain' | 'text/html'>>
+  readonly answers: Readonly<Record<number, Shape | TextType>>
   /** The most bytes of its body. Default: those of a small object. */
   readonly largest?: number
   /** On a loopback address, the request must name localhost or a loopback address in `Host`, or have the token. */
@@ -158,10 +162,19 @@ export interface Call {
   json(): Promise<unknown>
 }
 
-/** The answer of a route. `json` is sent as JSON, `text` as it is. Default status: 200. */
+/**
+ * Writes a body piece by piece, at the pace of its reader: it waits for `drain` where `write` says so. The body ends
+ * when the promise resolves; when it rejects, the connection is broken. `ended` is aborted when the client has left or
+ * the listener ends (its reason is a {@link FlowEnd}): then at most a last word may be written. Members of the pieces
+ * that an actor may not see are left out by the route itself.
+ */
+export type Flow = (to: Writable, ended: AbortSignal) => Promise<void>
+
+/** The answer of a route. `json` is sent as JSON, `text` as it is, a `flow` as it comes. Default status: 200. */
 export type Answer = { status?: number; headers?: Readonly<Record<string, string | string[]>> } & (
   | { json: unknown }
   | { text: string; contentType: string }
+  | { flow: Flow; contentType: string }
 )
 
 /**
