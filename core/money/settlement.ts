@@ -3,7 +3,7 @@ import type { Nano } from './money.ts'
 import { costOf, withCall } from './price.ts'
 import type { Price } from './price.ts'
 import { noUsage } from './usage.ts'
-import type { Usage } from './usage.ts'
+import type { Pieces, Usage } from './usage.ts'
 
 /** A million dollars: a charge that is so much above its hold is a broken upstream's, and would lock every budget. */
 export const incredible: Nano = 10n ** 15n
@@ -31,6 +31,32 @@ export interface Charged<Source extends string> {
   readonly usage: Usage
   readonly source: Source | 'estimated'
   readonly amount: Nano
+}
+
+/**
+ * What is charged for a request whose process went without ending it: these tokens of input, the delivered output up to
+ * `maxOutput`, and the units of the request itself that are no tokens, such as characters, seconds and pictures.
+ */
+export interface Estimate {
+  readonly input: number
+  readonly maxOutput: number
+  readonly pieces?: Pieces | undefined
+}
+
+/** The usage of a request by its estimate, with so many tokens of output delivered. */
+export function usageOf({ input, maxOutput, pieces }: Estimate, delivered: number): Usage {
+  return { ...noUsage, input, ...pieces, output: Math.min(delivered, maxOutput) }
+}
+
+/** The charge for a request that was dispatched and whose process went without ending it: see {@link chargeFor}. */
+export function chargeAbandoned(
+  estimate: Estimate,
+  delivered: number,
+  held: HeldAt,
+  doubt: (usage: Readonly<Usage>) => void
+): Charged<'recovered'> {
+  const usage = usageOf(estimate, delivered)
+  return chargeFor({ usage, source: 'recovered' }, held, () => usageOf(estimate, 0), doubt)
 }
 
 /**

@@ -1,6 +1,5 @@
 // Ends a hold whose process has gone without ending it, as a start does after a crash.
-import { chargeFor, doubted } from '../money/settlement.ts'
-import { noUsage } from '../money/usage.ts'
+import { chargeAbandoned, doubted } from '../money/settlement.ts'
 import type { Hold } from './hold.ts'
 import { recoveredRecord } from './recovery.ts'
 import type { RequestLog } from './requests.ts'
@@ -12,17 +11,11 @@ import type { Logger } from '../telling/log.ts'
  */
 export function endAbandoned(hold: Hold, requests: RequestLog, log: Logger): bigint {
   const { requestId, part, purse, request, progress, amount, price } = hold
-  const { input, maxOutput, pieces } = request.estimate
-  const prompt = { ...noUsage, input, ...pieces }
-  const consumed = { ...prompt, output: Math.min(progress.delivered, maxOutput) }
   const charged =
     progress.channel === null
       ? undefined
-      : chargeFor(
-          { usage: consumed, source: 'recovered' },
-          { amount, price },
-          () => prompt,
-          () => log.error(doubted, { exchange: requestId, usage: consumed })
+      : chargeAbandoned(request.estimate, progress.delivered, { amount, price }, (usage) =>
+          log.error(doubted, { exchange: requestId, usage })
         )
   const ended = charged ? hold.settle({ ...charged, channel: progress.channel! }) : hold.void()
   // What could not be written is written with the next batch that can be.

@@ -3,7 +3,9 @@
 import type { Scope } from '../catalogue/caller.ts'
 import { parsePrice, renderPrice } from '../money/price.ts'
 import type { Price } from '../money/price.ts'
-import { noUsage, parsePieces } from '../money/usage.ts'
+import { usageOf } from '../money/settlement.ts'
+import type { Estimate } from '../money/settlement.ts'
+import { parsePieces } from '../money/usage.ts'
 import type { Batch } from './batch.ts'
 import { Hold } from './hold.ts'
 import type { HoldKeeper } from './hold.ts'
@@ -213,7 +215,11 @@ export class Book implements Ledger, HoldKeeper {
     const [channel, tags] = [row['channel'] as string | null, row['tags'] as string | null]
     const cost = row['cost_price'] === null ? undefined : this.price(text('cost_price'))
     for (const price of kept?.values() ?? []) this.#learn(price)
-    const pieces = parsePieces(row['pieces'] as string | null)
+    const estimate: Estimate = {
+      input: count('input_units'),
+      maxOutput: count('max_out'),
+      pieces: parsePieces(row['pieces'] as string | null)
+    }
     const request: ReserveRequest = {
       requestId,
       part,
@@ -222,15 +228,14 @@ export class Book implements Ledger, HoldKeeper {
       model: text('model'),
       price: this.price(text('price_version'))!,
       costs: kept ?? (cost && new Map([[channel ?? '', cost]])),
-      estimate: { input: count('input_units'), maxOutput: count('max_out'), pieces },
+      estimate,
       time,
       endpoint: (row['endpoint'] as string | null) ?? undefined,
       clientProtocol: (row['client_protocol'] as string | null) ?? undefined,
       streamed: count('streamed') === 1
     }
     const delivered = Math.min(count('delivered_units'), count('max_out'))
-    const recovered =
-      delivered > 0 ? { ...noUsage, input: count('input_units'), ...pieces, output: delivered } : undefined
+    const recovered = delivered > 0 ? usageOf(estimate, delivered) : undefined
     const stored = {
       rowId: count('id'),
       channel,

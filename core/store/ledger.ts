@@ -4,7 +4,8 @@ import type { Budget, Scope } from '../catalogue/caller.ts'
 import type { Level } from '../errors.ts'
 import type { Nano } from '../money/money.ts'
 import type { Price } from '../money/price.ts'
-import type { Pieces, Usage } from '../money/usage.ts'
+import type { Estimate } from '../money/settlement.ts'
+import type { Usage } from '../money/usage.ts'
 
 /** Where a charge's usage came from. `recovered` is written at a restart, for an exchange that a crash cut off. */
 export type UsageSource = 'upstream' | 'measured' | 'partial' | 'estimated' | 'recovered' | 'manual'
@@ -28,11 +29,8 @@ export interface ReserveRequest {
    * known.
    */
   costs?: ReadonlyMap<string, Price> | undefined
-  /**
-   * What recovery charges an exchange that a crash interrupted: these tokens of input, the delivered output up to a
-   * limit, and the units of the request itself that are no tokens, such as characters, seconds and pictures.
-   */
-  estimate: { input: number; maxOutput: number; pieces?: Pieces | undefined }
+  /** What recovery charges an exchange that a crash interrupted. */
+  estimate: Estimate
   /** When the request arrived, in Unix milliseconds. It decides the windows, also for the later settlement. */
   time: number
   /** For the request record that recovery writes for the exchange. Default: `unknown`. */

@@ -1,7 +1,7 @@
 // The recovery: ends each hold that a crash left open, once, before the store opens. Runs in the writer thread.
 import { formatDollars } from '../money/money.ts'
 import { costOf, parsePrice, withCall } from '../money/price.ts'
-import { chargeFor, incredible } from '../money/settlement.ts'
+import { chargeAbandoned, incredible } from '../money/settlement.ts'
 import { noUsage, parsePieces, sumOf } from '../money/usage.ts'
 import type { Usage } from '../money/usage.ts'
 import { emptyBatch, recordValues } from './batch.ts'
@@ -158,10 +158,10 @@ function end(
   const price = parsePrice(row.price_version, row.price)
   const charged =
     row.dispatched && row.lease_until === null
-      ? chargeFor(
-          { usage: consumed(row), source: 'recovered' },
+      ? chargeAbandoned(
+          { input: Number(row.input_units), maxOutput: Number(row.max_out), pieces: parsePieces(row.pieces) },
+          Number(row.delivered_units),
           { amount: row.amount, price },
-          () => prompt(row),
           doubt
         )
       : undefined
@@ -183,7 +183,7 @@ function end(
     row.model,
     row.channel,
     row.price_version,
-    usage ? 'recovered' : null,
+    charged?.source ?? null,
     time,
     row.tags,
     known ? cost : null,
@@ -210,19 +210,6 @@ function end(
     time
   }
   batch.records.push(...recordValues(recoveredRecord(abandoned, all, total)))
-}
-
-/**
- * The usage that an interrupted exchange is charged: the estimated input, what else was counted of the request, and the
- * delivered output, but no more output than the request allowed.
- */
-function consumed(row: HoldRow): Usage {
-  const output = row.delivered_units < row.max_out ? row.delivered_units : row.max_out
-  return { ...prompt(row), output: Number(output) }
-}
-
-function prompt({ input_units: input, pieces }: HoldRow): Usage {
-  return { ...noUsage, input: Number(input), ...parsePieces(pieces) }
 }
 
 /** What the record of an exchange says that its process did not end. */
