@@ -1,5 +1,5 @@
 // Runs the command `sluice`.
-import { fall, leave } from './commands/farewell.ts'
+import { fall, leave } from './commands/command/farewell.ts'
 import { run } from './commands/index.ts'
 
 process.on('uncaughtException', fall)

@@ -2,12 +2,12 @@
 import { auditFilters } from '../admin/access/audit-log.ts'
 import type { ShownAuditEntry } from '../admin/access/audit-log.ts'
 import type { Page } from '../admin/api/contract.ts'
-import { accessOptions, places, withAdmin } from './admin-access.ts'
-import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
-import type { Given, Options } from './command.ts'
-import { csvLine } from './csv.ts'
-import type { AdminAccess } from './remote-admin.ts'
-import { renderTable } from './table.ts'
+import { accessOptions, places, withAdmin } from './asking/admin-access.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
+import type { Given, Options } from './command/command.ts'
+import { csvLine } from './output/csv.ts'
+import type { AdminAccess } from './asking/remote-admin.ts'
+import { renderTable } from './output/table.ts'
 
 const filterOptions = {
   actor: { value: 'NAME', text: 'only what this one did: an operator, admin.token, a user of this machine' },

@@ -1,7 +1,7 @@
 // The commands `sluice channels`: see how channels are doing, switch them, and try them.
-import { accessOptions, allOf, gatewayNote, withGateway } from './admin-access.ts'
-import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
-import { renderTable } from './table.ts'
+import { accessOptions, allOf, gatewayNote, withGateway } from './asking/admin-access.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
+import { renderTable } from './output/table.ts'
 
 const path = '/admin/v1/channels'
 const pathOf = (name: string): string => `${path}/${encodeURIComponent(name)}`

@@ -7,7 +7,7 @@ import { unpriced } from './unpriced.ts'
 import { showResult } from '../admin/channels/channels.ts'
 import { results } from './channels.ts'
 import type { Tried } from './channels.ts'
-import { configOption, defineCommand, exits, jsonOption } from './command.ts'
+import { configOption, defineCommand, exits, jsonOption } from './command/command.ts'
 
 export const check = defineCommand({
   name: 'check',

@@ -1,8 +1,8 @@
 // The command `sluice completion`: prints a script that completes command lines in a shell, made of the table of all
 // commands.
-import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
-import type { Command } from './command.ts'
-import { scriptFor, shells } from './completion-scripts.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
+import type { Command } from './command/command.ts'
+import { scriptFor, shells } from './command/completion-scripts.ts'
 
 /** Makes the command; `commands` gives all commands of the program. */
 export function completionCommand(commands: () => readonly Command[]): Command {

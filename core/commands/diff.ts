@@ -2,9 +2,9 @@
 import { changesOf } from '../program/changes.ts'
 import type { Change } from '../program/changes.ts'
 import type { Problem } from '../catalogue/settings.ts'
-import { accessOptions, gatewayNote, withGateway } from './admin-access.ts'
-import type { Access } from './admin-access.ts'
-import { configOf, defineCommand, exits, jsonOption } from './command.ts'
+import { accessOptions, gatewayNote, withGateway } from './asking/admin-access.ts'
+import type { Access } from './asking/admin-access.ts'
+import { configOf, defineCommand, exits, jsonOption } from './command/command.ts'
 
 /** The answer of the admin API, as far as it is used here. */
 interface Diff {

@@ -5,10 +5,10 @@ import type { Page } from '../admin/api/contract.ts'
 import type { Explanation } from '../admin/requests/explanation.ts'
 import { isMap } from '../options/schema-check.ts'
 import type { RequestRecord } from '../store/requests.ts'
-import { accessOptions, gatewayNote, withGateway } from './admin-access.ts'
-import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
-import type { Given } from './command.ts'
-import { renderExplanation, renderRecord } from './explain-text.ts'
+import { accessOptions, gatewayNote, withGateway } from './asking/admin-access.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
+import type { Given } from './command/command.ts'
+import { renderExplanation, renderRecord } from './output/explain-text.ts'
 
 const options = {
   key: { value: 'NAME', text: 'the key that asks' },

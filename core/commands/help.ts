@@ -1,7 +1,7 @@
 // Makes the help texts from the declarations of the commands.
-import type { Command } from './command.ts'
-import { examples } from './examples.ts'
-import { listRule } from './list-option.ts'
+import type { Command } from './command/command.ts'
+import { examples } from './command/examples.ts'
+import { listRule } from './command/list-option.ts'
 import { exitCodes } from '../telling/exits.ts'
 
 /** The help of the program: all commands, and the exit codes. */

@@ -4,7 +4,7 @@ import { basename } from 'node:path'
 import { importPrices } from '../../config/prices-import.ts'
 import type { Fate, Imported } from '../../config/prices-import.ts'
 import { compileGlobs } from '../catalogue/globs.ts'
-import { defineCommand, exits, jsonOption } from './command.ts'
+import { defineCommand, exits, jsonOption } from './command/command.ts'
 
 /** The largest file in bytes. The published file has two million. */
 const largest = 64 * 1024 * 1024

@@ -7,9 +7,9 @@ import { modelsOf, starterFile, starterNames, variablesOf } from '../../config/s
 import type { StarterChoices } from '../../config/starter.ts'
 import { newKeySecret } from '../admin/tenancy/key-secret.ts'
 import { suggestion } from '../options/suggest.ts'
-import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
-import { valuesOf } from './list-option.ts'
-import { readBudgets } from './rights-options.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
+import { valuesOf } from './command/list-option.ts'
+import { readBudgets } from './command/rights-options.ts'
 
 /** What the file is made of, in words, as options and answers give it. */
 type Words = Readonly<Record<'upstreams' | 'tenant' | 'budget' | 'host' | 'port' | 'admin-port', string>>

@@ -1,9 +1,9 @@
 // The commands `sluice keys`: create, list, change, rotate and revoke keys of a gateway, whether it runs or not.
 import type { IssuedKey, ShownKey } from '../admin/tenancy/key-desk.ts'
-import { accessOptions, allOf, places, rotationOption, withAdmin } from './admin-access.ts'
-import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
-import { rightsOf, rightsOptions } from './rights-options.ts'
-import { renderTable } from './table.ts'
+import { accessOptions, allOf, places, rotationOption, withAdmin } from './asking/admin-access.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
+import { rightsOf, rightsOptions } from './command/rights-options.ts'
+import { renderTable } from './output/table.ts'
 
 const path = '/admin/v1/keys'
 const pathOf = (name: string): string => `${path}/${encodeURIComponent(name)}`

@@ -2,11 +2,11 @@
 import type { ShownLevel } from '../admin/tenancy/level-desk.ts'
 import { levelKinds } from '../tenancy/stored.ts'
 import type { LevelKind } from '../tenancy/stored.ts'
-import { accessOptions, allOf, places, withAdmin } from './admin-access.ts'
-import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
-import type { Command } from './command.ts'
-import { rightsOf, rightsOptions } from './rights-options.ts'
-import { renderTable } from './table.ts'
+import { accessOptions, allOf, places, withAdmin } from './asking/admin-access.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
+import type { Command } from './command/command.ts'
+import { rightsOf, rightsOptions } from './command/rights-options.ts'
+import { renderTable } from './output/table.ts'
 
 const operands = { tenant: 'TENANT', project: 'TENANT/PROJECT', member: 'TENANT/PROJECT/MEMBER' } as const
 

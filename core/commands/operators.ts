@@ -1,11 +1,11 @@
 // The commands `sluice operators`: create, list, change, rotate and revoke those who may use the admin API.
 import { roles } from '../admin/access/roles.ts'
 import type { IssuedOperator, ShownOperator } from '../admin/access/operator-desk.ts'
-import { accessOptions, allOf, places, rotationOption, withAdmin } from './admin-access.ts'
-import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
-import type { Command } from './command.ts'
-import { readSwitch } from './rights-options.ts'
-import { renderTable } from './table.ts'
+import { accessOptions, allOf, places, rotationOption, withAdmin } from './asking/admin-access.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
+import type { Command } from './command/command.ts'
+import { readSwitch } from './command/rights-options.ts'
+import { renderTable } from './output/table.ts'
 
 const path = '/admin/v1/operators'
 const pathOf = (name: string): string => `${path}/${encodeURIComponent(name)}`

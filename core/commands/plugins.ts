@@ -3,7 +3,7 @@ import { editorSchema } from '../../config/editor-schema.ts'
 import { optionsTable } from '../../config/table.ts'
 import { plugins as shipped } from '../../plugins/index.ts'
 import { readConfig } from '../program/configuration.ts'
-import { configOption, defineCommand, exits, jsonOption } from './command.ts'
+import { configOption, defineCommand, exits, jsonOption } from './command/command.ts'
 
 export const listPlugins = defineCommand({
   name: 'plugins',

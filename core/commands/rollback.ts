@@ -1,9 +1,9 @@
 // The commands `sluice config history` and `sluice rollback`: which configurations were in use, and one of them again.
 import type { Problem } from '../catalogue/settings.ts'
 import type { Replaced } from '../program/rollback.ts'
-import { accessOptions, allOf, gatewayNote, withGateway } from './admin-access.ts'
-import { defineCommand, exits, jsonOption } from './command.ts'
-import { renderTable } from './table.ts'
+import { accessOptions, allOf, gatewayNote, withGateway } from './asking/admin-access.ts'
+import { defineCommand, exits, jsonOption } from './command/command.ts'
+import { renderTable } from './output/table.ts'
 
 /** A configuration as the admin API lists it. */
 interface Past {

@@ -8,8 +8,8 @@ import { tellServiceManager } from '../program/service-manager.ts'
 import { createLogger, logLevels } from '../telling/log.ts'
 import type { Logger } from '../telling/log.ts'
 import { suggestion } from '../options/suggest.ts'
-import { configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
-import { fall, leave, leaveNow } from './farewell.ts'
+import { configOption, defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
+import { fall, leave, leaveNow } from './command/farewell.ts'
 
 /** The suggested request uses the demo key of the shipped gateway.yaml. */
 const chatPath = '/v1/chat/completions'

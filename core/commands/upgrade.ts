@@ -1,6 +1,6 @@
 // The command `sluice upgrade`: the next process takes the place of the running gateway.
-import { accessOptions, gatewayNote, withGateway } from './admin-access.ts'
-import { defineCommand, exits, jsonOption } from './command.ts'
+import { accessOptions, gatewayNote, withGateway } from './asking/admin-access.ts'
+import { defineCommand, exits, jsonOption } from './command/command.ts'
 
 /** Longer than a gateway waits for the next process to load and to open the store. */
 const patienceMs = 70_000

@@ -85,7 +85,7 @@ const silence = /^(.*, \d+ s(?:, .* left)?\n)*$/
 
 t.test('whatever takes long says what it does from the first second on, also while it blocks its thread', async (t) => {
   const script = `
-    import { Progress } from ${JSON.stringify(join(root, 'core/commands/progress.ts'))}
+    import { Progress } from ${JSON.stringify(join(root, 'core/commands/output/progress.ts'))}
     await Progress.of('looking at the store', (tell) => {
       tell('checking journal', { done: 12345, unit: 'rows' })
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4000)

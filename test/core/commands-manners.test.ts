@@ -5,9 +5,9 @@ import { cpSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import t from 'tap'
 import { commands } from '../../core/commands/index.ts'
-import { examples } from '../../core/commands/examples.ts'
+import { examples } from '../../core/commands/command/examples.ts'
 import { exitCodes } from '../../core/telling/exits.ts'
-import { progressLine } from '../../core/commands/progress-line.ts'
+import { progressLine } from '../../core/commands/output/progress-line.ts'
 import { openDatabase } from '../../core/store/sqlite.ts'
 import { openStore } from '../../core/store/store.ts'
 import { Disk, noDisk } from '../chaos/disk.ts'
@@ -309,7 +309,7 @@ t.test(
   { skip: spawnSync('python3', ['-c', 'import pty']).status !== 0 },
   async (t) => {
     const progress = `
-      import { Progress } from ${JSON.stringify(join(root, 'core/commands/progress.ts'))}
+      import { Progress } from ${JSON.stringify(join(root, 'core/commands/output/progress.ts'))}
       await Progress.of('looking', (tell) => {
         tell('checking journal', { done: 12345, unit: 'rows' })
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3000)

@@ -1,11 +1,11 @@
 // Spend in the shape of FOCUS, the FinOps Open Cost and Usage Specification (focus.finops.org): version 1.2, with the
 // names of providers that 1.3 has in the place of those that 1.4 removed.
-import { priceClasses, pricedClasses } from '../money/classes.ts'
-import type { PricedClass } from '../money/classes.ts'
-import { formatDollars } from '../money/money.ts'
-import type { Price } from '../money/price.ts'
-import type { SpendGroup, SpendSum } from '../store/spend.ts'
-import { version } from '../telling/version.ts'
+import { priceClasses, pricedClasses } from '../../money/classes.ts'
+import type { PricedClass } from '../../money/classes.ts'
+import { formatDollars } from '../../money/money.ts'
+import type { Price } from '../../money/price.ts'
+import type { SpendGroup, SpendSum } from '../../store/spend.ts'
+import { version } from '../../telling/version.ts'
 import { csvLine } from './csv.ts'
 
 /** What the rows are told apart by, besides the class of units. */

@@ -1,14 +1,14 @@
 // Declares commands of the program, and reads their arguments.
 import { parseArgs } from 'node:util'
-import { readAddress } from '../../config/address.ts'
-import type { Address } from '../../config/address.ts'
-import { plugins } from '../../plugins/index.ts'
-import type { Config } from '../catalogue/settings.ts'
-import { readConfig } from '../program/configuration.ts'
-import { suggestion } from '../options/suggest.ts'
+import { readAddress } from '../../../config/address.ts'
+import type { Address } from '../../../config/address.ts'
+import { plugins } from '../../../plugins/index.ts'
+import type { Config } from '../../catalogue/settings.ts'
+import { readConfig } from '../../program/configuration.ts'
+import { suggestion } from '../../options/suggest.ts'
 import { valuesOf } from './list-option.ts'
 
-export { exits } from '../telling/exits.ts'
+export { exits } from '../../telling/exits.ts'
 
 /**
  * One option. `value` names its value in the help; without it the option is a switch. A `list` has values with commas

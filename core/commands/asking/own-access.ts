@@ -1,8 +1,8 @@
 // The access of a user with a token of their own. It comes from a file or the environment, and never from the command
 // line, which other users of a machine can read.
 import { readFileSync } from 'node:fs'
-import { readListener } from '../../config/address.ts'
-import { configOf, UsageError } from './command.ts'
+import { readListener } from '../../../config/address.ts'
+import { configOf, UsageError } from '../command/command.ts'
 import { RemoteAdmin, urlOf } from './remote-admin.ts'
 import { Unreachable } from './unreachable.ts'
 

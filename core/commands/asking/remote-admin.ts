@@ -1,8 +1,8 @@
 // The admin API of a running gateway, over HTTP.
 import { networkInterfaces } from 'node:os'
-import { isLocal } from '../../config/proxy.ts'
-import type { Settings } from '../catalogue/settings.ts'
-import { isMap } from '../options/schema-check.ts'
+import { isLocal } from '../../../config/proxy.ts'
+import type { Settings } from '../../catalogue/settings.ts'
+import { isMap } from '../../options/schema-check.ts'
 import { Unreachable } from './unreachable.ts'
 
 /** The admin API of one gateway. Its methods throw errors with messages for people. */

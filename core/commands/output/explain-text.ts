@@ -1,9 +1,9 @@
 // Renders explanations of requests for people.
-import type { BudgetStanding, LimitStanding } from '../contract/contract.ts'
-import type { Explanation, ShownExplanation } from '../admin/requests/explanation.ts'
-import type { Reason } from '../errors.ts'
-import { formatDollars } from '../money/money.ts'
-import type { ExclusionRecord, RequestRecord } from '../store/requests.ts'
+import type { BudgetStanding, LimitStanding } from '../../contract/contract.ts'
+import type { Explanation, ShownExplanation } from '../../admin/requests/explanation.ts'
+import type { Reason } from '../../errors.ts'
+import { formatDollars } from '../../money/money.ts'
+import type { ExclusionRecord, RequestRecord } from '../../store/requests.ts'
 import { plain, renderTable } from './table.ts'
 
 /** A heading with what stands below it; left out when that is empty. */

@@ -1,9 +1,9 @@
 // Compares a bill of an upstream with the journal: by day, model and class, quantities first and money second.
-import { costLines } from '../money/price.ts'
-import type { Price } from '../money/price.ts'
-import type { PricedClass } from '../money/classes.ts'
-import type { Entry } from '../store/ledger-file.ts'
-import type { Usage } from '../money/usage.ts'
+import { costLines } from '../../money/price.ts'
+import type { Price } from '../../money/price.ts'
+import type { PricedClass } from '../../money/classes.ts'
+import type { Entry } from '../../store/ledger-file.ts'
+import type { Usage } from '../../money/usage.ts'
 import type { Bill } from './bills.ts'
 
 /** Money that differs by less is the same: a nano-dollar, in units of 10⁻¹⁵ dollars. */

@@ -1,9 +1,9 @@
 // The options of the commands that work on a store, and how they find its file.
-import { plugins } from '../../plugins/index.ts'
-import { canonicalPath } from '../store/lock.ts'
-import { surveyBeside } from '../store/survey.ts'
-import { pendingSwap } from '../store/swap.ts'
-import { readConfig } from '../program/configuration.ts'
+import { plugins } from '../../../plugins/index.ts'
+import { canonicalPath } from '../../store/lock.ts'
+import { surveyBeside } from '../../store/survey.ts'
+import { pendingSwap } from '../../store/swap.ts'
+import { readConfig } from '../../program/configuration.ts'
 import { configOption } from './command.ts'
 
 /** The options `--config` and `--db`. */

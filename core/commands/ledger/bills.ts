@@ -1,6 +1,6 @@
 // Reads what upstreams say they counted and charge: pages of OpenAI's and Anthropic's usage and cost APIs, several in a
 // file, and the CSV files of their consoles. Numbers are read digit by digit.
-import type { PricedClass } from '../money/classes.ts'
+import type { PricedClass } from '../../money/classes.ts'
 
 /** Whose form a file has. */
 export type Provider = 'openai' | 'anthropic'

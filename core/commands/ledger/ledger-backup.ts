@@ -1,8 +1,8 @@
 // The command `sluice ledger backup`: makes a complete copy of a store, while its gateway may be running.
-import { backUp } from '../store/backup.ts'
-import { defineCommand, exits, jsonOption } from './command.ts'
-import { Progress } from './progress.ts'
-import { print, storeOf, storeOptions } from './store-option.ts'
+import { backUp } from '../../store/backup.ts'
+import { defineCommand, exits, jsonOption } from '../command/command.ts'
+import { Progress } from '../output/progress.ts'
+import { print, storeOf, storeOptions } from '../command/store-option.ts'
 
 export const backupLedger = defineCommand({
   name: 'ledger backup',
