@@ -1,6 +1,7 @@
 // The client's side of an exchange as the server hands it to the engine, whatever HTTP version carries it.
 import type { BodySource } from './body-source.ts'
 import type { Forwarder } from './forwarder.ts'
+import type { Sponsor } from './sponsor.ts'
 import type { FrameSocket } from '../wire/frame-socket.ts'
 import type { HeaderLines } from '../wire/response-head.ts'
 
@@ -22,6 +23,8 @@ export interface Incoming {
    * Set when the request is a valid WebSocket handshake. An operation without WebSockets refuses it through `client`.
    */
   readonly socket?: SocketOffer
+  /** Set when it comes from the playground of the admin listener. */
+  readonly sponsor?: Sponsor
 }
 
 /** A WebSocket handshake that has not been answered. */

@@ -2,6 +2,7 @@
 import type { Attempt } from './attempt.ts'
 import type { RequestBody } from '../bodies/body.ts'
 import type { Candidates } from './candidates.ts'
+import type { Sponsor } from '../clients/sponsor.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Operation } from './operation.ts'
@@ -66,6 +67,11 @@ export interface Exchange<Needs extends AnySlot = never> {
    * that say `rehearses` see such an exchange.
    */
   readonly rehearsal: Rehearsal | undefined
+  /**
+   * Set when somebody runs the request from the playground of the admin listener, with a key that is named here and not
+   * in the headers. It is a request like any other: it is limited, charged and recorded.
+   */
+  readonly sponsor: Sponsor | undefined
   /** Aborted when the client leaves or a limit ends the exchange. */
   readonly signal: AbortSignal
   /** Each line carries the exchange's id and the plugin's name, whenever it is written. */

@@ -19,7 +19,7 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
   const last = exchange.attempts.at(-1)
   const channel = last?.channel
   const unsaid = last && exchange.find(dropped)?.get(last)
-  const { model, requestedModel, streaming } = exchange
+  const { model, requestedModel, streaming, sponsor } = exchange
   const amount = charged?.amount ?? 0n
   const held = charged?.reserved ?? exchange.find(reservation)?.amount
   const reason = (outcome.error ?? exchange.find(refusedTurn))?.details.reason
@@ -54,7 +54,8 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
     ...(unsaid && unsaid.length > 0 && { dropped: unsaid }),
     ...(who?.tags && { tags: who.tags }),
     ...(reason && { reason }),
-    ...(decision && { decision })
+    ...(decision && { decision }),
+    ...(sponsor && { playground: { actor_kind: sponsor.kind, actor: sponsor.id } })
   }
 }
 

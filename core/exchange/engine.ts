@@ -99,7 +99,7 @@ export class Engine {
   handle(incoming: Incoming): void {
     const { generations, operations, log } = this.#parts
     const generation = generations.enter()
-    const { body, client, socket } = incoming
+    const { body, client, socket, sponsor } = incoming
     const { request, match } = requestOf(incoming, operations)
     const exchange = new LiveExchange(
       request,
@@ -107,7 +107,9 @@ export class Engine {
       generation.config.settings.limits,
       generation.chain.onModel,
       (reader) => receive(reader, body, this.#parts),
-      log
+      log,
+      undefined,
+      sponsor
     )
     const refusal = match?.operation
       ? this.#refusing || (this.#retiring && socket)

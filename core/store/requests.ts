@@ -102,6 +102,8 @@ export interface RequestRecord {
   reason?: Reason
   /** How its channel was chosen. Absent when the first one was taken and none was left out. */
   decision?: DecisionRecord
+  /** Who ran it from the playground, as the audit log names them. Absent for requests of clients. */
+  playground?: { actor_kind: string; actor: string }
 }
 
 /** The least and the most, both included; an absent one does not limit. */

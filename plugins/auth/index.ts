@@ -45,10 +45,11 @@ export default definePlugin({
     }
 
     const digests = new Digests()
-    const findCaller = ({ request, rehearsal }: Exchange): Caller => {
-      if (rehearsal?.key) {
-        const named = catalogue.findKey(rehearsal.key)
-        if (!named) throw unknownKey(rehearsal.key)
+    const findCaller = ({ request, rehearsal, sponsor }: Exchange): Caller => {
+      const chosen = rehearsal?.key ?? sponsor?.key
+      if (chosen) {
+        const named = catalogue.findKey(chosen)
+        if (!named) throw unknownKey(chosen)
         return named
       }
       const key = presentedKey(request)

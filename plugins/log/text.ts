@@ -48,10 +48,12 @@ export function textOf(record: RequestRecord): string {
 }
 
 /** The members that only some records have. */
-function moreOf({ dropped, reason, decision }: RequestRecord): string {
+function moreOf({ dropped, tags, reason, decision, playground }: RequestRecord): string {
   let text = dropped ? `,"dropped":${JSON.stringify(dropped)}` : ''
+  if (tags) text += `,"tags":${JSON.stringify(tags)}`
   if (reason) text += `,"reason":${JSON.stringify(reason)}`
   if (decision) text += `,"decision":${decisionText(decision)}`
+  if (playground) text += `,"playground":${JSON.stringify(playground)}`
   return text
 }
 

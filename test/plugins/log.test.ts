@@ -121,6 +121,8 @@ t.test('the text of a record is that of JSON.stringify, whatever was recorded be
   })
   const decision = { order: [{ channel: 'ü"', rank: 0, weight: 1 }], excluded: [], stopped: 'no "more"' }
   const reason = { by: 'limit', scope: 'key:"a"' } as RequestRecord['reason'] & object
+  const tags = { team: 'a"b', ü: '1' }
+  const playground = { actor_kind: 'session', actor: 'https://login.example.com "x"' }
   const sameText = (made: RequestRecord): boolean => textOf(made) === JSON.stringify(made)
   fc.assert(
     // One, the same once more, and one that differs in a single member.
@@ -130,7 +132,9 @@ t.test('the text of a record is that of JSON.stringify, whatever was recorded be
         sameText(one) &&
         sameText({ ...one, dropped: ['user', 'x"y'] }) &&
         sameText({ ...one, decision }) &&
-        sameText({ ...other, dropped: ['n'], reason, decision }) &&
+        sameText({ ...one, tags }) &&
+        sameText({ ...one, playground }) &&
+        sameText({ ...other, dropped: ['n'], tags, reason, decision, playground }) &&
         sameText({ ...one }) &&
         sameText({ ...one, [member]: other[member] })
       )

@@ -229,9 +229,10 @@ export const requestRecord = object(
     client_request_id: nullable(text),
     dropped: listOf(text),
     reason,
-    decision
+    decision,
+    playground: object({ actor_kind: text, actor: text })
   },
-  { optional: ['channel', 'channel_protocol', 'attempts', 'dropped', 'reason', 'decision'], open: true }
+  { optional: ['channel', 'channel_protocol', 'attempts', 'dropped', 'reason', 'decision', 'playground'], open: true }
 )
 
 const fates = mapOf(

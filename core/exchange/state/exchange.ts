@@ -7,6 +7,7 @@ import type { Chain } from './chain.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
 import type { Candidates } from '../../contract/candidates.ts'
 import type { Client } from '../../clients/client.ts'
+import type { Sponsor } from '../../clients/sponsor.ts'
 import type { Awaitable, Outcome, TextPart } from '../../contract/contract.ts'
 import { formFor } from '../../contract/operation.ts'
 import type { Place } from '../../contract/operation.ts'
@@ -45,6 +46,7 @@ export class LiveExchange extends UnderWay implements Shared {
   /** Of the generation it began with. */
   readonly limits: Limits
   readonly rehearsal: Rehearsal | undefined
+  readonly sponsor: Sponsor | undefined
   readonly attempts: Attempt[] = []
   candidates: Candidates | undefined
   readonly releases: Release[] = []
@@ -86,13 +88,15 @@ export class LiveExchange extends UnderWay implements Shared {
     onModel: Chain['onModel'],
     read: Read,
     log: Logger,
-    rehearsal?: Rehearsal
+    rehearsal?: Rehearsal,
+    sponsor?: Sponsor
   ) {
     super()
     this.request = request
     this.client = client
     this.limits = limits
     this.rehearsal = rehearsal
+    this.sponsor = sponsor
     this.#onModel = onModel
     this.#read = read
     this.#log = log

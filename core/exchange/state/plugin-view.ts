@@ -71,6 +71,10 @@ export class PluginView implements Exchange<AnySlot> {
     return this.#live.rehearsal
   }
 
+  get sponsor(): Exchange['sponsor'] {
+    return this.#live.sponsor
+  }
+
   get signal(): AbortSignal {
     return this.#live.signal
   }
