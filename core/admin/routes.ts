@@ -22,6 +22,7 @@ import { paging } from './api/query.ts'
 import { hiddenOfRequests, listRequests, requestFilters } from './requests/requests.ts'
 import { hiddenOfSpend, listSpend, spendParameters } from './requests/spend.ts'
 import * as shapes from './api/shapes.ts'
+import { modelRoutes } from './models/model-routes.ts'
 import { levelRoutes } from './tenancy/tenants.ts'
 
 let document: object | undefined
@@ -219,6 +220,7 @@ export const routes: readonly Route[] = [
     answers: { 200: shapes.explanation },
     handle: explainRequest
   },
+  ...modelRoutes,
   ...levelRoutes,
   ...keyRoutes,
   ...operatorRoutes,

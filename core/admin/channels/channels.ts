@@ -141,14 +141,21 @@ function channelOf(name: string, { generations }: AdminParts): Channel {
   throw new GatewayError('route_not_found', message, { shownCode: 'channel_not_found', param: 'channel' })
 }
 
-type Health = ReturnType<NonNullable<AdminParts['generations']['current']['chain']['reportHealth']>['call']>
+/** The health of channels by name. */
+export type Health = ReturnType<NonNullable<AdminParts['generations']['current']['chain']['reportHealth']>['call']>
 
-function healthIn({ generations }: AdminParts): Health {
+/** The health of all channels; empty when no plugin of the chain tells it. */
+export function healthIn({ generations }: AdminParts): Health {
   return generations.current.chain.reportHealth?.call() ?? {}
 }
 
+/** What a channel is switched to; where it is on, its health. */
+export function stateOf(channel: Channel, { generations }: Pick<AdminParts, 'generations'>, health: Health): string {
+  return generations.current.catalogue.switched.get(channel) ?? health[channel.name]?.state ?? 'healthy'
+}
+
 function show(channel: Channel, { generations, store }: AdminParts, allHealth: Health): object {
-  const { config, catalogue } = generations.current
+  const { config } = generations.current
   const { name, protocol, baseUrl, endpoints, models, priority, weight } = channel
   const health = allHealth[name]
   const stored = store.documents.find(switchDocuments, name)
@@ -163,7 +170,7 @@ function show(channel: Channel, { generations, store }: AdminParts, allHealth: H
     models: Object.fromEntries(models),
     priority,
     weight,
-    state: catalogue.switched.get(channel) ?? health?.state ?? 'healthy',
+    state: stateOf(channel, { generations }, allHealth),
     switched: {
       file: channel.switch,
       operator: stored?.to ?? 'on',
