@@ -70,8 +70,8 @@ async function serve(file: string, log: Logger, words: boolean): Promise<number>
   process.on('SIGUSR2', () => void gateway.upgrade('SIGUSR2'))
   const reason = await Promise.race([stops.first, gateway.replaced.then(() => undefined)])
   watch.close()
-  if (reason !== undefined) {
-    log.info('the gateway stops', { reason })
+  if (reason !== undefined || gateway.stranded) {
+    log.info('the gateway stops', { reason: reason ?? 'an upgrade failed' })
     tellServiceManager({ STOPPING: '1' }, log)
   }
   return stop(gateway, stops, reason === undefined ? stops.first : stops.second, log)
@@ -140,7 +140,8 @@ async function stop(gateway: Gateway, stops: Stops, hurry: Promise<string>, log:
   closed = true
   clearTimeout(deadline)
   log.info('the gateway has stopped', { cut })
-  if (stops.fault) return exits.failed
+  // So that whoever watches the gateway starts it anew.
+  if (stops.fault || gateway.stranded) return exits.failed
   return hurried ? exits.interrupted : exits.ok
 }
 

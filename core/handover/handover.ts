@@ -3,6 +3,7 @@
 import type { BackgroundWork } from '../exchange/background/background.ts'
 import type { Engine } from '../exchange/engine.ts'
 import type { Server } from '../clients/server.ts'
+import { StoreInUse } from '../store/lock.ts'
 import type { Services } from '../store/services.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Custody } from './custody.ts'
@@ -43,12 +44,13 @@ export interface HandoverParts {
 
 /** The hand-over of one process. */
 export class Handover {
-  /** Resolves when the next process serves. */
+  /** Resolves when the next process serves, or when this one is {@link isStranded}. */
   readonly done: Promise<void>
   readonly #parts: HandoverParts
   readonly #settle: () => void
   #successor: Successor | undefined
   #isDone = false
+  #isStranded = false
 
   constructor(parts: HandoverParts) {
     this.#parts = parts
@@ -60,6 +62,14 @@ export class Handover {
   /** Whether the next process serves. */
   get isDone(): boolean {
     return this.#isDone
+  }
+
+  /**
+   * Whether nobody serves any more: the next process died after it had taken the place of this one, or before that, and
+   * this one could not take the store back.
+   */
+  get isStranded(): boolean {
+    return this.#isStranded
   }
 
   /** The process id of the next process, while it is being started and afterwards. */
@@ -90,7 +100,7 @@ export class Handover {
   }
 
   async #handOver(successor: Successor, generation: number): Promise<Upgraded> {
-    const { custody, engine, background, server, admin, services, log } = this.#parts
+    const { custody, engine, background, server, admin, log } = this.#parts
     const began = performance.now()
     let path: string
     try {
@@ -98,9 +108,11 @@ export class Handover {
       const estate = await custody.leave(successor.line, engine.ids)
       path = await successor.serving(estate)
     } catch (error) {
-      await successor.kill()
-      await custody.reclaim(successor.line, { services, background, log })
-      return this.#fails(error as Error)
+      if (await this.#reclaim(successor)) return this.#fails(error as Error)
+      this.#isStranded = true
+      this.#settle()
+      const { message } = error as Error
+      return { ok: false, reason: `${message}; the store could not be taken back, so that this process ends too` }
     }
     const gapMs = Math.round(performance.now() - began)
     server.leaveTo(path)
@@ -141,15 +153,31 @@ export class Handover {
   /** The next process has gone before this one has ended. */
   async #lost(successor: Successor): Promise<void> {
     if (this.#successor !== successor) return
+    this.#parts.log.error(
+      'the process that had taken the place of this one is gone: this one takes the store back, and ends'
+    )
+    this.#isStranded = true
+    await this.#reclaim(successor)
+  }
+
+  /**
+   * Takes the store back from the next process, which is ended first. False when that fails: then everybody who waits
+   * for it is told so.
+   */
+  async #reclaim(successor: Successor): Promise<boolean> {
     const { custody, services, background, log } = this.#parts
-    log.error('the process that had taken the place of this one is gone: this one takes the store back, and ends')
     try {
+      await successor.kill()
       await custody.reclaim(successor.line, { services, background, log })
+      return true
     } catch (error) {
+      // One that came later may have it, and serve.
+      if (error instanceof StoreInUse) this.#isStranded = false
       successor.line.fail()
       log.error('the store could not be taken back: requests under way are ended by the next start', {
         error: (error as Error).message
       })
+      return false
     }
   }
 }

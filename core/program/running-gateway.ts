@@ -23,8 +23,13 @@ export interface Gateway {
   readonly files: ReadonlyMap<string, string>
   /** The number of this process in the row of those that took each other's place; the first is 1. */
   readonly generation: number
-  /** Resolves when another process serves in the place of this one, which must then be closed with `drain`. */
+  /**
+   * Resolves when another process serves in the place of this one, or none can serve any more: see {@link stranded}.
+   * This one must then be closed with `drain`.
+   */
   readonly replaced: Promise<void>
+  /** Whether an upgrade failed in such a way that nobody serves any more, or will when this process has ended. */
+  readonly stranded: boolean
   /** Starts the next process, and hands over to it. Resolves also when that fails: then this one serves on. */
   upgrade(reason: string): Promise<void>
   /** Reads the file again. Resolves also when the file is refused, with the problems. */
@@ -50,6 +55,7 @@ export interface RunningParts {
   handover: {
     readonly done: Promise<void>
     readonly isDone: boolean
+    readonly isStranded: boolean
     run(reason: string): Promise<unknown>
     close(): void
   }
@@ -96,6 +102,10 @@ export class RunningGateway implements Gateway {
     return this.#parts.handover.done
   }
 
+  get stranded(): boolean {
+    return this.#parts.handover.isStranded
+  }
+
   async upgrade(reason: string): Promise<void> {
     await this.#parts.handover.run(reason)
   }
@@ -119,8 +129,8 @@ export class RunningGateway implements Gateway {
   async #close(drain: boolean): Promise<{ cut: number }> {
     const { engine, server, stops, handover } = this.#parts
     const { lameDuck, drainTimeout } = this.config.settings.limits
-    // Whoever has taken its place serves instead.
-    if (drain && lameDuck > 0 && !handover.isDone) await this.#serveOn(lameDuck)
+    // Whoever has taken its place serves instead, and without its store it can serve nobody.
+    if (drain && lameDuck > 0 && !handover.isDone && !handover.isStranded) await this.#serveOn(lameDuck)
     if (drain) engine.retire()
     const patience = drain ? drainTimeout : 0
     // Exchanges that go on without a client have as much time as the others.

@@ -4,7 +4,6 @@ import t from 'tap'
 import { ask } from '../kit/client.ts'
 import { sluice } from '../kit/command.ts'
 import { spawnGateway } from '../kit/gateway.ts'
-import type { SpawnedGateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
 import { restarts } from './restarts.ts'
 
@@ -24,22 +23,6 @@ for (const [name, options] of [
     t.equal(charged, due)
   })
 
-/** The process ids of the gateway's row, as the ready lines tell them. */
-function pids({ output }: SpawnedGateway): number[] {
-  return [...output().matchAll(/"message":"ready".*"pid":(\d+)/g)].map(([, pid]) => Number(pid))
-}
-
-/** Kills the processes that took the place of the first, which would keep its standard streams open. */
-function endNext(running: SpawnedGateway): void {
-  for (const pid of pids(running).slice(1)) {
-    try {
-      process.kill(pid, 'SIGKILL')
-    } catch {
-      // It has ended by itself.
-    }
-  }
-}
-
 t.test('when the next process cannot start, the old one serves on and says why', async (t) => {
   const running = await spawnGateway(t)
   const upgrade = { method: 'POST', path: '/admin/v1/upgrade' }
@@ -55,12 +38,11 @@ t.test('when the next process cannot start, the old one serves on and says why',
     t.equal((await running.chat()).status, 200)
   }
   t.match(running.output(), /"the next process could not take the place of this one, which serves on"/)
-  t.strictSame(pids(running), [running.process.pid])
+  t.strictSame(running.pids(), [running.process.pid])
 })
 
 t.test('an upgrade by the admin API answers when the next process serves, and the old one ends', async (t) => {
   const running = await spawnGateway(t)
-  t.teardown(() => endNext(running))
   const reply = await ask(t, running.adminUrl, { method: 'POST', path: '/admin/v1/upgrade' })
   t.match([reply.status, reply.json()], [200, { ok: true, generation: 2 }])
   t.strictSame(await running.exited, { code: 0, signal: null })
@@ -76,10 +58,11 @@ t.test('when the next process dies later, the old one settles what it still has'
   const client = await running.openChat({ stream: true, messages: [{ role: 'user', content: text }] })
   await client.body('one')
   process.kill(running.process.pid!, 'SIGUSR2')
-  await eventually(() => pids(running).length === 2, patience)
-  process.kill(pids(running)[1]!, 'SIGKILL')
+  await eventually(() => running.pids().length === 2, patience)
+  process.kill(running.pids()[1]!, 'SIGKILL')
   t.match((await client.reply()).text, /\[DONE\]/)
-  await running.exited
+  const ended = { code: 1, signal: null }
+  t.strictSame(await running.exited, ended, 'nobody serves any more, and whoever watches the gateway hears of it')
   t.match(running.output(), /this one takes the store back/)
   const file = running.file.replace('gateway.yaml', 'sluice.db')
   const verified = await sluice(['ledger', 'verify', '--db', file])
@@ -94,8 +77,7 @@ t.test('when the old process is killed, the next one ends its requests as after 
   const client = await running.openChat({ stream: true, messages: [{ role: 'user', content: text }] })
   await client.body('one')
   process.kill(running.process.pid!, 'SIGUSR2')
-  t.teardown(() => endNext(running))
-  await eventually(() => pids(running).length === 2, patience)
+  await eventually(() => running.pids().length === 2, patience)
   running.process.kill('SIGKILL')
   await eventually(async () => (await running.admin('/admin/v1/requests')).data.length === 1, patience)
   const { data } = await running.admin('/admin/v1/requests')

@@ -97,13 +97,16 @@ export async function gateway(
 /** A gateway in a process of its own, for tests of signals and crashes. */
 export interface SpawnedGateway extends TestGateway {
   readonly process: ChildProcess
-  /** The output so far. */
+  /** The output so far, of the processes that took its place too. */
   readonly output: () => string
+  /** The ids of all these processes, as their ready lines tell them. */
+  readonly pids: () => number[]
   readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
 }
 
 /**
- * Starts a gateway in a process of its own; resolves when it says that it is ready. It is killed when the test is over.
+ * Starts a gateway in a process of its own; resolves when it says that it is ready. It is killed when the test is over,
+ * and so are the processes that took its place, which would keep its standard streams open.
  */
 export async function spawnGateway(
   t: Test,
@@ -115,8 +118,12 @@ export async function spawnGateway(
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...setup.env }
   })
-  t.teardown(() => child.kill('SIGKILL'))
   let output = ''
+  const pids = (): number[] => [...output.matchAll(/"message":"ready".*"pid":(\d+)/g)].map(([, pid]) => Number(pid))
+  t.teardown(() => {
+    child.kill('SIGKILL')
+    for (const pid of pids().slice(1)) end(pid)
+  })
   const exited = once(child, 'exit').then(
     ([code, signal]) => ({ code, signal }) as { code: number | null; signal: NodeJS.Signals | null }
   )
@@ -130,7 +137,15 @@ export async function spawnGateway(
     child.stderr.on('data', take)
     void exited.then(() => reject(new Error(`the gateway did not start: ${output}`)))
   })
-  return { ...speaker(t, file, setup, url!, adminUrl!), process: child, output: () => output, exited }
+  return { ...speaker(t, file, setup, url!, adminUrl!), process: child, output: () => output, pids, exited }
+}
+
+function end(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended by itself.
+  }
 }
 
 function speaker(t: Test, file: string, setup: GatewaySetup, url: string, adminUrl: string): TestGateway {

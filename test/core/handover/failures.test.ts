@@ -1,0 +1,87 @@
+// Hand-overs that fail: what clients see, and what those learn who watch the gateway.
+import { join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { ask } from '../../kit/client.ts'
+import { sluice } from '../../kit/command.ts'
+import { spawnGateway } from '../../kit/gateway.ts'
+import type { SpawnedGateway } from '../../kit/gateway.ts'
+import { eventually } from '../../kit/probe.ts'
+
+t.setTimeout(600_000)
+// Two of them wait for half a minute.
+t.jobs = 4
+const patience = 120_000
+const steps = ['sabotage', 'auth', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter']
+
+/** A gateway whose next process fails at this point. See sabotage.ts. */
+function sabotaged(t: Test, point: string): Promise<SpawnedGateway> {
+  const plugins = { sabotage: join(import.meta.dirname, 'sabotage.ts') }
+  const chain = [...steps.map((name) => ({ [name]: {} })), { log: { sink: 'none' } }]
+  return spawnGateway(t, { plugins, chain }, { env: { SABOTAGE: point } })
+}
+
+const slow = 'Hi [[simulator {"text": "one two three four five six", "gap_ms": 800}]]'
+const streamed = { stream: true, messages: [{ role: 'user', content: slow }] }
+
+const upgrade = { method: 'POST', path: '/admin/v1/upgrade' }
+
+/** Holds that the first process has the store, and serves, after a hand-over that failed for this reason. */
+async function servesOn(t: Test, running: SpawnedGateway, reason: RegExp): Promise<void> {
+  await eventually(() => reason.test(running.output()), patience)
+  t.match(running.output(), /"the next process could not take the place of this one, which serves on"/)
+  t.equal((await running.chat()).status, 200)
+  t.strictSame(running.pids(), [running.process.pid])
+  running.process.kill('SIGTERM')
+  t.strictSame(await running.exited, { code: 0, signal: null })
+  const verified = await sluice(['ledger', 'verify', '--db', join(running.file, '..', 'sluice.db')])
+  t.equal(verified.code, 0, verified.out)
+}
+
+t.test('a process that can neither hand its store over nor take it back ends in order, and says so', async (t) => {
+  const running = await sabotaged(t, 'takes the store with it')
+  const client = await running.openChat(streamed)
+  await client.body('one')
+  running.process.kill('SIGUSR2')
+  const reply = await client.reply()
+  t.match(reply.text, /billing_unavailable/, 'what cannot be accounted for does not look complete')
+  t.notMatch(reply.text, /\[DONE\]/)
+  t.strictSame(await running.exited, { code: 1, signal: null }, 'whoever watches the gateway starts it anew')
+  const output = running.output()
+  t.match(output, /"the store could not be taken back/)
+  t.match(output, /"the gateway stops".*"reason":"an upgrade failed"/)
+  t.match(output, /"the gateway has stopped"/)
+  t.notMatch(output, /a fault that nothing caught/)
+})
+
+t.test('a process that does not load in its time is given up, and the old one serves on', async (t) => {
+  const running = await sabotaged(t, 'hangs while it loads')
+  const client = await running.openChat(streamed)
+  await client.body('one')
+  running.process.kill('SIGUSR2')
+  await eventually(() => running.output().includes('"the next process is started"'), patience)
+  const refused = await ask(t, running.adminUrl, upgrade)
+  t.match([refused.status, refused.json().error.message], [409, /an upgrade is under way already: process \d+/])
+  t.match((await client.reply()).text, /\[DONE\]/)
+  await servesOn(t, running, /it was not loaded within 30 seconds/)
+})
+
+t.test('a process that does not get the store open in its time gives it back', async (t) => {
+  const running = await sabotaged(t, 'hangs with the store')
+  const client = await running.openChat(streamed)
+  await client.body('one')
+  const asked = ask(t, running.adminUrl, upgrade)
+  t.match((await client.reply()).text, /\[DONE\]/, 'the end of an exchange waits for whoever has the store')
+  const reply = await asked
+  t.match([reply.status, reply.json().error.message], [409, /it has not opened the store within 30 seconds/])
+  const { data } = await running.admin('/admin/v1/requests')
+  t.match(data, [{ outcome: 'completed', usage_source: 'upstream' }])
+  await servesOn(t, running, /it has not opened the store within 30 seconds/)
+})
+
+t.test('a process that fails with the store gives it back at once', async (t) => {
+  const running = await sabotaged(t, 'fails with the store')
+  const reply = await ask(t, running.adminUrl, upgrade)
+  t.match([reply.status, reply.json().error.message], [409, /sabotage/])
+  await servesOn(t, running, /sabotage/)
+})
