@@ -1,14 +1,19 @@
 // Hand-overs from process to process: nobody notices one that succeeds, nor one that fails.
 import { readFileSync, writeFileSync } from 'node:fs'
 import t from 'tap'
+import type { Test } from 'tap'
+import { delta, done, finish, opening, sse, usage } from '../faults/vendor.ts'
 import { ask } from '../kit/client.ts'
+import type { Client } from '../kit/client.ts'
 import { sluice } from '../kit/command.ts'
 import { spawnGateway } from '../kit/gateway.ts'
+import type { SpawnedGateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
+import { endOfBody, events, until, Upstream } from '../kit/upstream.ts'
 import { restarts } from './restarts.ts'
 
 t.setTimeout(600_000)
-const patience = 30_000
+const patience = 60_000
 
 for (const [name, options] of [
   ['clear text', { handOvers: 2, rate: 40 }],
@@ -52,15 +57,27 @@ t.test('an upgrade by the admin API answers when the next process serves, and th
   t.match(data, [{ action: 'gateway.upgrade', after: { ok: true, generation: 2 } }])
 })
 
+/** A gateway, and a client that has begun to see an answer; `goOn` lets it end. */
+async function streaming(t: Test): Promise<{ running: SpawnedGateway; client: Client; goOn: () => void }> {
+  const vendor = await Upstream.start(t)
+  const { promise, resolve: goOn } = Promise.withResolvers<void>()
+  const rest = events([delta(' far'), finish, usage, done])
+  vendor.script(sse, events([opening, delta('So')]), until(promise), rest, endOfBody())
+  const running = await spawnGateway(t, {}, { upstreams: { vendor } })
+  const client = await running.openChat({ stream: true })
+  await client.body('So')
+  return { running, client, goOn }
+}
+
 t.test('when the next process dies later, the old one settles what it still has', async (t) => {
-  const running = await spawnGateway(t, { limits: { drain_timeout: '6s' } })
-  const text = 'Hi [[simulator {"text": "one two three four five six", "gap_ms": 800}]]'
-  const client = await running.openChat({ stream: true, messages: [{ role: 'user', content: text }] })
-  await client.body('one')
-  process.kill(running.process.pid!, 'SIGUSR2')
+  const { running, client, goOn } = await streaming(t)
+  running.process.kill('SIGUSR2')
   await eventually(() => running.pids().length === 2, patience)
   process.kill(running.pids()[1]!, 'SIGKILL')
+  goOn()
   t.match((await client.reply()).text, /\[DONE\]/)
+  // An idle connection would be kept until the end of the drain.
+  client.socket.end()
   const ended = { code: 1, signal: null }
   t.strictSame(await running.exited, ended, 'nobody serves any more, and whoever watches the gateway hears of it')
   t.match(running.output(), /this one takes the store back/)
@@ -72,11 +89,8 @@ t.test('when the next process dies later, the old one settles what it still has'
 })
 
 t.test('when the old process is killed, the next one ends its requests as after a crash', async (t) => {
-  const running = await spawnGateway(t, { limits: { drain_timeout: '6s' } })
-  const text = 'Hi [[simulator {"text": "one two three four five six", "gap_ms": 1000}]]'
-  const client = await running.openChat({ stream: true, messages: [{ role: 'user', content: text }] })
-  await client.body('one')
-  process.kill(running.process.pid!, 'SIGUSR2')
+  const { running } = await streaming(t)
+  running.process.kill('SIGUSR2')
   await eventually(() => running.pids().length === 2, patience)
   running.process.kill('SIGKILL')
   await eventually(async () => (await running.admin('/admin/v1/requests')).data.length === 1, patience)

@@ -2,36 +2,55 @@
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
+import { completion, delta, done, finish, opening, sse, usage } from '../../faults/vendor.ts'
 import { ask } from '../../kit/client.ts'
+import type { Client } from '../../kit/client.ts'
 import { sluice } from '../../kit/command.ts'
 import { spawnGateway } from '../../kit/gateway.ts'
 import type { SpawnedGateway } from '../../kit/gateway.ts'
 import { eventually } from '../../kit/probe.ts'
+import { endOfBody, events, until, Upstream } from '../../kit/upstream.ts'
 
 t.setTimeout(600_000)
 // Two of them wait for half a minute.
 t.jobs = 4
 const patience = 120_000
+const upgrade = { method: 'POST', path: '/admin/v1/upgrade' }
 const steps = ['sabotage', 'auth', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter']
 
-/** A gateway whose next process fails at this point. See sabotage.ts. */
-function sabotaged(t: Test, point: string): Promise<SpawnedGateway> {
-  const plugins = { sabotage: join(import.meta.dirname, 'sabotage.ts') }
-  const chain = [...steps.map((name) => ({ [name]: {} })), { log: { sink: 'none' } }]
-  return spawnGateway(t, { plugins, chain }, { env: { SABOTAGE: point } })
+interface Scene {
+  running: SpawnedGateway
+  /** A client that has seen the beginning of an answer. */
+  client: Client
+  /** Lets the upstream end that answer. */
+  goOn: () => void
+  /** Resolves when the next process is about to fail. */
+  failing: () => Promise<void>
 }
 
-const slow = 'Hi [[simulator {"text": "one two three four five six", "gap_ms": 800}]]'
-const streamed = { stream: true, messages: [{ role: 'user', content: slow }] }
-
-const upgrade = { method: 'POST', path: '/admin/v1/upgrade' }
+/** A gateway whose next process fails in this way. See sabotage.ts. */
+async function sabotaged(t: Test, way: string): Promise<Scene> {
+  const vendor = await Upstream.start(t)
+  const { promise, resolve: goOn } = Promise.withResolvers<void>()
+  const rest = events([delta(' far'), finish, usage, done])
+  vendor.script(sse, events([opening, delta('So')]), until(promise), rest, endOfBody()).json(completion)
+  const plugins = { sabotage: join(import.meta.dirname, 'sabotage.ts') }
+  const chain = [...steps.map((name) => ({ [name]: {} })), { log: { sink: 'none' } }]
+  const running = await spawnGateway(t, { plugins, chain }, { upstreams: { vendor }, env: { SABOTAGE: way } })
+  const client = await running.openChat({ stream: true })
+  await client.body('So')
+  const failing = (): Promise<void> => eventually(() => running.output().includes(`a process that ${way}`), patience)
+  return { running, client, goOn, failing }
+}
 
 /** Holds that the first process has the store, and serves, after a hand-over that failed for this reason. */
-async function servesOn(t: Test, running: SpawnedGateway, reason: RegExp): Promise<void> {
+async function servesOn(t: Test, { running }: Scene, reason: RegExp): Promise<void> {
   await eventually(() => reason.test(running.output()), patience)
   t.match(running.output(), /"the next process could not take the place of this one, which serves on"/)
   t.equal((await running.chat()).status, 200)
   t.strictSame(running.pids(), [running.process.pid])
+  const { data } = await running.admin('/admin/v1/requests')
+  t.match(data, [{ outcome: 'completed' }, { outcome: 'completed', usage_source: 'upstream' }])
   running.process.kill('SIGTERM')
   t.strictSame(await running.exited, { code: 0, signal: null })
   const verified = await sluice(['ledger', 'verify', '--db', join(running.file, '..', 'sluice.db')])
@@ -39,10 +58,10 @@ async function servesOn(t: Test, running: SpawnedGateway, reason: RegExp): Promi
 }
 
 t.test('a process that can neither hand its store over nor take it back ends in order, and says so', async (t) => {
-  const running = await sabotaged(t, 'takes the store with it')
-  const client = await running.openChat(streamed)
-  await client.body('one')
+  const { running, client, goOn, failing } = await sabotaged(t, 'takes the store with it')
   running.process.kill('SIGUSR2')
+  await failing()
+  goOn()
   const reply = await client.reply()
   t.match(reply.text, /billing_unavailable/, 'what cannot be accounted for does not look complete')
   t.notMatch(reply.text, /\[DONE\]/)
@@ -55,33 +74,35 @@ t.test('a process that can neither hand its store over nor take it back ends in 
 })
 
 t.test('a process that does not load in its time is given up, and the old one serves on', async (t) => {
-  const running = await sabotaged(t, 'hangs while it loads')
-  const client = await running.openChat(streamed)
-  await client.body('one')
+  const scene = await sabotaged(t, 'hangs while it loads')
+  const { running, client, goOn, failing } = scene
   running.process.kill('SIGUSR2')
-  await eventually(() => running.output().includes('"the next process is started"'), patience)
+  await failing()
   const refused = await ask(t, running.adminUrl, upgrade)
   t.match([refused.status, refused.json().error.message], [409, /an upgrade is under way already: process \d+/])
+  goOn()
   t.match((await client.reply()).text, /\[DONE\]/)
-  await servesOn(t, running, /it was not loaded within 30 seconds/)
+  await servesOn(t, scene, /it was not loaded within 30 seconds/)
 })
 
 t.test('a process that does not get the store open in its time gives it back', async (t) => {
-  const running = await sabotaged(t, 'hangs with the store')
-  const client = await running.openChat(streamed)
-  await client.body('one')
+  const scene = await sabotaged(t, 'hangs with the store')
+  const { running, client, goOn, failing } = scene
   const asked = ask(t, running.adminUrl, upgrade)
+  await failing()
+  goOn()
   t.match((await client.reply()).text, /\[DONE\]/, 'the end of an exchange waits for whoever has the store')
   const reply = await asked
   t.match([reply.status, reply.json().error.message], [409, /it has not opened the store within 30 seconds/])
-  const { data } = await running.admin('/admin/v1/requests')
-  t.match(data, [{ outcome: 'completed', usage_source: 'upstream' }])
-  await servesOn(t, running, /it has not opened the store within 30 seconds/)
+  await servesOn(t, scene, /it has not opened the store within 30 seconds/)
 })
 
 t.test('a process that fails with the store gives it back at once', async (t) => {
-  const running = await sabotaged(t, 'fails with the store')
+  const scene = await sabotaged(t, 'fails with the store')
+  const { running, client, goOn } = scene
   const reply = await ask(t, running.adminUrl, upgrade)
   t.match([reply.status, reply.json().error.message], [409, /sabotage/])
-  await servesOn(t, running, /sabotage/)
+  goOn()
+  t.match((await client.reply()).text, /\[DONE\]/)
+  await servesOn(t, scene, /sabotage/)
 })

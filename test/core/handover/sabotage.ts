@@ -1,18 +1,22 @@
-// A plugin that makes a process fail which is to take the place of another, at the point that SABOTAGE names.
+// A plugin that makes a process fail which is to take the place of another, in the way that SABOTAGE names. It says so
+// on standard error when the process comes there.
 import { mkdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { definePlugin } from '../../../core/contract/contract.ts'
 
 const point = process.channel && process.env['SABOTAGE']
 
+const say = (): boolean => process.stderr.write(`a process that ${point}\n`)
+
 // Nothing that the process itself does ends this.
-while (point === 'hangs while it loads');
+if (point === 'hangs while it loads') for (say(); ;);
 
 export default definePlugin({
   name: 'sabotage',
   summary: 'Fails in a process that takes the place of another.',
   options: {},
   async setup() {
+    if (point) say()
     if (point === 'hangs with the store') await new Promise(() => {})
     if (point === 'fails with the store') throw new Error('sabotage')
     if (point === 'takes the store with it') {
