@@ -3,11 +3,11 @@
 import { writeFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { isMainThread } from 'node:worker_threads'
-import { used } from './turns.ts'
+import { slowness, used } from './turns.ts'
 
 /** The figures since the last request for them, in milliseconds. */
 export interface Held {
-  /** The most CPU time between two turns of the event loop. It does not include the time of other programs. */
+  /** The most CPU time between two turns of the event loop, as on a quiet machine: see {@link slowness}. */
   cpu: number
   /** The delay of a timer that only one in a thousand exceeds, and the longest, in real time. */
   p999: number
@@ -26,7 +26,7 @@ if (isMainThread && file !== undefined) {
     setTimeout(look, 1).unref()
   }
   process.on('SIGWINCH', () => {
-    const held: Held = { cpu, p999: delays.percentile(99.9) / 1e6, longest: delays.max / 1e6 }
+    const held: Held = { cpu: cpu / slowness(), p999: delays.percentile(99.9) / 1e6, longest: delays.max / 1e6 }
     delays.reset()
     cpu = 0
     writeFileSync(file, JSON.stringify(held))

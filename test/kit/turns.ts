@@ -1,8 +1,25 @@
 // Measures how long work in this process holds the event loop.
 
+/** A text whose parsing takes {@link quietMs} of CPU time on a machine without other work. */
+const sample = JSON.stringify(Array.from({ length: 10_000 }, (_, id) => ({ id, name: `n${id}`, list: [id, id + 1] })))
+const quietMs = 5
+
 /**
- * Runs work, and returns the most CPU time that it used between two turns of the event loop, in milliseconds. It does
- * not include the time of other programs.
+ * How many times as long the same code takes now as on a quiet machine, 1 at least: what shares the caches and the
+ * memory with this process, or the machine below it with this one, makes CPU time longer too.
+ */
+export function slowness(): number {
+  const taken = [0, 1].map(() => {
+    const before = used()
+    JSON.parse(sample)
+    return used() - before
+  })
+  return Math.max(1, Math.min(...taken) / quietMs)
+}
+
+/**
+ * Runs work, and returns the most CPU time that it used between two turns of the event loop, in milliseconds of a quiet
+ * machine. It does not include the time of other programs.
  */
 export async function mostHeld(work: () => Promise<unknown>): Promise<number> {
   let [most, before] = [0, used()]
@@ -17,7 +34,7 @@ export async function mostHeld(work: () => Promise<unknown>): Promise<number> {
   await work()
   looking = false
   look()
-  return most
+  return most / slowness()
 }
 
 /** The CPU time of this thread so far, in milliseconds. */
