@@ -293,6 +293,7 @@ async function start(
         log,
         operations,
         rehearse: (asked, look) => engine.rehearse(asked, look),
+        serve: (incoming) => engine.handle(incoming),
         prober,
         stopping: () => phase.stopping,
         upgrade: (reason) => phase.upgrade(reason)

@@ -26,6 +26,7 @@ export function boundConnections(server: Server, most: number): void {
     open.set(socket, 0)
     socket.once('close', () => open.delete(socket))
   })
+  server.prependListener('upgrade', ({ socket }) => heard(socket, 1))
   server.prependListener('request', ({ socket }, response) => {
     heard(socket, 1)
     response.once('close', () => heard(socket, -1))

@@ -127,7 +127,7 @@ function unauthenticated(how: 'missing' | 'invalid' | 'mistyped', message: strin
  * clients may be anywhere.
  */
 const own =
-  /^(?:accept(?:-charset|-encoding|-language)?|access-control-request-.+|authorization|baggage|cache-control|connection|content-(?:encoding|length|type)|cookie|date|dnt|expect|from|host|idempotency-key|if-.+|keep-alive|origin|pragma|priority|purpose|range|referer|save-data|sec-.+|te|trace(?:parent|state)|transfer-encoding|upgrade-insecure-requests|user-agent|x-prometheus-scrape-timeout-seconds|x-requested-with)$/
+  /^(?:accept(?:-charset|-encoding|-language)?|access-control-request-.+|anthropic-(?:beta|version)|authorization|baggage|cache-control|connection|content-(?:encoding|length|type)|cookie|date|dnt|expect|from|host|idempotency-key|if-.+|keep-alive|origin|pragma|priority|purpose|range|referer|save-data|sec-.+|te|trace(?:parent|state)|transfer-encoding|upgrade(?:-insecure-requests)?|user-agent|x-prometheus-scrape-timeout-seconds|x-requested-with|x-sluice-(?:csrf|secret))$/
 
 /**
  * Admits programs of this machine. A page of another site can send requests here through a browser on this machine,

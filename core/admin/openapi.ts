@@ -9,7 +9,9 @@ import { refusal } from './api/shapes.ts'
 /** Describes routes. https://spec.openapis.org/oas/v3.1.0 */
 export function documentOf(routes: readonly Route[]): object {
   const paths: Record<string, Record<string, object>> = {}
-  for (const route of routes) (paths[route.path] ??= {})[route.method.toLowerCase()] = describe(route)
+  // Several segments in the place of a name cannot be said otherwise than as one.
+  for (const route of routes)
+    (paths[route.path.replace('...}', '}')] ??= {})[route.method.toLowerCase()] = describe(route)
   return {
     openapi: '3.1.0',
     info: { title: 'Sluice admin API', version, summary: 'Inspects and changes a running gateway.' },
@@ -33,12 +35,12 @@ export function documentOf(routes: readonly Route[]): object {
 
 function describe({ method, path, summary, access, query = [], body, answers }: Route): object {
   const segments = path.split('/').filter((part) => part !== '' && part !== 'admin' && part !== 'v1')
-  const words = segments.map((part) => part.replace(/[{}]/g, '').replace('.json', ''))
-  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+  const words = segments.map((part) => part.replace(/[{}]|\.\.\.|\.json/g, ''))
+  const inPath = [...path.matchAll(/\{(\w+)(\.\.\.)?\}/g)].map(([, name, several]) => ({
     name,
     in: 'path',
     required: true,
-    description: `The name of the ${name}.`,
+    description: several ? 'A path of the data listener, with its query.' : `The name of the ${name}.`,
     schema: { type: 'string', minLength: 1 }
   }))
   const inQuery = query.map((name) => ({ name, in: 'query', required: false, ...parameters[name] }))

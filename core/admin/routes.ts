@@ -24,6 +24,7 @@ import { hiddenOfSpend, listSpend, spendParameters } from './requests/spend.ts'
 import * as shapes from './api/shapes.ts'
 import { modelRoutes } from './models/model-routes.ts'
 import { levelRoutes } from './tenancy/tenants.ts'
+import { playgroundRoutes } from './playground/routes.ts'
 
 let document: object | undefined
 
@@ -225,7 +226,8 @@ export const routes: readonly Route[] = [
   ...keyRoutes,
   ...operatorRoutes,
   ...auditRoutes,
-  ...sessionRoutes
+  ...sessionRoutes,
+  ...playgroundRoutes
 ]
 
 /**
@@ -247,9 +249,14 @@ export function findRoute(method: string, path: string): { route: Route; names: 
 
 /** Matches a path with a pattern. Returns the texts in the places of its braces; undefined when it does not match. */
 function namesIn(segments: readonly string[], pattern: readonly string[]): Call['names'] | undefined {
-  if (segments.length !== pattern.length) return undefined
+  const rest = pattern.at(-1)!.endsWith('...}')
+  if (rest ? segments.length < pattern.length : segments.length !== pattern.length) return undefined
   const names: Record<string, string> = {}
   for (const [place, part] of pattern.entries()) {
+    if (part.endsWith('...}')) {
+      names[part.slice(1, -4)] = segments.slice(place).join('/')
+      continue
+    }
     const segment = segments[place]!
     if (!part.startsWith('{')) {
       if (segment !== part) return undefined

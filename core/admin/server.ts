@@ -3,9 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Server as NetServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { bind, descriptorOf } from '../clients/bind.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
+import { noBody } from '../clients/body-source.ts'
 import { createServer } from '../wire/http.ts'
 import { admit, disclosed, forbidden } from './access/access.ts'
 import { OperatorBook } from './access/operator-book.ts'
@@ -14,12 +15,16 @@ import { Sessions } from './access/sessions.ts'
 import { SignIn } from './access/sign-in.ts'
 import { readJson } from './api/body.ts'
 import type { Actor } from './api/audit.ts'
-import type { AdminParts, Answer, Flow } from './api/contract.ts'
+import type { AdminParts, Answer, Flow, Written } from './api/contract.ts'
 import { boundConnections } from './connections.ts'
 import { Flows } from './flows.ts'
 import { checkHost, checkSingle, guardFor } from './guard.ts'
 import type { Guard } from './guard.ts'
 import { readQuery } from './api/query.ts'
+import { ArrivingBody } from './playground/arriving-body.ts'
+import { Playground } from './playground/playground.ts'
+import { PlaygroundResponse } from './playground/response.ts'
+import { offerOf, opensSocket, refuseSocket } from './playground/sockets.ts'
 import { findRoute, routes } from './routes.ts'
 
 /** Bounds for a listener with few users. Times are in milliseconds. */
@@ -44,6 +49,7 @@ export class AdminServer {
   readonly #operators: OperatorBook
   readonly #refusals: Refusals
   readonly #flows = new Flows()
+  readonly #playground: Playground
   #leaving = false
   /** Resolves when the last connection is closed, once the listener is. */
   #left: Promise<unknown> | undefined
@@ -51,7 +57,9 @@ export class AdminServer {
   private constructor(parts: AdminParts, server: Server) {
     const { address, port } = server.address() as AddressInfo
     this.url = `http://${address.includes(':') ? `[${address}]` : address}:${port}`
-    this.#parts = { ...parts }
+    const { generations } = parts
+    this.#playground = new Playground(parts.serve, () => generations.current.config.settings.limits.clientStall)
+    this.#parts = { ...parts, playground: this.#playground }
     const { documents } = parts.store
     const operators = new OperatorBook(documents, parts.log)
     const refusals = new Refusals(documents, parts.log)
@@ -74,6 +82,7 @@ export class AdminServer {
     })
     this.#server = server
     server.on('request', (request, response) => void this.#serve(request, response))
+    server.on('upgrade', (request, socket, head) => void this.#open(request, socket as Socket, head))
   }
 
   /**
@@ -81,7 +90,7 @@ export class AdminServer {
    * @throws Error with a message for operators when the port cannot be bound
    */
   static async start(parts: AdminParts, fd?: number): Promise<AdminServer> {
-    const server = createServer(bounds)
+    const server = createServer({ ...bounds, shouldUpgradeCallback: opensSocket })
     boundConnections(server, mostConnections)
     await bind(server, parts.settings, 'admin', fd)
     server.on('error', (error) => parts.log.error('the admin listener met an error', { error: error.message }))
@@ -98,6 +107,7 @@ export class AdminServer {
     this.#leaving = true
     this.#left = once(this.#server, 'close')
     void this.#flows.end('stopping')
+    this.#playground.refuse()
     // That of an HTTP server would also close connections on which a request may be on its way.
     NetServer.prototype.close.call(this.#server)
   }
@@ -108,6 +118,7 @@ export class AdminServer {
    */
   async close(): Promise<void> {
     const ended = this.#flows.end('stopping')
+    this.#playground.close()
     const closed = this.#left ?? new Promise<void>((resolve) => this.#server.close(() => resolve()))
     if (this.#left) this.#server.closeIdleConnections()
     const timer = setTimeout(() => this.#server.closeAllConnections(), closeAfterMs)
@@ -121,12 +132,18 @@ export class AdminServer {
 
   /** Never rejects. */
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    let answer: Answer
-    response.setHeader('x-request-id', `adm_${randomUUID()}`)
+    let answer: Written
+    const requestId = `adm_${randomUUID()}`
+    response.setHeader('x-request-id', requestId)
     try {
-      answer = await this.#answer(request, response)
+      const given = await this.#answer(request, requestId)
+      if ('take' in given) {
+        const client = new PlaygroundResponse(this.#playground, response)
+        return await given.take({ request, client, body: new ArrivingBody(request), over: response })
+      }
+      answer = given
     } catch (error) {
-      answer = this.#refuse(asGatewayError(error), request, response)
+      answer = this.#refuse(asGatewayError(error), request)
     }
     const head = {
       'content-type': 'json' in answer ? 'application/json' : answer.contentType,
@@ -142,6 +159,19 @@ export class AdminServer {
     response.end(text)
   }
 
+  /** Takes a WebSocket handshake. Never rejects. */
+  async #open(request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    const offer = offerOf(this.#playground, request, socket, head)
+    const requestId = `adm_${randomUUID()}`
+    try {
+      const answer = await this.#answer(request, requestId)
+      if (!('take' in answer)) throw new GatewayError('route_not_found', 'There is no WebSocket here.')
+      await answer.take({ request, client: offer, body: noBody, socket: offer, over: socket })
+    } catch (error) {
+      refuseSocket(offer, requestId, this.#refuse(asGatewayError(error), request))
+    }
+  }
+
   /** Never rejects. */
   async #pour({ method, url }: IncomingMessage, response: ServerResponse, flow: Flow): Promise<void> {
     if (method === 'HEAD') return void response.end()
@@ -153,7 +183,7 @@ export class AdminServer {
     }
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<Answer> {
+  async #answer(request: IncomingMessage, requestId: string): Promise<Answer> {
     const { method = '', url = '' } = request
     const path = url.split('?', 1)[0]!
     // The guard comes before the route, so that only those who are admitted learn which routes exist.
@@ -162,7 +192,7 @@ export class AdminServer {
       path.startsWith('/admin') && !open.has(path)
         ? await this.#guard(request)
         : { ...nobody, address: request.socket.remoteAddress ?? null }
-    const by = { ...actor, requestId: String(response.getHeader('x-request-id')) }
+    const by = { ...actor, requestId }
     try {
       return await this.#handle(request, method, path, url.slice(path.length + 1), by)
     } catch (error) {
@@ -188,6 +218,7 @@ export class AdminServer {
       search: parameters === '' ? '' : `?${parameters}`,
       cookies: request.headers.cookie ?? '',
       accept: request.headers.accept ?? '',
+      stillAdmits: () => this.#stillAdmits(request, by),
       json: async () => {
         const body = await readJson(request, route.largest)
         await this.#stillAdmits(request, by)
@@ -199,18 +230,18 @@ export class AdminServer {
   }
 
   /**
-   * Checks whoever sent a request again when its body is there, which may take long: a token that was revoked meanwhile
-   * changes nothing any more.
+   * Checks whoever sent a request again, when its body is there or while its answer goes on, which may take long: a
+   * token that was revoked meanwhile does nothing any more.
    * @throws GatewayError when they would not be admitted now, or not as who they were
    */
   async #stillAdmits(request: IncomingMessage, { kind, role, tenant }: Actor): Promise<void> {
     if (kind !== 'operator' && kind !== 'session') return
     const now = await this.#guard(request)
     if (now.role !== role || now.tenant !== tenant)
-      throw forbidden('Your role was changed while the body of this request came: send it again.')
+      throw forbidden('Your role was changed while this request was under way: send it again.')
   }
 
-  #refuse(error: GatewayError, { method, url }: IncomingMessage, response: ServerResponse): Answer {
+  #refuse(error: GatewayError, { method, url }: IncomingMessage): Written & { json: unknown } {
     const {
       status,
       type,
@@ -220,8 +251,11 @@ export class AdminServer {
     } = error
     if (code === 'internal_error')
       this.#parts.log.error('an admin request failed', { method, path: url, error: String(cause) })
-    for (const [field, value] of headers) response.setHeader(field, value)
-    if (retryAfterMs !== undefined) response.setHeader('retry-after', Math.max(1, Math.ceil(retryAfterMs / 1000)))
-    return { status, json: { error: { type, message, code: shownCode ?? code, param } } }
+    const after = retryAfterMs !== undefined && { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) }
+    return {
+      status,
+      headers: { ...Object.fromEntries(headers), ...after },
+      json: { error: { type, message, code: shownCode ?? code, param } }
+    }
   }
 }

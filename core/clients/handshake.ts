@@ -23,3 +23,18 @@ export function handshakeProtocols({
     .map((name) => name.trim())
     .filter((name) => name !== '')
 }
+
+/**
+ * What stands behind a prefix in the offered subprotocols, the only place where pages can say something in a handshake.
+ * Undefined when none begins so.
+ */
+export function offered(
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+  prefix: string
+): string | undefined {
+  const names = String(headers['sec-websocket-protocol'] ?? '').split(',')
+  return names
+    .map((name) => name.trim())
+    .find((name) => name.startsWith(prefix))
+    ?.slice(prefix.length)
+}

@@ -7,7 +7,7 @@ import type { Test } from 'tap'
 import { routes } from '../../core/admin/routes.ts'
 import { ask } from '../kit/client.ts'
 import type { ReceivedReply } from '../kit/client.ts'
-import { gateway } from '../kit/gateway.ts'
+import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
 
@@ -36,6 +36,9 @@ function faults(schema: object, value: unknown): string {
   return ajv.errorsText(ajv.errors) === 'No errors' ? '' : ajv.errorsText(ajv.errors)
 }
 
+/** A path of the table as the document has it, which knows no name for several segments. */
+const shownAs = (path: string): string => path.replace('...}', '}')
+
 t.test('the document is valid, and is the table of routes', async (t) => {
   const document = await documentOf(await gateway(t))
   const validator = new Validator()
@@ -46,12 +49,12 @@ t.test('the document is valid, and is the table of routes', async (t) => {
   const shown = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`)
   )
-  t.same(shown.sort(), routes.map(({ method, path }) => `${method} ${path}`).sort())
+  t.same(shown.sort(), routes.map(({ method, path }) => `${method} ${shownAs(path)}`).sort())
   const all = Object.values(document.paths).flatMap((methods) => Object.values(methods))
   t.equal(new Set(all.map(({ operationId }) => operationId)).size, all.length, 'ids are unique')
   for (const { method, path, query = [], body, answers } of routes) {
-    const found = document.paths[path]![method.toLowerCase()]!
-    const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!)
+    const found = document.paths[shownAs(path)]![method.toLowerCase()]!
+    const inPath = [...shownAs(path).matchAll(/\{(\w+)\}/g)].map(([, name]) => name!)
     const named = (found.parameters ?? []).map((one) => one.name)
     t.same(named, [...inPath, ...query], `${method} ${path}: parameters`)
     t.ok((found.parameters ?? []).every(({ description }) => description.length > 5))
@@ -61,8 +64,11 @@ t.test('the document is valid, and is the table of routes', async (t) => {
   }
 })
 
+const typed = { 'x-sluice-secret': testKey }
+const prompt = { model: 'demo', max_tokens: 9, messages: [{ role: 'user', content: 'Hi' }] }
+
 /** Calls that together get each answer of each route at least once: method, path, body. */
-const calls: readonly (readonly [method: string, path: string, body?: unknown])[] = [
+const calls: readonly (readonly [method: string, path: string, body?: unknown, headers?: Record<string, string>])[] = [
   [
     'POST',
     '/admin/v1/tenants',
@@ -119,6 +125,10 @@ const calls: readonly (readonly [method: string, path: string, body?: unknown])[
   ['POST', '/admin/v1/explain', { key: 'test', model: 'demo' }],
   ['POST', '/admin/v1/explain', { key: 'test', path: '/v1/models', headers: { accept: '*/*' } }],
   ['POST', '/admin/v1/explain', { key: 'test', model: 'none-such', body: { messages: [] } }],
+  ['GET', '/admin/v1/playground/keys/test/v1/models'],
+  ['POST', '/admin/v1/playground/keys/test/v1/responses', { model: 'demo', input: 'Hi' }],
+  ['GET', '/admin/v1/playground/secret/v1/models', undefined, typed],
+  ['POST', '/admin/v1/playground/secret/v1/messages', prompt, typed],
   ['GET', '/admin/v1/audit'],
   ['GET', '/admin/openapi.json'],
   ['GET', '/admin/v1/session'],
@@ -144,7 +154,8 @@ const elsewhere = new Set([
 /** The description of what a call got. */
 function find({ paths }: Document, method: string, path: string): [pattern: string, described: Described] {
   const plain = path.split('?', 1)[0]!
-  const fits = (pattern: string): boolean => new RegExp(`^${pattern.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(plain)
+  const fits = (pattern: string): boolean =>
+    new RegExp(`^${pattern.replace('{path}', '.+').replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(plain)
   const [pattern, methods] = Object.entries(paths).find(
     ([one, described]) => fits(one) && method.toLowerCase() in described
   )!
@@ -153,8 +164,8 @@ function find({ paths }: Document, method: string, path: string): [pattern: stri
 
 const asker =
   (t: Test, { adminUrl }: LocalGateway) =>
-  (method: string, path: string, body?: unknown): Promise<ReceivedReply> =>
-    ask(t, adminUrl, { method, path, ...(body !== undefined && { body }) })
+  (method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<ReceivedReply> =>
+    ask(t, adminUrl, { method, path, headers, ...(body !== undefined && { body }) })
 
 t.test('each answer of each route is what the document says, and each body is what it asks for', async (t) => {
   const local = await gateway(t)
@@ -167,20 +178,20 @@ t.test('each answer of each route is what the document says, and each body is wh
   local.configure({ tenants: { acme: {}, fresh: {} } })
   await local.gateway.reload('SIGHUP')
   const seen = new Set<string>()
-  for (const [method, written, body] of calls) {
+  for (const [method, written, body, headers] of calls) {
     const path = written.replace('HASH', hash)
     const [pattern, described] = find(document, method, path)
-    const reply = await admin(method, path, body)
+    const reply = await admin(method, path, body, headers)
     const content = described.responses[reply.status]?.content
     if (!t.ok(reply.status < 300 && content, `${method} ${path}: ${reply.status} ${reply.text}`)) continue
     seen.add(`${method} ${pattern}`)
     const schema = content!['application/json']?.schema
     if (schema) t.equal(faults(schema, reply.json()), '', `${method} ${path}: ${reply.text.slice(0, 2000)}`)
-    else t.match(reply.headers['content-type'], new RegExp(Object.keys(content!)[0]!))
+    else t.match(reply.headers['content-type'], new RegExp(Object.keys(content!)[0]!.replaceAll('*', '.*')))
     const asked = described.requestBody?.content['application/json']?.schema
     if (asked) t.equal(faults(asked, body), '', `${method} ${path}: the body`)
   }
-  const sampled = routes.map(({ method, path }) => `${method} ${path}`).filter((one) => !elsewhere.has(one))
+  const sampled = routes.map(({ method, path }) => `${method} ${shownAs(path)}`).filter((one) => !elsewhere.has(one))
   t.same([...seen].sort(), sampled.sort(), 'no route lacks a sample')
   for (const [method, path, body] of [
     ['POST', '/admin/v1/keys', { tenant: 'acme', colour: 'red' }],

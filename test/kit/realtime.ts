@@ -15,6 +15,8 @@ export interface Asking {
   headers?: Record<string, string>
   protocols?: string[]
   query?: string
+  /** The path of the endpoint; that of the data listener unless it says otherwise. */
+  path?: string
 }
 
 /** A refused handshake. */
@@ -91,9 +93,15 @@ export class RealtimeClient {
 function dial(
   t: Test,
   { url }: Pick<TestGateway, 'url'>,
-  { model = 'demo', headers = { authorization: `Bearer ${testKey}` }, protocols = [], query = `model=${model}` }: Asking
+  {
+    model = 'demo',
+    headers = { authorization: `Bearer ${testKey}` },
+    protocols = [],
+    query = `model=${model}`,
+    path = '/v1/realtime'
+  }: Asking
 ): WebSocket {
-  const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/realtime${query && `?${query}`}`, protocols, {
+  const socket = new WebSocket(`${url.replace('http', 'ws')}${path}${query && `?${query}`}`, protocols, {
     headers,
     rejectUnauthorized: false
   })

@@ -1,6 +1,7 @@
 // The sessions of people who signed in: opaque ids in cookies, kept as documents by their hashes.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
+import { offered } from '../../clients/handshake.ts'
 import { GatewayError } from '../../errors.ts'
 import { changeOf, documentKind } from '../../store/documents.ts'
 import type { Documents } from '../../store/documents.ts'
@@ -194,10 +195,12 @@ export class Sessions {
   }
 
   #checkOrigin({ method = '', headers }: IncomingMessage, id: string): void {
-    if (method === 'GET' || method === 'HEAD') return
+    // A socket is opened by GET, and what goes over it spends. Browsers say where every one comes from.
+    const isSocket = headers.upgrade !== undefined
+    if ((method === 'GET' || method === 'HEAD') && !isSocket) return
     const site = headers['sec-fetch-site'] ?? 'same-origin'
-    const origin = headers.origin ?? this.#origin
-    const given = String(headers['x-sluice-csrf'] ?? '')
+    const origin = headers.origin ?? (isSocket ? undefined : this.#origin)
+    const given = String(headers['x-sluice-csrf'] ?? offered(headers, 'sluice-csrf.') ?? '')
     const [one, other] = [digestOf(given), digestOf(csrfFor(id))].map((text) => Buffer.from(text))
     if (site === 'same-origin' && origin === this.#origin && timingSafeEqual(one!, other!)) return
     throw new GatewayError(

@@ -1,5 +1,8 @@
 // The types of the admin listener: the services that it shows, its routes, their requests and their answers.
+import type { IncomingMessage } from 'node:http'
 import type { Writable } from 'node:stream'
+import type { BodySource } from '../../clients/body-source.ts'
+import type { Client, SocketOffer } from '../../clients/client.ts'
 import type { Awaitable } from '../../contract/contract.ts'
 import type { Sessions } from '../access/sessions.ts'
 import type { Identity, SignIn } from '../access/sign-in.ts'
@@ -33,6 +36,16 @@ export interface AdminParts {
   /** Finds out what would become of a request of a client. */
   rehearse: Engine['rehearse']
   prober: Pick<Prober, 'test'>
+  /** Takes a request like those of clients. */
+  serve: Engine['handle']
+  /** Runs requests of people who use this API; the listener makes it. */
+  playground?: {
+    /**
+     * Runs a request with the key of this digest. Returns when it has begun.
+     * @throws GatewayError when there are too many, or the request could be read in two ways
+     */
+    run(key: Buffer, call: Pick<Call, 'by' | 'stillAdmits'>, carrier: Carrier): void
+  }
   /** The sign-in of people; absent when the file has none. The listener makes it. */
   signingIn?: SigningIn
   /** Whether the gateway is stopping, so that whoever spreads requests should send it none. */
@@ -103,12 +116,15 @@ export interface BodyShape {
 }
 
 /** The type of a body that is no JSON. */
-export type TextType = 'text/plain' | 'text/html' | 'text/csv' | 'text/event-stream' | 'application/x-ndjson'
+export type TextType = 'text/plain' | 'text/html' | 'text/csv' | 'text/event-stream' | 'application/x-ndjson' | '*/*'
 
 /** One operation of a running gateway. */
 export interface LiveRoute {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  /** Segments are exact, or a name in braces that stands for any text: `/admin/v1/keys/{key}`. */
+  /**
+   * Segments are exact, or a name in braces that stands for any text: `/admin/v1/keys/{key}`. `{path...}` at the end
+   * stands for one or more segments, whose text is not decoded.
+   */
   readonly path: string
   /** What it does, without a full stop, for the OpenAPI document. */
   readonly summary: string
@@ -156,6 +172,11 @@ export interface Call {
   /** The header `Accept`; empty when there is none. */
   readonly accept: string
   /**
+   * Checks whoever asks once more, while the answer goes on.
+   * @throws GatewayError when they would not be admitted now, or not as who they were
+   */
+  stillAdmits(): Promise<void>
+  /**
    * Reads the body as JSON.
    * @throws GatewayError when it is not JSON or too large
    */
@@ -170,12 +191,26 @@ export interface Call {
  */
 export type Flow = (to: Writable, ended: AbortSignal) => Promise<void>
 
-/** The answer of a route. `json` is sent as JSON, `text` as it is, a `flow` as it comes. Default status: 200. */
-export type Answer = { status?: number; headers?: Readonly<Record<string, string | string[]>> } & (
+/** A request whose route reads and answers it by itself, like one of the data listener. */
+export interface Carrier {
+  readonly request: IncomingMessage
+  readonly client: Client
+  readonly body: BodySource
+  /** Set when it is a WebSocket handshake. */
+  readonly socket?: SocketOffer
+  /** What the answer is written to: closed when nothing comes any more, and destroyed to end it. */
+  readonly over: Writable
+}
+
+/** What the listener writes. `json` is sent as JSON, `text` as it is, a `flow` as it comes. Default status: 200. */
+export type Written = { status?: number; headers?: Readonly<Record<string, string | string[]>> } & (
   | { json: unknown }
   | { text: string; contentType: string }
   | { flow: Flow; contentType: string }
 )
+
+/** The answer of a route: what the listener writes, or what takes the request to answer it, and may still refuse it. */
+export type Answer = Written | { take(carrier: Carrier): Awaitable<void> }
 
 /**
  * A page of a list, in the form that all lists of the admin API have. `next` is the cursor of the next page; null on

@@ -6,9 +6,9 @@ import type { AskedRequest } from '../../exchange/rehearsal/rehearse.ts'
 import { checkerOf, isMap } from '../../options/schema-check.ts'
 import type { OptionSchemas } from '../../options/schema.ts'
 import { suggestion } from '../../options/suggest.ts'
-import { keyDocuments } from '../../tenancy/stored.ts'
 import type { AdminParts } from '../api/contract.ts'
-import { invalidField, sentence, shown } from '../api/query.ts'
+import { digestOfKey } from '../tenancy/key-digest.ts'
+import { invalidField, shown } from '../api/query.ts'
 
 const text = (description: string) => ({ type: 'string', description }) as const
 
@@ -84,7 +84,7 @@ export function readAsked(
       ...(secret !== undefined && { authorization: `Bearer ${secret}` })
     },
     body: content.bytes,
-    key: key === undefined ? undefined : digestOf(key, parts)
+    key: key === undefined ? undefined : digestOfKey(key, parts)
   }
 }
 
@@ -171,15 +171,4 @@ function headersOf(given: unknown): Record<string, string> {
   if (!pairs || !pairs.every((pair): pair is [string, string] => typeof pair[1] === 'string'))
     throw invalidField('headers', 'headers must be an object of texts by name, like {"x-api-key": "sk-…"}')
   return Object.fromEntries(pairs.map(([name, value]) => [name.toLowerCase(), value]))
-}
-
-/** The SHA-256 of a key by its name, also of one that was revoked: it is explained why that is refused. */
-function digestOf(name: string, { generations, store }: Pick<AdminParts, 'generations' | 'store'>): Buffer {
-  const { keys } = generations.current.config
-  const declared = keys.find((key) => key.name === name)
-  if (declared) return Buffer.from(declared.sha256)
-  const stored = store.documents.find(keyDocuments, name)
-  if (stored?.secrets[0]) return Buffer.from(stored.secrets[0].sha256, 'hex')
-  const known = [...keys, ...store.documents.all(keyDocuments)].map((key) => key.name)
-  throw invalidField('key', sentence(`there is no key ${shown(name)}${suggestion(name, known)}`))
 }

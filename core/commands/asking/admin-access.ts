@@ -124,7 +124,16 @@ class LocalAdmin implements AdminAccess {
     const { route, names } = findRoute(method, plain)
     if (!route.offline) throw new Unreachable(`${plain} needs a running gateway: start it, and ask again`)
     const query = readQuery(parameters, route.query ?? [])
-    const call = { query, names, by: user(), search: '', cookies: '', accept: '', json: async () => body ?? {} }
+    const call = {
+      query,
+      names,
+      by: user(),
+      search: '',
+      cookies: '',
+      accept: '',
+      stillAdmits: async () => {},
+      json: async () => body ?? {}
+    }
     const answer = await route.handle(call, this.#parts)
     if (!('json' in answer)) throw new Error(`${plain} has no JSON`)
     return answer.json as T

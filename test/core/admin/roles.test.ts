@@ -76,6 +76,7 @@ function pathOf(route: Route, tenant: string): string {
     .replace('{model}', 'demo')
     .replace('{session}', 'none')
     .replace('{hash}', inUse)
+    .replace('{path...}', 'v1/models')
 }
 
 /** Bodies that are refused as such: so a call that comes through changes nothing, and is seen to come through. */
@@ -89,6 +90,11 @@ function expected(route: Route, role: Role, bound: boolean, own: boolean): 'in' 
   const [what = ''] = route.path.replace(/^\/admin\/(?:v1\/)?/, '').split('/')
   const writes = route.method !== 'GET'
   const levels = ['projects', 'members', 'keys']
+  // Whoever names a key must be who could give it a new secret; whoever has the secret could use it anyway.
+  if (route.path.includes('/playground/')) {
+    if (route.path.includes('/secret/') || role === 'owner' || role === 'operator') return 'in'
+    return role === 'viewer' ? '403' : own ? 'in' : '404'
+  }
   if (role === 'owner' || role === 'operator') return 'in'
   if (['session', 'logout', 'openapi.json'].includes(what)) return 'in'
   // What a reload would change stands in a file that is not in use yet: it is for whoever may reload it.
