@@ -80,9 +80,57 @@ export const adminShape = {
       description:
         'Bearer token of the admin API; when empty it answers loopback addresses only. Beyond loopback at least 16 characters.'
     },
+    origins: {
+      type: 'array',
+      default: [],
+      description:
+        'The addresses by which browsers reach this listener through a proxy: https://sluice-admin.internal. Addresses of the machine and localhost need no entry.',
+      items: {
+        type: 'string',
+        minLength: 1,
+        description: 'An origin: scheme, name, and port if it is not the usual one.'
+      }
+    },
+    session: {
+      type: 'object',
+      default: {},
+      description: 'How long somebody who signed in stays so.',
+      properties: {
+        idle: {
+          type: 'string',
+          format: 'duration',
+          default: '1h',
+          atLeast: '1m',
+          atMost: '7d',
+          description: 'Ends a session without a request for so long. An open event stream is no request.'
+        },
+        total: {
+          type: 'string',
+          format: 'duration',
+          default: '12h',
+          atLeast: '1m',
+          atMost: '30d',
+          description: 'Ends a session so long after the sign-in.'
+        }
+      }
+    },
     oidc: oidcShape
   }
 } as const satisfies OptionSchema
+
+/** Checks that origins are written as browsers write them. */
+export function checkOrigins(origins: readonly string[], report: Report): void {
+  for (const [index, origin] of origins.entries()) {
+    const at = ['admin', 'origins', index]
+    if (!report.sound(...at)) continue
+    const url = URL.canParse(origin) ? new URL(origin) : undefined
+    if (url?.origin !== origin || !/^https?:$/.test(url.protocol))
+      report.value(
+        at,
+        'must be an origin like https://sluice-admin.internal: no path, no slash at its end, small letters'
+      )
+  }
+}
 
 /** Checks what the schema of `admin.oidc` cannot say: what goes over the network in clear is for this machine alone. */
 export function checkSignIn({ issuer, scopes, base_url: base }: OidcSettings, host: string, report: Report): void {

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path'
 import { isMap } from '../core/options/schema-check.ts'
 import type { Limits, Settings } from '../core/catalogue/settings.ts'
-import { checkSignIn } from './admin.ts'
+import { checkOrigins, checkSignIn } from './admin.ts'
 import type { Certificates } from './certificates.ts'
 import { isLocal } from './proxy.ts'
 import type { Report } from './report.ts'
@@ -44,6 +44,7 @@ export function readSettings(
       ['admin', 'token'],
       `has ${admin.token.length} characters: beyond loopback take at least ${leastToken}, as \`openssl rand -hex 32\` makes them`
     )
+  if (admin) checkOrigins(admin.origins, report)
   if (admin && admin.oidc) checkSignIn(admin.oidc, admin.host, report)
   const kept = Object.entries(isMap(file.models) ? file.models : {}).find(
     ([, model]) => isMap(model) && model['state'] === 'gateway'

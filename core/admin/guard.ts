@@ -1,56 +1,52 @@
 // Decides who may come in to the admin API: whoever has a token, and without one, programs of this machine where
 // gateway.yaml has no token either. What they may do there is decided by access/.
-import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { isIPv4 } from 'node:net'
 import type { Awaitable } from '../contract/contract.ts'
-import type { Recognised } from './access/operator-book.ts'
+import { isLoopback, isLoopbackHost } from './access/loopback.ts'
 import { everything } from './access/roles.ts'
-import { isWhole, tokenPrefix } from './access/tokens.ts'
+import { unauthenticated } from './access/token-check.ts'
+import type { TokenCheck } from './access/token-check.ts'
+import { tokenPrefix } from './access/tokens.ts'
 import type { Actor } from './api/audit.ts'
 import { GatewayError } from '../errors.ts'
-import { WrongTokens } from './wrong-tokens.ts'
-import type { TellWrong } from './wrong-tokens.ts'
 
 /**
- * Checks one request, and says who asks. Returns a promise only when it has to wait.
+ * Checks one request, and says who asks. Returns a promise only when it has to wait. `unseen`: the request is looked at
+ * again, and not a sign that somebody is there.
  * @throws GatewayError when the request is refused
  */
-export type Guard = (request: IncomingMessage) => Awaitable<Actor>
+export type Guard = (request: IncomingMessage, unseen?: boolean) => Awaitable<Actor>
 
-/** What a guard needs beside the token of gateway.yaml. */
+/** What a guard asks. */
 export interface Entrances {
-  /**
-   * Finds the operator of a token.
-   * @throws GatewayError when it is over
-   */
-  find(token: string): Recognised | undefined
-  wrongToken: TellWrong
+  readonly tokens: Pick<TokenCheck, 'ownerOf'>
   /**
    * Finds the session of a request; undefined when it has none.
    * @throws GatewayError when it is over, or may not be used for this
    */
-  session?(request: IncomingMessage): Actor | undefined
+  session?(request: IncomingMessage, unseen?: boolean): Awaitable<Actor> | undefined
 }
 
-/** Makes the guard for the token of gateway.yaml. An empty one admits programs of this machine without a token. */
-export function guardFor(token: string, entrances: Entrances): Guard {
-  const checkToken = tokenCheck(token, entrances)
-  return (request) => {
+/** Makes the guard. Where gateway.yaml has no token (`tokenless`), programs of this machine need none. */
+export function guardFor(tokenless: boolean, { tokens, session }: Entrances): Guard {
+  return (request, unseen) => {
+    const { headers, socket, url = '' } = request
     // Whoever sends a token means it: a cookie is sent by the browser alone.
-    const session = request.headers.authorization === undefined ? entrances.session?.(request) : undefined
-    if (session) return session
+    const own = headers.authorization === undefined ? session?.(request, unseen) : undefined
+    if (own) return own
+    const presented = presentedIn(headers.authorization)
     // Without a token in the file, other credentials say nothing: only what looks like an operator's is checked.
-    return token === '' && !looksLikeToken(request) ? checkLoopback(request) : checkToken(request)
+    if (tokenless && !presented?.toLowerCase().startsWith(tokenPrefix)) return checkLoopback(request)
+    if (presented !== undefined) return tokens.ownerOf(presented, socket.remoteAddress ?? '', url.split('?', 1)[0]!)
+    throw unauthenticated(
+      'missing',
+      'The admin API needs Authorization: Bearer with a token: admin.token of gateway.yaml, or one of an operator.'
+    )
   }
 }
 
 function presentedIn(authorization: string | undefined): string | undefined {
   return /^bearer +(.+)$/i.exec(authorization ?? '')?.[1]
-}
-
-function looksLikeToken({ headers: { authorization } }: IncomingMessage): boolean {
-  return presentedIn(authorization)?.toLowerCase().startsWith(tokenPrefix) ?? false
 }
 
 /** The headers that may occur only once, because a proxy and this server could each read another one. */
@@ -80,54 +76,12 @@ export function checkHost(request: IncomingMessage, guard: Guard): Awaitable<Act
   )
 }
 
-/** Checks the token of a request: that of gateway.yaml, or one of an operator. */
-function tokenCheck(token: string, { find, wrongToken }: Entrances): (request: IncomingMessage) => Awaitable<Actor> {
-  const expected = token === '' ? undefined : digest(token)
-  const wrong = new WrongTokens(wrongToken)
-  const compare = (presented: string, address: string, url: string): Actor => {
-    // Digests have the same length, so the time of the comparison does not even tell the length of the token.
-    if (expected && timingSafeEqual(digest(presented), expected))
-      return { kind: 'token', id: 'admin.token', address, ...everything }
-    // Nobody guesses by tokens whose checksum is wrong, so these are not counted, and not looked up.
-    if (presented.toLowerCase().startsWith(tokenPrefix) && !isWhole(presented))
-      throw unauthenticated('mistyped', 'This token was mistyped, or a part of it is missing: its checksum is wrong.')
-    const operator = isWhole(presented) ? find(presented) : undefined
-    if (operator) {
-      const { name, role, tenant } = operator
-      return { kind: 'operator', id: name, address, role, tenant }
-    }
-    wrong.note(address, url.split('?', 1)[0]!.slice(0, 100))
-    throw unauthenticated('invalid', 'This is no admin token of this gateway.')
-  }
-  return ({ headers: { authorization }, socket: { remoteAddress = '' }, url = '' }) => {
-    const presented = presentedIn(authorization)
-    if (presented === undefined)
-      throw unauthenticated(
-        'missing',
-        'The admin API needs Authorization: Bearer with a token: admin.token of gateway.yaml, or one of an operator.'
-      )
-    const waits = wrong.wait(remoteAddress)
-    return waits ? waits.then(() => compare(presented, remoteAddress, url)) : compare(presented, remoteAddress, url)
-  }
-}
-
-function digest(token: string): Buffer {
-  return createHash('sha256').update(token).digest()
-}
-
-function unauthenticated(how: 'missing' | 'invalid' | 'mistyped', message: string): GatewayError {
-  return new GatewayError(how === 'missing' ? 'missing_api_key' : 'invalid_api_key', message, {
-    shownCode: `${how}_admin_token`,
-    headers: [['www-authenticate', 'Bearer realm="sluice admin"']]
-  })
-}
-
 /**
  * The headers that programs and browsers of this machine send. Any other header may have been added by a proxy, whose
  * clients may be anywhere.
  */
 const own =
-  /^(?:accept(?:-charset|-encoding|-language)?|access-control-request-.+|anthropic-(?:beta|version)|authorization|baggage|cache-control|connection|content-(?:encoding|length|type)|cookie|date|dnt|expect|from|host|idempotency-key|if-.+|keep-alive|origin|pragma|priority|purpose|range|referer|save-data|sec-.+|te|trace(?:parent|state)|transfer-encoding|upgrade(?:-insecure-requests)?|user-agent|x-prometheus-scrape-timeout-seconds|x-requested-with|x-sluice-(?:csrf|secret))$/
+  /^(?:accept(?:-charset|-encoding|-language)?|access-control-request-.+|anthropic-(?:beta|version)|authorization|baggage|cache-control|connection|content-(?:encoding|length|type)|cookie|date|dnt|expect|from|host|idempotency-key|if-.+|keep-alive|last-event-id|origin|pragma|priority|purpose|range|referer|save-data|sec-.+|te|trace(?:parent|state)|transfer-encoding|upgrade(?:-insecure-requests)?|user-agent|x-prometheus-scrape-timeout-seconds|x-requested-with|x-sluice-(?:csrf|secret))$/
 
 /**
  * Admits programs of this machine. A page of another site can send requests here through a browser on this machine,
@@ -158,16 +112,4 @@ function checkLoopback({ headers, httpVersion, socket: { remoteAddress = '' } }:
 
 function forbidden(message: string): GatewayError {
   return new GatewayError('endpoint_not_allowed', message, { shownCode: 'local_only' })
-}
-
-function isLoopback(address: string): boolean {
-  const plain = address.startsWith('::ffff:') ? address.slice(7) : address
-  return plain === '::1' || (isIPv4(plain) && plain.startsWith('127.'))
-}
-
-function isLoopbackHost(host: string): boolean {
-  const [, name] = /^(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?$/i.exec(host) ?? []
-  if (name === undefined) return false
-  if (name.startsWith('[')) return isLoopback(name.slice(1, -1))
-  return isLoopback(name) || /^(?:.+\.)?localhost$/i.test(name)
 }

@@ -8,16 +8,19 @@ import { bind, descriptorOf } from '../clients/bind.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { noBody } from '../clients/body-source.ts'
 import { createServer } from '../wire/http.ts'
-import { admit, disclosed, forbidden } from './access/access.ts'
+import { admit, disclosed, forbidden, mayUse } from './access/access.ts'
+import { Admissions } from './access/admissions.ts'
+import { checkJson } from './access/origins.ts'
 import { OperatorBook } from './access/operator-book.ts'
 import { Refusals } from './access/refusals.ts'
-import { Sessions } from './access/sessions.ts'
-import { SignIn } from './access/sign-in.ts'
+import { SigningIn } from './access/signing-in.ts'
+import { TokenCheck } from './access/token-check.ts'
 import { readJson } from './api/body.ts'
 import type { Actor } from './api/audit.ts'
 import type { AdminParts, Answer, Flow, Written } from './api/contract.ts'
 import { boundConnections } from './connections.ts'
 import { Flows } from './flows.ts'
+import type { FlowEnd } from './flows.ts'
 import { checkHost, checkSingle, guardFor } from './guard.ts'
 import type { Guard } from './guard.ts'
 import { readQuery } from './api/query.ts'
@@ -33,8 +36,13 @@ const mostConnections = 256
 /** How long answers under way may take when the listener is closed, in milliseconds. */
 const closeAfterMs = 5000
 
-/** The paths that need nobody to be known. */
-const open: ReadonlySet<string> = new Set(routes.flatMap(({ access, path }) => (access === 'anyone' ? [path] : [])))
+/** The routes that need nobody to be known. */
+const open: ReadonlySet<string> = new Set(
+  routes.flatMap(({ access, method, path }) => (access === 'anyone' ? [`${method} ${path}`] : []))
+)
+
+/** What the listener shows, without what it makes itself. */
+type Shown = Omit<AdminParts, 'signingIn'>
 
 /** The actor of routes that anyone may use. */
 const nobody: Actor = { kind: 'unknown', id: 'nobody', address: null, role: 'viewer', tenant: null }
@@ -48,38 +56,38 @@ export class AdminServer {
   readonly #server: Server
   readonly #operators: OperatorBook
   readonly #refusals: Refusals
+  readonly #admissions: Admissions
   readonly #flows = new Flows()
   readonly #playground: Playground
   #leaving = false
   /** Resolves when the last connection is closed, once the listener is. */
   #left: Promise<unknown> | undefined
 
-  private constructor(parts: AdminParts, server: Server) {
+  private constructor(parts: Shown, server: Server) {
     const { address, port } = server.address() as AddressInfo
     this.url = `http://${address.includes(':') ? `[${address}]` : address}:${port}`
-    const { generations } = parts
+    const { settings, generations, log } = parts
     this.#playground = new Playground(parts.serve, () => generations.current.config.settings.limits.clientStall)
-    this.#parts = { ...parts, playground: this.#playground }
     const { documents } = parts.store
-    const operators = new OperatorBook(documents, parts.log)
-    const refusals = new Refusals(documents, parts.log)
-    const { oidc } = parts.settings
-    const base = oidc?.base_url ?? this.url
-    const signIn = oidc && new SignIn(oidc, base)
-    const sessions = signIn && new Sessions(documents, signIn, base, parts.log)
-    if (signIn && sessions)
-      this.#parts.signingIn = {
-        signIn,
-        sessions,
-        refusedSignIn: (address, why, who) => refusals.signIn(address, why, who)
-      }
-    this.#operators = operators
-    this.#refusals = refusals
-    this.#guard = guardFor(parts.settings.token, {
-      find: (token) => operators.find(token),
-      wrongToken: (address, path, times) => refusals.wrongToken(address, path, times),
-      ...(sessions && { session: (request: IncomingMessage) => sessions.actorOf(request) })
+    this.#operators = new OperatorBook(documents, log)
+    this.#refusals = new Refusals(documents, log)
+    this.#admissions = new Admissions(documents)
+    const tokens = new TokenCheck(settings.token, {
+      find: (token) => this.#operators.find(token),
+      wrongToken: (address, path, times) => this.#refusals.wrongToken(address, path, times)
     })
+    const signingIn = new SigningIn({
+      settings,
+      url: this.url,
+      documents,
+      operators: this.#operators,
+      tokens,
+      log,
+      rightsOf: (grant) => routes.flatMap((one) => (mayUse(grant, one) ? [`${one.method} ${one.path}`] : [])),
+      refusedSignIn: (address, why, who) => this.#refusals.signIn(address, why, who)
+    })
+    this.#parts = { ...parts, signingIn, playground: this.#playground }
+    this.#guard = guardFor(settings.token === '', { tokens, session: signingIn.actorOf })
     this.#server = server
     server.on('request', (request, response) => void this.#serve(request, response))
     server.on('upgrade', (request, socket, head) => void this.#open(request, socket as Socket, head))
@@ -89,7 +97,7 @@ export class AdminServer {
    * Binds the port, or takes the bound socket `fd`, and begins to serve.
    * @throws Error with a message for operators when the port cannot be bound
    */
-  static async start(parts: AdminParts, fd?: number): Promise<AdminServer> {
+  static async start(parts: Shown, fd?: number): Promise<AdminServer> {
     const server = createServer({ ...bounds, shouldUpgradeCallback: opensSocket })
     boundConnections(server, mostConnections)
     await bind(server, parts.settings, 'admin', fd)
@@ -128,6 +136,7 @@ export class AdminServer {
     await closed
     clearTimeout(timer)
     this.#operators.close()
+    this.#admissions.close()
   }
 
   /** Never rejects. */
@@ -188,10 +197,9 @@ export class AdminServer {
     const path = url.split('?', 1)[0]!
     // The guard comes before the route, so that only those who are admitted learn which routes exist.
     checkSingle(request)
-    const actor =
-      path.startsWith('/admin') && !open.has(path)
-        ? await this.#guard(request)
-        : { ...nobody, address: request.socket.remoteAddress ?? null }
+    const actor = this.#isOpen(request, method, path)
+      ? { ...nobody, address: request.socket.remoteAddress ?? null }
+      : await this.#guard(request)
     const by = { ...actor, requestId }
     try {
       return await this.#handle(request, method, path, url.slice(path.length + 1), by)
@@ -199,6 +207,23 @@ export class AdminServer {
       if (error instanceof GatewayError) this.#refusals.denied(by, method, path, error)
       throw error
     }
+  }
+
+  /**
+   * Whether a request needs nobody to be known.
+   * @throws GatewayError when it comes by a name, or from a page, that may not ask for it
+   */
+  #isOpen(request: IncomingMessage, method: string, path: string): boolean {
+    if (!path.startsWith('/admin')) return true
+    const { signingIn, settings } = this.#parts
+    const reads = method === 'GET' || method === 'HEAD'
+    const isOpen = open.has(`${reads ? 'GET' : method} ${path}`)
+    // Whoever sends a token is no page that was lured here. Without one in the file, the guard is stricter.
+    if (isOpen || (request.headers.authorization === undefined && settings.token !== ''))
+      signingIn.origins.checkHost(request)
+    // The provider's page leads to what is read as well; what changes something comes from our own alone.
+    if (isOpen && !reads) signingIn.origins.checkPage(request)
+    return isOpen
   }
 
   async #handle(
@@ -217,16 +242,38 @@ export class AdminServer {
       by,
       search: parameters === '' ? '' : `?${parameters}`,
       cookies: request.headers.cookie ?? '',
+      host: request.headers.host ?? '',
+      agent: request.headers['user-agent'] ?? '',
       accept: request.headers.accept ?? '',
       stillAdmits: () => this.#stillAdmits(request, by),
       json: async () => {
+        if (by.session !== undefined || by.kind === 'unknown') checkJson(request)
         const body = await readJson(request, route.largest)
         await this.#stillAdmits(request, by)
         return body
       }
     }
     const call = admit(asked, route, this.#parts)
-    return disclosed(await route.handle(call, this.#parts), route, call)
+    const answer = disclosed(await route.handle(call, this.#parts), route, call)
+    if (!('flow' in answer)) return answer
+    const check = async (): Promise<void> => {
+      await this.#stillAdmits(request, by)
+      admit(asked, route, this.#parts)
+    }
+    return { ...answer, flow: this.#whileAdmitted(answer.flow, check) }
+  }
+
+  /** A flow that ends when `check` rejects, as whoever asked for it would not be let in any more. */
+  #whileAdmitted(flow: Flow, check: () => Promise<void>): Flow {
+    return async (to, ended) => {
+      const out = new AbortController()
+      const forget = this.#admissions.watch(check, () => out.abort('signed_out' satisfies FlowEnd))
+      try {
+        await flow(to, AbortSignal.any([ended, out.signal]))
+      } finally {
+        forget()
+      }
+    }
   }
 
   /**
@@ -234,9 +281,9 @@ export class AdminServer {
    * token that was revoked meanwhile does nothing any more.
    * @throws GatewayError when they would not be admitted now, or not as who they were
    */
-  async #stillAdmits(request: IncomingMessage, { kind, role, tenant }: Actor): Promise<void> {
-    if (kind !== 'operator' && kind !== 'session') return
-    const now = await this.#guard(request)
+  async #stillAdmits(request: IncomingMessage, { kind, role, tenant, session }: Actor): Promise<void> {
+    if (kind !== 'operator' && session === undefined) return
+    const now = await this.#guard(request, true)
     if (now.role !== role || now.tenant !== tenant)
       throw forbidden('Your role was changed while this request was under way: send it again.')
   }

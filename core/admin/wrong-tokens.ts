@@ -71,7 +71,7 @@ export class WrongTokens {
  * The key of an address. For IPv6 it is the first 64 bits, because whoever has one address has all that begin with
  * them.
  */
-function originOf(address: string): string {
+export function originOf(address: string): string {
   if (!address.includes(':') || address.startsWith('::ffff:')) return address
   const groups = address.split(':')
   const gap = groups.indexOf('')

@@ -101,9 +101,18 @@ export interface Settings {
   listen: { host: string; port: number; tls: Identity | undefined; cors?: readonly string[] }
   /**
    * Undefined with `admin: false`, which turns the listener off. With an empty `token`, only loopback addresses may use
-   * the admin API.
+   * the admin API. `origins` are those by which browsers reach it through a proxy; times of sessions are milliseconds.
    */
-  admin: { host: string; port: number; token: string; oidc?: OidcSettings | undefined } | undefined
+  admin:
+    | {
+        host: string
+        port: number
+        token: string
+        origins: readonly string[]
+        session: { idle: number; total: number }
+        oidc?: OidcSettings | undefined
+      }
+    | undefined
   store: {
     sqlite: string
     durability: 'power' | 'process'

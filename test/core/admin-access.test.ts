@@ -6,6 +6,7 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
+import { TokenCheck } from '../../core/admin/access/token-check.ts'
 import { guardFor } from '../../core/admin/guard.ts'
 import { GatewayError } from '../../core/errors.ts'
 import { ask, connect } from '../kit/client.ts'
@@ -130,7 +131,7 @@ t.test('without a token no web page and no other machine comes in', async (t) =>
   t.equal((await local.admin('/admin/v1/keys')).data.length, 1, 'and nothing was made')
 
   const from = (remoteAddress: string) => () =>
-    guardFor('', { find: () => undefined, wrongToken() {} })({
+    guardFor(true, { tokens: new TokenCheck('', { find: () => undefined, wrongToken() {} }) })({
       headers: { host: 'localhost' },
       httpVersion: '1.1',
       socket: { remoteAddress }

@@ -131,6 +131,7 @@ const calls: readonly (readonly [method: string, path: string, body?: unknown, h
   ['POST', '/admin/v1/playground/secret/v1/messages', prompt, typed],
   ['GET', '/admin/v1/audit'],
   ['GET', '/admin/openapi.json'],
+  ['GET', '/admin/sign-in'],
   ['GET', '/admin/v1/session'],
   ['GET', '/admin/v1/sessions'],
   ['POST', '/admin/logout'],
@@ -148,6 +149,7 @@ const elsewhere = new Set([
   'POST /admin/v1/upgrade',
   'GET /admin/login',
   'GET /admin/callback',
+  'POST /admin/v1/session',
   'DELETE /admin/v1/sessions/{session}'
 ])
 

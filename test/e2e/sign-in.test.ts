@@ -122,6 +122,12 @@ async function both(
   return { local, issuer, root }
 }
 
+/** What a page of the listener sends along. */
+const ours = ({ adminUrl }: LocalGateway): Record<string, string> => ({
+  origin: adminUrl,
+  'content-type': 'application/json'
+})
+
 const errorOf = async (reply: Response): Promise<string> => {
   const { error } = (await reply.json()) as { error: { code: string; message: string } }
   return `${reply.status} ${error.code}: ${error.message}`
@@ -136,7 +142,7 @@ t.test('somebody signs in, has the role of a group, and is bound to issuer and s
   t.match(back.headers.get('content-security-policy'), /default-src 'none'/)
   t.match(await back.text(), /url=\/console\//)
   const cookies = back.headers.getSetCookie()
-  t.match(cookies[0], /^sluice_admin_\d+=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=28800$/)
+  t.match(cookies[0], /^__Host-sluice_admin_\d+=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Secure; Max-Age=43200$/)
   const self = (await (await browser.go(`${local.adminUrl}/admin/v1/session`)).json()) as Record<string, unknown>
   t.match(self, {
     kind: 'session',
@@ -158,20 +164,30 @@ t.test('a change by a session needs its csrf, from a page of this listener', asy
   await browser.signIn(local, 'alice')
   const { csrf } = (await (await browser.go(`${local.adminUrl}/admin/v1/session`)).json()) as { csrf: string }
   const post = (headers: Record<string, string>, who = browser): Promise<Response> =>
-    who.go(`${local.adminUrl}/admin/v1/keys`, { method: 'POST', headers, body: '{"tenant":"acme"}' })
+    who.go(`${local.adminUrl}/admin/v1/keys`, {
+      method: 'POST',
+      headers: { ...ours(local), ...headers },
+      body: '{"tenant":"acme"}'
+    })
   const proof = { 'x-sluice-csrf': csrf }
-  for (const headers of [
-    {},
-    { 'x-sluice-csrf': `${csrf}x` },
-    { 'x-sluice-csrf': csrf.toLowerCase() },
-    { ...proof, origin: 'https://attacker.example' },
-    { ...proof, origin: 'null' },
-    { ...proof, 'sec-fetch-site': 'same-site' },
-    { ...proof, 'sec-fetch-site': 'cross-site' }
-  ])
+  for (const headers of [{}, { 'x-sluice-csrf': `${csrf}x` }, { 'x-sluice-csrf': csrf.toLowerCase() }])
     t.match(await errorOf(await post(headers as Record<string, string>)), /^403 csrf_missing/, JSON.stringify(headers))
+  const { port } = new URL(local.adminUrl)
+  for (const headers of [
+    { origin: 'https://attacker.example' },
+    { origin: 'null' },
+    { origin: `http://127.0.0.1:${Number(port) - 1}` },
+    { origin: `https://127.0.0.1:${port}` },
+    { origin: '' },
+    { 'sec-fetch-site': 'same-site' },
+    { 'sec-fetch-site': 'none' },
+    { 'sec-fetch-site': 'cross-site' }
+  ])
+    t.match(await errorOf(await post({ ...proof, ...headers })), /^403 origin_not_allowed/, JSON.stringify(headers))
+  const plain = await post({ ...proof, 'content-type': 'text/plain' })
+  t.match(await errorOf(plain), /^415 unsupported_media_type/, 'what a form could send')
   t.equal((await root('GET', '/keys')).json().data.length, 1, 'nothing was made')
-  t.equal((await post({ ...proof, origin: local.adminUrl })).status, 201)
+  t.equal((await post(proof)).status, 201)
   const carl = new Browser()
   await carl.signIn(local, 'carl')
   t.match(await errorOf(await post(proof, carl)), /^403 csrf_missing/, 'the csrf of somebody else')
@@ -189,7 +205,7 @@ t.test('sessions end: by signing out, by an operator, when idle and when old', a
   const kept = new Map(browser.jar)
   const out = await browser.go(`${local.adminUrl}/admin/logout`, {
     method: 'POST',
-    headers: { 'x-sluice-csrf': csrf! }
+    headers: { ...ours(local), 'x-sluice-csrf': csrf! }
   })
   t.match(await out.json(), { signed_out: true })
   for (const [name, value] of kept) browser.jar.set(name, value)
@@ -198,23 +214,23 @@ t.test('sessions end: by signing out, by an operator, when idle and when old', a
   const other = new Browser()
   await other.signIn(local, 'alice')
   const [shown] = (await root('GET', '/sessions')).json().data
-  t.match(shown, { subject: 'alice', role: 'tenant_admin', tenant: 'acme' })
+  t.match(shown, { how: 'oidc', name: 'alice', role: 'tenant_admin', tenant: 'acme' })
   t.equal((await root('DELETE', `/sessions/${shown.session}`)).status, 200)
   t.match(await errorOf(await session(other)), /^401 session_over/)
 
   const real = Date.now
   t.teardown(() => void (Date.now = real))
   await other.signIn(local, 'alice')
-  Date.now = () => real() + 31 * 60_000
-  t.match(await errorOf(await session(other)), /^401 session_over/, 'idle for half an hour')
+  Date.now = () => real() + 61 * 60_000
+  t.match(await errorOf(await session(other)), /^401 session_over/, 'idle for an hour')
   Date.now = real
   await other.signIn(local, 'alice')
-  for (let minutes = 20; minutes < 480; minutes += 20) {
+  for (let minutes = 40; minutes < 720; minutes += 40) {
     Date.now = () => real() + minutes * 60_000
     t.equal((await session(other)).status, 200, `in use after ${minutes} minutes`)
   }
-  Date.now = () => real() + 481 * 60_000
-  t.match(await errorOf(await session(other)), /^401 session_over/, 'eight hours after the sign-in')
+  Date.now = () => real() + 721 * 60_000
+  t.match(await errorOf(await session(other)), /^401 session_over/, 'twelve hours after the sign-in')
   Date.now = real
 })
 
@@ -278,12 +294,12 @@ t.test('groups give roles within a tenant, of which the one that allows most cou
     tenants.data.map(({ name }) => name),
     ['acme']
   )
-  for (const path of ['/channels', '/config', '/operators', '/sessions', '/keys?tenant=zeta'])
+  for (const path of ['/channels', '/config', '/operators', '/keys?tenant=zeta'])
     t.match(await errorOf(await ask(path)), /^403 role_not_allowed/, path)
   const { csrf } = (await (await ask('/session')).json()) as { csrf: string }
   const made = await ask('/keys', {
     method: 'POST',
-    headers: { 'x-sluice-csrf': csrf },
+    headers: { ...ours(local), 'x-sluice-csrf': csrf },
     body: '{"tenant":"acme"}'
   })
   t.match(await errorOf(made), /^403 role_not_allowed/, 'it changes nothing')

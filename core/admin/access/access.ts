@@ -4,7 +4,7 @@ import { isMap } from '../../options/schema-check.ts'
 import { Levels } from '../../tenancy/levels.ts'
 import type { Answer, Call, Need, OfflineParts, Route, TenantRule } from '../api/contract.ts'
 import { shown } from '../api/query.ts'
-import type { Role } from './roles.ts'
+import type { Grant, Role } from './roles.ts'
 
 const allowed: Readonly<Record<Need, readonly Role[]>> = {
   see: ['owner', 'operator', 'tenant_admin', 'viewer'],
@@ -20,6 +20,13 @@ export class Denied extends Error {
 /** Makes the error for an actor whose role or tenant does not allow something. `cause` is for the audit log. */
 export function forbidden(message: string, cause = message): GatewayError {
   return new GatewayError('endpoint_not_allowed', message, { shownCode: 'role_not_allowed', cause: new Denied(cause) })
+}
+
+/** Whether an actor may use a route, on what is of their tenant if they have one. */
+export function mayUse({ role, tenant }: Grant, { access }: Pick<Route, 'access'>): boolean {
+  return (
+    access === 'anyone' || (allowed[access.needs].includes(role) && (tenant === null || access.tenant !== undefined))
+  )
 }
 
 /**

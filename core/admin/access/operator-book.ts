@@ -57,6 +57,14 @@ export class OperatorBook {
     return { name, role: settings.role, tenant: settings.tenant ?? null }
   }
 
+  /** What an operator who signed in by the token of this hash may do, and until when; undefined when nothing now. */
+  standing(name: string, sha256: string): (Grant & { until: number }) | undefined {
+    const { operator, token } = this.#byHash().get(sha256) ?? {}
+    if (!operator || !token || operator.name !== name || operator.revoked !== undefined) return undefined
+    const { role, tenant = null, enabled = true } = operator.settings
+    return enabled && token.expires > Date.now() ? { role, tenant, until: token.expires } : undefined
+  }
+
   #byHash(): ByHash {
     this.#tokens ??= new Map(
       this.#documents

@@ -4,8 +4,7 @@ import type { Writable } from 'node:stream'
 import type { BodySource } from '../../clients/body-source.ts'
 import type { Client, SocketOffer } from '../../clients/client.ts'
 import type { Awaitable } from '../../contract/contract.ts'
-import type { Sessions } from '../access/sessions.ts'
-import type { Identity, SignIn } from '../access/sign-in.ts'
+import type { SigningIn } from '../access/signing-in.ts'
 import type { Actor } from './audit.ts'
 import type { ServedOperation } from '../../contract/served.ts'
 import type { Engine } from '../../exchange/engine.ts'
@@ -46,20 +45,12 @@ export interface AdminParts {
      */
     run(key: Buffer, call: Pick<Call, 'by' | 'stillAdmits'>, carrier: Carrier): void
   }
-  /** The sign-in of people; absent when the file has none. The listener makes it. */
-  signingIn?: SigningIn
+  /** The sign-in of people, which the listener makes. */
+  signingIn: SigningIn
   /** Whether the gateway is stopping, so that whoever spreads requests should send it none. */
   stopping(): boolean
   /** Starts the next process and hands over to it; resolves with what came of it. */
   upgrade(reason: string): Promise<Upgraded>
-}
-
-/** What signs people in. */
-export interface SigningIn {
-  readonly signIn: Pick<SignIn, 'begin' | 'end'>
-  readonly sessions: Sessions
-  /** Notes that somebody was not let in; `who` is whom the provider named. */
-  refusedSignIn(address: string, why: string, who?: Identity): void
 }
 
 /** The parts that there are without a running gateway, when a command has opened the store. */
@@ -128,7 +119,7 @@ export interface LiveRoute {
   readonly path: string
   /** What it does, without a full stop, for the OpenAPI document. */
   readonly summary: string
-  /** Who may use it. Only paths outside of `/admin/` may be for anyone. */
+  /** Who may use it. Only what signs in may be for anyone below `/admin/`, and tells nothing of the gateway. */
   readonly access: Access
   /** The parameters that the query may have; others are refused. Absent: the query is ignored. */
   readonly query?: readonly ParameterName[]
@@ -169,6 +160,9 @@ export interface Call {
   readonly search: string
   /** The header `Cookie`; empty when there is none. */
   readonly cookies: string
+  /** The header `Host`, and `User-Agent`; empty when there is none. */
+  readonly host: string
+  readonly agent: string
   /** The header `Accept`; empty when there is none. */
   readonly accept: string
   /**

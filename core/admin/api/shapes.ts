@@ -97,29 +97,43 @@ const operatorMembers = {
 export const operator = object(operatorMembers)
 export const issuedOperator = object({ ...operatorMembers, token: { ...text, description: 'Shown this once.' } })
 
+const ways = ['admin_token', 'operator_token', 'oidc'] as const
 export const session = object({
   session: { ...text, description: 'What it is called, which opens nothing.' },
-  issuer: text,
-  subject: text,
-  name: text,
+  how: oneOf(...ways),
+  id: { ...text, description: 'As the audit log names the actor.' },
+  name: nullable(text),
   role: nullable(oneOf(...roles)),
   tenant: nullable(text),
   address: nullable(text),
+  agent: { ...nullable(text), description: 'What the browser calls itself.' },
   created: time,
   seen: time,
-  expires: time
+  idle_ends: { ...time, description: 'When it ends if nothing more is asked by it.' },
+  expires: { ...time, description: 'When it ends in any case.' }
 })
 export const signedOut = object({ signed_out: flag })
+export const waysIn = object({
+  token: flag,
+  oidc: flag,
+  private: { ...flag, description: 'Whether nobody can read along: by https, or on this machine.' }
+})
 export const whoAmI = object({
   kind: text,
   id: text,
   name: nullable(text),
   role: oneOf(...roles),
   tenant: nullable(text),
+  how: { ...oneOf(...ways, 'none'), description: 'How the session was begun; none without a session.' },
+  session: nullable(text),
   csrf: {
     ...nullable(text),
     description: 'What changes by this session need in X-Sluice-CSRF; null without a session.'
-  }
+  },
+  began: nullable(time),
+  idle_ends: nullable(time),
+  expires: nullable(time),
+  may: { ...listOf(text), description: 'The routes that may be used: `GET /admin/v1/keys`.' }
 })
 
 export const auditPage = page(

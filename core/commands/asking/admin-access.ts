@@ -130,6 +130,8 @@ class LocalAdmin implements AdminAccess {
       by: user(),
       search: '',
       cookies: '',
+      host: '',
+      agent: '',
       accept: '',
       stillAdmits: async () => {},
       json: async () => body ?? {}
