@@ -17,7 +17,8 @@ import { SigningIn } from './access/signing-in.ts'
 import { TokenCheck } from './access/token-check.ts'
 import { readJson } from './api/body.ts'
 import type { Actor } from './api/audit.ts'
-import type { AdminParts, Answer, Flow, Written } from './api/contract.ts'
+import type { Awaitable } from '../contract/contract.ts'
+import type { AdminParts, Carrier, Flow, Written } from './api/contract.ts'
 import { boundConnections } from './connections.ts'
 import { Flows } from './flows.ts'
 import type { FlowEnd } from './flows.ts'
@@ -46,6 +47,9 @@ type Shown = Omit<AdminParts, 'signingIn'>
 
 /** The actor of routes that anyone may use. */
 const nobody: Actor = { kind: 'unknown', id: 'nobody', address: null, role: 'viewer', tenant: null }
+
+/** An answer of a route, in which those who asked are watched over. */
+type Given = Written | { take(carrier: Omit<Carrier, 'watch'>): Awaitable<void> }
 
 /** A running admin listener. */
 export class AdminServer {
@@ -192,7 +196,7 @@ export class AdminServer {
     }
   }
 
-  async #answer(request: IncomingMessage, requestId: string): Promise<Answer> {
+  async #answer(request: IncomingMessage, requestId: string): Promise<Given> {
     const { method = '', url = '' } = request
     const path = url.split('?', 1)[0]!
     // The guard comes before the route, so that only those who are admitted learn which routes exist.
@@ -226,13 +230,7 @@ export class AdminServer {
     return isOpen
   }
 
-  async #handle(
-    request: IncomingMessage,
-    method: string,
-    path: string,
-    parameters: string,
-    by: Actor
-  ): Promise<Answer> {
+  async #handle(request: IncomingMessage, method: string, path: string, parameters: string, by: Actor): Promise<Given> {
     const { route, names } = findRoute(method, path)
     if (route.local) await checkHost(request, this.#guard)
     const query = route.query ? readQuery(parameters, route.query) : new Map<string, string>()
@@ -245,7 +243,6 @@ export class AdminServer {
       host: request.headers.host ?? '',
       agent: request.headers['user-agent'] ?? '',
       accept: request.headers.accept ?? '',
-      stillAdmits: () => this.#stillAdmits(request, by),
       json: async () => {
         if (by.session !== undefined || by.kind === 'unknown') checkJson(request)
         const body = await readJson(request, route.largest)
@@ -255,12 +252,14 @@ export class AdminServer {
     }
     const call = admit(asked, route, this.#parts)
     const answer = disclosed(await route.handle(call, this.#parts), route, call)
-    if (!('flow' in answer)) return answer
+    if (!('flow' in answer || 'take' in answer)) return answer
     const check = async (): Promise<void> => {
       await this.#stillAdmits(request, by)
       admit(asked, route, this.#parts)
     }
-    return { ...answer, flow: this.#whileAdmitted(answer.flow, check) }
+    if ('flow' in answer) return { ...answer, flow: this.#whileAdmitted(answer.flow, check) }
+    const watch = (out: () => void): (() => void) => this.#admissions.watch(check, out)
+    return { take: (carrier) => answer.take({ ...carrier, watch }) }
   }
 
   /** A flow that ends when `check` rejects, as whoever asked for it would not be let in any more. */

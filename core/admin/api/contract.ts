@@ -43,7 +43,7 @@ export interface AdminParts {
      * Runs a request with the key of this digest. Returns when it has begun.
      * @throws GatewayError when there are too many, or the request could be read in two ways
      */
-    run(key: Buffer, call: Pick<Call, 'by' | 'stillAdmits'>, carrier: Carrier): void
+    run(key: Buffer, by: Actor, carrier: Carrier): void
   }
   /** The sign-in of people, which the listener makes. */
   signingIn: SigningIn
@@ -166,11 +166,6 @@ export interface Call {
   /** The header `Accept`; empty when there is none. */
   readonly accept: string
   /**
-   * Checks whoever asks once more, while the answer goes on.
-   * @throws GatewayError when they would not be admitted now, or not as who they were
-   */
-  stillAdmits(): Promise<void>
-  /**
    * Reads the body as JSON.
    * @throws GatewayError when it is not JSON or too large
    */
@@ -194,6 +189,8 @@ export interface Carrier {
   readonly socket?: SocketOffer
   /** What the answer is written to: closed when nothing comes any more, and destroyed to end it. */
   readonly over: Writable
+  /** Calls `out` when whoever asked would not be let in any more. Returns what ends the watching. */
+  watch(out: () => void): () => void
 }
 
 /** What the listener writes. `json` is sent as JSON, `text` as it is, a `flow` as it comes. Default status: 200. */

@@ -4,15 +4,15 @@ import { createHash } from 'node:crypto'
 import type { Front } from '../../clients/client.ts'
 import type { Engine } from '../../exchange/engine.ts'
 import { GatewayError, restarting } from '../../errors.ts'
-import type { Call, Carrier } from '../api/contract.ts'
+import type { Actor } from '../api/audit.ts'
+import type { Carrier } from '../api/contract.ts'
 import { headersOf, targetOf } from './handed-on.ts'
 
 /** The most runs at once: of one actor, and of all. */
 const mostOfOne = 8
 const most = 32
-/** Milliseconds after which a run ends, and between two looks at whether whoever began it still may. */
+/** Milliseconds after which a run ends. */
 const longest = 3_600_000
-const lookEvery = 2000
 
 /** The playground of one admin listener. It stands for a server in the eyes of what is answered. */
 export class Playground implements Front {
@@ -41,22 +41,19 @@ export class Playground implements Front {
   /** Called by answers. */
   ended(): void {}
 
-  run(key: Buffer, { by, stillAdmits }: Pick<Call, 'by' | 'stillAdmits'>, carrier: Carrier): void {
-    const { request, client, body, socket, over } = carrier
+  run(key: Buffer, by: Actor, { request, client, body, socket, over, watch }: Carrier): void {
     const who = `${by.kind} ${by.id}`
     if (this.#closed) throw restarting()
     this.#checkRoom(who)
     const target = targetOf(request)
     const headers = headersOf(request, by.requestId)
     const end = (): void => void over.destroy()
-    const startedAt = performance.now()
-    const look = setInterval(() => {
-      if (performance.now() - startedAt > longest) end()
-      else stillAdmits().catch(end)
-    }, lookEvery).unref()
+    const timer = setTimeout(end, longest).unref()
+    const forget = watch(end)
     this.#runs.set(end, who)
     over.once('close', () => {
-      clearInterval(look)
+      clearTimeout(timer)
+      forget()
       this.#runs.delete(end)
     })
     this.#handle({

@@ -83,5 +83,5 @@ async function run(
     const entry = auditEntry(call.by, 'playground.run', { kind: 'key', id: name, tenant }, undefined, after)
     await store.documents.change([], entry)
   }
-  playground!.run(digest, call, carrier)
+  playground!.run(digest, call.by, carrier)
 }

@@ -133,7 +133,6 @@ class LocalAdmin implements AdminAccess {
       host: '',
       agent: '',
       accept: '',
-      stillAdmits: async () => {},
       json: async () => body ?? {}
     }
     const answer = await route.handle(call, this.#parts)

@@ -382,3 +382,41 @@ t.test('a page of another origin opens no session, where programs of this machin
   const session = await openRealtime(t, gate, { path, headers: { origin: `http://${host}` } })
   t.ok(session.headers['x-request-id'], 'its own pages do')
 })
+
+t.test('a page opens a session with its cookie and its csrf, and nobody else by its cookie', async (t) => {
+  const local = await gateway(t, settings)
+  const gate = { url: local.adminUrl }
+  const own = { origin: local.adminUrl, 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' }
+  const signIn = { method: 'POST', path: '/admin/v1/session', headers: own, body: { token: owner } }
+  const begun = await ask(t, local.adminUrl, signIn)
+  const cookie = begun.headers['set-cookie']!.split(';', 1)[0]!
+  const protocol = `sluice-csrf.${begun.json().csrf}`
+  const path = `${root}/keys/ours/v1/realtime`
+  const page = { path, headers: { cookie, origin: local.adminUrl }, protocols: ['realtime', protocol] }
+  const session = await openRealtime(t, gate, page)
+  t.equal(session.socket.protocol, 'realtime', 'and what proves it is not sent back')
+  const { origin: _origin, ...headless } = page.headers
+  for (const [what, wrong, code] of [
+    ['no csrf', { ...page, protocols: ['realtime'] }, 'csrf_missing'],
+    ['the csrf of another', { ...page, protocols: ['realtime', `${protocol}x`] }, 'csrf_missing'],
+    ['another site', { ...page, headers: { cookie, origin: 'https://evil.test' } }, 'origin_not_allowed'],
+    ['another port', { ...page, headers: { cookie, origin: 'http://127.0.0.1:1' } }, 'origin_not_allowed'],
+    ['no origin', { ...page, headers: headless }, 'origin_not_allowed']
+  ] as const) {
+    const refused = await refusedRealtime(t, gate, { ...wrong, protocols: [...wrong.protocols] })
+    t.match(refused, { status: 403, json: { error: { code } } }, what)
+  }
+  const run = (headers: Record<string, string>): Promise<ReceivedReply> =>
+    ask(t, local.adminUrl, {
+      path: `${root}/keys/ours/v1/messages`,
+      headers: { cookie, ...headers },
+      body: asked['anthropic']!.body
+    })
+  t.equal((await run({ ...own, 'x-sluice-csrf': begun.json().csrf })).status, 200)
+  t.equal((await run(own)).status, 403)
+  t.equal((await run({ ...own, origin: 'https://evil.test', 'x-sluice-csrf': begun.json().csrf })).status, 403)
+  const signOut = { method: 'DELETE', path: `/admin/v1/sessions/${begun.json().session}` }
+  await ask(t, local.adminUrl, { ...signOut, headers: { authorization: `Bearer ${owner}` } })
+  await session.closed
+  t.pass('it ends with the session of the page')
+})
