@@ -114,6 +114,11 @@ export const adminShape = {
         }
       }
     },
+    write_config: {
+      type: 'boolean',
+      default: false,
+      description: 'true: owners may write the files of the configuration by the admin API and the console.'
+    },
     oidc: oidcShape
   }
 } as const satisfies OptionSchema

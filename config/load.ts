@@ -91,7 +91,7 @@ function configOf(
   const settings = readSettings(value, certificates, env, report)
   if (!settings || !channels || !models || !tenants || findings.length > 0) return undefined
 
-  const schemas: OptionSchemas = { ...fileShape, chain: chainSchema(chain, plugins) }
+  const schemas = schemasOf(chain, plugins)
   warnOfClear(sections, schemas, source, report)
   warnOfOldPrices({ models: value.models, channels: value.channels }, Date.now(), report)
   warnOfReach({ models, tenants: tenants as Map<string, ConfigTenant>, keys }, report)
@@ -122,6 +122,11 @@ function configOf(
     hidden,
     named: new Map([...files.hashes].filter(([path]) => !own.has(path)))
   }
+}
+
+/** The schemas of all sections, with the options of the plugins that the chain names. */
+export function schemasOf(chain: Config['chain'], plugins: Plugins): OptionSchemas {
+  return { ...fileShape, chain: chainSchema(chain, plugins) }
 }
 
 /** As {@link Config.places}. */

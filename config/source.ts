@@ -7,6 +7,14 @@ import type { Origin } from '../core/options/schema-check.ts'
 import type { Entry } from './document.ts'
 import type { Position } from './position.ts'
 
+/** A value whose text may not be shown: where it begins, its text, and what is shown instead. */
+export interface Masked {
+  readonly file: string
+  readonly at: number
+  readonly written: string
+  readonly shown: string
+}
+
 /**
  * The values of the files of a configuration as one: its data, and for every JSON pointer into the data, its place in
  * the text of its file and its original text.
@@ -73,6 +81,27 @@ export class Source {
    */
   redacted(pointer: string, schema: OptionSchema, hidden: Map<string, string>): unknown {
     return redactEntry({ entry: this.#find(pointer), pointer }, schema, false, hidden)
+  }
+
+  /**
+   * The values below a pointer whose text may not be shown, each with what is shown instead. Variables are shown as
+   * they are written, without the default of a secret one.
+   */
+  masked(pointer: string, schema: OptionSchema): Masked[] {
+    const found: Masked[] = []
+    const visit = (entry: Entry, its: OptionSchema | undefined, around: boolean): void => {
+      const secret = around || its?.secret === true
+      const items = its?.type === 'array' ? its.items : undefined
+      for (const [name, child] of entry.children ?? [])
+        visit(child, Array.isArray(entry.value) ? items : propertyOf(its, name).schema, secret)
+      const written = entry.written ?? entry.value
+      if (entry.children || written === null || written === '') return
+      const shown = secret ? redact(written) : redactUrl(written)
+      if (shown !== written)
+        found.push({ file: entry.in.file, at: entry.at, written: String(written), shown: String(shown) })
+    }
+    visit(this.#find(pointer), schema, false)
+    return found
   }
 
   /**

@@ -8,13 +8,13 @@ import { join } from 'node:path'
 import { container as root, instanceCachingFactory } from 'tsyringe'
 import type { DependencyContainer } from 'tsyringe'
 import { plugins as shippedPlugins } from '../plugins/index.ts'
-import { reloadEntry } from './admin/configuration/config.ts'
+import { noteReload } from './admin/configuration/config.ts'
 import { AdminServer } from './admin/server.ts'
 import { BodyMemory } from './bodies/body-memory.ts'
 import type { GatewayOptions } from './gateway-options.ts'
 import { startAlerts } from './program/alerts.ts'
 import { Backups } from './program/backups.ts'
-import { inWords } from './program/changes.ts'
+import { ConfigFile } from './program/config-file.ts'
 import { ConfigHistory } from './program/config-history.ts'
 import { ConfigReader } from './program/configuration.ts'
 import type { Plugin } from './contract/contract.ts'
@@ -35,6 +35,7 @@ import { probeMemory, Prober } from './program/probe.ts'
 import type { ProberParts } from './program/probe.ts'
 import { Reloader } from './program/reload.ts'
 import { resting } from './program/resting.ts'
+import { Verification } from './program/verification.ts'
 import { Stops } from './program/stops.ts'
 import { RunningGateway } from './program/running-gateway.ts'
 import type { Gateway, Phase } from './program/running-gateway.ts'
@@ -237,17 +238,7 @@ async function start(
       parts.services.vault.use(next.settings.state)
       backups.use(next.settings.store.backups)
     },
-    async tell(result, before) {
-      const { ok, reason, by: asker, hash, changes } = result
-      if (ok && (hash !== before || changes.length > 0))
-        history.add(generations.current.config, { reason, by: asker, changes: inWords(changes) })
-      // The route writes its own entry, which says who asked.
-      if (asker !== null) return
-      const by = { kind: 'gateway', id: reason, address: null, role: 'owner', tenant: null } as const
-      await store.documents.change([], reloadEntry(by, first.file, before, result)).catch((error: Error) => {
-        log.error('a reload was not written to the audit log', { error: error.message })
-      })
-    },
+    tell: (result, before) => noteReload(result, before, generations.current.config, { history, store, log }),
     log,
     metrics
   })
@@ -277,6 +268,8 @@ async function start(
     () => reader.plugins
   )
   stops.add(() => prober.close())
+  const verification = new Verification({ file: sqlite, documents: store.documents, flush: () => store.flush() })
+  stops.add(() => verification.close())
   const settings = first.settings.admin
   if (!settings && sockets.admin !== undefined)
     throw new Error('a socket for the admin listener was passed, and the file turns that off: pass none')
@@ -290,11 +283,13 @@ async function start(
         generations,
         reloader,
         history,
+        configFile: new ConfigFile({ reader, reloader, current: () => generations.current.config }),
         log,
         operations,
         rehearse: (asked, look) => engine.rehearse(asked, look),
         serve: (incoming) => engine.handle(incoming),
         prober,
+        verification,
         stopping: () => phase.stopping,
         upgrade: (reason) => phase.upgrade(reason)
       },

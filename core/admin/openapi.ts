@@ -72,7 +72,8 @@ function whom(access: Route['access']): string {
   const roles = {
     see: 'all roles',
     manage: 'the roles owner, operator and tenant_admin',
-    operate: 'the roles owner and operator'
+    operate: 'the roles owner and operator',
+    own: 'the role owner'
   }
   const where = access.tenant ? '' : ' For the whole gateway: not for actors of one tenant.'
   return `For ${roles[access.needs]}.${where}`

@@ -10,6 +10,7 @@ import { listCapabilities } from './channels/capabilities.ts'
 import { listChannels, showChannel, switchChannel, switchFields, testChannel, testFields } from './channels/channels.ts'
 import { channel, channelTest } from './channels/channel-shapes.ts'
 import { reload, showConfig, showDiff } from './configuration/config.ts'
+import { configFileRoutes } from './configuration/config-file.ts'
 import { listHistory, rollback, rollbackFields, showPast } from './configuration/config-history.ts'
 import type { Call, Route } from './api/contract.ts'
 import { explainRequest, largestAsked } from './requests/explain.ts'
@@ -22,6 +23,7 @@ import { paging } from './api/query.ts'
 import { hiddenOfRequests, listRequests, requestFilters } from './requests/requests.ts'
 import { hiddenOfSpend, listSpend, spendParameters } from './requests/spend.ts'
 import * as shapes from './api/shapes.ts'
+import { ledgerRoutes } from './ledger/verification.ts'
 import { modelRoutes } from './models/model-routes.ts'
 import { levelRoutes } from './tenancy/tenants.ts'
 import { playgroundRoutes } from './playground/routes.ts'
@@ -221,7 +223,9 @@ export const routes: readonly Route[] = [
     answers: { 200: shapes.explanation },
     handle: explainRequest
   },
+  ...configFileRoutes,
   ...modelRoutes,
+  ...ledgerRoutes,
   ...levelRoutes,
   ...keyRoutes,
   ...operatorRoutes,

@@ -102,12 +102,14 @@ export interface Settings {
   /**
    * Undefined with `admin: false`, which turns the listener off. With an empty `token`, only loopback addresses may use
    * the admin API. `origins` are those by which browsers reach it through a proxy; times of sessions are milliseconds.
+   * `write_config`: whether owners may write the files of the configuration there.
    */
   admin:
     | {
         host: string
         port: number
         token: string
+        write_config: boolean
         origins: readonly string[]
         session: { idle: number; total: number }
         oidc?: OidcSettings | undefined

@@ -1,6 +1,6 @@
 // The commands `sluice config history` and `sluice rollback`: which configurations were in use, and one of them again.
 import type { Problem } from '../catalogue/settings.ts'
-import type { Replaced } from '../program/rollback.ts'
+import type { Replaced } from '../program/replacement.ts'
 import { accessOptions, allOf, gatewayNote, withGateway } from './asking/admin-access.ts'
 import { defineCommand, exits, jsonOption } from './command/command.ts'
 import { renderTable } from './output/table.ts'

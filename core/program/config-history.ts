@@ -13,7 +13,7 @@ export interface PastEntry {
   readonly hash: string
   /** When it was taken over, in Unix milliseconds. */
   readonly time: number
-  /** The cause: `start`, `SIGHUP`, `file changed`, `admin API` or `rollback`. */
+  /** The cause: `start`, `SIGHUP`, `file changed`, `admin API`, `rollback` or `written`. */
   readonly reason: string
   /** The operator who asked for it; null when nobody did. */
   readonly by: string | null

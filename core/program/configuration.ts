@@ -3,7 +3,9 @@
 import { Files } from '../../config/files.ts'
 import { readFiles } from '../../config/includes.ts'
 import { loadReading } from '../../config/load.ts'
+import type { Reading } from '../../config/includes.ts'
 import { declaredPlugins } from '../../config/plugins.ts'
+import type { PluginSource } from '../../config/plugins.ts'
 import { loadPlugins } from './plugin-loader.ts'
 import { checkOrder } from '../exchange/state/chain.ts'
 import type { Plugin } from '../contract/contract.ts'
@@ -33,10 +35,21 @@ export class ConfigError extends Error {
 /** Used instead of the simulator's address while none runs. Nothing connects to it. */
 const noSimulator = new URL('http://127.0.0.1:1/v1')
 
-/** The configuration, and the plugins that its chain may name. */
+/** The configuration, the plugins that its chain may name, and the files as they were read. */
 export interface ReadConfig {
   config: Config
   plugins: ReadonlyMap<string, Plugin>
+  reading: Reading
+}
+
+/**
+ * What a text that comes over the network may do: run modules that it names, and read files as parts of the
+ * configuration. Each says why it may not, as a
+ * sentence without its subject; undefined when it may.
+ */
+export interface Trust {
+  plugin(plugin: PluginSource): string | undefined
+  text(file: string): string | undefined
 }
 
 /**
@@ -46,15 +59,33 @@ export interface ReadConfig {
 export async function readConfig(
   { file, env, plugins: shipped }: ConfigSource,
   simulatorUrl = noSimulator,
-  files = new Files()
+  files = new Files(),
+  trust?: Trust
 ): Promise<ReadConfig> {
   const reading = readFiles(file, env, files)
-  const { plugins, unusable } = await loadPlugins(declaredPlugins(reading.source), shipped)
+  const strange = reading.texts.flatMap((one) => {
+    const why = trust?.text(one.file)
+    return why === undefined ? [] : [{ place: one.file, message: why }]
+  })
+  if (strange.length > 0) throw new ConfigError(strange)
+  const declared = declaredPlugins(reading.source)
+  const refused = new Map(
+    declared.flatMap((one) => {
+      const why = trust?.plugin(one)
+      return why === undefined ? [] : [[one.name, why] as const]
+    })
+  )
+  const loaded = await loadPlugins(
+    declared.filter(({ name }) => !refused.has(name)),
+    shipped
+  )
+  const { plugins } = loaded
+  const unusable = new Map([...loaded.unusable, ...refused])
   const { config, problems } = loadReading(reading, { env, simulatorUrl, plugins, unusable })
   if (!config) throw new ConfigError(problems)
   const disorder = checkOrder(config.chain, plugins)
   if (disorder.length > 0) throw new ConfigError(disorder)
-  return { config, plugins }
+  return { config, plugins, reading }
 }
 
 /**
@@ -96,7 +127,21 @@ export class ConfigReader {
    * @throws ConfigError with every problem
    */
   async look(): Promise<Config> {
-    return (await readConfig(this.#source, this.#simulatorUrl)).config
+    return (await this.lookAt()).config
+  }
+
+  /**
+   * As {@link look}, with all that was read. `files` may have other texts than those on disk, which are held to
+   * `trust`.
+   * @throws ConfigError with every problem
+   */
+  lookAt(files?: Files, trust?: Trust): Promise<ReadConfig> {
+    return readConfig(this.#source, this.#simulatorUrl, files, trust)
+  }
+
+  /** The files as they are on disk now, which need not be right. */
+  reading(): Reading {
+    return readFiles(this.#source.file, this.#source.env)
   }
 
   async close(): Promise<void> {

@@ -10,7 +10,7 @@ import type { Config, Problem } from '../catalogue/settings.ts'
 /** The result of a reload. */
 export interface ReloadResult {
   ok: boolean
-  /** The cause: `SIGHUP`, `file changed`, `admin API` or `rollback`. */
+  /** The cause: `SIGHUP`, `file changed`, `admin API`, `rollback` or `written`, by the admin API. */
   reason: string
   /** The operator who asked for it; null when nobody did. */
   by: string | null
@@ -123,11 +123,13 @@ export class Reloader {
     return result
   }
 
-  /** Says what a reload would change, and changes nothing. */
-  async preview(): Promise<Preview> {
+  /**
+   * Says what a reload would change, and changes nothing. `look` reads something else than the file.
+   */
+  async preview(look = this.#parts.look): Promise<Preview> {
     const before = this.#parts.current()
     try {
-      const next = await this.#parts.look()
+      const next = await look()
       const changes = await changesOf(before, next)
       return { inUse: before.hash, onDisk: next.hash, changes, problems: refusals(before, next) }
     } catch (error) {

@@ -1,31 +1,12 @@
 // Puts an earlier gateway.yaml with its included files back, and reloads it.
-import { createHash } from 'node:crypto'
-import { chmodSync, existsSync, mkdirSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { pathBeside } from '../../config/includes.ts'
 import { Files } from '../../config/files.ts'
 import type { Config } from '../catalogue/settings.ts'
 import type { PastConfig } from './config-history.ts'
-import type { Reloader, ReloadResult } from './reload.ts'
-
-/** Why nothing was put back: a file cannot be written, or is not what it should be. The message is for people. */
-export class RollbackRefused extends Error {
-  override readonly name = 'RollbackRefused'
-}
-
-/** What became of one file. */
-export interface Replaced {
-  readonly file: string
-  /** `taken out`: it stands in an included folder, and the earlier configuration did not have it. */
-  readonly done: 'written' | 'made' | 'taken out'
-  /** Where the file is now that was there before; null when none was. */
-  readonly aside: string | null
-}
-
-/** The result. `files`: those that were touched; what is the same as then is not. */
-export interface Rollback extends ReloadResult {
-  readonly files: readonly Replaced[]
-}
+import type { Reloader } from './reload.ts'
+import { replaceAndReload, ReplacementRefused } from './replacement.ts'
+import type { ReplacedReload, Wanted } from './replacement.ts'
 
 /** How a rollback is asked for. `current` gives the configuration in use. */
 export interface RollbackAsked {
@@ -38,9 +19,13 @@ export interface RollbackAsked {
  * Writes the texts of `past` over the files of the present configuration, keeps what they replace aside, and reloads.
  * Further files in a folder that `past` includes are moved aside. When the reload is refused, all is as before, except
  * for files that somebody has changed meanwhile: those stay, and are named. No other reload or rollback comes between.
- * @throws RollbackRefused when the files on disk are not those in use, unless `force`, or cannot be written
+ * @throws ReplacementRefused when the files on disk are not those in use, unless `force`, or cannot be written
  */
-export function rollBack(past: PastConfig, asked: RollbackAsked, reloader: Pick<Reloader, 'alone'>): Promise<Rollback> {
+export function rollBack(
+  past: PastConfig,
+  asked: RollbackAsked,
+  reloader: Pick<Reloader, 'alone'>
+): Promise<ReplacedReload> {
   return reloader.alone((reload) => replaceAll(past, asked, reload))
 }
 
@@ -48,25 +33,14 @@ async function replaceAll(
   past: PastConfig,
   { by, force, current }: RollbackAsked,
   reload: Reloader['reload']
-): Promise<Rollback> {
+): Promise<ReplacedReload> {
   const config = current()
   const edited = force ? undefined : editOf(config)
   if (edited !== undefined)
-    throw new RollbackRefused(
+    throw new ReplacementRefused(
       `${edited} is not the file in use: it was edited since, and \`sluice diff\` says how. With force it is replaced all the same, and kept aside.`
     )
-  const replacement = new Replacement()
-  try {
-    replacement.put(changesTo(config.file, past))
-  } catch (error) {
-    replacement.undo()
-    throw new RollbackRefused(
-      `${config.file} cannot be replaced (${(error as Error).message}): put the file back where it comes from, and reload.`
-    )
-  }
-  const result = await reload('rollback', by)
-  if (!result.ok) replacement.undo()
-  return { ...result, files: replacement.files }
+  return replaceAndReload(changesTo(config.file, past), () => reload('rollback', by), true)
 }
 
 /** The first file that is not as it is in use; undefined when all are. */
@@ -77,13 +51,7 @@ function editOf({ file, texts, folders }: Pick<Config, 'file' | 'texts' | 'folde
   return folders.flatMap((name) => yamlFilesOf(pathBeside(file, name))).find((path) => !known.has(path))
 }
 
-/** A file that is to have a text, or to be no more. */
-interface Wanted {
-  readonly file: string
-  readonly text: string | undefined
-}
-
-function changesTo(main: string, { text, included, folders }: PastConfig): Wanted[] {
+function changesTo(main: string, { text, included, folders }: PastConfig): [Wanted, ...Wanted[]] {
   const kept = included.map((one) => ({ file: pathBeside(main, one.name), text: one.text }))
   const known = new Set([main, ...kept.map(({ file }) => file)])
   const more = folders.flatMap((name) => yamlFilesOf(pathBeside(main, name))).filter((file) => !known.has(file))
@@ -93,149 +61,4 @@ function changesTo(main: string, { text, included, folders }: PastConfig): Wante
 /** The files of a folder that an include takes; none when there is no such folder. */
 function yamlFilesOf(folder: string): string[] {
   return (new Files().list(folder) ?? []).map((name) => join(folder, name))
-}
-
-/**
- * The bytes of a file; undefined when there is none.
- * @throws Error when something else is in its place, or it cannot be read
- */
-function contentOf(file: string): Buffer | undefined {
-  if (!existsSync(file)) return undefined
-  const { bytes, fault } = new Files().read(file)
-  if (!bytes) throw new Error(`${file}: ${fault}`)
-  return bytes
-}
-
-/** Where a file is, wherever links lead; its own path when there is none. */
-function targetOf(file: string): string {
-  return existsSync(file) ? realpathSync(file) : file
-}
-
-/** A step that was done. `undo` returns false, and changes nothing, when somebody has changed the file since. */
-interface Step {
-  readonly said: Replaced
-  undo(): boolean
-}
-
-/** The mode of files that are made when there is no gateway.yaml whose mode they could have. */
-const ownersOnly = 0o600
-
-/** Files that are replaced together. */
-class Replacement {
-  #steps: Step[] = []
-
-  get files(): readonly Replaced[] {
-    return this.#steps.map(({ said }) => said)
-  }
-
-  /**
-   * Gives the files what is wanted. Everything is written beside them first, so that what takes long, or fails, comes
-   * before the first is replaced.
-   * @throws Error of the file system; then `undo` is due
-   */
-  put(wanted: readonly Wanted[]): void {
-    const [main] = wanted as [Wanted, ...Wanted[]]
-    const usual = existsSync(main.file) ? statSync(main.file).mode : ownersOnly
-    const staged: { fresh: string; step(): Step }[] = []
-    try {
-      for (const { file, text } of wanted) {
-        const before = contentOf(file)
-        if (text === undefined) {
-          if (before) staged.push({ fresh: '', step: () => takeOut(file, before) })
-          continue
-        }
-        if (before?.equals(Buffer.from(text))) continue
-        const target = targetOf(file)
-        const mode = before ? statSync(target).mode : usual
-        mkdirSync(dirname(target), { recursive: true })
-        staged.push({ fresh: stage(target, text, mode), step: () => put({ file, target, text, before, mode }) })
-      }
-      for (const { step } of staged) this.#steps.push(step())
-    } finally {
-      for (const { fresh } of staged) if (fresh !== '') rmSync(fresh, { force: true })
-    }
-  }
-
-  /**
-   * Puts back what was there, where nobody has changed it since. It goes on after an error, and throws the first at the
-   * end.
-   */
-  undo(): void {
-    const errors: unknown[] = []
-    const left: Step[] = []
-    for (const step of this.#steps.toReversed()) {
-      try {
-        if (!step.undo()) left.unshift(step)
-      } catch (error) {
-        errors.push(error)
-      }
-    }
-    this.#steps = left
-    if (errors.length > 0) throw errors[0]
-  }
-}
-
-/** What a file is to have, and has. */
-interface Put {
-  readonly file: string
-  readonly target: string
-  readonly text: string
-  readonly before: Buffer | undefined
-  readonly mode: number
-}
-
-/** Puts the text that was staged for a file into its place. Undoing it writes nothing: the disk may be full. */
-function put({ file, target, text, before, mode }: Put): Step {
-  const fresh = freshOf(target)
-  const aside = before ? asideOf(target, before) : null
-  if (before && aside !== null) replace(aside, before, mode)
-  renameSync(fresh, target)
-  const undo = (): boolean => {
-    if (!contentOf(target)?.equals(Buffer.from(text))) return false
-    if (aside === null) rmSync(target)
-    else renameSync(aside, target)
-    return true
-  }
-  return { said: { file, done: aside === null ? 'made' : 'written', aside }, undo }
-}
-
-function takeOut(file: string, before: Buffer): Step {
-  const aside = asideOf(file, before)
-  renameSync(file, aside)
-  const undo = (): boolean => {
-    if (existsSync(file)) return false
-    renameSync(aside, file)
-    return true
-  }
-  return { said: { file, done: 'taken out', aside }, undo }
-}
-
-/** The name under which a content is kept beside its file. Folders that are included take no file of that name. */
-function asideOf(target: string, content: Buffer): string {
-  return `${target}.${createHash('sha256').update(content).digest('hex').slice(0, 12)}`
-}
-
-function freshOf(target: string): string {
-  return `${target}.new`
-}
-
-/** Writes what is to be in the place of a file beside it, and returns its path. */
-function stage(target: string, content: string | Buffer, mode: number): string {
-  const fresh = freshOf(target)
-  // What lies there may be a link to somewhere else, or the rest of a rollback that was killed.
-  rmSync(fresh, { force: true })
-  try {
-    writeFileSync(fresh, content, { mode: mode & 0o777, flag: 'wx', flush: true })
-    chmodSync(fresh, mode & 0o777)
-  } catch (error) {
-    // A full disk leaves a part of it.
-    rmSync(fresh, { force: true })
-    throw error
-  }
-  return fresh
-}
-
-/** Puts a content in the place of a file at once, so that nobody reads half of it. */
-function replace(target: string, content: Buffer, mode: number): void {
-  renameSync(stage(target, content, mode), target)
 }

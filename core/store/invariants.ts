@@ -77,5 +77,19 @@ export type InvariantName = keyof typeof invariants
  */
 export const wholeness: ReadonlySet<InvariantName> = new Set(['I10', 'I16', 'I17', 'I18'])
 
-/** Receives a row that breaks an invariant: its name such as `journal 17`, and a message that says what is wrong. */
-export type Report = (invariant: InvariantName, row: string, message: string) => void
+/** One row that breaks an invariant. */
+export interface Breach {
+  invariant: InvariantName
+  /** The table and the row: `journal 17`, `balance project:acme/web 2026-11`. */
+  row: string
+  /** What is wrong, and what would be right. */
+  message: string
+  /** By how many nano-dollars a balance is off, as decimal text. */
+  drift_nano?: string
+}
+
+/**
+ * Receives a row that breaks an invariant: its name such as `journal 17`, and a message that says what is wrong.
+ * `drift` is by how many nano-dollars a balance is off.
+ */
+export type Report = (invariant: InvariantName, row: string, message: string, drift?: bigint) => void

@@ -6,7 +6,7 @@ import { readHead } from './head.ts'
 import type { Head } from './head.ts'
 import { dueFor, readPrice } from './due.ts'
 import type { StoredPrice } from './due.ts'
-import type { InvariantName, Report } from './invariants.ts'
+import type { Breach, InvariantName, Report } from './invariants.ts'
 import { entryHash, genesis } from './journal.ts'
 import { pastHours } from './past-hours.ts'
 import { checkSchema } from './schema.ts'
@@ -20,15 +20,6 @@ import { surveyBeside } from './survey.ts'
 import type { Tell } from './tell.ts'
 import { readVolume, VolumeError, volumeFolder, volumeOf } from './volume.ts'
 import { daysOf } from './window.ts'
-
-/** One row that breaks an invariant. */
-export interface Breach {
-  invariant: InvariantName
-  /** The table and the row: `journal 17`, `balance project:acme/web 2026-11`. */
-  row: string
-  /** What is wrong, and what would be right. */
-  message: string
-}
 
 /**
  * Receives the progress of a check: a table, how many of its rows were checked, and of how many; without numbers when
@@ -61,8 +52,8 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
     checkSchema(database, file)
     database.exec('BEGIN')
     const breaches: Breach[] = []
-    const report = (invariant: InvariantName, row: string, message: string): void =>
-      void breaches.push({ invariant, row, message })
+    const report: Report = (invariant, row, message, drift) =>
+      void breaches.push({ invariant, row, message, ...(drift !== undefined && { drift_nano: String(drift) }) })
     const head = readHead(database)
     const accounts = new Accounts(report)
     const check = (names: readonly InvariantName[], run: () => void): void => attempt(names, run, report)
@@ -301,8 +292,10 @@ function checkBalances(
     const expected = balances.get(id)
     const { posted: spent, pending: held, excess } = expected ?? { posted: 0n, pending: 0n, excess: 0n }
     if (whole && !expected) report('I14', name, 'is of a window that no entry has the time of')
-    if (whole && posted !== spent) report('I1', name, `has ${posted} posted where the journal makes ${spent}`)
-    if (upToDate && pending !== held) report('I2', name, `has ${pending} pending where open holds make ${held}`)
+    if (whole && posted !== spent)
+      report('I1', name, `has ${posted} posted where the journal makes ${spent}`, offBy(posted, spent))
+    if (upToDate && pending !== held)
+      report('I2', name, `has ${pending} pending where open holds make ${held}`, offBy(pending, held))
     if (typeof limit !== 'bigint' || typeof posted !== 'bigint' || typeof pending !== 'bigint') continue
     if (whole && posted + pending > limit + excess)
       report(
@@ -314,9 +307,17 @@ function checkBalances(
   progress('balance', seen.size)
   for (const [name, { posted, pending }] of balances) {
     if (seen.has(name) || past(name)) continue
-    if (whole && posted !== 0n) report('I1', `balance ${name}`, `is missing; the journal makes ${posted}`)
-    if (upToDate && pending !== 0n) report('I2', `balance ${name}`, `is missing; open holds make ${pending}`)
+    if (whole && posted !== 0n)
+      report('I1', `balance ${name}`, `is missing; the journal makes ${posted}`, offBy(0n, posted))
+    if (upToDate && pending !== 0n)
+      report('I2', `balance ${name}`, `is missing; open holds make ${pending}`, offBy(0n, pending))
   }
+}
+
+/** How far a balance is from what it should be; undefined when it is no money at all, which is a breach of its own. */
+function offBy(one: Value | undefined, other: bigint): bigint | undefined {
+  if (typeof one !== 'bigint') return undefined
+  return one > other ? one - other : other - one
 }
 
 /** Checks I3 for the rows in the database. */

@@ -121,6 +121,12 @@ const calls: readonly (readonly [method: string, path: string, body?: unknown, h
   ['GET', '/admin/v1/config/history'],
   ['GET', '/admin/v1/config/history/HASH'],
   ['POST', '/admin/v1/config/rollback', { force: false }],
+  ['GET', '/admin/v1/config/schema'],
+  ['GET', '/admin/v1/config/file'],
+  ['POST', '/admin/v1/config/check', { files: [{ name: 'gateway.yaml', text: 'models: { broken: 1 }' }] }],
+  ['POST', '/admin/v1/ledger/verify'],
+  ['DELETE', '/admin/v1/ledger/verify'],
+  ['GET', '/admin/v1/ledger/verify'],
   ['GET', '/admin/v1/config/diff'],
   ['POST', '/admin/v1/explain', { key: 'test', model: 'demo' }],
   ['POST', '/admin/v1/explain', { key: 'test', path: '/v1/models', headers: { accept: '*/*' } }],
@@ -142,10 +148,11 @@ const calls: readonly (readonly [method: string, path: string, body?: unknown, h
 ]
 
 /**
- * Those that need a provider, which the test of sign-ins has, or a gateway in a process of its own, which that of
- * hand-overs has.
+ * Those that need a file that may be written, which a test below has, a provider, which the test of sign-ins has, or a
+ * gateway in a process of its own, which that of hand-overs has.
  */
 const elsewhere = new Set([
+  'PUT /admin/v1/config/file',
   'POST /admin/v1/upgrade',
   'GET /admin/login',
   'GET /admin/callback',
@@ -218,4 +225,35 @@ t.test('a reload that is refused and a gateway that stops answer what the docume
   t.equal(reply.status, 422)
   const [, described] = find(document, 'POST', '/admin/v1/reload')
   t.equal(faults(described.responses[422]!.content!['application/json']!.schema!, reply.json()), '')
+})
+
+t.test('files that are written, and are not, are answered as the document says', async (t) => {
+  const keys = [{ name: 'test', key: '${KEY}', tenant: 'acme' }]
+  const local = await gateway(t, { admin: { write_config: true }, keys }, { env: { ...process.env, KEY: testKey } })
+  const document = await documentOf(local)
+  const [, described] = find(document, 'PUT', '/admin/v1/config/file')
+  const { hash, files } = await local.admin('/admin/v1/config/file')
+  const [{ name, text }] = files
+  for (const [more, status] of [
+    ['x-note: 1\n', 200],
+    ['colour: red\n', 422]
+  ] as const) {
+    const now = status === 200 ? hash : (await local.admin('/admin/v1/config/file')).hash
+    const body = { hash: now, files: [{ name, text: text + more }] }
+    const reply = await asker(t, local)('PUT', '/admin/v1/config/file', body)
+    t.equal(reply.status, status, reply.text)
+    t.equal(faults(described.responses[status]!.content!['application/json']!.schema!, reply.json()), '')
+    t.equal(faults(described.requestBody!.content['application/json']!.schema, body), '')
+  }
+})
+
+t.test('what a verification found is told as the document says', async (t) => {
+  const local = await gateway(t)
+  const document = await documentOf(local)
+  await local.chat()
+  await asker(t, local)('POST', '/admin/v1/ledger/verify')
+  const state = () => local.admin('/admin/v1/ledger/verify')
+  await eventually(async () => (await state()).results.length === 1, 120_000)
+  const [, described] = find(document, 'GET', '/admin/v1/ledger/verify')
+  t.equal(faults(described.responses[200]!.content!['application/json']!.schema!, await state()), '')
 })

@@ -9,7 +9,8 @@ import type { Grant, Role } from './roles.ts'
 const allowed: Readonly<Record<Need, readonly Role[]>> = {
   see: ['owner', 'operator', 'tenant_admin', 'viewer'],
   manage: ['owner', 'operator', 'tenant_admin'],
-  operate: ['owner', 'operator']
+  operate: ['owner', 'operator'],
+  own: ['owner']
 }
 
 /** Why somebody was refused who is known: the cause of errors that the audit log keeps. It is not shown. */

@@ -12,8 +12,10 @@ import type { Upgraded } from '../../handover/handover.ts'
 import type { Generations } from '../../program/generation.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { Metrics } from '../../telling/metrics.ts'
+import type { ConfigFile } from '../../program/config-file.ts'
 import type { ConfigHistory } from '../../program/config-history.ts'
 import type { Prober } from '../../program/probe.ts'
+import type { Verification } from '../../program/verification.ts'
 import type { Reloader } from '../../program/reload.ts'
 import type { Config, Settings } from '../../catalogue/settings.ts'
 import type { OptionSchemas } from '../../options/schema.ts'
@@ -29,12 +31,14 @@ export interface AdminParts {
   generations: Pick<Generations, 'current'>
   reloader: Pick<Reloader, 'last' | 'preview' | 'reload' | 'alone'>
   history: Pick<ConfigHistory, 'entries' | 'find'>
+  configFile: Pick<ConfigFile, 'schema' | 'show' | 'check' | 'write'>
   log: Logger
   /** The operations of the data listener. */
   operations: readonly ServedOperation[]
   /** Finds out what would become of a request of a client. */
   rehearse: Engine['rehearse']
   prober: Pick<Prober, 'test'>
+  verification: Pick<Verification, 'start' | 'cancel' | 'running' | 'results'>
   /** Takes a request like those of clients. */
   serve: Engine['handle']
   /** Runs requests of people who use this API; the listener makes it. */
@@ -60,8 +64,11 @@ export interface OfflineParts {
   readonly log: Logger
 }
 
-/** Which roles a route is for. `see`: all. `manage`: who changes tenancy. `operate`: who runs the gateway. */
-export type Need = 'see' | 'manage' | 'operate'
+/**
+ * Which roles a route is for. `see`: all. `manage`: who changes tenancy. `operate`: who runs the gateway. `own`: owners
+ * alone, who may do what the user of the gateway may.
+ */
+export type Need = 'see' | 'manage' | 'operate' | 'own'
 
 /** Where a route says which tenant it is about. */
 export type TenantRule =
@@ -111,7 +118,7 @@ export type TextType = 'text/plain' | 'text/html' | 'text/csv' | 'text/event-str
 
 /** One operation of a running gateway. */
 export interface LiveRoute {
-  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /**
    * Segments are exact, or a name in braces that stands for any text: `/admin/v1/keys/{key}`. `{path...}` at the end
    * stands for one or more segments, whose text is not decoded.

@@ -262,7 +262,8 @@ function refusedWith(members: Readonly<Record<string, Shape>>): Shape {
   return object({ ...members, ...(refusal['properties'] as Record<string, Shape>) })
 }
 
-const problems = listOf(object({ place: text, message: text }, { open: true }))
+/** What is wrong with a configuration, and where. */
+export const problems = listOf(object({ place: text, message: text }, { open: true }))
 const change = object(
   {
     kind: oneOf('added', 'removed', 'changed'),
@@ -295,6 +296,12 @@ const replaced = object({ file: text, done: oneOf('written', 'made', 'taken out'
 const rollbackMembers = { file: text, files: listOf(replaced), to: text }
 export const rolledBack = object({ ...reloadMembers, ...rollbackMembers })
 export const notRolledBack = refusedWith({ ...reloadMembers, ...rollbackMembers })
+export const written = object({ ...reloadMembers, file: text, files: listOf(replaced) })
+/** What is refused before a reload has its problems alone. */
+export const notWritten = object(
+  { ...(refusal['properties'] as Record<string, Shape>), ...reloadMembers, file: text, files: listOf(replaced) },
+  { optional: [...Object.keys(reloadMembers).filter((name) => name !== 'problems'), 'file', 'files'] }
+)
 const pastMembers = { seq: count, hash: text, time, reason: text, by: nullable(text), changes: listOf(text) }
 export const pastConfig = object(pastMembers)
 export const shownPastConfig = object({ ...pastMembers, included: listOf(text), config: mapOf(anything) })

@@ -2,7 +2,8 @@
 import { resolve } from 'node:path'
 import { GatewayError } from '../../errors.ts'
 import type { PastConfig, PastEntry } from '../../program/config-history.ts'
-import { rollBack, RollbackRefused } from '../../program/rollback.ts'
+import { ReplacementRefused } from '../../program/replacement.ts'
+import { rollBack } from '../../program/rollback.ts'
 import { showReload, reloadEntry } from './config.ts'
 import type { AdminParts, Answer, Call } from '../api/contract.ts'
 import { conflict, readEntry } from '../api/entry.ts'
@@ -51,7 +52,7 @@ export async function rollback({ by, json }: Call, parts: AdminParts): Promise<A
   if (!past) throw conflict('nothing_to_roll_back', 'No earlier configuration is kept.', 'hash')
   const asked = { by: by.id, force, current: () => parts.generations.current.config }
   const result = await rollBack(past, asked, parts.reloader).catch((error: Error) => {
-    throw error instanceof RollbackRefused ? conflict('config_not_replaced', error.message, 'force') : error
+    throw error instanceof ReplacementRefused ? conflict('config_not_replaced', error.message, 'force') : error
   })
   const entry = { ...reloadEntry(by, config.file, config.hash, result), action: 'config.rollback' }
   await parts.store.documents.change([], entry).catch((error: Error) => {

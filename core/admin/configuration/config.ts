@@ -1,6 +1,8 @@
 // The routes of the configuration: show the one in use, and reload the file.
 import { resolve } from 'node:path'
 import { inWords } from '../../program/changes.ts'
+import type { Config } from '../../catalogue/settings.ts'
+import type { ConfigHistory } from '../../program/config-history.ts'
 import type { ReloadResult } from '../../program/reload.ts'
 import type { AuditEntry } from '../../store/documents.ts'
 import { version } from '../../telling/version.ts'
@@ -60,6 +62,26 @@ export function showReload(result: ReloadResult, more: object = {}): Answer {
     status: 422,
     json: { error: { type: 'invalid_request_error', message, code: 'config_refused' }, ...shown }
   }
+}
+
+/**
+ * Adds a reload to the history of configurations and to the audit log. `before`: the hash until then. What somebody
+ * asked for, their route notes in the log itself, as it knows who they are.
+ */
+export async function noteReload(
+  result: ReloadResult,
+  before: string,
+  config: Config,
+  { history, store, log }: Pick<AdminParts, 'store' | 'log'> & { history: Pick<ConfigHistory, 'add'> }
+): Promise<void> {
+  const { ok, reason, by: asker, hash, changes } = result
+  if (ok && (hash !== before || changes.length > 0))
+    history.add(config, { reason, by: asker, changes: inWords(changes) })
+  if (asker !== null) return
+  const by: Actor = { kind: 'gateway', id: reason, address: null, role: 'owner', tenant: null }
+  await store.documents.change([], reloadEntry(by, config.file, before, result)).catch((error: Error) => {
+    log.error('a reload was not written to the audit log', { error: error.message })
+  })
 }
 
 /** The entry of the audit log for a reload. */

@@ -10,8 +10,8 @@ import type { Balance } from '../../store/ledger.ts'
 import { invariants } from '../../store/invariants.ts'
 import type { Invariant } from '../../store/invariants.ts'
 import type { Tell } from '../../store/tell.ts'
+import { outcomesOf } from '../../store/verdict.ts'
 import { toldOf, verify } from '../../store/verify.ts'
-import type { Breach } from '../../store/verify.ts'
 import { daysOf, windowOf } from '../../store/window.ts'
 import { convertUnit } from '../../options/units.ts'
 import { defineCommand, exits, jsonOption, UsageError } from '../command/command.ts'
@@ -26,29 +26,6 @@ const scopeOption = {
 
 const named: readonly (readonly [name: string, rule: Invariant])[] = Object.entries(invariants)
 const shown = { holds: 'holds ', broken: 'BROKEN', tested: 'tested' } as const
-
-/** The result for one invariant, as `--json` shows it. `tested`: a file cannot show it, and the tests prove it. */
-interface Outcome {
-  name: string
-  text: string
-  result: keyof typeof shown
-  breaches: number
-  /** The first row that breaks it; null when none does. */
-  first: string | null
-  tests: readonly string[]
-}
-
-function outcomeOf(name: string, { text, checked, tests }: Invariant, breaches: readonly Breach[]): Outcome {
-  const broken = breaches.filter(({ invariant }) => invariant === name)
-  return {
-    name,
-    text,
-    result: broken.length > 0 ? 'broken' : checked ? 'holds' : 'tested',
-    breaches: broken.length,
-    first: broken[0]?.row ?? null,
-    tests
-  }
-}
 
 /** How many breaches are shown without `--json`. A broken hash chain has one for each row after it. */
 const mostShown = 100
@@ -84,7 +61,7 @@ Exits with 3 when a row breaks one of them.`,
           ok,
           file,
           checked,
-          invariants: named.map(([name, rule]) => outcomeOf(name, rule, breaches)),
+          invariants: outcomesOf(breaches),
           breaches,
           seconds: Number(seconds.toFixed(3))
         })
@@ -98,15 +75,14 @@ Exits with 3 when a row breaks one of them.`,
         .map(([table, rows]) => `${table} ${grouped(rows)}`)
         .join(', ')} rows read in ${seconds.toFixed(2)} s`
     )
-    for (const [name, rule] of named) {
-      const { result, breaches: broken, first, tests } = outcomeOf(name, rule, breaches)
+    for (const { name, text, result, breaches: broken, first, tests } of outcomesOf(breaches)) {
       const detail =
         result === 'broken'
           ? ` (${grouped(broken)} times, first ${first})`
           : result === 'tested'
             ? ` (by ${tests.join(', ')})`
             : ''
-      print(`${shown[result]}  ${name.padEnd(3)}  ${rule.text}${detail}`)
+      print(`${shown[result]}  ${name.padEnd(3)}  ${text}${detail}`)
     }
     noteLog(file)
     return ok ? exits.ok : exits.found

@@ -97,10 +97,12 @@ function expected(route: Route, role: Role, bound: boolean, own: boolean): 'in' 
     if (route.path.includes('/secret/') || role === 'owner' || role === 'operator') return 'in'
     return role === 'viewer' ? '403' : own ? 'in' : '404'
   }
+  if (route.method === 'PUT' && what === 'config' && role === 'operator') return '403'
   if (role === 'owner' || role === 'operator') return 'in'
   if (['session', 'logout', 'openapi.json'].includes(what)) return 'in'
   // What a reload would change stands in a file that is not in use yet: it is for whoever may reload it.
-  const sees = (!writes && !route.path.endsWith('/config/diff')) || ['explain', 'what-if'].includes(what)
+  const closed = /\/config\/(diff|file)$/.test(route.path)
+  const sees = (!writes && !closed) || ['explain', 'what-if'].includes(what)
   if (role === 'viewer' && !sees) return '403'
   if (!bound) return 'in'
   if (what === 'explain') return own ? 'in' : '404'
