@@ -4,6 +4,7 @@ import { GatewayError } from '../errors.ts'
 import { nearest } from '../options/suggest.ts'
 import { auditRoutes } from './access/audit-log.ts'
 import { sessionRoutes } from './access/session-routes.ts'
+import { exportRoutes } from './exports/exports.ts'
 import { operatorRoutes } from './access/operators.ts'
 import { listBalances } from './tenancy/balances.ts'
 import { listCapabilities } from './channels/capabilities.ts'
@@ -231,6 +232,7 @@ export const routes: readonly Route[] = [
   ...operatorRoutes,
   ...auditRoutes,
   ...sessionRoutes,
+  ...exportRoutes,
   ...playgroundRoutes
 ]
 

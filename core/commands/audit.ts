@@ -5,7 +5,7 @@ import type { Page } from '../admin/api/contract.ts'
 import { accessOptions, places, withAdmin } from './asking/admin-access.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
 import type { Given, Options } from './command/command.ts'
-import { csvLine } from './output/csv.ts'
+import { csvLine } from '../admin/exports/csv.ts'
 import type { AdminAccess } from './asking/remote-admin.ts'
 import { renderTable } from './output/table.ts'
 

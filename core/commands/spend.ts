@@ -3,15 +3,14 @@ import { createWriteStream } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { spendCsv } from '../admin/exports/spend-csv.ts'
 import { readSpend, showSum, spendParameters } from '../admin/requests/spend.ts'
 import type { ShownSum } from '../admin/requests/spend.ts'
-import { pricedClasses } from '../money/classes.ts'
 import { formatDollars } from '../money/money.ts'
 import { LedgerFile } from '../store/ledger-file.ts'
 import type { SpendGroup, SpendQuery, SpendSum } from '../store/spend.ts'
 import { accessOptions, itemsOf } from './asking/admin-access.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
-import { csvLine } from './output/csv.ts'
 import { focusGroups, focusLines, focusMetadata } from './output/focus.ts'
 import { ownAccess } from './asking/own-access.ts'
 import type { AdminAccess } from './asking/remote-admin.ts'
@@ -135,7 +134,7 @@ async function* lines(
   shown: AsyncIterable<ShownSum> | Iterable<ShownSum>,
   format: Exclude<Format, 'focus'>
 ): AsyncGenerator<string> {
-  if (format === 'csv') yield* csv(by, shown)
+  if (format === 'csv') yield* spendCsv(by, shown)
   else if (format === 'table') yield `${table(by, await all(shown))}\n`
   else if (format === 'json') yield `${JSON.stringify({ data: await all(shown) })}\n`
   else for await (const sum of shown) yield `${JSON.stringify(sum)}\n`
@@ -149,23 +148,6 @@ function* sums(ledger: LedgerFile, asked: Asked): Generator<SpendSum> {
     yield* found.sums
     after = found.next
   } while (after)
-}
-
-const units = [...pricedClasses, 'reasoning'] as const
-
-async function* csv(
-  by: readonly SpendGroup[],
-  shown: AsyncIterable<ShownSum> | Iterable<ShownSum>
-): AsyncGenerator<string> {
-  let columns: string[] | undefined
-  for await (const { usage, ...row } of shown) {
-    if (!columns) yield csvLine([...(columns = Object.keys(row)), ...units])
-    yield csvLine([
-      ...columns.map((name) => (row as Record<string, unknown>)[name]),
-      ...units.map((name) => usage[name] ?? 0)
-    ])
-  }
-  if (!columns) yield csvLine([...by, 'requests', 'charge_usd'])
 }
 
 const amounts = ['charge', 'cost', 'margin', 'uncosted', 'failed'] as const

@@ -28,6 +28,7 @@ export const parameters = {
   object_kind: text('By the kind of thing.'),
   object: text('By the name of the thing.'),
   outcome: text('By how it ended.'),
+  format: { description: 'CSV, which is the default, or JSON lines.', schema: { enum: ['csv', 'jsonl'] } },
   to: text('Where to go after a sign-in: a path of this listener.'),
   by: text('What to tell sums apart by: names with commas between them.'),
   tag: text('By a tag, or by a tag and its value: in requests `team` or `team=search`, in spend `team:search`.'),

@@ -45,7 +45,13 @@ const defaultLimit = 100
 
 /** Lists records with the lines of their charges. Without `limit`, a page has 100 of them. */
 export async function listRequests({ query }: Call, { store }: AdminParts): Promise<Answer> {
-  const asked: RequestQuery = { limit: readLimit(query, defaultLimit) }
+  const { data, next } = await store.requests.list(readRequests(query, readLimit(query, defaultLimit)))
+  return { json: { data: data.map((record) => showRecord(record, store)), next } }
+}
+
+/** Reads which records a query asks for, at most `limit` of them. */
+export function readRequests(query: Call['query'], limit: number): RequestQuery {
+  const asked: RequestQuery = { limit }
   for (const name of [...exact, 'cursor'] as const) {
     const value = query.get(name)
     if (value !== undefined) asked[name] = value
@@ -56,8 +62,12 @@ export async function listRequests({ query }: Call, { store }: AdminParts): Prom
     const value = read(query, name)
     if (value !== undefined) Object.assign(asked, { [field]: { ...asked[field], [end]: value } })
   }
-  const { data, next } = await store.requests.list(asked)
-  return { json: { data: data.map((record) => ({ ...record, cost_lines: linesOf(record, store) })), next } }
+  return asked
+}
+
+/** A record as it is shown, with the lines of its charge. */
+export function showRecord(record: RequestRecord, store: AdminParts['store']): object {
+  return { ...record, cost_lines: linesOf(record, store) }
 }
 
 /**

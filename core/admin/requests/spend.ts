@@ -23,12 +23,7 @@ const tagName = /^[\p{L}\p{N}][\p{L}\p{N}._@+-]{0,127}$/u
 
 /** Lists the sums of a query, sorted by their groups. */
 export async function listSpend({ query }: Call, { store }: AdminParts): Promise<Answer> {
-  const asked = readSpend(
-    (name) => query.get(name),
-    (name, message) => {
-      throw invalidField(name, `${name} ${message}`)
-    }
-  )
+  const asked = readSpendQuery(query)
   const after = readCursor(query.get('cursor'), asked.by)
   const { sums, next } = await store.spend({ ...asked, limit: readLimit(query, defaultLimit), after })
   return {
@@ -37,6 +32,16 @@ export async function listSpend({ query }: Call, { store }: AdminParts): Promise
       next: next ? Buffer.from(JSON.stringify(next)).toString('base64url') : null
     }
   }
+}
+
+/** Reads the query of a request for spend. */
+export function readSpendQuery(query: Call['query']): ReturnType<typeof readSpend> {
+  return readSpend(
+    (name) => query.get(name),
+    (name, message) => {
+      throw invalidField(name, `${name} ${message}`)
+    }
+  )
 }
 
 /** Reads a query of spend. */

@@ -6,7 +6,7 @@ import { formatDollars } from '../../money/money.ts'
 import type { Price } from '../../money/price.ts'
 import type { SpendGroup, SpendSum } from '../../store/spend.ts'
 import { version } from '../../telling/version.ts'
-import { csvLine } from './csv.ts'
+import { csvLine } from '../../admin/exports/csv.ts'
 
 /** What the rows are told apart by, besides the class of units. */
 export const focusGroups = [

@@ -28,7 +28,11 @@ function caller(t: Test, { adminUrl }: LocalGateway, token: string): Call {
     })
 }
 
-const code = (reply: ReceivedReply): string => `${reply.status} ${reply.json().error?.code ?? ''}`.trim()
+/** The JSON of a reply; of a file, its text. */
+const said = (reply: ReceivedReply): any =>
+  reply.headers['content-type'] === 'application/json' ? reply.json() : { text: reply.text }
+
+const code = (reply: ReceivedReply): string => `${reply.status} ${said(reply).error?.code ?? ''}`.trim()
 
 /** What actors may be, as the matrix has them: unbound, and bound to the tenant acme. */
 const actors: readonly { name: string; role: Role; tenant?: string }[] = [
@@ -109,7 +113,7 @@ function expected(route: Route, role: Role, bound: boolean, own: boolean): 'in' 
   if (what === 'what-if') return own ? 'in' : '403'
   if (writes && (role !== 'tenant_admin' || !levels.includes(what))) return '403'
   if (['capabilities'].includes(what)) return 'in'
-  if (![...levels, 'tenants', 'balances', 'requests', 'spend', 'audit', 'models'].includes(what)) return '403'
+  if (![...levels, 'tenants', 'balances', 'requests', 'spend', 'export', 'audit', 'models'].includes(what)) return '403'
   if (own) return 'in'
   return route.path.includes('{') && what !== 'models' ? '404' : '403'
 }
@@ -168,7 +172,7 @@ t.test('actors of a tenant see what is of it in lists, and nothing else', async 
       const { access, query = [] } = route
       if (access === 'anyone' || access.tenant?.in !== 'query') continue
       t.ok(query.includes('tenant'), `${route.path} selects by tenant`)
-      const reply = (await by[name]!('GET', pathOf(route, 'acme'))).json()
+      const reply = said(await by[name]!('GET', pathOf(route, 'acme')))
       const data = reply.data ?? [reply]
       for (const item of data) t.equal(item.tenant ?? 'acme', 'acme', `${route.path}: ${JSON.stringify(item)}`)
       // What an actor of the tenant tried to see is shown to it with the name that it gave.

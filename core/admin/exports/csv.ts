@@ -1,6 +1,8 @@
 // Renders tables as CSV (RFC 4180) that is safe to open in a spreadsheet.
 
 const number = /^-?\d+(\.\d+)?$/
+/** What makes a formula of a cell, also for spreadsheets that take wide characters for narrow ones. */
+const formula = /^[=+\-@\t\r\n\0＝＋－＠]/
 
 /**
  * Renders a line. What a spreadsheet would take for a formula gets a quote in front, unless it is a number. Nothing
@@ -13,6 +15,6 @@ export function csvLine(values: readonly unknown[]): string {
 function cell(value: unknown): string {
   if (value === null || value === undefined) return ''
   const plain = typeof value === 'object' ? JSON.stringify(value) : String(value)
-  const text = /^[=+\-@\t\r]/.test(plain) && !number.test(plain) ? `'${plain}` : plain
+  const text = formula.test(plain) && !number.test(plain) ? `'${plain}` : plain
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

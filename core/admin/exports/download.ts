@@ -1,0 +1,71 @@
+// Answers with a file that is made while it is sent: at the pace of its reader, bounded, and noted in the audit log.
+import { once } from 'node:events'
+import { GatewayError } from '../../errors.ts'
+import { auditEntry } from '../api/audit.ts'
+import type { AdminParts, Answer, Call } from '../api/contract.ts'
+import { invalidField, shown } from '../api/query.ts'
+
+/** How many rows a file has at most, and how many files are made at a time. */
+const mostRows = 1_000_000
+const mostAtOnce = 4
+
+/** The formats, with the types of their answers. */
+const formats = { csv: 'text/csv; charset=utf-8', jsonl: 'application/x-ndjson' } as const
+
+/** The format of a file. */
+export type Format = keyof typeof formats
+
+/** The format that a query asks for; without a word CSV. @throws GatewayError */
+export function readFormat(query: Call['query']): Format {
+  const format = query.get('format') ?? 'csv'
+  if (format === 'csv' || format === 'jsonl') return format
+  throw invalidField('format', `format is ${shown(format)}: it must be csv or jsonl`)
+}
+
+/** How many files of a store are being sent. */
+const running = new WeakMap<AdminParts['store'], number>()
+
+/**
+ * Answers with a file of lines, of which the audit log tells before its first byte. A file with more than a million
+ * rows breaks off, as one that misses the rest would look whole.
+ * @throws GatewayError `too_many_exports`
+ */
+export async function download(
+  { query, by }: Call,
+  { store, log }: AdminParts,
+  { what, format, head, rows }: { what: string; format: Format; head?: string; rows: AsyncIterable<string> }
+): Promise<Answer> {
+  const count = (): number => running.get(store) ?? 0
+  if (count() >= mostAtOnce)
+    throw new GatewayError('overloaded', `${mostAtOnce} files are being sent: wait until one is done.`, {
+      status: 429,
+      shownCode: 'too_many_exports',
+      retryAfterMs: 5000
+    })
+  const thing = { kind: 'export', id: what, tenant: query.get('tenant') ?? null }
+  await store.documents.change([], auditEntry(by, `${what}.export`, thing, undefined, Object.fromEntries(query)))
+  log.info('a file is being sent', { what, by: by.id })
+  const day = new Date().toISOString().slice(0, 10)
+  return {
+    contentType: formats[format],
+    headers: {
+      'content-disposition': `attachment; filename="sluice-${what}-${day}.${format}"`,
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox"
+    },
+    flow: async (to, ended) => {
+      if (count() >= mostAtOnce) throw new Error('too many files are being sent')
+      running.set(store, count() + 1)
+      try {
+        if (head !== undefined) to.write(head)
+        let sent = 0
+        for await (const row of rows) {
+          ended.throwIfAborted()
+          if (++sent > mostRows) throw new Error(`the file has more than ${mostRows} rows: ask for less of it`)
+          if (!to.write(row)) await once(to, 'drain', { signal: ended })
+        }
+      } finally {
+        running.set(store, count() - 1)
+      }
+    }
+  }
+}
