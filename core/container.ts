@@ -42,6 +42,7 @@ import type { Gateway, Phase } from './program/running-gateway.ts'
 import { Server } from './clients/server.ts'
 import type { Config, Settings } from './catalogue/settings.ts'
 import { MemoryCache } from './store/memory-cache.ts'
+import { RequestTap } from './store/request-tap.ts'
 import type { Services } from './store/services.ts'
 import { openStore } from './store/store.ts'
 import { volumeRows } from './store/upkeep.ts'
@@ -90,7 +91,8 @@ function wire(
   log: Logger,
   settings: Settings,
   { store, limits, secrets }: Custody,
-  operations: readonly ServedOperation[]
+  operations: readonly ServedOperation[],
+  finished = new RequestTap()
 ): { give<T>(key: Token<T>, value: T): void; get<T>(key: Token<T>): T } {
   const container: DependencyContainer = root.createChildContainer()
   const get = <T>(key: Token<T>): T => container.resolve<T>(key)
@@ -108,7 +110,7 @@ function wire(
     return {
       documents,
       ledger,
-      requests,
+      requests: finished.on(requests),
       works,
       vault,
       answers,
@@ -211,7 +213,8 @@ async function start(
   stops.add(() => custody.close())
   if (predecessor) stops.add(() => predecessor.gone)
   const leases = estate && custody.adopt(estate)
-  const { give, get } = wire(log, first.settings, custody, operations)
+  const finished = new RequestTap()
+  const { give, get } = wire(log, first.settings, custody, operations, finished)
   const transport = get(tokens.transport)
   stops.add(() => transport.close())
   const shared = new Shared(log)
@@ -273,23 +276,17 @@ async function start(
   const settings = first.settings.admin
   if (!settings && sockets.admin !== undefined)
     throw new Error('a socket for the admin listener was passed, and the file turns that off: pass none')
+  const watched = { metrics, generations, reloader, history, prober, verification, backups, finished }
+  const shown = { store, log, operations, ...watched }
   const admin =
     settings &&
     (await AdminServer.start(
       {
         settings,
-        store,
-        metrics,
-        generations,
-        reloader,
-        history,
+        ...shown,
         configFile: new ConfigFile({ reader, reloader, current: () => generations.current.config }),
-        log,
-        operations,
         rehearse: (asked, look) => engine.rehearse(asked, look),
         serve: (incoming) => engine.handle(incoming),
-        prober,
-        verification,
         stopping: () => phase.stopping,
         upgrade: (reason) => phase.upgrade(reason)
       },

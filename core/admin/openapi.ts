@@ -58,13 +58,18 @@ function describe({ method, path, summary, access, query = [], body, answers }: 
           status,
           {
             description: Number(status) < 300 ? 'Done.' : 'Not done.',
-            content: typeof answer === 'string' ? { [answer]: {} } : { 'application/json': { schema: answer } }
+            content: contentOf(answer)
           }
         ])
       ),
       default: { $ref: '#/components/responses/refusal' }
     }
   }
+}
+
+function contentOf(answer: Route['answers'][number]): object {
+  if (Array.isArray(answer)) return Object.assign({}, ...answer.map(contentOf)) as object
+  return typeof answer === 'string' ? { [answer]: {} } : { 'application/json': { schema: answer } }
 }
 
 function whom(access: Route['access']): string {

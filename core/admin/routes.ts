@@ -26,6 +26,8 @@ import { hiddenOfSpend, listSpend, spendParameters } from './requests/spend.ts'
 import * as shapes from './api/shapes.ts'
 import { ledgerRoutes } from './ledger/verification.ts'
 import { modelRoutes } from './models/model-routes.ts'
+import { liveRoute } from './live/live-route.ts'
+import { troublesRoute } from './live/troubles.ts'
 import { levelRoutes } from './tenancy/tenants.ts'
 import { playgroundRoutes } from './playground/routes.ts'
 
@@ -227,6 +229,8 @@ export const routes: readonly Route[] = [
   ...configFileRoutes,
   ...modelRoutes,
   ...ledgerRoutes,
+  liveRoute,
+  troublesRoute,
   ...levelRoutes,
   ...keyRoutes,
   ...operatorRoutes,

@@ -24,6 +24,8 @@ import { Flows } from './flows.ts'
 import type { FlowEnd } from './flows.ts'
 import { checkHost, checkSingle, guardFor } from './guard.ts'
 import type { Guard } from './guard.ts'
+import { Live } from './live/live.ts'
+import { Troubles } from './live/troubles.ts'
 import { readQuery } from './api/query.ts'
 import { ArrivingBody } from './playground/arriving-body.ts'
 import { Playground } from './playground/playground.ts'
@@ -43,7 +45,7 @@ const open: ReadonlySet<string> = new Set(
 )
 
 /** What the listener shows, without what it makes itself. */
-type Shown = Omit<AdminParts, 'signingIn'>
+type Shown = Omit<AdminParts, 'signingIn' | 'live' | 'troubles'>
 
 /** The actor of routes that anyone may use. */
 const nobody: Actor = { kind: 'unknown', id: 'nobody', address: null, role: 'viewer', tenant: null }
@@ -63,6 +65,7 @@ export class AdminServer {
   readonly #admissions: Admissions
   readonly #flows = new Flows()
   readonly #playground: Playground
+  readonly #live: Live
   #leaving = false
   /** Resolves when the last connection is closed, once the listener is. */
   #left: Promise<unknown> | undefined
@@ -90,7 +93,9 @@ export class AdminServer {
       rightsOf: (grant) => routes.flatMap((one) => (mayUse(grant, one) ? [`${one.method} ${one.path}`] : [])),
       refusedSignIn: (address, why, who) => this.#refusals.signIn(address, why, who)
     })
-    this.#parts = { ...parts, signingIn, playground: this.#playground }
+    this.#live = new Live(parts.finished)
+    const troubles = new Troubles(parts)
+    this.#parts = { ...parts, signingIn, playground: this.#playground, live: this.#live, troubles }
     this.#guard = guardFor(settings.token === '', { tokens, session: signingIn.actorOf })
     this.#server = server
     server.on('request', (request, response) => void this.#serve(request, response))
@@ -139,6 +144,7 @@ export class AdminServer {
     this.#server.closeIdleConnections()
     await closed
     clearTimeout(timer)
+    this.#live.close()
     this.#operators.close()
     this.#admissions.close()
   }
@@ -243,6 +249,7 @@ export class AdminServer {
       host: request.headers.host ?? '',
       agent: request.headers['user-agent'] ?? '',
       accept: request.headers.accept ?? '',
+      lastEvent: String(request.headers['last-event-id'] ?? ''),
       json: async () => {
         if (by.session !== undefined || by.kind === 'unknown') checkJson(request)
         const body = await readJson(request, route.largest)

@@ -7,6 +7,8 @@ export interface ChannelHealth {
    * The time in Unix milliseconds when a cooling channel is used again, or an ejected one is probed. Null when healthy.
    */
   readonly until: number | null
+  /** The time in Unix milliseconds since when it is not healthy. Null when healthy; absent when nobody says. */
+  readonly since?: number | null
   /** Why it is not healthy: a sentence without a full stop. Null when healthy. */
   readonly reason: string | null
   readonly consecutive_failures: number

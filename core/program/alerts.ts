@@ -23,7 +23,7 @@ interface Told extends Threshold {
 }
 
 /** An alert that was not delivered yet. Times are in Unix milliseconds. */
-interface Undelivered {
+export interface Undelivered {
   readonly id: string
   readonly body: string
   readonly since: number
@@ -32,7 +32,8 @@ interface Undelivered {
 }
 
 const toldDocuments = documentKind<Told>('alert-told')
-const undeliveredDocuments = documentKind<Undelivered>('alert-undelivered')
+/** The alerts that wait for their webhook. */
+export const undeliveredDocuments = documentKind<Undelivered>('alert-undelivered')
 
 /** Milliseconds from an attempt to the next: doubled each time, from the first to the longest. */
 const firstPause = 5_000

@@ -92,6 +92,22 @@ export class Backups {
     void this.#look(settings)
   }
 
+  /**
+   * How the backups are doing: what the latest failure said unless one was made after it, whether the newest good one
+   * is older than it should be, and when that was made, in Unix milliseconds.
+   */
+  get standing(): { failure: string | undefined; overdue: boolean; newest: number | undefined } {
+    const settings = this.#settings
+    if (!settings) return { failure: undefined, overdue: false, newest: undefined }
+    const age = this.#good === undefined ? undefined : this.#now() - this.#good
+    return {
+      failure: this.#failures > 0 ? this.#failure : undefined,
+      // A backup that is due is begun at once; one that takes as long again as its period is late.
+      overdue: age !== undefined && age > 2 * settings.every,
+      newest: age === undefined ? undefined : Date.now() - Math.round(age)
+    }
+  }
+
   /** Ends a backup under way; what it has left is removed by a later one. */
   async close(): Promise<void> {
     this.#closed = true

@@ -28,8 +28,9 @@ const defaultRestMs = 1_000
 export class ChannelState {
   #state: ChannelHealth['state'] = 'healthy'
   #until = 0
-  /** Why it is not healthy. */
+  /** Why it is not healthy, and since when, in Unix milliseconds. */
   #reason = ''
+  #since = 0
   #ejectedAt = -Infinity
   #healthySince = 0
   /** The number of ejections in a row. Each lasts twice as long as the one before, up to a limit. */
@@ -132,6 +133,7 @@ export class ChannelState {
   /** The upstream asked for a pause of `ms` milliseconds. */
   cool(now: number, ms = defaultRestMs): void {
     if (this.#isOut()) return
+    if (this.available(now)) this.#since = Date.now()
     this.#state = 'cooling'
     this.#until = Math.max(this.#until, now + Math.min(ms, longestRestMs))
     this.#reason = `its upstream asked for a pause of ${Math.min(ms, longestRestMs)} ms`
@@ -154,6 +156,7 @@ export class ChannelState {
     const state = this.#state === 'cooling' && now >= this.#until ? 'healthy' : this.#state
     return {
       state,
+      since: state === 'healthy' ? null : this.#since,
       reason: state === 'healthy' ? null : this.#reason,
       until: state === 'healthy' ? null : Math.round(Date.now() + this.#until - now),
       consecutive_failures: this.#consecutive,
@@ -179,6 +182,7 @@ export class ChannelState {
 
   #eject(now: number, reason: string): void {
     if (!this.#isOut() && now - this.#healthySince > forgottenMs) this.#ejections = 0
+    if (!this.#isOut()) this.#since = Date.now()
     this.#state = 'ejected'
     this.#reason = reason
     this.#ejectedAt = now

@@ -138,6 +138,8 @@ const calls: readonly (readonly [method: string, path: string, body?: unknown, h
   ['GET', '/admin/v1/playground/secret/v1/models', undefined, typed],
   ['POST', '/admin/v1/playground/secret/v1/messages', prompt, typed],
   ['GET', '/admin/v1/audit'],
+  ['GET', '/admin/v1/live?since=0'],
+  ['GET', '/admin/v1/troubles'],
   ['GET', '/admin/openapi.json'],
   ['GET', '/admin/sign-in'],
   ['GET', '/admin/v1/session'],

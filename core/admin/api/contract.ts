@@ -14,12 +14,16 @@ import type { Logger } from '../../telling/log.ts'
 import type { Metrics } from '../../telling/metrics.ts'
 import type { ConfigFile } from '../../program/config-file.ts'
 import type { ConfigHistory } from '../../program/config-history.ts'
+import type { Backups } from '../../program/backups.ts'
 import type { Prober } from '../../program/probe.ts'
 import type { Verification } from '../../program/verification.ts'
 import type { Reloader } from '../../program/reload.ts'
 import type { Config, Settings } from '../../catalogue/settings.ts'
 import type { OptionSchemas } from '../../options/schema.ts'
+import type { RequestTap } from '../../store/request-tap.ts'
 import type { Store } from '../../store/store.ts'
+import type { Asked, LiveEvent, Sights } from '../live/event.ts'
+import type { Trouble } from '../live/trouble.ts'
 import type { ParameterName } from './parameters.ts'
 import type { Shape } from './shape.ts'
 
@@ -51,6 +55,17 @@ export interface AdminParts {
   }
   /** The sign-in of people, which the listener makes. */
   signingIn: SigningIn
+  backups: Pick<Backups, 'standing'>
+  /** Hears the records of exchanges that have ended. */
+  finished: Pick<RequestTap, 'listen'>
+  /** What is wrong now, of one tenant or of all, and as JSON. The listener makes it. */
+  troubles: { now(tenant: string | null): readonly Trouble[]; shown(tenant: string | null): string }
+  /** Who watches the gateway; the listener makes it. */
+  live: {
+    /** @throws GatewayError `too_many_streams` */
+    open(asked: Asked, last: string, sights: Sights): Flow
+    poll(asked: Asked, last: string, sights: Sights): { id: string; reset: boolean; events: readonly LiveEvent[] }
+  }
   /** Whether the gateway is stopping, so that whoever spreads requests should send it none. */
   stopping(): boolean
   /** Starts the next process and hands over to it; resolves with what came of it. */
@@ -132,8 +147,11 @@ export interface LiveRoute {
   readonly query?: readonly ParameterName[]
   /** The body that it takes; absent: none is read. */
   readonly body?: BodyShape
-  /** What it answers by status: the schema of its JSON, or the type of a text. Refusals are alike everywhere. */
-  readonly answers: Readonly<Record<number, Shape | TextType>>
+  /**
+   * What it answers by status: the schema of its JSON, or the type of a text; several where it depends on the query.
+   * Refusals are alike everywhere.
+   */
+  readonly answers: Readonly<Record<number, Shape | TextType | readonly (Shape | TextType)[]>>
   /** The most bytes of its body. Default: those of a small object. */
   readonly largest?: number
   /** On a loopback address, the request must name localhost or a loopback address in `Host`, or have the token. */
@@ -172,6 +190,8 @@ export interface Call {
   readonly agent: string
   /** The header `Accept`; empty when there is none. */
   readonly accept: string
+  /** The header `Last-Event-ID`, by which a stream goes on; empty when there is none. */
+  readonly lastEvent: string
   /**
    * Reads the body as JSON.
    * @throws GatewayError when it is not JSON or too large

@@ -42,7 +42,11 @@ export const parameters = {
   cost_max: text('That cost so many US dollars or less.'),
   duration_min: text('That took so long or longer: `2s`.'),
   duration_max: text('That took so long or less.'),
-  since: { description: 'From then on. In spend, a day.', schema: moment },
+  since: { description: 'From then on. In spend, a day; in live, the id of an event.', schema: moment },
+  topics: {
+    description: 'What a stream is about: some of overview, requests, troubles, config with commas between them.',
+    schema: { type: 'string', minLength: 1, examples: ['overview,troubles'] }
+  },
   until: { description: 'Up to then. In spend, a day that is not included.', schema: moment }
 } as const satisfies Readonly<Record<string, { description: string; schema: JsonSchema }>>
 

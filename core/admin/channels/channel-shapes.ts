@@ -4,6 +4,7 @@ import { amount, count, flag, listOf, mapOf, nullable, number, object, oneOf, sa
 const switched = oneOf('on', 'draining', 'off')
 const channelHealth = object({
   state: oneOf('healthy', 'cooling', 'ejected', 'probing'),
+  since: said(nullable(time), 'Since when it is not healthy.'),
   until: said(nullable(time), 'When a cooling channel is used again, or an ejected one is probed.'),
   reason: said(nullable(text), 'Why it is not healthy.'),
   consecutive_failures: count,

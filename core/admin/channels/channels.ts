@@ -177,6 +177,8 @@ function show(channel: Channel, { generations, store }: AdminParts, allHealth: H
       since: showTime(stored?.since),
       by: stored?.by ?? null
     },
-    health: health ? { ...health, until: showTime(health.until ?? undefined) } : null
+    health: health
+      ? { ...health, since: showTime(health.since ?? undefined), until: showTime(health.until ?? undefined) }
+      : null
   }
 }

@@ -133,6 +133,7 @@ class LocalAdmin implements AdminAccess {
       host: '',
       agent: '',
       accept: '',
+      lastEvent: '',
       json: async () => body ?? {}
     }
     const answer = await route.handle(call, this.#parts)

@@ -1,0 +1,69 @@
+// What requests add up to: how many, errors, tokens, what was charged, and how soon answers began.
+import type { RequestRecord } from './requests.ts'
+import { Spread } from './spread.ts'
+
+/** What a request that has ended adds to traffic. */
+export interface Passed {
+  /** The code of its error; empty for none. */
+  readonly code: string
+  /** Tokens, cached ones included. */
+  readonly input: number
+  readonly output: number
+  /** What was charged, in nano-dollars. */
+  readonly cost: bigint
+  /** Milliseconds to the first event or byte of the answer; null when there was none. */
+  readonly first: number | null
+}
+
+/** Reads what a record adds. */
+export function passedOf({ error_code, usage, cost_nano, first_byte_ms, outcome }: RequestRecord): Passed {
+  return {
+    code: error_code ?? '',
+    input: usage ? usage.input + usage.cached_input + usage.cache_write : 0,
+    output: usage?.output ?? 0,
+    cost: BigInt(cost_nano),
+    // How soon the gateway itself refuses says nothing of answers.
+    first: outcome === 'rejected' ? null : first_byte_ms
+  }
+}
+
+/** The sums of some requests. */
+export class Traffic {
+  requests = 0
+  /** How many ended with an error, by its code. */
+  readonly codes = new Map<string, number>()
+  input = 0
+  output = 0
+  cost = 0n
+  first = new Spread()
+
+  add({ code, input, output, cost, first }: Passed): void {
+    this.requests++
+    if (code !== '') this.#err(code, 1)
+    this.input += input
+    this.output += output
+    this.cost += cost
+    if (first !== null) this.first.add(first)
+  }
+
+  /** Adds other sums. */
+  join(other: Traffic): void {
+    this.requests += other.requests
+    for (const [code, count] of other.codes) this.#err(code, count)
+    this.input += other.input
+    this.output += other.output
+    this.cost += other.cost
+    this.first.merge(other.first.text)
+  }
+
+  /** How many ended with an error. */
+  get errors(): number {
+    let sum = 0
+    for (const count of this.codes.values()) sum += count
+    return sum
+  }
+
+  #err(code: string, count: number): void {
+    this.codes.set(code, (this.codes.get(code) ?? 0) + count)
+  }
+}
