@@ -16,6 +16,7 @@ interface Finding {
 
 const checks: Readonly<Record<string, () => Finding | Promise<Finding>>> = {
   types: () => run('node_modules/typescript/bin/tsc', '--noEmit'),
+  'types of the console': () => run('node_modules/typescript/bin/tsc', '-p', 'core/admin/console/app'),
   format: findUnformatted,
   lint: () => run('node_modules/oxlint/bin/oxlint', '--type-aware', '--deny-warnings'),
   docs: () => run('config/docs.ts', '--check'),

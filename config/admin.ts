@@ -68,7 +68,8 @@ const oidcShape = {
 export const adminShape = {
   type: 'object',
   or: [false],
-  description: "The operator's listener: health, metrics, admin API; false for none. A change needs a restart.",
+  description:
+    "The operator's listener: health, metrics, admin API, console; false for none. A change needs a restart.",
   default: {},
   properties: {
     host: { type: 'string', minLength: 1, default: '127.0.0.1', description: 'Address to listen on.' },
@@ -118,6 +119,11 @@ export const adminShape = {
       type: 'boolean',
       default: false,
       description: 'true: owners may write the files of the configuration by the admin API and the console.'
+    },
+    console: {
+      type: 'boolean',
+      default: true,
+      description: 'Whether the console is there, at /console/; it shows and changes by the admin API alone.'
     },
     oidc: oidcShape
   }

@@ -20,6 +20,8 @@ import type { Actor } from './api/audit.ts'
 import type { Awaitable } from '../contract/contract.ts'
 import type { AdminParts, Carrier, Flow, Written } from './api/contract.ts'
 import { boundConnections } from './connections.ts'
+import { Console, isOfConsole } from './console/console.ts'
+import { everywhere } from './console/protection.ts'
 import { Flows } from './flows.ts'
 import type { FlowEnd } from './flows.ts'
 import { checkHost, checkSingle, guardFor } from './guard.ts'
@@ -66,6 +68,7 @@ export class AdminServer {
   readonly #flows = new Flows()
   readonly #playground: Playground
   readonly #live: Live
+  readonly #console: Console | undefined
   #leaving = false
   /** Resolves when the last connection is closed, once the listener is. */
   #left: Promise<unknown> | undefined
@@ -76,6 +79,7 @@ export class AdminServer {
     const { settings, generations, log } = parts
     this.#playground = new Playground(parts.serve, () => generations.current.config.settings.limits.clientStall)
     const { documents } = parts.store
+    this.#console = settings.console ? new Console() : undefined
     this.#operators = new OperatorBook(documents, log)
     this.#refusals = new Refusals(documents, log)
     this.#admissions = new Admissions(documents)
@@ -167,15 +171,16 @@ export class AdminServer {
     const head = {
       'content-type': 'json' in answer ? 'application/json' : answer.contentType,
       'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff',
+      ...everywhere,
       ...(this.#leaving && { connection: 'close' }),
       ...answer.headers
     }
     const status = answer.status ?? 200
     if ('flow' in answer) return this.#pour(request, response.writeHead(status, head), answer.flow)
-    const text = 'json' in answer ? `${JSON.stringify(answer.json)}\n` : answer.text
-    response.writeHead(status, { ...head, 'content-length': Buffer.byteLength(text) })
-    response.end(text)
+    const body = 'json' in answer ? `${JSON.stringify(answer.json)}\n` : 'bytes' in answer ? answer.bytes : answer.text
+    // What is not sent again has the length that the browser knows, and not zero.
+    response.writeHead(status, { ...head, ...(status !== 304 && { 'content-length': Buffer.byteLength(body) }) })
+    response.end(body)
   }
 
   /** Takes a WebSocket handshake. Never rejects. */
@@ -237,6 +242,10 @@ export class AdminServer {
   }
 
   async #handle(request: IncomingMessage, method: string, path: string, parameters: string, by: Actor): Promise<Given> {
+    if (this.#console && isOfConsole(path)) {
+      this.#parts.signingIn.origins.checkHost(request)
+      return this.#console.answer(method, path, request.headers)
+    }
     const { route, names } = findRoute(method, path)
     if (route.local) await checkHost(request, this.#guard)
     const query = route.query ? readQuery(parameters, route.query) : new Map<string, string>()

@@ -110,6 +110,7 @@ export interface Settings {
         port: number
         token: string
         write_config: boolean
+        console: boolean
         origins: readonly string[]
         session: { idle: number; total: number }
         oidc?: OidcSettings | undefined

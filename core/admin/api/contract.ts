@@ -220,10 +220,14 @@ export interface Carrier {
   watch(out: () => void): () => void
 }
 
-/** What the listener writes. `json` is sent as JSON, `text` as it is, a `flow` as it comes. Default status: 200. */
+/**
+ * What the listener writes. `json` is sent as JSON, `text` and `bytes` as they are, a `flow` as it comes. The status is
+ * 200 unless it says otherwise.
+ */
 export type Written = { status?: number; headers?: Readonly<Record<string, string | string[]>> } & (
   | { json: unknown }
   | { text: string; contentType: string }
+  | { bytes: Uint8Array; contentType: string }
   | { flow: Flow; contentType: string }
 )
 

@@ -8,7 +8,15 @@ import type { Config, Settings } from '../../../core/catalogue/settings.ts'
 
 const settings: Settings = {
   listen: { host: '127.0.0.1', port: 8080, tls: undefined },
-  admin: { host: '127.0.0.1', port: 9090, token: '', write_config: false, origins: [], session: { idle: 1, total: 1 } },
+  admin: {
+    host: '127.0.0.1',
+    port: 9090,
+    token: '',
+    console: false,
+    write_config: false,
+    origins: [],
+    session: { idle: 1, total: 1 }
+  },
   store: {
     sqlite: '/data/sluice.db',
     durability: 'power',

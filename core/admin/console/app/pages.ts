@@ -1,0 +1,12 @@
+// Where the code of each page is. A page is loaded when somebody goes there.
+import type { FunctionComponent } from './html.ts'
+
+/** The module of a page: it draws itself from the address and the API. */
+export interface PageModule {
+  readonly default: FunctionComponent
+}
+
+/** How to load the page of each place in places.ts. */
+export const pages: Readonly<Record<string, () => Promise<PageModule>>> = {
+  operators: () => import('./pages/operators/operators.ts')
+}

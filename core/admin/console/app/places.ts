@@ -1,0 +1,21 @@
+// The pages that the console has, in the order of the navigation. The server draws the navigation of this list too, so
+// it imports nothing.
+
+/** The headings of the navigation, in their order. */
+export const groups = ['Now', 'Use', 'Access', 'Gateway', 'Record'] as const
+
+/** A page, or several below one address. */
+export interface Place {
+  /** The first segment of its address below `/console/`; the page reads the rest itself. */
+  readonly path: string
+  /** Its name in the navigation and in the title of the window. */
+  readonly title: string
+  readonly group: (typeof groups)[number]
+  /** Whom it is for; absent: all who may come in. `manage` and `operate` mean what they mean for routes of the API. */
+  readonly needs?: 'manage' | 'operate'
+  /** It is about the whole gateway: actors of one tenant do not see it. */
+  readonly whole?: true
+}
+
+/** All pages. A page that is not here has no address; where its code is, is in pages.ts. */
+export const places: readonly Place[] = [{ path: 'operators', title: 'Operators', group: 'Access', whole: true }]

@@ -1,0 +1,147 @@
+// A real browser for tests of the console: Debian's Chromium, one for each file, a context for each page. A page fails
+// its test by any error or warning in it, any request to elsewhere, and anything that its policy refused.
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { chromium } from 'playwright-core'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import type { Test } from 'tap'
+import t from 'tap'
+
+export type { Page } from 'playwright-core'
+
+const program = '/usr/bin/chromium'
+/** Milliseconds until something that a test waits for has to be there; a busy machine takes long. */
+const patience = 60_000
+const pictures = join(import.meta.dirname, '../../core/admin/console/pictures')
+
+let browser: Promise<Browser> | undefined
+
+/** Starts the browser of this file with the first page; it is closed with the file. */
+function started(): Promise<Browser> {
+  if (!existsSync(program))
+    throw new Error(
+      'Tests of the console need a browser: apt-get install -y --no-install-recommends chromium fonts-dejavu-core fonts-noto-color-emoji'
+    )
+  browser ??= chromium.launch({
+    executablePath: program,
+    args: ['--disable-dev-shm-usage', '--font-render-hinting=none', '--host-resolver-rules=MAP *.test 127.0.0.1']
+  })
+  return browser
+}
+
+t.teardown(async () => (await browser)?.close())
+
+/** How a page is opened. */
+export interface PageSetup {
+  /** Default: 1280 × 800. */
+  width?: number
+  height?: number
+  /** Default: light. */
+  scheme?: 'light' | 'dark'
+  /** More for the context of the page. */
+  context?: BrowserContextOptions
+  /** What it may say that would fail the test otherwise. */
+  expected?: readonly RegExp[]
+}
+
+/** A page of its own context, which is closed when the test is over. */
+export async function openPage(t: Test, address: string, setup: PageSetup = {}): Promise<Page> {
+  const { width = 1280, height = 800, scheme = 'light', context: more, expected = [] } = setup
+  const context = await (
+    await started()
+  ).newContext({
+    viewport: { width, height },
+    colorScheme: scheme,
+    reducedMotion: 'reduce',
+    locale: 'en-GB',
+    timezoneId: 'Europe/Berlin',
+    ...more
+  })
+  context.setDefaultTimeout(patience)
+  const wrong: string[] = []
+  const note = (text: string): void => {
+    if (!expected.some((pattern) => pattern.test(text))) wrong.push(text)
+  }
+  const { origin } = new URL(address)
+  context.on('page', (page) => {
+    page.on('pageerror', (error) => note(`error: ${error.stack ?? error.message}`))
+    page.on('console', (message) => {
+      // The browser notes each refusal of the API; what the page makes of it is what tests look at.
+      const refused =
+        /status of 4\d\d/.test(message.text()) && new URL(message.location().url).pathname.startsWith('/admin/')
+      if (!refused && /^(?:error|warning)$/.test(message.type())) note(`${message.type()}: ${message.text()}`)
+    })
+    page.on('request', (request) => {
+      const url = new URL(request.url())
+      if (url.protocol.startsWith('http') && url.origin !== origin) note(`request to elsewhere: ${request.url()}`)
+    })
+  })
+  t.teardown(async () => {
+    await context.close()
+    if (wrong.length === 0) return
+    // A test takes no assertion any more when it is torn down, and what is thrown there keeps the file from ending.
+    console.error(`${t.name}: the page did wrong:\n${wrong.join('\n')}`)
+    process.exitCode = 1
+  })
+  const page = await context.newPage()
+  await page.goto(address)
+  return page
+}
+
+/** A finding of axe. */
+interface Violation {
+  id: string
+  help: string
+  nodes: { html: string; failureSummary?: string }[]
+}
+
+/**
+ * Checks a page as it is by axe (WCAG 2.2 AA), and what axe does not see: that nothing is wider than the window, and
+ * that there is one first heading.
+ */
+export async function accessible(t: Test, page: Page, what: string): Promise<void> {
+  const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+  // Evaluated and not loaded: the policy of the page allows no other script.
+  await page.evaluate(`if (!window.axe) { ${source} }`)
+  const found = (await page.evaluate(
+    `window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })`
+  )) as { violations: Violation[] }
+  t.same(
+    found.violations.map(({ id, help, nodes }) => ({ id, help, nodes: nodes.map((node) => node.html.slice(0, 200)) })),
+    [],
+    `${what}: axe finds nothing`
+  )
+  const [wide, inner] = (await page.evaluate('[document.documentElement.scrollWidth, innerWidth]')) as [number, number]
+  t.ok(wide <= inner, `${what}: nothing is wider than the window (${wide} of ${inner} px)`)
+  t.equal(await page.locator('h1').count(), 1, `${what}: one first heading`)
+}
+
+/**
+ * Shows a page dark and light, wide and narrow, and calls `check` in each of these forms. With `SLUICE_PICTURES=keep`
+ * it takes the pictures of the README of the console; with the name of a folder, PNGs to look at.
+ */
+export async function inAllForms(page: Page, name: string, check?: (form: string) => Promise<void>): Promise<void> {
+  const wanted = process.env['SLUICE_PICTURES']
+  const folder = wanted === 'keep' ? pictures : wanted
+  const before = page.viewportSize()
+  for (const scheme of ['light', 'dark'] as const)
+    for (const [form, width, height] of forms) {
+      await page.setViewportSize({ width, height })
+      await page.emulateMedia({ colorScheme: scheme })
+      await page.evaluate('document.fonts.ready.then(() => new Promise(requestAnimationFrame)).then(() => undefined)')
+      await check?.(`${name}, ${scheme}, ${form}`)
+      if (folder === undefined) continue
+      mkdirSync(folder, { recursive: true })
+      const path = join(folder, `${name}-${scheme}-${form}`)
+      if (wanted === 'keep') await page.screenshot({ path: `${path}.jpg`, type: 'jpeg', quality: 60 })
+      else await page.screenshot({ path: `${path}.png` })
+    }
+  await page.emulateMedia({ colorScheme: 'light' })
+  if (before) await page.setViewportSize(before)
+}
+
+const forms = [
+  ['wide', 1280, 800],
+  ['narrow', 360, 740]
+] as const
