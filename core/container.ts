@@ -276,8 +276,9 @@ async function start(
   const settings = first.settings.admin
   if (!settings && sockets.admin !== undefined)
     throw new Error('a socket for the admin listener was passed, and the file turns that off: pass none')
+  const url = `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`
   const watched = { metrics, generations, reloader, history, prober, verification, backups, finished }
-  const shown = { store, log, operations, ...watched }
+  const shown = { clients: url, store, log, operations, ...watched }
   const admin =
     settings &&
     (await AdminServer.start(
@@ -293,7 +294,6 @@ async function start(
       sockets.admin
     ))
   if (admin) stops.add(() => admin.close())
-  const url = `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`
   const retire = async (): Promise<void> => {
     backups.use(undefined)
     await watch()

@@ -89,6 +89,7 @@ const calls: readonly (readonly [method: string, path: string, body?: unknown, h
   ['PATCH', '/admin/v1/keys/ci', { tags: { team: 'x' } }],
   ['POST', '/admin/v1/keys/ci/rotate', { overlap: '1h' }],
   ['GET', '/admin/v1/keys/ci'],
+  ['GET', '/admin/v1/keys/ci/models'],
   ['GET', '/admin/v1/keys'],
   ['DELETE', '/admin/v1/keys/ci'],
   ['DELETE', '/admin/v1/members/late/web/eve'],

@@ -177,7 +177,7 @@ async function logout({ by, host }: Call, { signingIn: { sessions } }: AdminPart
 }
 
 /** Who asks, as they are told themselves. */
-async function selfOf(by: Call['by'], csrf: string | null, { signingIn }: AdminParts): Promise<object> {
+async function selfOf(by: Call['by'], csrf: string | null, { signingIn, clients }: AdminParts): Promise<object> {
   const { kind, id, name = null, role, tenant } = by
   const own = await signingIn.sessions.find(by.session)
   return {
@@ -192,7 +192,8 @@ async function selfOf(by: Call['by'], csrf: string | null, { signingIn }: AdminP
     began: own?.created ?? null,
     idle_ends: own?.idle_ends ?? null,
     expires: own?.expires ?? null,
-    may: signingIn.rightsOf(by)
+    may: signingIn.rightsOf(by),
+    clients
   }
 }
 

@@ -30,6 +30,8 @@ import type { Shape } from './shape.ts'
 /** The services of a gateway that operators inspect and control. */
 export interface AdminParts {
   settings: NonNullable<Settings['admin']>
+  /** The address that clients are served at. */
+  clients: string
   store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'spend' | 'health'>
   metrics: Pick<Metrics, 'expose'>
   generations: Pick<Generations, 'current'>

@@ -133,7 +133,8 @@ export const whoAmI = object({
   began: nullable(time),
   idle_ends: nullable(time),
   expires: nullable(time),
-  may: { ...listOf(text), description: 'The routes that may be used: `GET /admin/v1/keys`.' }
+  may: { ...listOf(text), description: 'The routes that may be used: `GET /admin/v1/keys`.' },
+  clients: { ...text, description: 'The address that the gateway listens at for clients.' }
 })
 
 export const auditPage = page(

@@ -1,5 +1,6 @@
 // The routes of keys: list, create, change, rotate and revoke them.
 import type { Answer, Call, OfflineParts, OfflineRoute, TenantRule } from '../api/contract.ts'
+import { keyModelsRoute } from './key-models.ts'
 import { keyChanges, KeyDesk, keyFields, rotationFields } from './key-desk.ts'
 import { matching, pageOf, paging } from '../api/query.ts'
 import { issuedKey, key as shownKey, page } from '../api/shapes.ts'
@@ -80,7 +81,8 @@ export const keyRoutes: readonly OfflineRoute[] = [
     query: [],
     offline: true,
     handle: rotateKey
-  }
+  },
+  keyModelsRoute(ofKey)
 ]
 
 /** Lists the keys of the file and of the store, by name. */

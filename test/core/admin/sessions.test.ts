@@ -1,4 +1,7 @@
 // Sessions that are begun by a token: from which pages, what their cookies are good for, and what ends them.
+import { once } from 'node:events'
+import { request as open } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import t from 'tap'
 import type { Test } from 'tap'
 import { newToken } from '../../../core/admin/access/tokens.ts'
@@ -8,6 +11,7 @@ import { ask } from '../../kit/client.ts'
 import type { ReceivedReply } from '../../kit/client.ts'
 import { gateway } from '../../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../../kit/gateway.ts'
+import { eventually } from '../../kit/probe.ts'
 
 const owner = 'the token of the owner'
 
@@ -304,6 +308,20 @@ t.test('sessions are over when idle, in the end, and when admin.token is another
     t.equal((await later.self()).status, expected, token)
     await next.close()
   }
+})
+
+t.test('an answer that goes on ends with the session that asked for it', async (t) => {
+  const local = await guarded(t)
+  const page = new Page(t, local)
+  await page.signIn(owner)
+  const stream = open(`${local.adminUrl}/admin/v1/live`, { headers: { ...page.headers, cookie: page.cookie } })
+  stream.end()
+  const [reply] = (await once(stream, 'response')) as [IncomingMessage]
+  t.equal(reply.statusCode, 200)
+  let ended = false
+  reply.resume().once('end', () => (ended = true))
+  await page.ask('POST', '/admin/logout', {})
+  await eventually(() => ended)
 })
 
 t.test('without admin.token the owner needs no session on this machine, and pages of others get nothing', async (t) => {
