@@ -1,7 +1,9 @@
-// Makes dist/ for the published command. It contains JavaScript, because Node does not strip types in node_modules.
+// Makes dist/ for the published command. It contains JavaScript, because Node does not strip types in node_modules, and
+// the console bundled.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { bundleConsole } from './console.ts'
 
 const root = join(import.meta.dirname, '..')
 // Files that were removed from the source must not be published any more.
@@ -11,5 +13,8 @@ const { status } = spawnSync(
   [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.build.json'],
   { cwd: root, stdio: 'inherit' }
 )
-if (status === 0) chmodSync(join(root, 'dist/core/bin.cjs'), 0o755)
+if (status === 0) {
+  chmodSync(join(root, 'dist/core/bin.cjs'), 0o755)
+  await bundleConsole(join(root, 'dist/core/admin/console/built'))
+}
 process.exitCode = status ?? 1

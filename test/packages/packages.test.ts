@@ -144,6 +144,17 @@ t.test('packed and installed into an empty folder, everything is there', async (
   t.equal((await run(process.execPath, ['-e', testing])).stdout.trim(), 'function', 'the kit needs no other package')
 })
 
+t.test('the console comes built', async (t) => {
+  configure({ a: await Upstream.start(t) }, [{ auth: {} }, ...rest])
+  const [, adminUrl] = await startGateway(t)
+  const page = await (await fetch(`${adminUrl}/console/`)).text()
+  const script = /src="(\/console\/main-[^"]+\.js)"/.exec(page)![1]!
+  const reply = await fetch(adminUrl + script)
+  t.equal(reply.headers.get('cache-control'), 'public, max-age=31536000, immutable')
+  t.match(await reply.text(), /\/admin\/v1\/session/, 'it asks the admin API')
+  t.equal((await fetch(`${adminUrl}/console/app/main.ts`)).status, 404, 'no sources are in the package')
+})
+
 t.test('on an older Node the published command says which one it needs, and nothing else', async (t) => {
   const older = 'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.2" } })'
   const program = join(folder, 'node_modules/sluice/dist/core/bin.cjs')

@@ -7,6 +7,8 @@ export interface Asset {
   readonly type: string
   /** Strong, in quotes. */
   readonly etag: string
+  /** Whether its name changes with its content, so that browsers may keep it. */
+  readonly lasting?: boolean
   readonly body: Uint8Array
   readonly br: Uint8Array
   readonly gz: Uint8Array

@@ -4,8 +4,9 @@ import { GatewayError } from '../../errors.ts'
 import type { Answer } from '../api/contract.ts'
 import type { Asset } from './asset.ts'
 import { places } from './app/places.ts'
-import { SourceShelf } from './shelf.ts'
+import { BuiltShelf, isBuilt } from './built-shelf.ts'
 import type { Shelf } from './shelf.ts'
+import { SourceShelf } from './source-shelf.ts'
 
 /** Whether a path is one of the console. */
 export function isOfConsole(path: string): boolean {
@@ -14,7 +15,7 @@ export function isOfConsole(path: string): boolean {
 
 /** The console of one listener. */
 export class Console {
-  readonly #shelf: Shelf = new SourceShelf()
+  readonly #shelf: Shelf = isBuilt() ? new BuiltShelf() : new SourceShelf()
 
   /**
    * Answers a request for a path of the console. It needs nobody to be known: the page asks the admin API who is there.
@@ -29,17 +30,20 @@ export class Console {
     if (path === '/' || path === '/console')
       return { status: 308, text: '', contentType: 'text/plain', headers: { location: '/console/' } }
     const asset = await this.#shelf.find(name)
-    if (asset) return send(asset, headers, { 'cache-control': this.#shelf.cacheControl })
+    if (asset)
+      return send(asset, headers, {
+        'cache-control': asset.lasting ? 'public, max-age=31536000, immutable' : 'no-cache'
+      })
     if (!isPlace(name)) throw new GatewayError('route_not_found', 'There is nothing here: the console is at /console/.')
     const shell = await this.#shelf.shell()
     return send(shell.page, headers, { 'cache-control': 'no-cache', ...shell.headers })
   }
 }
 
-/** Whether an address is one that the page draws itself: that of a place, or of something in it. */
+/** Whether an address is one that the page draws itself: that of a place, of something in it, or of none. */
 function isPlace(name: string): boolean {
   const [place] = name.split('/', 1)
-  return places.some(({ path }) => path === place)
+  return name === '' || places.some(({ path }) => path === place)
 }
 
 function send(asset: Asset, headers: IncomingHttpHeaders, more: Readonly<Record<string, string>>): Answer {

@@ -1,5 +1,5 @@
 // Which files the console consists of when it is served from its sources: modules, styles, the icon, and the libraries.
-import { glob, stat } from 'node:fs/promises'
+import { glob, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -60,6 +60,11 @@ export async function listSources(): Promise<Source[]> {
       sourceOf(vendorName(specifier), 'library', [fileURLToPath(resolve())])
     )
   ])
+}
+
+/** The text of a source: of several files, one after another. */
+export async function textOf({ paths }: Source): Promise<string> {
+  return (await Promise.all(paths.map((path) => readFile(path, 'utf8')))).join('\n')
 }
 
 async function sourceOf(name: string, kind: Source['kind'], paths: readonly string[]): Promise<Source> {

@@ -1,11 +1,11 @@
 // Makes assets of sources: in a thread of its own, since stripping types and compressing would hold the loop of the
 // data path for longer than a request may.
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
 import { stripTypeScriptTypes } from 'node:module'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { assetOf, types } from './asset.ts'
 import type { Asset } from './asset.ts'
+import { textOf } from './sources.ts'
 import type { Source } from './sources.ts'
 
 const typeOf = { typescript: types.module, library: types.module, style: types.style, picture: types.picture } as const
@@ -22,9 +22,9 @@ export async function assetsOf(sources: readonly Source[]): Promise<Map<string, 
   return made
 }
 
-async function make({ kind, paths }: Source): Promise<Asset> {
-  const texts = await Promise.all(paths.map((path) => readFile(path, 'utf8')))
-  const text = texts.join('\n')
+async function make(source: Source): Promise<Asset> {
+  const { kind } = source
+  const text = await textOf(source)
   return assetOf(typeOf[kind], Buffer.from(kind === 'typescript' ? stripTypeScriptTypes(text) : text))
 }
 

@@ -1,0 +1,71 @@
+// Makes the files of the console for the package: modules bundled and minified under names with their hashes, styles,
+// all of them compressed, and a list that the gateway reads.
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { build, transform } from 'esbuild'
+import { assetOf, types } from '../core/admin/console/asset.ts'
+import type { Manifest } from '../core/admin/console/built-shelf.ts'
+import { folder as sources, listSources, textOf } from '../core/admin/console/sources.ts'
+
+/** Files that keep their names, as others name them: what runs before the page, workers, the icon. */
+const named = /(?:first|-worker)\.ts$/
+
+/**
+ * Writes the files into a folder.
+ * @throws Error when a module cannot be bundled
+ */
+export async function bundleConsole(folder: string): Promise<Manifest> {
+  await mkdir(folder, { recursive: true })
+  const list = await listSources()
+  const files: Manifest['files'] = {}
+  const put = async (name: string, type: string, body: Uint8Array, lasting: boolean): Promise<void> => {
+    const { etag, br, gz } = assetOf(type, body, 11)
+    const file = name.replaceAll('/', '-')
+    files[name] = { file, type, etag, lasting }
+    await Promise.all([
+      writeFile(join(folder, file), body),
+      writeFile(join(folder, `${file}.br`), br),
+      writeFile(join(folder, `${file}.gz`), gz)
+    ])
+  }
+  const common = { bundle: true, minify: true, target: 'es2024', write: false, legalComments: 'none' } as const
+  const bundle = await build({
+    ...common,
+    entryPoints: [join(sources, 'main.ts')],
+    outdir: folder,
+    format: 'esm',
+    splitting: true,
+    entryNames: '[name]-[hash]',
+    chunkNames: '[name]-[hash]',
+    metafile: true
+  })
+  for (const { path, contents } of bundle.outputFiles)
+    await put(path.slice(folder.length + 1), types.module, contents, true)
+  const alone = list.filter(({ name, kind }) => kind === 'typescript' && named.test(name))
+  for (const { name, paths } of alone) {
+    const [{ contents } = { contents: new Uint8Array() }] = (
+      await build({ ...common, entryPoints: [...paths], format: name.endsWith('first.ts') ? 'iife' : 'esm' })
+    ).outputFiles
+    await put(name, types.module, contents, false)
+  }
+  for (const source of list) {
+    if (source.kind === 'style') {
+      const { code } = await transform(await textOf(source), { loader: 'css', minify: true, target: 'chrome123' })
+      const style = Buffer.from(code)
+      await put(`style-${assetOf(types.style, style).etag.slice(1, 9)}.css`, types.style, style, true)
+    }
+    if (source.kind === 'picture') await put(source.name, types.picture, Buffer.from(await textOf(source)), false)
+  }
+  const outputs = Object.entries(bundle.metafile.outputs).map(([path, output]) => ({
+    name: path.slice(path.lastIndexOf('/') + 1),
+    ...output
+  }))
+  const entry = outputs.find(({ entryPoint }) => entryPoint?.endsWith('/main.ts'))!
+  const preload = entry.imports.flatMap(({ path, kind }) =>
+    kind === 'import-statement' ? [path.slice(path.lastIndexOf('/') + 1)] : []
+  )
+  const style = Object.keys(files).find((name) => name.endsWith('.css'))!
+  const manifest: Manifest = { script: entry.name, preload, style, files }
+  await writeFile(join(folder, 'manifest.json'), JSON.stringify(manifest))
+  return manifest
+}

@@ -1,0 +1,63 @@
+// The files of the console as the package holds them: bundled and compressed by .tools/console.ts.
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Asset } from './asset.ts'
+import { shellOf } from './shell.ts'
+import type { Shell } from './shell.ts'
+import type { Shelf } from './shelf.ts'
+
+/** What there is: by what follows `/console/` in an address. */
+export interface Manifest {
+  readonly script: string
+  readonly preload: readonly string[]
+  readonly style: string
+  /** `file` is in the folder of the manifest, with `.br` and `.gz` beside it. */
+  readonly files: Record<string, { file: string; type: string; etag: string; lasting: boolean }>
+}
+
+/** Where the package has them. */
+export const builtFolder = join(import.meta.dirname, 'built')
+
+/** Whether they are there, which they are in the package alone. */
+export function isBuilt(folder = builtFolder): boolean {
+  return existsSync(join(folder, 'manifest.json'))
+}
+
+/** The shelf of the package. The first request reads it. */
+export class BuiltShelf implements Shelf {
+  readonly #folder: string
+  #loaded: Promise<{ shell: Shell; assets: ReadonlyMap<string, Asset> }> | undefined
+
+  constructor(folder = builtFolder) {
+    this.#folder = folder
+  }
+
+  async shell(): Promise<Shell> {
+    return (await this.#load()).shell
+  }
+
+  async find(name: string): Promise<Asset | undefined> {
+    return (await this.#load()).assets.get(name)
+  }
+
+  /** Reads all files, once; after a failure the next request tries again. */
+  #load(): Promise<{ shell: Shell; assets: ReadonlyMap<string, Asset> }> {
+    return (this.#loaded ??= this.#read().catch((error: unknown) => {
+      this.#loaded = undefined
+      throw error
+    }))
+  }
+
+  async #read(): Promise<{ shell: Shell; assets: ReadonlyMap<string, Asset> }> {
+    const read = (file: string): Promise<Buffer> => readFile(join(this.#folder, file))
+    const { script, preload, style, files } = JSON.parse((await read('manifest.json')).toString()) as Manifest
+    const assets = await Promise.all(
+      Object.entries(files).map(async ([name, { file, type, etag, lasting }]): Promise<[string, Asset]> => {
+        const [body, br, gz] = await Promise.all([read(file), read(`${file}.br`), read(`${file}.gz`)])
+        return [name, { type, etag, lasting, body, br, gz }]
+      })
+    )
+    return { shell: shellOf({ script, preload, style }), assets: new Map(assets) }
+  }
+}

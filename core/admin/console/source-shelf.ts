@@ -1,0 +1,64 @@
+// The files of the console as they are written, for everybody who runs the sources: made when somebody asks for them.
+import type { Asset } from './asset.ts'
+import { importMap, listSources } from './sources.ts'
+import type { Source } from './sources.ts'
+import { shellOf } from './shell.ts'
+import type { Shell } from './shell.ts'
+import { assetsOf } from './workshop.ts'
+import type { Shelf } from './shelf.ts'
+
+/** The shelf of the sources. The first request makes it, so that who never opens the console pays nothing. */
+export class SourceShelf implements Shelf {
+  #sources: readonly Source[] = []
+  #assets = new Map<string, Asset>()
+  #shell: Shell | undefined
+  #making: Promise<void> | undefined
+
+  async shell(): Promise<Shell> {
+    await this.#renew()
+    return this.#shell!
+  }
+
+  async find(name: string): Promise<Asset | undefined> {
+    if (!this.#shell) await this.#renew()
+    return this.#assets.get(name)
+  }
+
+  /** Takes over what changed on the disk; requests that come meanwhile wait for the same. */
+  #renew(): Promise<void> {
+    return (this.#making ??= this.#make().finally(() => (this.#making = undefined)))
+  }
+
+  async #make(): Promise<void> {
+    const sources = await listSources()
+    const before = new Map(this.#sources.map((source) => [source.name, source]))
+    const changed = sources.filter(({ name, paths, changed: at }) => {
+      const known = before.get(name)
+      return known?.changed !== at || known.paths.length !== paths.length
+    })
+    if (changed.length === 0 && sources.length === before.size && this.#shell) return
+    const made = changed.length === 0 ? new Map<string, Asset>() : await assetsOf(changed)
+    this.#assets = new Map(sources.map(({ name }) => [name, made.get(name) ?? this.#assets.get(name)!]))
+    this.#sources = sources
+    const script = 'app/main.ts'
+    this.#shell = shellOf({ script, preload: reachedFrom(script, this.#assets), style: 'style.css', importMap })
+  }
+}
+
+/** The modules that one imports, directly or through others, but for those that it loads later. */
+function reachedFrom(start: string, assets: ReadonlyMap<string, Asset>): string[] {
+  const libraries = (JSON.parse(importMap) as { imports: Record<string, string> }).imports
+  const reached = new Set([start])
+  for (const name of reached) {
+    const asset = assets.get(name)
+    if (!asset) continue
+    for (const [, specifier] of Buffer.from(asset.body).toString().matchAll(imported)) {
+      const { pathname } = new URL(libraries[specifier!] ?? specifier!, `http://localhost/console/${name}`)
+      reached.add(pathname.slice('/console/'.length))
+    }
+  }
+  return [...reached].filter((name) => name !== start && assets.has(name))
+}
+
+/** Matches what follows `from` in imports at the beginning of a line, and imports for their effect alone. */
+const imported = /^(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm

@@ -1,0 +1,151 @@
+// How the admin listener serves the console: known names alone, under a policy, compressed, not sent twice; what the
+// package holds of it, and how large that is.
+import { createHash } from 'node:crypto'
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
+import t from 'tap'
+import { bundleConsole } from '../../.tools/console.ts'
+import { BuiltShelf } from '../../core/admin/console/built-shelf.ts'
+import { openPage } from '../kit/browser.ts'
+import { ask } from '../kit/client.ts'
+import { gateway, spawnGateway } from '../kit/gateway.ts'
+
+t.test('every address of a page gives the page, and nobody has to be known', async (t) => {
+  const { adminUrl } = await gateway(t, { admin: { token: 'the token of the owner of this test' } })
+  for (const path of ['/', '/console']) {
+    const reply = await ask(t, adminUrl, { path })
+    t.match(reply, { status: 308, headers: { location: '/console/' } }, path)
+  }
+  for (const path of ['/console/', '/console/operators', '/console/operators/carol?x=1']) {
+    const reply = await ask(t, adminUrl, { path })
+    t.equal(reply.status, 200, path)
+    t.equal(reply.headers['content-type'], 'text/html; charset=utf-8')
+    const inline = /<script type="importmap">(.*?)<\/script>/s.exec(reply.text)![1]!
+    const hash = createHash('sha256').update(inline).digest('base64')
+    const policy = reply.headers['content-security-policy']!
+    t.ok(policy.includes(`script-src 'self' 'sha256-${hash}';`), 'the one inline script is named by its hash')
+    for (const rule of ["default-src 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"])
+      t.ok(policy.includes(rule), rule)
+    t.equal(reply.headers['cache-control'], 'no-cache')
+  }
+})
+
+t.test('modules come without their types, compressed, and once', async (t) => {
+  const { adminUrl } = await gateway(t)
+  const plain = await ask(t, adminUrl, { path: '/console/app/main.ts' })
+  t.equal(plain.headers['content-type'], 'text/javascript; charset=utf-8')
+  t.equal(plain.headers['content-encoding'], undefined)
+  t.match(plain.headers, { 'x-content-type-options': 'nosniff', vary: 'accept-encoding', 'x-frame-options': 'DENY' })
+  const types = await ask(t, adminUrl, { path: '/console/app/api.ts' })
+  t.notMatch(types.text, /interface |: string/, 'the types are gone')
+  for (const [encoding, unpack] of [
+    ['br', brotliDecompressSync],
+    ['gzip', gunzipSync]
+  ] as const) {
+    const reply = await ask(t, adminUrl, {
+      path: '/console/app/main.ts',
+      headers: { 'accept-encoding': `${encoding}, deflate` }
+    })
+    t.equal(reply.headers['content-encoding'], encoding)
+    t.same(unpack(reply.body), plain.body, encoding)
+  }
+  const headers = { 'if-none-match': `"other", W/${plain.headers['etag']}` }
+  const again = await ask(t, adminUrl, { path: '/console/app/main.ts', headers })
+  t.match(again, { status: 304, text: '', headers: { etag: plain.headers['etag']! } })
+  const head = await ask(t, adminUrl, { method: 'HEAD', path: '/console/app/main.ts' })
+  t.match(head, { status: 200, text: '', headers: { 'content-length': String(plain.body.length) } })
+})
+
+t.test('nothing but known names is there', async (t) => {
+  const { adminUrl } = await gateway(t)
+  const names = [
+    '../console.ts',
+    'app/../../console.ts',
+    'app/%2e%2e/%2e%2e/console.ts',
+    'app/..%2f..%2fconsole.ts',
+    'app/..\\..\\console.ts',
+    'app//main.ts',
+    '/app/main.ts',
+    'app/main.ts%00',
+    'app/main.ts/',
+    'app/tsconfig.json',
+    'app/style/tokens.css',
+    'vendor/..%2f..%2f..%2fpackage.json',
+    'vendor/preact.js.map',
+    '../../../../gateway.yaml',
+    'console.ts',
+    'constructor',
+    '__proto__',
+    'app/'
+  ]
+  for (const name of names) {
+    const reply = await ask(t, adminUrl, { path: `/console/${name}` })
+    t.match(reply, { status: 404, headers: { 'content-type': 'application/json' } }, name)
+    t.match(reply.headers['content-security-policy'], /default-src 'none'/, 'and its answer may do nothing')
+  }
+  const post = await ask(t, adminUrl, { method: 'POST', path: '/console/', body: {} })
+  t.match(post, { status: 405, headers: { allow: 'GET, HEAD' } })
+  const foreign = await ask(t, adminUrl, { path: '/console/', headers: { host: 'evil.test' } })
+  t.match(foreign.json(), { error: { code: 'host_not_allowed' } }, 'a name that resolves to this machine')
+})
+
+t.test('a file can turn it off', async (t) => {
+  const { adminUrl } = await gateway(t, { admin: { console: false } })
+  for (const path of ['/', '/console/', '/console/app/main.ts']) {
+    t.equal((await ask(t, adminUrl, { path })).status, 404, path)
+  }
+})
+
+t.test('the operator reads no warning about how it is made', async (t) => {
+  const gateway = await spawnGateway(t)
+  t.equal((await ask(t, gateway.adminUrl, { path: '/console/app/main.ts' })).status, 200)
+  t.notMatch(gateway.output(), /Warning/)
+})
+
+t.test('the package holds it in files that browsers keep, of less than 150 kB together', async (t) => {
+  const folder = t.testdir()
+  const { script, preload, files } = await bundleConsole(folder)
+  const sizes = readdirSync(folder).flatMap((file) => (file.endsWith('.br') ? [statSync(join(folder, file)).size] : []))
+  const sum = sizes.reduce((one, other) => one + other, 0)
+  t.comment(`${sum} bytes compressed in ${sizes.length} files`)
+  t.ok(sum > 10_000 && sum < 150_000, `${sum} bytes`)
+  const shelf = new BuiltShelf(folder)
+  const { page, headers } = await shelf.shell()
+  const html = Buffer.from(page.body).toString()
+  for (const name of [script, ...preload]) {
+    t.ok(html.includes(`/console/${name}"`), 'the page names it')
+    t.ok((await shelf.find(name))!.lasting, 'its name has its hash')
+  }
+  t.ok(headers['content-security-policy']!.includes("script-src 'self';"), 'no inline script is left')
+  const text = (await Promise.all(Object.keys(files).map((name) => shelf.find(name))))
+    .map((asset) => Buffer.from(asset!.body).toString())
+    .join('\n')
+  t.notMatch(text, /from ?["'](?:preact|htm|uplot|@)/, 'nothing is imported by a bare name')
+  t.equal(await shelf.find('../manifest.json'), undefined)
+})
+
+t.test('a page of this listener runs no script but its own', async (t) => {
+  const { adminUrl } = await gateway(t)
+  const expected = [/Content Security Policy|TrustedHTML|TrustedScript|Trusted Type/i]
+  const page = await openPage(t, `${adminUrl}/console/operators`, { expected })
+  await page.getByRole('heading', { name: 'Operators' }).waitFor()
+  const refused = await page.evaluate(async () => {
+    const tried: Record<string, boolean> = {}
+    const attempt = async (name: string, act: () => unknown): Promise<void> => {
+      try {
+        await act()
+        tried[name] = true
+      } catch {
+        tried[name] = false
+      }
+    }
+    const { document: page, fetch: request, Worker: Thread } = globalThis as any
+    await attempt('markup', () => (page.body.innerHTML = '<b>x</b>'))
+    await attempt('address of a script', () => (page.createElement('script').src = '/console/app/main.ts'))
+    await attempt('another origin', () => request('http://127.0.0.1:1/'))
+    await attempt('a worker', () => new Thread('/console/app/main.ts'))
+    return tried
+  })
+  t.same(refused, { markup: false, 'address of a script': false, 'another origin': false, 'a worker': false })
+})
