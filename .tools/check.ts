@@ -86,7 +86,7 @@ function findBrokenReferences(): Finding {
 
 /**
  * Finds names of vendors in code. Vendors belong in YAML and documentation; only the owners of a protocol are named, in
- * core/protocols and in the simulator. Comments may cite any vendor.
+ * core/protocols and in the simulator, and whoever hands out credentials. Comments may cite any vendor.
  */
 function findVendors(): Finding {
   const vendors =
@@ -95,7 +95,9 @@ function findVendors(): Finding {
     vendors,
     (name) => `names ${name}: what is special about a vendor belongs into core/protocols or YAML`,
     'core/protocols/',
-    'core/simulator/rerank/'
+    'core/simulator/rerank/',
+    'core/credentials/',
+    'config/credentials.ts'
   )
 }
 

@@ -6,11 +6,13 @@ import { isPublic } from '../core/transport/egress.ts'
 import { isMap } from '../core/options/schema-check.ts'
 import { costShape } from './costs.ts'
 import { ConnectingReader, connectingShape } from './connecting.ts'
+import { CredentialReader, credentialShape } from './credentials.ts'
 import { modelNames, names } from './names.ts'
 import { presetNames } from './presets.ts'
 import { traitsOf, traitsShape } from './traits.ts'
 import type { ConnectingSources } from './connecting.ts'
 import type { Channel } from '../core/catalogue/catalogue.ts'
+import type { LivingCredential } from '../core/credentials/source.ts'
 import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
 import type { Report } from './report.ts'
 
@@ -74,11 +76,7 @@ export const channelsShape = {
         patternErrorMessage: 'a header name',
         description: 'The header that the credential travels in as it is, where that is not the one of the protocol.'
       },
-      credential: {
-        type: 'string',
-        secret: true,
-        description: "The upstream's API key; none is sent without one."
-      },
+      credential: credentialShape,
       endpoints: {
         type: 'array',
         minItems: 1,
@@ -237,12 +235,17 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
   const family = familyOf(entry)
   if (!simulated && entry.simulates !== undefined)
     report.key(['channels', name, 'simulates'], 'is for simulators: say "protocol: simulator", or remove this')
+  const { credential = '' } = entry
   if (entry.credential === '')
     report.value(['channels', name, 'credential'], 'is empty: give the key, or leave this out where none is needed')
+  const living =
+    sound('credential') && typeof credential !== 'string'
+      ? new CredentialReader(name, sources.env, report).read(credential, family, entry.credential_header)
+      : undefined
   const baseUrl = sound('protocol', 'base_url', 'private')
     ? readBaseUrl(name, entry, sources.simulatorUrl, report)
     : undefined
-  const headers = sound('headers', 'credential') ? readHeaders(name, entry, report) : undefined
+  const headers = sound('headers', 'credential') ? readHeaders(name, entry, living, report) : undefined
   if (sound('http', 'reuse') && entry.http === 2 && !entry.reuse) {
     report.value(['channels', name, 'reuse'], 'HTTP/2 carries many requests on a connection: remove this, or "http: 2"')
   }
@@ -253,7 +256,8 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
     name,
     protocol: family,
     baseUrl,
-    credential: entry.credential ?? '',
+    credential: typeof credential === 'string' ? credential : '',
+    living,
     endpoints: new Set(entry.endpoints ?? (simulated ? channelEndpoints : ['chat'])),
     private: simulated || entry.private,
     models: new Map(Object.entries(entry.models)),
@@ -328,15 +332,21 @@ export function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
   return `${host} is a private or loopback address: say "private: true" if that is meant`
 }
 
-function readHeaders(name: string, entry: ChannelEntry, report: Report): Record<string, string> {
-  const key = entry.credential ?? ''
+function readHeaders(
+  name: string,
+  entry: ChannelEntry,
+  living: LivingCredential | undefined,
+  report: Report
+): Record<string, string> {
+  const key = typeof entry.credential === 'string' ? entry.credential : ''
   const usual = credentialHeader(familyOf(entry), key)
-  const [own, credential] = entry.credential_header === undefined ? usual : [entry.credential_header.toLowerCase(), key]
+  const [of, credential] = entry.credential_header === undefined ? usual : [entry.credential_header.toLowerCase(), key]
+  const own = living?.header ?? of
   const headers: Record<string, string> = Object.create(null)
   for (const [written, value] of Object.entries(entry.headers)) {
     const header = written.toLowerCase()
     const path = ['channels', name, 'headers', written]
-    const decided = header === own && key !== ''
+    const decided = header === own && (key !== '' || living !== undefined)
     if (ownHeaders.has(header)) report.key(path, 'the gateway sets this header itself')
     else if (decided) report.key(path, 'there is a credential already: keep one of the two')
     else if (header in headers) report.key(path, 'this header stands here twice')

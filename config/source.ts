@@ -115,7 +115,7 @@ export class Source {
   ): string[][] {
     const found: string[][] = []
     const visit = (entry: Entry, at: string[], its: OptionSchema | undefined, group: boolean): void => {
-      const secret = its?.secret === true
+      const secret = isSecretAt(its, entry)
       const items = its?.type === 'array' ? its.items : undefined
       for (const [name, child] of entry.children ?? [])
         visit(child, [...at, name], Array.isArray(entry.value) ? items : propertyOf(its, name).schema, group || secret)
@@ -161,7 +161,7 @@ function redactEntry(
   secret: boolean,
   hidden: Map<string, string>
 ): unknown {
-  const isSecret = secret || schema?.secret === true
+  const isSecret = secret || isSecretAt(schema, entry)
   if (!entry.children) {
     const written = entry.written ?? entry.value
     const shown = isSecret ? redact(written) : redactUrl(written)
@@ -175,6 +175,11 @@ function redactEntry(
   return Object.fromEntries(
     Array.from(entry.children, ([name, child]) => [name, redacted(name, child, propertyOf(schema, name).schema)])
   )
+}
+
+/** Whether a schema makes a secret of a value: of all of it, or of a text in the place of an object. */
+function isSecretAt(schema: OptionSchema | undefined, { children }: Entry): boolean {
+  return schema?.secret === true || (children === undefined && schema?.type === 'object' && 'orText' in schema)
 }
 
 function digestOf(value: unknown): string {

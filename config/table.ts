@@ -45,6 +45,7 @@ function valueWords(option: OptionSchema): string {
       return [
         'map',
         ...(option.orList ? ['list of maps'] : []),
+        ...(option.orText ? ['text'] : []),
         ...(option.or ?? []).map((word) => `\`${word}\``)
       ].join(' or ')
     }

@@ -18,6 +18,7 @@ import { ConfigFile } from './program/config-file.ts'
 import { ConfigHistory } from './program/config-history.ts'
 import { ConfigReader } from './program/configuration.ts'
 import type { Plugin } from './contract/contract.ts'
+import { Credentials } from './credentials/credentials.ts'
 import { BackgroundWork } from './exchange/background/background.ts'
 import { Engine } from './exchange/engine.ts'
 import { Generations, Shared } from './program/generation.ts'
@@ -217,9 +218,9 @@ async function start(
   const { give, get } = wire(log, first.settings, custody, operations, finished)
   const transport = get(tokens.transport)
   stops.add(() => transport.close())
-  const shared = new Shared(log)
   const metrics = get(tokens.metrics)
-  const parts = { services: get(tokens.services), metrics, log, shared, transport, tap }
+  const [shared, credentials] = [new Shared(log), new Credentials(log)]
+  const parts = { services: get(tokens.services), metrics, log, shared, transport, credentials, tap }
   const generations = new Generations(await prepare(first, reader.plugins, parts))
   give(tokens.generations, generations)
   stops.add(() => generations.close())
@@ -245,14 +246,13 @@ async function start(
     log,
     metrics
   })
-  const scope = (id: string) => generations.current.catalogue.scope(id)
   const watch = startAlerts({
     store,
     transport,
     metrics,
     log,
     settings: () => generations.current.config.alerts,
-    scope
+    scope: (id) => generations.current.catalogue.scope(id)
   })
   stops.add(watch)
   background.start(estate?.running)
@@ -261,7 +261,7 @@ async function start(
   stops.add(() => server.close())
   backups.use(first.settings.store.backups)
   const generation = predecessor?.generation ?? 1
-  observeProgram({ generation, metrics, server, engine, background, transport, store, generations })
+  observeProgram({ generation, metrics, server, engine, background, transport, store, generations, credentials })
   const phase: Phase = { stopping: false, upgrade: async () => ({ ok: false, reason: 'the gateway is being started' }) }
   const prober = proberOf(
     get,
@@ -287,6 +287,7 @@ async function start(
         ...shown,
         configFile: new ConfigFile({ reader, reloader, current: () => generations.current.config }),
         rehearse: (asked, look) => engine.rehearse(asked, look),
+        credentials,
         serve: (incoming) => engine.handle(incoming),
         stopping: () => phase.stopping,
         upgrade: (reason) => phase.upgrade(reason)
@@ -366,6 +367,7 @@ export async function withProber<T>(
       log,
       shared: new Shared(log),
       transport,
+      credentials: new Credentials(log),
       tap: new LogTap()
     }
     const chain = [{ plugin: resting.name, options: {}, place: config.file }]

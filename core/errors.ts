@@ -86,6 +86,7 @@ const errorTable = {
   session_expired: { ...invalid(408), later: true },
   client_stalled: { status: 499, type: 'client_closed', source: 'client' },
   no_available_channel: unavailable,
+  upstream_credential_unavailable: { ...unavailable, retryable: true },
   overloaded: { ...unavailable, type: 'overloaded_error' },
   draining: { ...unavailable, type: 'overloaded_error' },
   billing_unavailable: { ...unavailable, type: 'api_error' },

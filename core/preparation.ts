@@ -1,6 +1,7 @@
 // Prepares a generation: everything that a configuration describes, checked and set up beside what runs.
 import type { Catalogue } from './catalogue/catalogue.ts'
 import type { ChainEntry, Config } from './catalogue/settings.ts'
+import type { Credentials } from './credentials/credentials.ts'
 import type { Plugin, PluginContext } from './contract/contract.ts'
 import { compileChain } from './exchange/state/chain.ts'
 import type { Chain } from './exchange/state/chain.ts'
@@ -24,6 +25,7 @@ export interface Surroundings {
   log: Logger
   shared: Shared
   transport: Transport
+  credentials: Credentials
   /** Hears the program's log. */
   tap: LogTap
 }
@@ -64,7 +66,7 @@ export function openCatalogue(
 export async function prepare(
   config: Config,
   plugins: ReadonlyMap<string, Plugin>,
-  { services, metrics, log, shared, transport, tap }: Surroundings
+  { services, metrics, log, shared, transport, credentials, tap }: Surroundings
 ): Promise<GenerationParts> {
   const { tenancy, catalogue, close } = openCatalogue(config, services)
   const user = shared.user()
@@ -80,7 +82,13 @@ export async function prepare(
   try {
     refuseClashes(tenancy)
     tellWays(config, log)
-    leave = await transport.use(config.channels.values())
+    const forget = credentials.use(config.channels.values())
+    leave = forget
+    const disconnect = await transport.use(config.channels.values())
+    leave = () => {
+      disconnect()
+      forget()
+    }
     const { entries, known } = withTelemetry(config, plugins, metrics, tap)
     chain = await compileChain(entries, known, context)
     // While the plugins were set up, something may have been made that has a name of the file.

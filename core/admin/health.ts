@@ -10,14 +10,15 @@ export function alive(): Answer {
 }
 
 /**
- * Says whether the gateway should get new requests; a 503 says why not. Troubles of the store that refuse no requests
- * are shown with a 200.
+ * Says whether the gateway should get new requests; a 503 says why not. Troubles of the store that refuse no requests,
+ * and those of the credentials of channels, are shown with a 200.
  */
-export function ready(_call: Call, { stopping, store }: AdminParts): Answer {
+export function ready(_call: Call, { stopping, store, credentials }: AdminParts): Answer {
   const { healthy, troubles } = store.health()
   const reasons = [
     ...(stopping() ? ['draining: the gateway is stopping'] : []),
-    ...troubles.map(({ text, cause, since }) => `store: ${text}; ${cause}, since ${new Date(since).toISOString()}`)
+    ...troubles.map(({ text, cause, since }) => `store: ${text}; ${cause}, since ${new Date(since).toISOString()}`),
+    ...credentials.reasons
   ]
   if (reasons.length === 0) return alive()
   return healthy && !stopping()

@@ -1,11 +1,13 @@
 // Which account at an upstream a channel uses. Things stored there can be reached through every channel with that
 // account.
 import { hash } from 'node:crypto'
+import { ownerOf } from '../credentials/source.ts'
 import type { Channel } from './catalogue.ts'
 
 /** A fingerprint of the account of a channel. A channel without a credential may have one among its headers. */
-export function accountOf({ baseUrl, credential, headers }: Channel): string {
-  return hash('sha256', `${baseUrl.href}\0${credential === '' ? JSON.stringify(headers) : credential}`).slice(0, 32)
+export function accountOf({ baseUrl, credential, living, headers }: Channel): string {
+  const owner = credential !== '' ? credential : living ? ownerOf(living.source) : JSON.stringify(headers)
+  return hash('sha256', `${baseUrl.href}\0${owner}`).slice(0, 32)
 }
 
 /**

@@ -1,5 +1,6 @@
 // The catalogue of a generation: channels, public models, tenants and keys, resolved from gateway.yaml and the key
 // store.
+import type { LivingCredential } from '../credentials/source.ts'
 import type { RuleReason } from '../errors.ts'
 import type { Caller, Rights, Scope } from './caller.ts'
 import type { PricePeriod } from '../money/price.ts'
@@ -86,8 +87,13 @@ export interface Channel {
    * request.
    */
   readonly baseUrl: URL
-  /** Never logged and never shown. `headers` contain it in the form of the protocol. */
+  /**
+   * Never logged and never shown. `headers` contain it in the form of the protocol. Empty where there is none, and
+   * where `living` stands for it.
+   */
   readonly credential: string
+  /** A credential that changes while the gateway runs: what requests carry is known when they are sent. */
+  readonly living?: LivingCredential | undefined
   /** The names of the endpoints that the upstream supports. */
   readonly endpoints: ReadonlySet<string>
   /** Whether the base address may lead to a private or loopback address. */

@@ -1,5 +1,6 @@
 // Secrets of a channel, which only its upstream may know: finds them in texts, in all spellings, and takes them out.
 import type { Channel } from '../catalogue/catalogue.ts'
+import { credentialOf } from '../credentials/credentials.ts'
 import { mark, withoutIdentities } from '../protocols/identities.ts'
 
 /**
@@ -50,17 +51,18 @@ export class Secrets {
 }
 
 /** The secrets of each channel, made when they are first needed. */
-const known = new WeakMap<Channel, Secrets>()
+const known = new WeakMap<Channel, { secrets: Secrets; version: number }>()
 
-/** The secrets of one channel. */
+/** The secrets of one channel, with the present ones of a credential that changes. */
 export function secretsOf(channel: Channel): Secrets {
-  let secrets = known.get(channel)
-  if (!secrets) known.set(channel, (secrets = new Secrets([channel])))
-  return secrets
+  const version = channel.living ? (credentialOf(channel.living.source)?.version ?? 0) : 0
+  let entry = known.get(channel)
+  if (entry?.version !== version) known.set(channel, (entry = { secrets: new Secrets([channel]), version }))
+  return entry.secrets
 }
 
 /** All spellings of what the configuration says of the channel and only the upstream may know. */
-function spellingsOf({ credential, headers, baseUrl }: Channel, of: 'all' | 'keys'): string[] {
+function spellingsOf({ credential, living, headers, baseUrl }: Channel, of: 'all' | 'keys'): string[] {
   const found: string[] = []
   const add = (value: string, least: number): void => {
     if (value.length < least) return
@@ -68,7 +70,8 @@ function spellingsOf({ credential, headers, baseUrl }: Channel, of: 'all' | 'key
     found.push(value, json, json.replaceAll('/', '\\/'), encodeURIComponent(value))
   }
   const least = of === 'all' ? shortest.whole : shortest.part
-  for (const value of [credential, ...Object.values(headers)]) {
+  const changing = living ? (credentialOf(living.source)?.texts ?? []) : []
+  for (const value of [credential, ...changing, ...Object.values(headers)]) {
     add(value, least)
     // For `Bearer …` or `name=…; other=…`, each part is a secret too, because it may be quoted alone.
     for (const part of value.split(/[\s,;=]+/)) add(part, shortest.part)

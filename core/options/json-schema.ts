@@ -35,6 +35,11 @@ function valueSchema(option: OptionSchema): { readonly [keyword: string]: unknow
         return { ...about, type: 'object', additionalProperties: values, ...pick(option, ['propertyNames']) }
       }
       const object = objectSchema(option.properties, option.required) as object
+      if (option.orText) {
+        const words = 'text, or a map'
+        const rest = { type: 'string', writeOnly: true, patternErrorMessage: words }
+        return { ...about, if: { type: 'object' }, then: object, else: rest }
+      }
       // ajv does not fill in defaults inside anyOf.
       if (!option.or) {
         const list = { type: 'array', items: object }

@@ -40,7 +40,8 @@ export type OptionSchema = Described &
     | { type: 'array'; items: OptionSchema; default?: readonly unknown[]; minItems?: number }
     /**
      * An object with known keys only. With `or`, one of these words may be given instead: `admin: false`, `price:
-     * free`. With `orList`, a list of such objects may be given; an empty one only without `or`.
+     * free`. With `orList`, a list of such objects may be given; an empty one only without `or`. With `orText`, a text
+     * may be given, which is a secret; neither of the others is possible then.
      */
     | {
         type: 'object'
@@ -48,6 +49,7 @@ export type OptionSchema = Described &
         required?: readonly string[]
         or?: readonly (string | false)[]
         orList?: true
+        orText?: true
         default?: unknown
       }
     /** An object with any names and one schema for all values. */
@@ -88,7 +90,7 @@ export type OptionValue<S> = S extends { format: 'duration' | 'size' | 'date' }
 
 type RequiredOf<S> = S extends { required: readonly (infer R)[] } ? R : never
 type Several<S, P> = S extends { orList: true } ? readonly OptionValues<P, RequiredOf<S>>[] : never
-type Alternative<S> = S extends { or: readonly (infer E)[] } ? E : never
+type Alternative<S> = S extends { or: readonly (infer E)[] } ? E : S extends { orText: true } ? string : never
 type Filled<O, R> = { [K in keyof O]: O[K] extends { default: unknown } ? K : K extends R ? K : never }[keyof O]
 
 /**

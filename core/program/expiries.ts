@@ -2,6 +2,8 @@
 import { X509Certificate } from 'node:crypto'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Config } from '../catalogue/settings.ts'
+import { credentialOf } from '../credentials/credentials.ts'
+import { tokenExpiryOf } from '../credentials/grant.ts'
 
 const block = /-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g
 
@@ -27,25 +29,22 @@ export function expiriesOf({
 }
 
 /**
- * When what a channel identifies itself with expires, in Unix milliseconds: its certificate, or a credential that is a
- * JSON Web Token (RFC 7519 section 4.1.4), whichever ends first. Undefined when neither says so.
+ * When what a channel identifies itself with expires, in Unix milliseconds: its certificate, a credential that is a
+ * JSON Web Token, or the present one of those that are renewed, whichever ends first. Undefined when nobody says so.
  */
-export function channelExpiryOf({ credential, tls }: Pick<Channel, 'credential' | 'tls'>): number | undefined {
-  const times = [tokenExpiryOf(credential), tls?.identity && expiryOf(tls.identity.cert)]
-  const known = times.filter((time) => time !== undefined)
-  return known.length === 0 ? undefined : Math.min(...known) * 1000
+export function channelExpiryOf(channel: Channel): number | undefined {
+  const renewed = channel.living && credentialOf(channel.living.source)?.state.expiresAt
+  return firstOf(fixedExpiryOf(channel), renewed)
 }
 
-function tokenExpiryOf(credential: string): number | undefined {
-  const [, claims] = /^eyJ[\w-]*\.(eyJ[\w-]*)\.[\w-]*$/.exec(credential) ?? []
-  if (claims === undefined) return undefined
-  try {
-    const { exp } = JSON.parse(Buffer.from(claims, 'base64url').toString()) as { exp?: unknown }
-    // A Date has no times beyond this one.
-    return typeof exp === 'number' && exp >= 0 && exp <= 8.64e12 ? exp : undefined
-  } catch {
-    return undefined
-  }
+/** The same of what nobody but an operator renews. */
+export function fixedExpiryOf({ credential, tls }: Pick<Channel, 'credential' | 'tls'>): number | undefined {
+  return firstOf(tokenExpiryOf(credential), tls?.identity && expiryOf(tls.identity.cert) * 1000)
+}
+
+function firstOf(...times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((time) => time !== undefined)
+  return known.length === 0 ? undefined : Math.min(...known)
 }
 
 function expiryOf(chain: string): number {

@@ -4,6 +4,8 @@ import { dirname } from 'node:path'
 import type { BackgroundWork } from '../exchange/background/background.ts'
 import type { Engine } from '../exchange/engine.ts'
 import type { Metrics } from '../telling/metrics.ts'
+import { observeCredentials } from '../credentials/credentials.ts'
+import type { Credentials } from '../credentials/credentials.ts'
 import type { Server } from '../clients/server.ts'
 import type { Store } from '../store/store.ts'
 import { expiriesOf } from './expiries.ts'
@@ -21,8 +23,10 @@ export function observeProgram(parts: {
   transport: Transport
   store: Store
   generations: Pick<Generations, 'current'>
+  credentials: Credentials
 }): void {
-  const { generation, metrics, server, engine, background, transport, store, generations } = parts
+  const { generation, metrics, server, engine, background, transport, store, generations, credentials } = parts
+  observeCredentials(credentials, metrics)
   const figure = (name: string, help: string, read: () => number): void => metrics.observed({ name, help }, read)
   metrics.observed({ name: 'client_connections', help: 'Open connections from clients.', labels: ['protocol'] }, () =>
     Object.entries(server.figures.connections).map(([protocol, count]) => [{ protocol }, count] as const)

@@ -1,4 +1,5 @@
 // The health of all channels, kept across reloads.
+import { isDeepStrictEqual } from 'node:util'
 import type { Channel, ChannelHealth } from '../../core/contract/contract.ts'
 import { ChannelState } from './health.ts'
 
@@ -24,10 +25,11 @@ export class HealthBoard {
   }
 
   /** With another address or credential, the past of a channel means nothing. */
-  #known({ name, baseUrl, credential }: Channel): ChannelState | undefined {
+  #known({ name, baseUrl, credential, living }: Channel): ChannelState | undefined {
     for (const [channel, state] of this.#generations.at(-1) ?? []) {
-      if (channel.name === name)
-        return channel.baseUrl.href === baseUrl.href && channel.credential === credential ? state : undefined
+      if (channel.name !== name) continue
+      const isSame = channel.baseUrl.href === baseUrl.href && channel.credential === credential
+      return isSame && isDeepStrictEqual(channel.living, living) ? state : undefined
     }
     return undefined
   }

@@ -6,6 +6,7 @@ import type { Client, SocketOffer } from '../../clients/client.ts'
 import type { Awaitable } from '../../contract/contract.ts'
 import type { SigningIn } from '../access/signing-in.ts'
 import type { Actor } from './audit.ts'
+import type { Credentials } from '../../credentials/credentials.ts'
 import type { ServedOperation } from '../../contract/served.ts'
 import type { Engine } from '../../exchange/engine.ts'
 import type { Upgraded } from '../../handover/handover.ts'
@@ -44,6 +45,8 @@ export interface AdminParts {
   /** Finds out what would become of a request of a client. */
   rehearse: Engine['rehearse']
   prober: Pick<Prober, 'test'>
+  /** The credentials of channels that are renewed, and what is wrong with them. */
+  credentials: Pick<Credentials, 'reasons' | 'states'>
   verification: Pick<Verification, 'start' | 'cancel' | 'running' | 'results'>
   /** Takes a request like those of clients. */
   serve: Engine['handle']

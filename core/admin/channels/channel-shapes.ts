@@ -25,7 +25,7 @@ export const channel = object({
   private: said(flag, 'Whether the address may be a private one.'),
   credential_expires: said(
     nullable(time),
-    'When its certificate ends, or a credential that is a JSON Web Token. Null when neither says so.'
+    'When its certificate ends, or its credential: a JSON Web Token, or the present one of those that are renewed. Null when nothing says so.'
   ),
   endpoints: said(listOf(text), 'What it is asked for.'),
   models: said(mapOf(text), 'The names at the upstream by the names for clients.'),

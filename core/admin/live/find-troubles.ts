@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 import type { Channel } from '../../catalogue/catalogue.ts'
 import { undeliveredDocuments } from '../../program/alerts.ts'
 import { switchDocuments } from '../../program/channel-switches.ts'
-import { channelExpiryOf, expiriesOf } from '../../program/expiries.ts'
+import { expiriesOf, fixedExpiryOf } from '../../program/expiries.ts'
 import type { AdminParts } from '../api/contract.ts'
 import type { Trouble } from './trouble.ts'
 
@@ -20,7 +20,7 @@ const veryLowShare = 0.03
 /** The most warnings of the file that are listed. */
 const mostOfFile = 50
 
-type Parts = Pick<AdminParts, 'store' | 'generations' | 'reloader' | 'backups'>
+type Parts = Pick<AdminParts, 'store' | 'generations' | 'reloader' | 'backups' | 'credentials'>
 
 /** Everything that is wrong but budgets. Those of the whole gateway have no tenant. */
 export function findTroubles(parts: Parts, now: number): Trouble[] {
@@ -32,6 +32,7 @@ export function findTroubles(parts: Parts, now: number): Trouble[] {
     ...ofBackups(parts),
     ...ofAlerts(parts),
     ...ofCertificates(parts, now),
+    ...ofCredentials(parts),
     ...ofModels(parts, now),
     ...ofFile(parts)
   ]
@@ -225,7 +226,7 @@ function ofCertificates({ generations }: Parts, now: number): Trouble[] {
         )
       : []),
     ...Array.from(config.channels.values()).flatMap((channel) => {
-      const ends = channelExpiryOf(channel)
+      const ends = fixedExpiryOf(channel)
       if (ends === undefined) return []
       const link = `channels/${encodeURIComponent(channel.name)}`
       return ending(
@@ -237,6 +238,30 @@ function ofCertificates({ generations }: Parts, now: number): Trouble[] {
       )
     })
   ]
+}
+
+/** Those that renew themselves are a trouble when they do not. */
+function ofCredentials({ credentials }: Parts): Trouble[] {
+  return credentials.states.flatMap(({ channels, trouble, usable, expiresAt }) =>
+    channels.flatMap((name): Trouble[] => {
+      if (!trouble) return []
+      const end = expiresAt === undefined ? '' : ` until ${new Date(expiresAt).toISOString()}`
+      return [
+        {
+          id: `credential renewal ${name}`,
+          kind: 'credential',
+          severity: usable ? 'warning' : 'critical',
+          since: trouble.since,
+          text: sentence(
+            `The credential of the channel ${name} cannot be renewed: ${trouble.reason}; ${usable ? `the present one is used${end}` : 'there is none'}`
+          ),
+          remedy: 'See to its source, which is asked again by itself.',
+          link: `channels/${encodeURIComponent(name)}`,
+          tenant: null
+        }
+      ]
+    })
+  )
 }
 
 function ofModels({ generations }: Parts, now: number): Trouble[] {

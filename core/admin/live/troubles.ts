@@ -27,7 +27,7 @@ export class Troubles {
   #found: readonly Trouble[] = []
   #again = -Infinity
 
-  constructor(parts: Pick<AdminParts, 'store' | 'generations' | 'reloader' | 'backups'>) {
+  constructor(parts: Pick<AdminParts, 'store' | 'generations' | 'reloader' | 'backups' | 'credentials'>) {
     this.#find = () => {
       const now = Date.now()
       return [...findTroubles(parts, now), ...budgetTroubles(parts, now)].sort(byWeight)

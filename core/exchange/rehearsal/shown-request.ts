@@ -37,7 +37,8 @@ export function shownRequest(exchange: LiveExchange, attempt: Attempt): ShownReq
   const { method, path, headers, body } = upstreamRequest(exchange, attempt)
   const { protocol, host } = channel.baseUrl
   const scheme = socket ? protocol.replace('http', 'ws') : protocol
-  const own = Object.fromEntries(Object.keys(channel.headers).map((name) => [name, mark]))
+  const named = [...Object.keys(channel.headers), ...(channel.living ? [channel.living.header] : [])]
+  const own = Object.fromEntries(named.map((name) => [name, mark]))
   const sent = socket ? socketHeadersOf(exchange, attempt) : pairsOf(headers)
   return {
     channel: channel.name,

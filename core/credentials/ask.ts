@@ -1,0 +1,45 @@
+// How each kind of source is asked.
+import { awsChain } from './aws.ts'
+import { askAzure } from './azure.ts'
+import { askCommand, askFile } from './file.ts'
+import { askGcp } from './gcp.ts'
+import type { Grant } from './grant.ts'
+import { askOauth2 } from './oauth2.ts'
+import type { CredentialSource } from './source.ts'
+
+/** Asks a source once. It rejects with a SourceFault, or with any other error, whose message may have secrets. */
+export type Ask = (signal: AbortSignal) => Promise<Grant>
+
+/** The way to ask a source. */
+export function askOf(source: CredentialSource): Ask {
+  switch (source.kind) {
+    case 'file':
+      return () => askFile(source)
+    case 'command':
+      return (signal) => askCommand(source, signal)
+    case 'oauth2':
+      return (signal) => askOauth2(source, signal)
+    case 'gcp':
+      return (signal) => askGcp(source, signal)
+    case 'azure':
+      return (signal) => askAzure(source, signal)
+    case 'aws': {
+      let chain: ReturnType<typeof awsChain> | undefined
+      return async () => (await (chain ??= awsChain(source)))()
+    }
+  }
+}
+
+/** How often keys of AWS are looked for again that nobody gave an end, in milliseconds. */
+const lookAgainMs = 300_000
+
+/** After how many milliseconds a source is asked again whatever it gave; undefined where only the end counts. */
+export function rhythmOf(source: CredentialSource, { expiresAt }: Grant): number | undefined {
+  if (source.kind === 'command') return source.every
+  return source.kind === 'aws' && expiresAt === undefined ? lookAgainMs : undefined
+}
+
+/** The file whose replacement means that there is another credential. */
+export function fileOf(source: CredentialSource): string | undefined {
+  return source.kind === 'file' || source.kind === 'gcp' ? source.file : undefined
+}
