@@ -280,11 +280,29 @@ export function unknownModel(name: string, reason?: Reason): GatewayError {
  */
 export function asGatewayError(error: unknown, plugin?: string): GatewayError {
   // A copy of another version may have codes that this table lacks.
-  if (error instanceof GatewayError && Object.hasOwn(errorTable, error.code)) return error
+  if (error instanceof GatewayError && Object.hasOwn(errorTable, error.code)) return from(error, plugin)
   const cause = plugin === undefined ? error : new Error(`in the plugin ${plugin}`, { cause: error })
-  return new GatewayError('internal_error', 'The gateway failed to handle this request. The error has been logged.', {
-    cause
-  })
+  const message = 'The gateway failed to handle this request. The error has been logged.'
+  return from(new GatewayError('internal_error', message, { cause }), plugin)
+}
+
+/** Who threw an error first: the name of a plugin, or empty for the core. */
+const throwers = new WeakMap<GatewayError, string>()
+
+function from(error: GatewayError, plugin: string | undefined): GatewayError {
+  if (plugin !== undefined && !throwers.has(error)) throwers.set(error, plugin)
+  return error
+}
+
+/** As {@link asGatewayError}, for what the core throws while a plugin waits for it. */
+export function ofCore(error: unknown): GatewayError {
+  const own = asGatewayError(error)
+  return from(own, '')
+}
+
+/** The plugin that refused something with this error; undefined when it was the core, or an upstream. */
+export function pluginThatThrew(error: GatewayError | undefined): string | undefined {
+  return (error && throwers.get(error)) || undefined
 }
 
 /** The messages of an error and its causes in one line, ending with the stack of the innermost. */

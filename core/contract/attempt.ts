@@ -45,6 +45,8 @@ export class Attempt {
   readonly body: BodyEdit
   /** Times are values of `performance.now()`, in milliseconds. */
   readonly startedAt = performance.now()
+  /** When the head of the upstream's answer came, or its handshake. */
+  headAt: number | undefined
   firstByteAt: number | undefined
   endedAt: number | undefined
   /** The status of the upstream's answer; undefined when it did not answer. */

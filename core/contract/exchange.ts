@@ -9,6 +9,7 @@ import type { Operation } from './operation.ts'
 import type { Rehearsal } from './rehearsal.ts'
 import type { AnySlot, Slot, SlotValue } from './slots.ts'
 import type { TextPart } from './stage.ts'
+import type { Times } from './times.ts'
 
 /**
  * A value, or a promise of it. Core awaits only promises, so that a synchronous hook costs no turn of the event loop.
@@ -62,6 +63,10 @@ export interface Exchange<Needs extends AnySlot = never> {
   readonly streaming: boolean
   /** The time of arrival in Unix milliseconds, for windows and records. Measure durations with `performance.now()`. */
   readonly receivedAt: number
+  /** The same moment as `performance.now()`. */
+  readonly startedAt: number
+  /** Where its time went so far. */
+  readonly times: Times
   /**
    * Set when the request is only explained: nothing may be taken, sent, counted, kept or changed for it. Only plugins
    * that say `rehearses` see such an exchange.

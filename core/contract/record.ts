@@ -1,6 +1,7 @@
 // Builds the record of an exchange from named fields, so that nothing else can get into it.
 import { formatDollars } from '../money/money.ts'
-import type { AttemptRecord, RequestRecord } from '../store/requests.ts'
+import type { AttemptRecord, RequestRecord, TimesRecord } from '../store/requests.ts'
+import { pluginThatThrew } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Attempt } from './attempt.ts'
 import { decisionOf } from './decision.ts'
@@ -47,10 +48,11 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
     cost_nano: amount.toString(),
     price_version: charged?.priceVersion ?? null,
     reserved_nano: held?.toString() ?? null,
-    attempts: exchange.attempts.map(attemptRecord),
+    attempts: exchange.attempts.map((attempt) => attemptRecord(attempt, exchange.startedAt)),
     first_byte_ms: outcome.firstByteMs === undefined ? null : tenths(outcome.firstByteMs),
     duration_ms: tenths(outcome.durationMs),
     client_request_id: label(headers['x-request-id']),
+    times: timesRecord(exchange, outcome.error ?? exchange.find(refusedTurn)),
     ...(unsaid && unsaid.length > 0 && { dropped: unsaid }),
     ...(who?.tags && { tags: who.tags }),
     ...(reason && { reason }),
@@ -59,22 +61,39 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
   }
 }
 
-function attemptRecord({
-  channel,
-  status,
-  error,
-  startedAt,
-  firstByteAt,
-  dispatched,
-  endedAt = performance.now()
-}: Attempt): AttemptRecord {
+function timesRecord({ startedAt, times }: Exchange, error: GatewayError | undefined): TimesRecord {
+  const { bodyAt, hooksMs, calls, omitted, answeredBy } = times
+  const record: TimesRecord =
+    bodyAt === undefined
+      ? { plugins_ms: tenths(hooksMs) }
+      : { body_ms: tenths(bodyAt - startedAt), plugins_ms: tenths(hooksMs) }
+  if (calls.length > 0)
+    record.hooks = calls.map(({ plugin, hook, began, ms }) => ({
+      plugin,
+      hook,
+      at_ms: tenths(began - startedAt),
+      duration_ms: tenths(ms)
+    }))
+  if (omitted > 0) record.omitted = omitted
+  const refusedBy = pluginThatThrew(error)
+  if (refusedBy !== undefined) record.refused_by = refusedBy
+  if (answeredBy !== undefined) record.answered_by = answeredBy
+  return record
+}
+
+function attemptRecord(
+  { channel, status, error, startedAt, headAt, firstByteAt, dispatched, endedAt = performance.now() }: Attempt,
+  began: number
+): AttemptRecord {
   return {
     channel: channel.name,
     status,
     error_code: error?.code,
     ...(error && failureOf(error, dispatched)),
+    head_ms: headAt === undefined ? undefined : tenths(headAt - startedAt),
     first_byte_ms: firstByteAt === undefined ? undefined : tenths(firstByteAt - startedAt),
-    duration_ms: tenths(endedAt - startedAt)
+    duration_ms: tenths(endedAt - startedAt),
+    at_ms: tenths(startedAt - began)
   }
 }
 

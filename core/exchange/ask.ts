@@ -9,6 +9,7 @@ import { caller } from '../contract/slots.ts'
 import type { LiveExchange } from './state/exchange.ts'
 import type { Generation } from './state/generation.ts'
 import { runHooks } from './state/hook-run.ts'
+import { ofCore } from '../errors.ts'
 import type { Services } from '../store/services.ts'
 
 /** What operations are given to work with. */
@@ -34,7 +35,7 @@ export interface OwnReply {
 export function ask(exchange: LiveExchange, generation: Generation, parts: AskParts): Awaitable<OwnReply | undefined> {
   const { operation } = exchange.request
   const { onRequest } = operation.open ? openChain : generation.chain
-  const asked = runHooks(onRequest, (hook) => {
+  const asked = runHooks(exchange, onRequest, (hook) => {
     const ready = hook.readsBody ? readBody(exchange, generation, parts, false) : undefined
     return ready instanceof Promise ? askAfter(ready, exchange, hook) : askPlugin(exchange, hook)
   })
@@ -60,8 +61,11 @@ function askPlugin(exchange: LiveExchange, { plugin, call }: OnRequest): Awaitab
 }
 
 function replyOf(exchange: LiveExchange, plugin: string, reply: Reply | void): OwnReply | undefined {
-  if (reply) return { reply, plugin }
-  if (exchange.over) throw exchange.over
+  if (reply) {
+    exchange.times.answeredBy = plugin
+    return { reply, plugin }
+  }
+  if (exchange.over) throw ofCore(exchange.over)
   return undefined
 }
 

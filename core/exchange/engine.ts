@@ -3,6 +3,7 @@ import { ask, contextOf } from './ask.ts'
 import { attemptAnswer } from './attempts/attempts.ts'
 import type { BackgroundWork } from './background/background.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
+import { ChainFigures } from './state/chain-figures.ts'
 import type { Incoming, SocketOffer } from '../clients/client.ts'
 import { outcomeOf, send, sendFailure } from './ending.ts'
 import type { Ending } from './ending.ts'
@@ -11,7 +12,6 @@ import { asGatewayError, GatewayError, reasons, restarting } from '../errors.ts'
 import { LiveExchange } from './state/exchange.ts'
 import { Inspection } from './inspection.ts'
 import type { Generation, GenerationSource } from './state/generation.ts'
-import { runHooks } from './state/hook-run.ts'
 import { hearOut, isHeardOut } from './state/leaving.ts'
 import { rehearse } from './rehearsal/rehearse.ts'
 import type { AskedRequest, Rehearsed } from './rehearsal/rehearse.ts'
@@ -46,6 +46,8 @@ export interface EngineParts {
 
 /** Takes requests from the server and answers them, each through the chain of the generation it began with. */
 export class Engine {
+  /** What plugins take and refuse. */
+  readonly figures = new ChainFigures()
   readonly #parts: EngineParts
   readonly #running = new Roster<LiveExchange>()
   readonly #inspection: Inspection
@@ -158,6 +160,7 @@ export class Engine {
     try {
       const outcome = outcomeOf(exchange, ending)
       const settled = settle(exchange, generation.chain, outcome)
+      this.figures.note(exchange, outcome.error)
       // A refusal has nothing at stake, so it need not wait for a disk.
       if (outcome.kind === 'rejected') unsettled = settled
       else if (settled) await settled
@@ -222,7 +225,13 @@ export class Engine {
   #askWhileOpen(exchange: LiveExchange): void {
     const generation = this.#parts.generations.enter()
     try {
-      void runHooks(generation.chain.whileOpen, ({ plugin, call }) => call(exchange.seenBy(plugin)))
+      for (const { plugin, call } of generation.chain.whileOpen) {
+        try {
+          call(exchange.seenBy(plugin))
+        } catch (error) {
+          throw asGatewayError(error, plugin)
+        }
+      }
     } finally {
       generation.leave()
     }

@@ -17,6 +17,7 @@ interface Due {
  */
 export function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise<void> | undefined {
   const dues: Due[] = []
+  let began = performance.now()
   for (let i = exchange.releases.length - 1; i >= 0; i--) {
     const { plugin, call } = exchange.releases[i]!
     try {
@@ -25,14 +26,16 @@ export function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): 
     } catch (error) {
       dues.push({ plugin, promise: heeded(Promise.reject(error)) })
     }
+    began = exchange.took(plugin, 'release', began)
   }
   for (let i = 0; i < chain.onSettled.length; i++) {
-    const { plugin, call } = chain.onSettled[i]!
+    const { plugin, hook, call } = chain.onSettled[i]!
     try {
       call(exchange.seenBy(plugin), outcome)
     } catch (error) {
       exchange.complain('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
     }
+    began = exchange.took(plugin, hook, began)
   }
   const turns = exchange.session?.settled
   if (turns) dues.push({ plugin: '', promise: heeded(turns) })

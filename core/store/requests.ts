@@ -13,8 +13,39 @@ export interface AttemptRecord {
   upstream_error?: UpstreamSaid | undefined
   /** False when the channel could not carry the request, which was therefore not sent. */
   sent?: false | undefined
+  /** From its start to the head of the upstream's answer. Absent when there was none, and before 2026-11-23. */
+  head_ms?: number | undefined
+  /** From its start to the first byte of the answer's body, or the first frame. */
   first_byte_ms?: number | undefined
   duration_ms: number
+  /** From the arrival of the request to its start. */
+  at_ms?: number | undefined
+}
+
+/** A call of a plugin's hook. */
+export interface HookRecord {
+  plugin: string
+  /** `onRequest` and the like, or `release`: what a plugin gives back at the end. */
+  hook: string
+  /** From the arrival of the request to its start. */
+  at_ms: number
+  duration_ms: number
+}
+
+/** Where the time of an exchange went, beside its attempts. */
+export interface TimesRecord {
+  /** From the arrival of the request to when its body was there and checked. Absent when none was read. */
+  body_ms?: number
+  /** All hooks of plugins together, as far as they had run when the record was made. */
+  plugins_ms: number
+  /** The calls that took a tenth of a millisecond or longer, in the order in which they ended; at most 16. */
+  hooks?: readonly HookRecord[]
+  /** How many such calls are not listed. */
+  omitted?: number
+  /** The plugin that refused the request, or failed. */
+  refused_by?: string
+  /** The plugin that answered in the place of an upstream. */
+  answered_by?: string
 }
 
 /** A channel that may be asked, in the order in which channels are tried. */
@@ -91,6 +122,8 @@ export interface RequestRecord {
   duration_ms: number
   /** The client's own X-Request-Id. */
   client_request_id: string | null
+  /** Absent in records of before 2026-11-23. */
+  times?: TimesRecord
   /**
    * Members of the request that were left out for the channel of the last attempt, because its protocol cannot express
    * them. Absent when there are none.

@@ -53,7 +53,7 @@ t.test('a plain request says nothing of it', async (t) => {
   const plain = await record()
   t.notOk('decision' in plain)
   t.notOk('reason' in plain)
-  t.same(Object.keys(plain.attempts[0]!), ['channel', 'status', 'first_byte_ms', 'duration_ms'])
+  t.same(Object.keys(plain.attempts[0]!), ['channel', 'status', 'head_ms', 'first_byte_ms', 'duration_ms', 'at_ms'])
 })
 
 t.test('a plain 503 is recorded as that, with what the upstream said', async (t) => {

@@ -88,8 +88,10 @@ t.test('the text of a record is that of JSON.stringify, whatever was recorded be
     channel: given,
     status: fc.option(fc.constantFrom(200, 500), { nil: undefined }),
     error_code: fc.option(given, { nil: undefined }),
+    head_ms: fc.option(ms, { nil: undefined }),
     first_byte_ms: fc.option(ms, { nil: undefined }),
-    duration_ms: ms
+    duration_ms: ms,
+    at_ms: fc.option(ms, { nil: undefined })
   })
   const record: fc.Arbitrary<RequestRecord> = fc.record({
     request_id: fc.uuid(),
@@ -117,7 +119,12 @@ t.test('the text of a record is that of JSON.stringify, whatever was recorded be
     attempts: fc.array(attempt, { maxLength: 3 }),
     first_byte_ms: fc.option(ms),
     duration_ms: ms,
-    client_request_id: fc.option(fc.string())
+    client_request_id: fc.option(fc.string()),
+    times: fc.oneof(
+      fc.record({ body_ms: ms, plugins_ms: ms }),
+      fc.record({ plugins_ms: ms, refused_by: given }),
+      fc.record({ body_ms: ms, plugins_ms: ms, hooks: fc.constant([{ plugin: 'ü"', hook: 'onRequest', at_ms: 0.5, duration_ms: 1 }]) })
+    )
   })
   const decision = { order: [{ channel: 'ü"', rank: 0, weight: 1 }], excluded: [], stopped: 'no "more"' }
   const reason = { by: 'limit', scope: 'key:"a"' } as RequestRecord['reason'] & object

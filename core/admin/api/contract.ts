@@ -42,6 +42,8 @@ export interface AdminParts {
   log: Logger
   /** The operations of the data listener. */
   operations: readonly ServedOperation[]
+  /** What the plugins of the chain take and refuse. */
+  figures: Engine['figures']
   /** Finds out what would become of a request of a client. */
   rehearse: Engine['rehearse']
   prober: Pick<Prober, 'test'>

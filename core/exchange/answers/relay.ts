@@ -105,6 +105,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   onHead(status: number, headers: UpstreamResponse['headers']): void {
     if (this.over) return
     this.attempt.status = status
+    this.attempt.headAt = performance.now()
     if (!this.#decode(String(headers['content-encoding'] ?? 'identity'))) return
     try {
       this.#intake = intakeFor(this, status, headers, this.#options)

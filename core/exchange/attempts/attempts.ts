@@ -86,11 +86,14 @@ export async function tryChannels<T>(
     if (without !== undefined) channel = refused!.channel
     else {
       candidates.by = plugin
+      const began = performance.now()
       try {
         channel = selectChannel(exchange.seenBy(plugin), failures, candidates)
         if (channel instanceof Promise) channel = await channel
       } catch (error) {
         throw asGatewayError(error, plugin)
+      } finally {
+        exchange.took(plugin, 'selectChannel', began)
       }
     }
     candidates.by = 'gateway'
@@ -99,7 +102,7 @@ export async function tryChannels<T>(
     const attempt = exchange.attempt(channel, without)
     try {
       exchange.request.operation.onAttempt?.(exchange, attempt)
-      const prepared = runHooks(chain.onAttempt, ({ plugin, call }) => call(exchange.seenBy(plugin), attempt))
+      const prepared = runHooks(exchange, chain.onAttempt, ({ plugin, call }) => call(exchange.seenBy(plugin), attempt))
       if (prepared instanceof Promise) await prepared
       if (exchange.over) throw exchange.over
       const made = await make(attempt)

@@ -110,7 +110,7 @@ function lacks(
 
 function narrowed(exchange: LiveExchange, hooks: Chain['onCandidates'], candidates: Candidates): Awaitable<Candidates> {
   if (hooks.length === 0) return candidates
-  const done = runHooks(hooks, ({ plugin, call }) => {
+  const done = runHooks(exchange, hooks, ({ plugin, call }) => {
     candidates.by = plugin
     return call(exchange.seenBy(plugin), candidates)
   })

@@ -65,7 +65,7 @@ export function stagesOf(
   const staging = new Staging(exchange, attempt)
   try {
     if (attempt) addOwn(staging, exchange, response, attempt, context)
-    const asked = runHooks(onResponse, ({ plugin, call }) => {
+    const asked = runHooks(exchange, onResponse, ({ plugin, call }) => {
       const stage = call(exchange.seenBy(plugin), response)
       return stage instanceof Promise ? stage.then((late) => staging.add(plugin, late)) : staging.add(plugin, stage)
     })

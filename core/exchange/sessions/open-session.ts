@@ -40,6 +40,7 @@ export async function openSession(
           signal: exchange.signal
         })
         .catch((error: unknown) => Promise.reject(exchange.over ?? (error as Error)))
+      attempt.headAt = performance.now()
       if (!(answer instanceof FrameSocket)) {
         attempt.status = answer.status
         throw errorFromResponse(attempt, answer.status, answer.headers, answer.body)

@@ -216,7 +216,7 @@ export class Turns {
     const conclude = (): void => {
       if (refusal) throw refusal
     }
-    const asked = runHooks(onTurn, ({ plugin, call }) => {
+    const asked = runHooks(exchange, onTurn, ({ plugin, call }) => {
       const ask = (): Awaitable<void> => call(exchange.seenBy(plugin), new TurnView(turn, plugin))
       if (turn.asked) return ask()
       const objected = (error: unknown): void => {

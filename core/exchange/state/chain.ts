@@ -10,14 +10,16 @@ import type {
 } from '../../contract/contract.ts'
 import type { ChainEntry, Problem } from '../../catalogue/settings.ts'
 import type { Slot } from '../../contract/slots.ts'
+import type { TimedHook } from '../../contract/times.ts'
 import type { Logger } from '../../telling/log.ts'
 
 /** A set-up that takes longer has failed: no reload is possible while it runs. */
 const setUpMs = 30_000
 
-/** A hook with the name of its plugin, for logs and `internal_error`. */
-interface Named<F> {
+/** A hook with the name of its plugin, for logs, times and `internal_error`. */
+interface Named<F, Hook = TimedHook> {
   plugin: string
+  hook: Hook
   call: F
 }
 
@@ -25,6 +27,8 @@ export type OnRequest = Named<NonNullable<Hooks['onRequest']>> & { readsBody: bo
 
 /** The hooks of one generation, absent ones left out. Immutable. */
 export interface Chain {
+  /** Its plugins in order, each with the names of its hooks. */
+  readonly members: readonly { readonly plugin: Plugin; readonly hooks: readonly string[] }[]
   readonly onRequest: readonly OnRequest[]
   readonly onModel: readonly Named<NonNullable<Hooks['onModel']>>[]
   readonly onCandidates: readonly Named<NonNullable<Hooks['onCandidates']>>[]
@@ -33,11 +37,11 @@ export interface Chain {
   /** Last plugin first: a response travels up the chain. */
   readonly onResponse: readonly Named<(exchange: Exchange, response: UpstreamResponse) => Awaitable<Stage | void>>[]
   readonly onTurn: readonly Named<NonNullable<Hooks['onTurn']>>[]
-  readonly whileOpen: readonly Named<NonNullable<Hooks['whileOpen']>>[]
+  readonly whileOpen: readonly Named<NonNullable<Hooks['whileOpen']>, 'whileOpen'>[]
   readonly onSettled: readonly Named<NonNullable<Hooks['onSettled']>>[]
-  readonly onConcluded: readonly Named<NonNullable<Hooks['onConcluded']>>[]
-  readonly reportHealth: Named<NonNullable<Hooks['reportHealth']>> | undefined
-  readonly reportStandings: readonly Named<NonNullable<Hooks['reportStandings']>>[]
+  readonly onConcluded: readonly Named<NonNullable<Hooks['onConcluded']>, 'onConcluded'>[]
+  readonly reportHealth: Named<NonNullable<Hooks['reportHealth']>, 'reportHealth'> | undefined
+  readonly reportStandings: readonly Named<NonNullable<Hooks['reportStandings']>, 'reportStandings'>[]
   /**
    * The `onResponse` hooks of the plugins above one, for what it answers by itself; all of them for a name that is
    * none.
@@ -139,15 +143,26 @@ interface Made {
 
 function chainOf(made: readonly Made[], dispose: () => Promise<void>): Chain {
   const names = made.map(({ plugin }) => plugin.name)
-  const named = <K extends keyof Hooks>(key: K): Named<NonNullable<Hooks[K]>>[] =>
+  const named = <K extends keyof Hooks>(key: K): Named<NonNullable<Hooks[K]>, K>[] =>
     made.flatMap(({ plugin, hooks }) =>
-      hooks[key] ? [{ plugin: plugin.name, call: hooks[key].bind(hooks) as NonNullable<Hooks[K]> }] : []
+      hooks[key] ? [{ plugin: plugin.name, hook: key, call: hooks[key].bind(hooks) as NonNullable<Hooks[K]> }] : []
     )
   const onResponse = named('onResponse').reverse()
   return {
+    members: made.map(({ plugin, hooks }) => ({
+      plugin,
+      hooks: Object.keys(hooks).filter((name) => typeof hooks[name as keyof Hooks] === 'function')
+    })),
     onRequest: made.flatMap(({ plugin, hooks }) =>
       hooks.onRequest
-        ? [{ plugin: plugin.name, readsBody: plugin.reads === 'body', call: hooks.onRequest.bind(hooks) }]
+        ? [
+            {
+              plugin: plugin.name,
+              hook: 'onRequest',
+              readsBody: plugin.reads === 'body',
+              call: hooks.onRequest.bind(hooks)
+            }
+          ]
         : []
     ),
     onModel: named('onModel'),

@@ -13,7 +13,7 @@ import { formFor } from '../../contract/operation.ts'
 import type { Place } from '../../contract/operation.ts'
 import type { Rehearsal } from '../../contract/rehearsal.ts'
 import type { ServedRequest } from '../../contract/served.ts'
-import { asGatewayError, GatewayError } from '../../errors.ts'
+import { asGatewayError, GatewayError, ofCore } from '../../errors.ts'
 import { exchangeId } from '../../wire/exchange-id.ts'
 import type { LogFields, Logger } from '../../telling/log.ts'
 import { PluginView } from './plugin-view.ts'
@@ -24,6 +24,8 @@ import { checkMembers, flagOf, shortText } from './request-members.ts'
 import { HeaderLines } from '../../wire/response-head.ts'
 import type { Limits } from '../../catalogue/settings.ts'
 import type { Slot } from '../../contract/slots.ts'
+import { Times } from '../../contract/times.ts'
+import type { TimedHook } from '../../contract/times.ts'
 
 /** What gives something back, with the plugin that took it. */
 interface Release {
@@ -41,6 +43,7 @@ export class LiveExchange extends UnderWay implements Shared {
   readonly receivedAt = Date.now()
   readonly id = exchangeId(this.receivedAt)
   readonly startedAt = performance.now()
+  readonly times = new Times()
   readonly request: ServedRequest
   client: Client
   /** Of the generation it began with. */
@@ -153,6 +156,21 @@ export class LiveExchange extends UnderWay implements Shared {
     return view
   }
 
+  /** The views of the plugins that have taken part so far. */
+  get views(): readonly PluginView[] {
+    return this.#views
+  }
+
+  /**
+   * Notes that a hook that began at `began` is done; nothing is noted for the core, whose name is empty. Returns the
+   * present time, when the next hook may begin. Both are values of `performance.now()`.
+   */
+  took(plugin: string, hook: TimedHook, began: number): number {
+    const now = performance.now()
+    if (plugin !== '') this.seenBy(plugin).tookMs += this.times.note(plugin, hook, began, now)
+    return now
+  }
+
   /** For what is no plugin's. */
   complain(message: string, fields: LogFields): void {
     this.#log.error(message, { exchange: this.id, ...fields })
@@ -173,8 +191,17 @@ export class LiveExchange extends UnderWay implements Shared {
     if (this.#body) return this.#body
     if (this.#refused) throw this.#refused
     if (this.#reading) return this.#reading
-    const read = this.#read(this)
-    if (read instanceof Promise) this.#reading = read
+    this.times.awaitBody()
+    let read
+    try {
+      read = this.#read(this)
+    } catch (error) {
+      throw ofCore(error)
+    }
+    if (read instanceof Promise) {
+      this.#reading = read
+      read.catch(ofCore)
+    }
     return read
   }
 
@@ -186,9 +213,10 @@ export class LiveExchange extends UnderWay implements Shared {
     } catch (error) {
       // A plugin that passes over the refusal does not get the body after all.
       this.#body = undefined
-      this.#refused = asGatewayError(error)
+      this.#refused = ofCore(error)
       throw this.#refused
     }
+    this.times.haveBody()
     return body
   }
 
@@ -212,9 +240,11 @@ export class LiveExchange extends UnderWay implements Shared {
   }
 
   #rename(): void {
-    for (const { plugin, call } of this.#onModel) {
+    for (const { plugin, hook, call } of this.#onModel) {
       try {
+        const began = performance.now()
         const name = call(this.seenBy(plugin), this.#model)
+        this.took(plugin, hook, began)
         if (name === '' || (name !== undefined && typeof name !== 'string'))
           throw new TypeError('onModel returns the name of a model, or nothing')
         if (name !== undefined) this.#model = name

@@ -1,6 +1,14 @@
-// Calls the hooks of one phase one after another, whether they answer at once or with a promise.
+// Calls the hooks of one phase one after another, whether they answer at once or with a promise, and times them.
 import type { Awaitable } from '../../contract/contract.ts'
+import type { TimedHook } from '../../contract/times.ts'
 import { asGatewayError } from '../../errors.ts'
+import type { LiveExchange } from './exchange.ts'
+
+/** A hook as it is called: of which plugin, and which of its hooks. */
+export interface Timed {
+  readonly plugin: string
+  readonly hook: TimedHook
+}
 
 /**
  * Gives each hook to `step` in order, each after the one before is done, until one of them has an answer. The result is
@@ -8,36 +16,46 @@ import { asGatewayError } from '../../errors.ts'
  * are all synchronous costs no turn of the loop.
  * @throws GatewayError what a step throws; a mistake is named with the plugin whose hook it was
  */
-export function runHooks<H extends { plugin: string }, R>(
+export function runHooks<H extends Timed, R>(
+  exchange: LiveExchange,
   hooks: readonly H[],
   step: (hook: H) => Awaitable<R | undefined | void>,
   from = 0
 ): Awaitable<R | undefined> {
+  if (from === hooks.length) return undefined
+  let began = performance.now()
   for (let i = from; i < hooks.length; i++) {
-    const hook = hooks[i]!
+    const { plugin, hook } = hooks[i]!
     let answer
     try {
-      answer = step(hook)
+      answer = step(hooks[i]!)
     } catch (error) {
-      throw asGatewayError(error, hook.plugin)
+      exchange.took(plugin, hook, began)
+      throw asGatewayError(error, plugin)
     }
-    if (answer instanceof Promise) return goOn(answer, hooks, step, i)
+    if (answer instanceof Promise) return goOn(answer, exchange, hooks, step, i, began)
+    began = exchange.took(plugin, hook, began)
     if (answer !== undefined) return answer
   }
   return undefined
 }
 
-async function goOn<H extends { plugin: string }, R>(
+async function goOn<H extends Timed, R>(
   pending: Promise<R | undefined | void>,
+  exchange: LiveExchange,
   hooks: readonly H[],
   step: (hook: H) => Awaitable<R | undefined | void>,
-  at: number
+  at: number,
+  began: number
 ): Promise<R | undefined> {
+  const { plugin, hook } = hooks[at]!
   let answer
   try {
     answer = await pending
   } catch (error) {
-    throw asGatewayError(error, hooks[at]!.plugin)
+    throw asGatewayError(error, plugin)
+  } finally {
+    exchange.took(plugin, hook, began)
   }
-  return answer ?? runHooks(hooks, step, at + 1)
+  return answer ?? runHooks(exchange, hooks, step, at + 1)
 }

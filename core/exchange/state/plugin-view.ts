@@ -27,6 +27,8 @@ export interface SharedTurn extends Turn {
  */
 export class PluginView implements Exchange<AnySlot> {
   readonly plugin: string
+  /** Milliseconds that the hooks of the plugin have taken of the exchange. */
+  tookMs = 0
   readonly #live: Shared
   #log: Logger | undefined
 
@@ -73,6 +75,14 @@ export class PluginView implements Exchange<AnySlot> {
 
   get sponsor(): Exchange['sponsor'] {
     return this.#live.sponsor
+  }
+
+  get times(): Exchange['times'] {
+    return this.#live.times
+  }
+
+  get startedAt(): number {
+    return this.#live.startedAt
   }
 
   get signal(): AbortSignal {
