@@ -96,6 +96,9 @@ const errorTable = {
 /** A code of {@link errorTable}. */
 export type ErrorCode = keyof typeof errorTable
 
+/** All codes. */
+export const errorCodes = Object.keys(errorTable) as readonly ErrorCode[]
+
 /** The level of a budget or a limit. */
 export type Level = 'tenant' | 'project' | 'member' | 'key'
 

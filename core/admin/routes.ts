@@ -13,10 +13,13 @@ import { channel, channelTest } from './channels/channel-shapes.ts'
 import { reload, showConfig, showDiff } from './configuration/config.ts'
 import { configFileRoutes } from './configuration/config-file.ts'
 import { listHistory, rollback, rollbackFields, showPast } from './configuration/config-history.ts'
+import { chainShape, showChain } from './configuration/chain.ts'
 import type { Call, Route } from './api/contract.ts'
 import { explainRequest, largestAsked } from './requests/explain.ts'
 import { askedFields } from './requests/explain-request.ts'
 import { hiddenOfExplanations } from './requests/explanation.ts'
+import { messagesShape, showMessages, showRequest } from './requests/life.ts'
+import { countRequests, filtersShape, hiddenOfFilters, listFilters, totalsShape } from './requests/totals.ts'
 import { alive, exposeMetrics, ready } from './health.ts'
 import { keyRoutes, tenantOfKey } from './tenancy/keys.ts'
 import { documentOf } from './openapi.ts'
@@ -85,6 +88,51 @@ export const routes: readonly Route[] = [
     query: [...requestFilters, ...paging],
     answers: { 200: shapes.page(shapes.requestRecord) },
     handle: listRequests
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/requests/totals',
+    summary: 'Counts requests over time',
+    access: { needs: 'see', tenant: { in: 'query', closed: ['channel'] } },
+    query: [...requestFilters, 'parts'],
+    answers: { 200: totalsShape },
+    handle: countRequests
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/requests/filters',
+    summary: 'Lists what requests can be selected by',
+    access: { needs: 'see', tenant: { in: 'found', hidden: hiddenOfFilters } },
+    query: [],
+    answers: { 200: filtersShape },
+    handle: listFilters
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/requests/{request_id}',
+    summary: 'Shows the life of one request',
+    access: { needs: 'see', tenant: { in: 'found', hidden: hiddenOfRequests } },
+    query: [],
+    answers: { 200: shapes.requestLife },
+    handle: showRequest
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/requests/{request_id}/messages',
+    summary: 'Shows what was asked and answered, where that is kept, which the audit log notes',
+    access: { needs: 'manage', tenant: { in: 'found', hidden: [] } },
+    query: [],
+    answers: { 200: messagesShape },
+    handle: showMessages
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/chain',
+    summary: 'Shows the plugins in order, and what they take and refuse',
+    access: { needs: 'see' },
+    query: [],
+    answers: { 200: chainShape },
+    handle: showChain
   },
   {
     method: 'GET',

@@ -1,9 +1,15 @@
 // Where the time of an exchange goes: what its plugins take, and when its body was there.
-import type { Hooks } from './hooks.ts'
 
 /** A hook that takes time of an exchange. `release`: what a plugin registered to be run at the end. */
 export type TimedHook =
-  | Exclude<keyof Hooks, 'reportHealth' | 'reportStandings' | 'onConcluded' | 'whileOpen' | 'dispose'>
+  | 'onModel'
+  | 'onRequest'
+  | 'onCandidates'
+  | 'selectChannel'
+  | 'onAttempt'
+  | 'onResponse'
+  | 'onTurn'
+  | 'onSettled'
   | 'release'
 
 /** One call of a hook. */

@@ -56,7 +56,7 @@ export class Custody {
         'affordable',
         'standings'
       ]),
-      requests: switchable<Store['requests']>(own.requests, ['append', 'list']),
+      requests: switchable<Store['requests']>(own.requests, ['append', 'list', 'find', 'totals']),
       answers: switchable<Store['answers']>(own.answers, ['find', 'put']),
       routes: switchable<Store['routes']>(own.routes, ['find', 'put', 'remove']),
       works: switchable<Store['works']>(own.works, [

@@ -24,7 +24,7 @@ export type SentDecision =
 /** What a deputy works with. */
 export interface DeputyParts {
   services: Services
-  store: Pick<Store, 'spend'>
+  store: Pick<Store, 'requests' | 'spend'>
   background: Pick<BackgroundWork, 'attendFor' | 'takeUp'>
   log: Logger
 }
@@ -85,6 +85,8 @@ export class Deputy {
       },
       append: (...record: Parameters<typeof requests.append>) => requests.append(...record),
       list: (...query: Parameters<typeof requests.list>) => requests.list(...query),
+      findRequest: (...id: Parameters<typeof store.requests.find>) => store.requests.find(...id),
+      totals: (...asked: Parameters<typeof store.requests.totals>) => store.requests.totals(...asked),
       spend: (...query: Parameters<typeof store.spend>) => store.spend(...query),
       findAnswer: (...id: Parameters<typeof answers.find>) => answers.find(...id),
       putAnswer: (...answer: Parameters<typeof answers.put>) => answers.put(...answer),

@@ -6,7 +6,7 @@ import type { Documents } from '../store/documents.ts'
 import type { Hold } from '../store/hold.ts'
 import type { AttemptCost, Ledger, Reservation, ReserveRequest, Settlement } from '../store/ledger.ts'
 import type { Decision, Limits } from '../store/limits.ts'
-import type { RequestLog } from '../store/requests.ts'
+import type { RequestBook } from '../store/requests.ts'
 import type { Routes } from '../store/routes.ts'
 import type { Secrets } from '../store/secrets.ts'
 import type { Works } from '../store/works.ts'
@@ -138,10 +138,12 @@ export function distantLimits(line: Line): Limits {
   }
 }
 
-export function distantRequests(line: Line): RequestLog {
+export function distantRequests(line: Line): RequestBook {
   return {
     append: (...record) => line.tell('append', ...record),
-    list: (query) => line.ask('list', query)
+    list: (query) => line.ask('list', query),
+    find: (id, tenant) => line.ask('findRequest', id, tenant),
+    totals: (query, parts) => line.ask('totals', query, parts)
   }
 }
 

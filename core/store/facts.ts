@@ -185,11 +185,35 @@ export class FactBlock {
 
 /** Searches an encoded block: returns the places of the records that match, the last one first. */
 export function search(bytes: Uint8Array, query: FactQuery): number[] {
+  const { rows, places } = matchesIn(bytes, query)
+  return (rows ? rows.map((row) => places[row]!) : [...places]).reverse()
+}
+
+/** Searches an encoded block: calls `each` with the time and the status of every record that matches. */
+export function tally(bytes: Uint8Array, query: FactQuery, each: (time: number, status: number) => void): void {
+  const { rows, places, columns } = matchesIn(bytes, query)
+  const [times, statuses] = [columns[numbers.indexOf('time')]!, columns[numbers.indexOf('status')]!]
+  if (rows) for (const row of rows) each(times[row]!, statuses[row]!)
+  else for (let row = 0; row < places.length; row++) each(times[row]!, statuses[row]!)
+}
+
+/** The records of an encoded block that match; `rows` is undefined when all do. */
+interface Matches {
+  readonly rows: readonly number[] | undefined
+  readonly places: Uint16Array
+  /** In the order of `numbers`. */
+  readonly columns: readonly Float64Array[]
+}
+
+function matchesIn(bytes: Uint8Array, query: FactQuery): Matches {
   // Columns of numbers must begin at a multiple of eight bytes.
   const { buffer, byteOffset: at } = bytes.byteOffset % 8 === 0 ? bytes : new Uint8Array(bytes)
   const head = new DataView(buffer as ArrayBuffer, at, headBytes)
   const count = head.getUint32(0, true)
   const placesAt = at + headBytes + numbers.length * count * 8
+  const places = new Uint16Array(buffer, placesAt, count)
+  const columns = numbers.map((_, column) => new Float64Array(buffer, at + headBytes + column * count * 8, count))
+  const none = { rows: [], places, columns }
   // The rows that fit the conditions so far; undefined for all of them.
   let rows: number[] | undefined
   for (const [column, name] of texts.entries()) {
@@ -199,21 +223,20 @@ export function search(bytes: Uint8Array, query: FactQuery): number[] {
     const [from, to] = [head.getUint32(8 + column * 4, true), head.getUint32(12 + column * 4, true)]
     const dictionary = Buffer.from(buffer as ArrayBuffer, at + from, to - from)
     // Most blocks do not have a rare value at all, and need not be looked into.
-    if (dictionary.indexOf(value) === -1) return []
+    if (dictionary.indexOf(value) === -1) return none
     const facts = dictionary.toString().split(separator)
     const fitting = facts.flatMap((fact, number) => (has(name, fact, value) ? [number] : []))
-    if (fitting.length === 0) return []
+    if (fitting.length === 0) return none
     rows = rowsWith(new Uint16Array(buffer, placesAt + (column + 1) * count * 2, count), fitting, rows)
-    if (rows.length === 0) return []
+    if (rows.length === 0) return none
   }
   for (const [column, name] of numbers.entries()) {
     const { [name]: from = -Infinity } = query.from
     const { [name]: to = Infinity } = query.to
     if (from === -Infinity && to === Infinity) continue
-    rows = rowsWithin(new Float64Array(buffer, at + headBytes + column * count * 8, count), from, to, rows)
+    rows = rowsWithin(columns[column]!, from, to, rows)
   }
-  const places = new Uint16Array(buffer, placesAt, count)
-  return (rows ? rows.map((row) => places[row]!) : [...places]).reverse()
+  return { rows, places, columns }
 }
 
 /** Of these rows, or of all, those whose number is one of `fitting`. */

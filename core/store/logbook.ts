@@ -3,12 +3,12 @@ import { GatewayError } from '../errors.ts'
 import { recordValues } from './batch.ts'
 import type { Reader } from './reader.ts'
 import type { RequestSearch } from './request-search.ts'
-import type { RequestLog, RequestQuery, RequestRecord } from './requests.ts'
+import type { RequestBook, RequestQuery, RequestRecord, RequestTotals, WrittenRecord } from './requests.ts'
 import type { Troubles } from './troubles.ts'
 import type { Writer } from './writer.ts'
 
 /** The request log. */
-export class Logbook implements RequestLog {
+export class Logbook implements RequestBook {
   readonly #writer: Writer
   readonly #reader: Reader
   readonly #troubles: Troubles
@@ -45,6 +45,21 @@ export class Logbook implements RequestLog {
       data: records.map((record) => JSON.parse(record) as RequestRecord),
       next: next === undefined ? null : String(next)
     }
+  }
+
+  /** Includes everything appended before the call, unless the disk fails. */
+  async find(id: string, tenant?: string): Promise<WrittenRecord | undefined> {
+    if (this.#writer.health.healthy) await this.#writer.flushed()
+    const { row } = await this.#reader.ask({ kind: 'request', id, tenant })
+    return row && { record: JSON.parse(row.json) as RequestRecord, written: row.written }
+  }
+
+  /** Likewise. */
+  async totals(query: RequestQuery, parts: number): Promise<RequestTotals> {
+    const question = check(query)
+    if (this.#writer.health.healthy) await this.#writer.flushed()
+    const { totals } = await this.#reader.ask({ kind: 'totals', of: { query: question, parts, now: Date.now() } })
+    return totals
   }
 }
 

@@ -6,6 +6,9 @@ import type { AuditQuery } from './documents.ts'
 import { querySpend } from './spend-query.ts'
 import type { SpendPage, SpendQuery } from './spend.ts'
 import { searchRequests } from './request-search.ts'
+import { requestTotals } from './request-totals.ts'
+import type { TotalsQuery } from './request-totals.ts'
+import type { RequestTotals } from './requests.ts'
 import type { FoundRequests, RequestSearch } from './request-search.ts'
 import { storedBalances, storedHours } from './stored-balances.ts'
 import { serve } from './service.ts'
@@ -14,7 +17,7 @@ import type { WorkQuery } from './works.ts'
 
 /**
  * The questions that the thread answers.
- * `requests`: a page of the request log.
+ * `requests`: a page of the request log. `request`: one of its records. `totals`: counts of them over time.
  * `spend`: a page of sums.
  * `balances`: those since a time, see {@link storedBalances}. `hours`: those of one scope.
  * `work`: one piece of work. `works`: a page of an owner's work that has not expired at `now`.
@@ -23,6 +26,8 @@ import type { WorkQuery } from './works.ts'
  */
 export type ReaderQuestion =
   | { kind: 'requests'; query: RequestSearch }
+  | { kind: 'request'; id: string; tenant: string | undefined }
+  | { kind: 'totals'; of: TotalsQuery }
   | { kind: 'spend'; query: SpendQuery }
   | { kind: 'balances'; since: number }
   | { kind: 'hours'; scope: string; since: number }
@@ -57,6 +62,8 @@ export interface StoredAnswer {
  */
 export type ReaderReply =
   | ({ kind: 'requests' } & FoundRequests)
+  | { kind: 'totals'; totals: RequestTotals }
+  | { kind: 'request'; row: { json: string; written: number } | undefined }
   | { kind: 'spend'; page: SpendPage }
   | { kind: 'balances' | 'hours'; rows: Row[] }
   | { kind: 'answer'; answer: StoredAnswer | undefined }
@@ -105,6 +112,8 @@ class StoreReader implements Service<NumberedQuestion> {
     try {
       const database = (this.#database ??= openForReading(this.#file))
       if (question.kind === 'requests') return { kind: 'requests', ...searchRequests(database, question.query) }
+      if (question.kind === 'request') return { kind: 'request', row: recordOf(database, question) }
+      if (question.kind === 'totals') return { kind: 'totals', totals: requestTotals(database, question.of) }
       if (question.kind === 'spend') return { kind: 'spend', page: querySpend(database, question.query) }
       if (question.kind === 'route') return { kind: 'route', row: routeOf(database, question) }
       if (question.kind === 'answer') return { kind: 'answer', answer: answerOf(database, question) }
@@ -118,6 +127,15 @@ class StoreReader implements Service<NumberedQuestion> {
       return { kind: 'error', error: String(error) }
     }
   }
+}
+
+function recordOf(
+  database: Database,
+  { id, tenant }: Extract<ReaderQuestion, { kind: 'request' }>
+): { json: string; written: number } | undefined {
+  const row = database.prepare('SELECT tenant, json, written FROM request WHERE request_id = ?').get(id)
+  if (!row || (tenant !== undefined && row['tenant'] !== tenant)) return undefined
+  return { json: row['json'] as string, written: row['written'] as number }
 }
 
 function answerOf(
@@ -182,16 +200,18 @@ function works(
       question.limit
     )
   }
-  const { tenant, project, kind, after, limit, newestFirst } = question.query
+  const { tenant, project, kind, after, limit, newestFirst, of } = question.query
   const [beyond, order] = newestFirst ? ['<', 'DESC'] : ['>', 'ASC']
   const page = after === undefined ? '' : `AND (created, id) ${beyond} (SELECT created, id ${one})`
   const place = after === undefined ? [] : [tenant, project, after]
+  const begun = of ? "AND created BETWEEN ? AND ? AND json ->> '$.requestId' = ?" : ''
   return all(
-    `SELECT json FROM work WHERE tenant = ? AND project = ? AND kind = ? AND (expires IS NULL OR expires > ?) ${page} ORDER BY created ${order}, id ${order} LIMIT ?`,
+    `SELECT json FROM work WHERE tenant = ? AND project = ? AND kind = ? AND (expires IS NULL OR expires > ?) ${begun} ${page} ORDER BY created ${order}, id ${order} LIMIT ?`,
     tenant,
     project,
     kind,
     question.now,
+    ...(of ? [of.from, of.to, of.requestId] : []),
     ...place,
     limit
   )

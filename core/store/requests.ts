@@ -182,3 +182,29 @@ export interface RequestLog {
   /** Lists records, newest first. `next` is the cursor of the next page; null on the last one. */
   list(query: RequestQuery): Promise<{ data: RequestRecord[]; next: string | null }>
 }
+
+/** A record, and when it was written, in Unix milliseconds: with the settlement of its request, if that had a hold. */
+export interface WrittenRecord {
+  readonly record: RequestRecord
+  readonly written: number
+}
+
+/** How many requests there were over time. Times are in Unix milliseconds. */
+export interface RequestTotals {
+  readonly from: number
+  readonly to: number
+  /** Milliseconds of each part. */
+  readonly width: number
+  /** What came before was not counted, because there is too much. Not above `from` when all was. */
+  readonly counted: number
+  /** `refused` have a status of 400 or more, and `failed` one of 500 or more. */
+  readonly parts: readonly { at: number; requests: number; refused: number; failed: number }[]
+}
+
+/** The request log as operators read it. */
+export interface RequestBook extends RequestLog {
+  /** Finds a record; undefined when there is none of this id, or, with a tenant, when it is not of that one. */
+  find(id: string, tenant?: string): Promise<WrittenRecord | undefined>
+  /** Counts requests over time, in so many parts; `limit` and `cursor` of the query count for nothing. */
+  totals(query: RequestQuery, parts: number): Promise<RequestTotals>
+}

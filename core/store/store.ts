@@ -13,7 +13,7 @@ import { canonicalPath, Ownership } from './lock.ts'
 import { Logbook } from './logbook.ts'
 import { Reader } from './reader.ts'
 import { Results } from './results.ts'
-import type { RequestLog } from './requests.ts'
+import type { RequestBook } from './requests.ts'
 import { Shelf } from './shelf.ts'
 import { Room } from './room.ts'
 import { RouteBook } from './route-book.ts'
@@ -62,7 +62,7 @@ export interface StoreOptions {
 export interface Store {
   readonly documents: Documents
   readonly ledger: Ledger
-  readonly requests: RequestLog
+  readonly requests: RequestBook
   readonly answers: Answers
   readonly routes: Routes
   readonly works: Works

@@ -198,6 +198,20 @@ export class Vault {
     return { id, length }
   }
 
+  /** The value that a request made which was under way between two times; undefined when there is none. */
+  async ofRequest(owner: Owner, requestId: string, from: number, to: number): Promise<Kept | undefined> {
+    const of = { requestId, from, to }
+    const { page } = await this.#works.list({
+      ...owner,
+      kind: keptKind,
+      after: undefined,
+      limit: 1,
+      newestFirst: true,
+      of
+    })
+    return page[0] && { work: page[0], outline: outlineOf(page[0]) }
+  }
+
   /** Decrypts a value; undefined when it is gone, or was encrypted with another key. */
   async read({ work }: Kept): Promise<unknown> {
     const bytes = await this.#works.result(work)

@@ -80,6 +80,8 @@ export interface WorkQuery extends Owner {
   readonly after: string | undefined
   readonly limit: number
   readonly newestFirst: boolean
+  /** Only what this request began, between two times in Unix milliseconds. */
+  readonly of?: { readonly requestId: string; readonly from: number; readonly to: number }
 }
 
 /** Whether the work has not ended. */

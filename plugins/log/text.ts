@@ -60,10 +60,9 @@ function moreOf({ times, dropped, tags, reason, decision, playground }: RequestR
 
 function timesText(times: TimesRecord): string {
   const { body_ms, plugins_ms } = times
-  let members = 0
-  for (const _name in times) members++
+  const { hooks, refused_by, answered_by } = times
   // Most have nothing else.
-  return members === 2 && body_ms !== undefined
+  return body_ms !== undefined && !hooks && refused_by === undefined && answered_by === undefined
     ? `{"body_ms":${milliseconds(body_ms)},"plugins_ms":${milliseconds(plugins_ms)}}`
     : JSON.stringify(times)
 }

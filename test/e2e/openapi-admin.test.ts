@@ -104,6 +104,12 @@ const calls: readonly (readonly [method: string, path: string, body?: unknown, h
   ['GET', '/admin/v1/requests'],
   ['GET', '/admin/v1/requests?limit=1'],
   ['GET', '/admin/v1/balances'],
+  ['GET', '/admin/v1/requests/totals'],
+  ['GET', '/admin/v1/requests/totals?model=demo&parts=5'],
+  ['GET', '/admin/v1/requests/filters'],
+  ['GET', '/admin/v1/requests/ID'],
+  ['GET', '/admin/v1/requests/ID/messages'],
+  ['GET', '/admin/v1/chain'],
   ['GET', '/admin/v1/spend'],
   ['GET', '/admin/v1/spend?by=tenant,key,channel,tag,day,tag:team'],
   ['GET', '/admin/v1/export/requests'],
@@ -189,11 +195,12 @@ t.test('each answer of each route is what the document says, and each body is wh
   await local.chat({ model: 'none-such' })
   await eventually(async () => (await local.admin('/admin/v1/requests')).data.length === 2)
   const { hash } = await local.admin('/admin/v1/config')
+  const [{ request_id }] = (await local.admin('/admin/v1/requests')).data
   local.configure({ tenants: { acme: {}, fresh: {} } })
   await local.gateway.reload('SIGHUP')
   const seen = new Set<string>()
   for (const [method, written, body, headers] of calls) {
-    const path = written.replace('HASH', hash)
+    const path = written.replace('HASH', hash).replace('ID', request_id)
     const [pattern, described] = find(document, method, path)
     const reply = await admin(method, path, body, headers)
     const content = described.responses[reply.status]?.content

@@ -123,7 +123,11 @@ t.test('the text of a record is that of JSON.stringify, whatever was recorded be
     times: fc.oneof(
       fc.record({ body_ms: ms, plugins_ms: ms }),
       fc.record({ plugins_ms: ms, refused_by: given }),
-      fc.record({ body_ms: ms, plugins_ms: ms, hooks: fc.constant([{ plugin: 'ü"', hook: 'onRequest', at_ms: 0.5, duration_ms: 1 }]) })
+      fc.record({
+        body_ms: ms,
+        plugins_ms: ms,
+        hooks: fc.constant([{ plugin: 'ü"', hook: 'onRequest', at_ms: 0.5, duration_ms: 1 }])
+      })
     )
   })
   const decision = { order: [{ channel: 'ü"', rank: 0, weight: 1 }], excluded: [], stopped: 'no "more"' }

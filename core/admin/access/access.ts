@@ -47,6 +47,7 @@ export function admit(call: Call, { access }: Pick<Route, 'access'>, parts: Offl
   if (!rule) throw forbidden(`This is about the whole gateway, and not for a ${role} of one tenant.`)
   switch (rule.in) {
     case 'nothing':
+    case 'found':
       return call
     case 'path':
       if (call.names['tenant'] !== tenant) throw hidden('tenant', call.names['tenant']!)

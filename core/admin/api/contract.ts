@@ -23,6 +23,7 @@ import type { Config, Settings } from '../../catalogue/settings.ts'
 import type { OptionSchemas } from '../../options/schema.ts'
 import type { RequestTap } from '../../store/request-tap.ts'
 import type { Store } from '../../store/store.ts'
+import type { Vault } from '../../store/vault.ts'
 import type { Asked, LiveEvent, Sights } from '../live/event.ts'
 import type { Trouble } from '../live/trouble.ts'
 import type { ParameterName } from './parameters.ts'
@@ -42,10 +43,10 @@ export interface AdminParts {
   log: Logger
   /** The operations of the data listener. */
   operations: readonly ServedOperation[]
-  /** What the plugins of the chain take and refuse. */
-  figures: Engine['figures']
-  /** Finds out what would become of a request of a client. */
-  rehearse: Engine['rehearse']
+  /** What is kept of responses. */
+  vault: Pick<Vault, 'ofRequest' | 'read'>
+  /** What plugins take and refuse, and what would become of a request of a client. */
+  engine: Pick<Engine, 'figures' | 'rehearse'>
   prober: Pick<Prober, 'test'>
   /** The credentials of channels that are renewed, and what is wrong with them. */
   credentials: Pick<Credentials, 'reasons' | 'states'>
@@ -109,6 +110,11 @@ export type TenantRule =
       readonly kind: string
       of(names: Call['names'], parts: OfflineParts): string | undefined
     }
+  /**
+   * The thing that its path names, which the handler looks for within the tenant of the actor: of another tenant there
+   * is none. They do not see the members `hidden` of the answer.
+   */
+  | { readonly in: 'found'; readonly hidden: readonly string[] }
   /**
    * The thing that the member `kind` of its body names, which actors of a tenant have to name; `of` finds the tenant of
    * a name. They do not see the members `hidden` of the answer.

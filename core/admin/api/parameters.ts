@@ -11,6 +11,10 @@ export const parameters = {
     schema: { type: 'integer', minimum: 1, maximum: 1000 }
   },
   cursor: text('The `next` of the page before.'),
+  parts: {
+    description: 'Into how many parts the time is divided.',
+    schema: { type: 'integer', minimum: 1, maximum: 600 }
+  },
   request_id: text('The id of a request.'),
   tenant: text('What is of this tenant.'),
   project: text('What is of this project.'),

@@ -1,4 +1,4 @@
-// The route of the chain: its plugins in order, what each needs and fills, what it takes of requests and what it refuses.
+// The route of the chain: its plugins in order, what each needs and fills, what it takes and what it refuses.
 import { figureMinutes } from '../../exchange/state/chain-figures.ts'
 import { isMap } from '../../options/schema-check.ts'
 import type { AdminParts, Answer, Call } from '../api/contract.ts'
@@ -34,7 +34,7 @@ export const chainShape: Shape = object({
 })
 
 /** Shows the chain in use with the figures of its plugins. */
-export function showChain(_call: Call, { generations, figures }: AdminParts): Answer {
+export function showChain(_call: Call, { generations, engine }: AdminParts): Answer {
   const { chain, config } = generations.current
   const { skipped } = chain.rehearsed
   const modules = config.redacted['plugins']
@@ -45,9 +45,9 @@ export function showChain(_call: Call, { generations, figures }: AdminParts): An
     const written = isMap(entry) ? entry[name] : undefined
     const options = isMap(written) ? written : {}
     const defaults = Object.entries(plugin.options).flatMap(([option, schema]) =>
-      Object.hasOwn(options, option) || schema.default === undefined ? [] : [[option, schema.default]]
+      Object.hasOwn(options, option) || !('default' in schema) ? [] : [[option, schema.default]]
     )
-    const { exchanges, p50Ms, p99Ms, answered, refused } = figures.of(name)
+    const { exchanges, p50Ms, p99Ms, answered, refused } = engine.figures.of(name)
     return {
       name,
       summary,

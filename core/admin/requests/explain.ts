@@ -10,7 +10,7 @@ export const largestAsked = 1024 * 1024
 /** Explains a request by the code that requests of clients go through. */
 export async function explainRequest({ json, by: { tenant } }: Call, parts: AdminParts): Promise<Answer> {
   const asked = readAsked(await json(), parts)
-  const explanation = await parts.rehearse(asked, (found) => explanationOf(found))
+  const explanation = await parts.engine.rehearse(asked, (found) => explanationOf(found))
   // A plugin of the operator's own may find the caller by something else than the key that was named.
   if (tenant !== null && explanation.caller && explanation.caller.tenant !== tenant)
     throw forbidden(`This is for the tenant ${tenant} alone.`, 'the caller of the request is of another tenant')

@@ -38,6 +38,7 @@ export const hiddenOfRequests: readonly (keyof RequestRecord)[] = [
   'channel',
   'channel_protocol',
   'attempts',
+  'times',
   'decision'
 ]
 

@@ -82,8 +82,7 @@ export class ChainFigures {
 
   #minute(plugin: string, number: number): Minute {
     let minutes = this.#plugins.get(plugin)
-    if (!minutes)
-      this.#plugins.set(plugin, (minutes = Array.from({ length: figureMinutes }, () => new Minute())))
+    if (!minutes) this.#plugins.set(plugin, (minutes = Array.from({ length: figureMinutes }, () => new Minute())))
     const minute = minutes[number % figureMinutes]!
     if (minute.number !== number) minute.begin(number)
     return minute

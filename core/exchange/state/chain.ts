@@ -151,7 +151,7 @@ function chainOf(made: readonly Made[], dispose: () => Promise<void>): Chain {
   return {
     members: made.map(({ plugin, hooks }) => ({
       plugin,
-      hooks: Object.keys(hooks).filter((name) => typeof hooks[name as keyof Hooks] === 'function')
+      hooks: Object.keys(hooks).filter((name) => name !== 'dispose' && typeof hooks[name as keyof Hooks] === 'function')
     })),
     onRequest: made.flatMap(({ plugin, hooks }) =>
       hooks.onRequest

@@ -48,7 +48,7 @@ async function twoTenants(t: Test): Promise<{ local: LocalGateway; by: Record<st
   const local = await gateway(t, { admin: { token: owner } })
   const by: Record<string, Call> = { root: caller(t, local, owner) }
   inUse = local.gateway.config.hash
-  for (const tenant of ['acme', 'zeta']) await furnish(by['root']!, tenant)
+  for (const tenant of ['acme', 'zeta']) requestOf[tenant] = await furnish(local, by['root']!, tenant)
   for (const actor of actors) {
     const made = await by['root']!('POST', '/operators', actor)
     if (made.status !== 201) throw new Error(made.text)
@@ -57,13 +57,21 @@ async function twoTenants(t: Test): Promise<{ local: LocalGateway; by: Record<st
   return { local, by }
 }
 
-/** Makes a tenant with a project `web`, a member `m` and a key that is called like the tenant; what is there stays. */
-async function furnish(root: Call, tenant: string): Promise<void> {
+/**
+ * Makes a tenant with a project `web`, a member `m` and a key that is called like the tenant; what is there stays.
+ * Returns the id of a request that the key has made.
+ */
+async function furnish(local: LocalGateway, root: Call, tenant: string): Promise<string> {
   await root('POST', '/tenants', { name: tenant })
   await root('POST', '/projects', { tenant, name: 'web' })
   await root('POST', '/members', { tenant, project: 'web', name: 'm' })
-  await root('POST', '/keys', { tenant, project: 'web', name: `${tenant}-key` })
+  const { key } = (await root('POST', '/keys', { tenant, project: 'web', name: `${tenant}-key` })).json()
+  const headers = { authorization: `Bearer ${key}` }
+  return (await local.ask({ path: '/v1/models', headers })).headers['x-request-id']!
 }
+
+/** The id of a request of each tenant. */
+const requestOf: Record<string, string> = {}
 
 /** The hash of the configuration of the latest gateway. */
 let inUse = ''
@@ -81,6 +89,7 @@ function pathOf(route: Route, tenant: string): string {
     .replace('{session}', 'none')
     .replace('{hash}', inUse)
     .replace('{path...}', 'v1/models')
+    .replace('{request_id}', requestOf[tenant] ?? '')
 }
 
 /** A live stream would not end: what it says is asked for once. */
@@ -108,12 +117,13 @@ function expected(route: Route, role: Role, bound: boolean, own: boolean): 'in' 
   if (role === 'owner' || role === 'operator') return 'in'
   if (['session', 'logout', 'openapi.json'].includes(what)) return 'in'
   // What a reload would change stands in a file that is not in use yet: it is for whoever may reload it.
-  const closed = /\/config\/(diff|file)$/.test(route.path)
+  const closed = /\/config\/(diff|file)$|\/messages$/.test(route.path)
   const sees = (!writes && !closed) || ['explain', 'what-if'].includes(what)
   if (role === 'viewer' && !sees) return '403'
   if (!bound) return 'in'
   if (what === 'explain') return own ? 'in' : '404'
   if (what === 'what-if') return own ? 'in' : '403'
+  if (route.path.endsWith('/requests/filters')) return 'in'
   if (writes && (role !== 'tenant_admin' || !levels.includes(what))) return '403'
   if (['capabilities'].includes(what)) return 'in'
   const seen = ['tenants', 'balances', 'requests', 'spend', 'export', 'audit', 'models', 'live', 'troubles', 'overview']
@@ -170,7 +180,7 @@ t.test('actors of a tenant see what is of it in lists, and nothing else', async 
   const { local, by } = await twoTenants(t)
   await local.chat()
   const root = by['root']!
-  await eventually(async () => (await root('GET', '/requests')).json().data.length === 1)
+  await eventually(async () => (await root('GET', '/requests')).json().data.length === 3)
   for (const name of ['ta', 'va']) {
     for (const route of routes) {
       const { access, query = [] } = route

@@ -28,7 +28,12 @@ t.test('a stage that was asked for hears of its end when a later part of the cha
           throw new Error('no')
         }
       }
-      const exchange = { request: { operation }, requestedModel: 'demo', seenBy: () => ({}), took: () => 0 } as unknown as LiveExchange
+      const exchange = {
+        request: { operation },
+        requestedModel: 'demo',
+        seenBy: () => ({}),
+        took: () => 0
+      } as unknown as LiveExchange
       const hook = (): Promise<void> | undefined => (late ? Promise.resolve() : undefined)
       const response = { attempt, status: 200, headers: {}, streaming: true, frames: false } as UpstreamResponse
       const ask = async (): Promise<unknown> =>
