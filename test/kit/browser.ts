@@ -25,7 +25,13 @@ function started(): Promise<Browser> {
     )
   browser ??= chromium.launch({
     executablePath: program,
-    args: ['--disable-dev-shm-usage', '--font-render-hinting=none', '--host-resolver-rules=MAP *.test 127.0.0.1']
+    args: [
+      '--disable-dev-shm-usage',
+      '--font-render-hinting=none',
+      '--host-resolver-rules=MAP *.test 127.0.0.1',
+      '--use-fake-ui-for-media-stream',
+      '--use-fake-device-for-media-stream'
+    ]
   })
   return browser
 }

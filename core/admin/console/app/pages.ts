@@ -8,5 +8,6 @@ export interface PageModule {
 
 /** How to load the page of each place in places.ts. */
 export const pages: Readonly<Record<string, () => Promise<PageModule>>> = {
+  playground: () => import('./pages/playground/playground.ts'),
   operators: () => import('./pages/operators/operators.ts')
 }

@@ -18,4 +18,7 @@ export interface Place {
 }
 
 /** All pages. A page that is not here has no address; where its code is, is in pages.ts. */
-export const places: readonly Place[] = [{ path: 'operators', title: 'Operators', group: 'Access', whole: true }]
+export const places: readonly Place[] = [
+  { path: 'playground', title: 'Playground', group: 'Use' },
+  { path: 'operators', title: 'Operators', group: 'Access', whole: true }
+]
