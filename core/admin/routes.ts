@@ -30,6 +30,7 @@ import * as shapes from './api/shapes.ts'
 import { ledgerRoutes } from './ledger/verification.ts'
 import { modelRoutes } from './models/model-routes.ts'
 import { liveRoute } from './live/live-route.ts'
+import { overviewRoute } from './live/overview.ts'
 import { troublesRoute } from './live/troubles.ts'
 import { levelRoutes } from './tenancy/tenants.ts'
 import { playgroundRoutes } from './playground/routes.ts'
@@ -279,6 +280,7 @@ export const routes: readonly Route[] = [
   ...ledgerRoutes,
   liveRoute,
   troublesRoute,
+  overviewRoute,
   ...levelRoutes,
   ...keyRoutes,
   ...operatorRoutes,

@@ -92,6 +92,7 @@ export class Custody {
       routes: switches.routes.face,
       works: switches.works.face,
       spend: (query) => this.#own?.spend(query) ?? this.#line!.ask('spend', query),
+      traffic: (query) => this.#own?.traffic(query) ?? this.#line!.ask('traffic', query),
       flush: async () => this.#own?.flush(),
       health: () => (this.#own ?? this.#before!.store).health(),
       close: () => this.close()

@@ -24,7 +24,7 @@ export type SentDecision =
 /** What a deputy works with. */
 export interface DeputyParts {
   services: Services
-  store: Pick<Store, 'requests' | 'spend'>
+  store: Pick<Store, 'requests' | 'spend' | 'traffic'>
   background: Pick<BackgroundWork, 'attendFor' | 'takeUp'>
   log: Logger
 }
@@ -88,6 +88,7 @@ export class Deputy {
       findRequest: (...id: Parameters<typeof store.requests.find>) => store.requests.find(...id),
       totals: (...asked: Parameters<typeof store.requests.totals>) => store.requests.totals(...asked),
       spend: (...query: Parameters<typeof store.spend>) => store.spend(...query),
+      traffic: (...query: Parameters<typeof store.traffic>) => store.traffic(...query),
       findAnswer: (...id: Parameters<typeof answers.find>) => answers.find(...id),
       putAnswer: (...answer: Parameters<typeof answers.put>) => answers.put(...answer),
       findRoute: (...id: Parameters<typeof routes.find>) => routes.find(...id),

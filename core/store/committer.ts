@@ -20,11 +20,14 @@ import { RecordBlocks } from './record-blocks.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
 import { SpendTable } from './spend-table.ts'
 import type { Database, Statement, Value } from './sqlite.ts'
+import { TrafficTable } from './traffic-table.ts'
 import { versionAfter } from './write-ahead.ts'
 
 const bodyColumn = answerColumns.indexOf('body')
 
-const jsonColumn = recordColumns.indexOf('json')
+const [tenantColumn, modelColumn, timeColumn, jsonColumn, factsColumn] = (
+  ['tenant', 'model', 'time', 'json', 'facts'] as const
+).map((name) => recordColumns.indexOf(name)) as [number, number, number, number, number]
 
 const [dispatchedColumn, channelColumn, costColumn, deliveredColumn] = (
   ['dispatched', 'channel', 'cost_price', 'delivered_units'] as const
@@ -38,6 +41,7 @@ export class Committer {
   readonly database: Database
   readonly #sql: ReturnType<typeof prepare>
   readonly #spend: SpendTable
+  readonly #traffic: TrafficTable
   /** The head as committed, and as it will be after the open transaction. */
   #head: Head
   #next: Head
@@ -60,6 +64,7 @@ export class Committer {
     this.database = database
     this.#sql = prepare(database)
     this.#spend = new SpendTable(database)
+    this.#traffic = new TrafficTable(database)
     this.#head = this.#next = readHead(database)
     this.#request = Number(database.prepare('SELECT coalesce(max(seq), 0) AS seq FROM request').get()!['seq'])
     this.#blocks = new RecordBlocks(database, this.#request)
@@ -112,6 +117,7 @@ export class Committer {
     const { entry, record, open, close, lease, head, commit } = this.#sql
     entry.flush()
     this.#spend.flush()
+    this.#traffic.flush()
     this.#next.requests += record.flush()
     const { boot } = this.#next
     for (const [id, row] of this.#holds) {
@@ -201,6 +207,13 @@ export class Committer {
       const seq = ++this.#request
       const json = records[i + jsonColumn] as string
       this.#blocks.add(records, i, seq, written)
+      this.#traffic.add(
+        records[i + tenantColumn] as string | null,
+        records[i + modelColumn] as string | null,
+        records[i + timeColumn] as number,
+        records[i + factsColumn] as string | null,
+        json
+      )
       record.add(records, i, seq, written, recordChecksum(seq, written, json))
     }
   }

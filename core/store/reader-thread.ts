@@ -13,12 +13,14 @@ import type { FoundRequests, RequestSearch } from './request-search.ts'
 import { storedBalances, storedHours } from './stored-balances.ts'
 import { serve } from './service.ts'
 import type { Service } from './service.ts'
+import { queryTraffic } from './traffic-table.ts'
+import type { TrafficPoint, TrafficQuery } from './traffic-table.ts'
 import type { WorkQuery } from './works.ts'
 
 /**
  * The questions that the thread answers.
  * `requests`: a page of the request log. `request`: one of its records. `totals`: counts of them over time.
- * `spend`: a page of sums.
+ * `spend`: a page of sums. `traffic`: points over time.
  * `balances`: those since a time, see {@link storedBalances}. `hours`: those of one scope.
  * `work`: one piece of work. `works`: a page of an owner's work that has not expired at `now`.
  * `expired`: work that expired at `before`. `oldest`: the tenant's oldest ended work whose result takes space.
@@ -29,6 +31,7 @@ export type ReaderQuestion =
   | { kind: 'request'; id: string; tenant: string | undefined }
   | { kind: 'totals'; of: TotalsQuery }
   | { kind: 'spend'; query: SpendQuery }
+  | { kind: 'traffic'; query: TrafficQuery }
   | { kind: 'balances'; since: number }
   | { kind: 'hours'; scope: string; since: number }
   | { kind: 'work'; tenant: string; project: string; id: string }
@@ -65,6 +68,7 @@ export type ReaderReply =
   | { kind: 'totals'; totals: RequestTotals }
   | { kind: 'request'; row: { json: string; written: number } | undefined }
   | { kind: 'spend'; page: SpendPage }
+  | { kind: 'traffic'; points: TrafficPoint[] }
   | { kind: 'balances' | 'hours'; rows: Row[] }
   | { kind: 'answer'; answer: StoredAnswer | undefined }
   | { kind: 'route'; row: Row | undefined }
@@ -115,6 +119,7 @@ class StoreReader implements Service<NumberedQuestion> {
       if (question.kind === 'request') return { kind: 'request', row: recordOf(database, question) }
       if (question.kind === 'totals') return { kind: 'totals', totals: requestTotals(database, question.of) }
       if (question.kind === 'spend') return { kind: 'spend', page: querySpend(database, question.query) }
+      if (question.kind === 'traffic') return { kind: 'traffic', points: queryTraffic(database, question.query) }
       if (question.kind === 'route') return { kind: 'route', row: routeOf(database, question) }
       if (question.kind === 'answer') return { kind: 'answer', answer: answerOf(database, question) }
       if (question.kind === 'audit') return { kind: 'audit', rows: auditOf(database, question.query) }

@@ -1,6 +1,7 @@
 // Defines the tables as numbered migrations. Money is in nano-dollars, times are in Unix milliseconds.
 import { moveKeys } from './former-keys.ts'
 import { SpendTable } from './spend-table.ts'
+import { TrafficTable } from './traffic-table.ts'
 import type { Database } from './sqlite.ts'
 
 /** How many requests a block of the table request_block has. */
@@ -334,13 +335,44 @@ const migrations: readonly string[] = [
   CREATE INDEX audit_action ON audit (json ->> '$.action');
   CREATE INDEX audit_object_kind ON audit (json ->> '$.object_kind');
   CREATE INDEX audit_outcome ON audit (json ->> '$.outcome');
+  `,
+  `
+  -- What requests add up to by the minute in which they arrived (since 1970), for two days: see traffic-table.ts.
+  CREATE TABLE traffic_minute (
+    scope TEXT NOT NULL,           -- '' all | tenant:<name> | model:<name> | channel:<name>
+    time INTEGER NOT NULL,
+    model TEXT NOT NULL,           -- of a tenant, else ''
+    channel TEXT NOT NULL,         -- of a tenant or a model, else ''
+    requests INTEGER NOT NULL,
+    codes TEXT NOT NULL,           -- of errors, {"<code>": <count>, …}; '' for none
+    input INTEGER NOT NULL,        -- tokens
+    output INTEGER NOT NULL,
+    cost INTEGER NOT NULL,         -- what was charged
+    first TEXT NOT NULL,           -- how soon answers began, see spread.ts
+    PRIMARY KEY (scope, time, model, channel)
+  ) STRICT, WITHOUT ROWID;
+  -- The same by hour, for longer.
+  CREATE TABLE traffic_hour (
+    scope TEXT NOT NULL,
+    time INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    requests INTEGER NOT NULL,
+    codes TEXT NOT NULL,
+    input INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    cost INTEGER NOT NULL,
+    first TEXT NOT NULL,
+    PRIMARY KEY (scope, time, model, channel)
+  ) STRICT, WITHOUT ROWID;
   `
 ]
 
 /** What a migration does besides its SQL, by its number. */
 const steps: Readonly<Record<number, (database: Database, file: string) => void>> = {
   6: moveKeys,
-  7: (database, file) => new SpendTable(database).fill(database, file)
+  7: (database, file) => new SpendTable(database).fill(database, file),
+  11: (database) => new TrafficTable(database).fill(database)
 }
 
 /**

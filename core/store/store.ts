@@ -25,6 +25,7 @@ import type { Logger } from '../telling/log.ts'
 import type { Keeping } from './upkeep.ts'
 import { Writer } from './writer.ts'
 import type { SpendPage, SpendQuery } from './spend.ts'
+import type { TrafficPoint, TrafficQuery } from './traffic-table.ts'
 import type { StoreHealth } from './store-health.ts'
 import { doubted } from '../money/settlement.ts'
 import { explain, Troubles } from './troubles.ts'
@@ -68,6 +69,8 @@ export interface Store {
   readonly works: Works
   /** Adds up what was charged until now, unless the disk fails: then it may be older. */
   spend(query: SpendQuery): Promise<SpendPage>
+  /** Adds up the requests that ended until now by when they arrived, unless the disk fails: then it may be older. */
+  traffic(query: TrafficQuery): Promise<TrafficPoint[]>
   /**
    * Resolves when everything queued until now is in the database, or the disk fails. Without it the database follows
    * within a quarter of a second.
@@ -143,6 +146,10 @@ export async function openStore({
     async spend(query) {
       if (writer.health.healthy) await writer.flushed()
       return (await reader.ask({ kind: 'spend', query })).page
+    },
+    async traffic(query) {
+      if (writer.health.healthy) await writer.flushed()
+      return (await reader.ask({ kind: 'traffic', query })).points
     },
     async flush() {
       await writer.flushed()

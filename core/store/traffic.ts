@@ -6,6 +6,8 @@ import { Spread } from './spread.ts'
 export interface Passed {
   /** The code of its error; empty for none. */
   readonly code: string
+  /** The channel of the last attempt; empty for none. */
+  readonly channel: string
   /** Tokens, cached ones included. */
   readonly input: number
   readonly output: number
@@ -16,9 +18,10 @@ export interface Passed {
 }
 
 /** Reads what a record adds. */
-export function passedOf({ error_code, usage, cost_nano, first_byte_ms, outcome }: RequestRecord): Passed {
+export function passedOf({ error_code, channel, usage, cost_nano, first_byte_ms, outcome }: RequestRecord): Passed {
   return {
     code: error_code ?? '',
+    channel: channel ?? '',
     input: usage ? usage.input + usage.cached_input + usage.cache_write : 0,
     output: usage?.output ?? 0,
     cost: BigInt(cost_nano),
@@ -27,15 +30,38 @@ export function passedOf({ error_code, usage, cost_nano, first_byte_ms, outcome 
   }
 }
 
+/** Sums as they are stored: `codes` is JSON, or empty for none; `cost` decimal text; `first` as {@link Spread.text}. */
+export interface StoredTraffic {
+  readonly requests: number
+  readonly codes: string
+  readonly input: number
+  readonly output: number
+  readonly cost: string
+  readonly first: string
+}
+
 /** The sums of some requests. */
 export class Traffic {
+  /** Reads sums. */
+  static of({ requests, codes, input, output, cost, first }: StoredTraffic): Traffic {
+    const traffic = new Traffic()
+    traffic.requests = requests
+    if (codes !== '')
+      for (const [code, count] of Object.entries(JSON.parse(codes) as Record<string, number>)) traffic.#err(code, count)
+    traffic.input = input
+    traffic.output = output
+    traffic.cost = BigInt(cost)
+    traffic.first.merge(first)
+    return traffic
+  }
+
   requests = 0
   /** How many ended with an error, by its code. */
   readonly codes = new Map<string, number>()
   input = 0
   output = 0
   cost = 0n
-  first = new Spread()
+  readonly first = new Spread()
 
   add({ code, input, output, cost, first }: Passed): void {
     this.requests++
@@ -54,6 +80,18 @@ export class Traffic {
     this.output += other.output
     this.cost += other.cost
     this.first.merge(other.first.text)
+  }
+
+  /** The sums as they are stored. */
+  get stored(): StoredTraffic {
+    return {
+      requests: this.requests,
+      codes: this.codes.size === 0 ? '' : JSON.stringify(Object.fromEntries(this.codes)),
+      input: this.input,
+      output: this.output,
+      cost: String(this.cost),
+      first: this.first.text
+    }
   }
 
   /** How many ended with an error. */

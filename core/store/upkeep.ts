@@ -3,6 +3,7 @@
 import type { Committer } from './committer.ts'
 import { Forgetting } from './forgetting.ts'
 import { PastHours } from './past-hours.ts'
+import { PastTraffic } from './past-traffic.ts'
 import { Retention } from './retention.ts'
 import type { Bounds } from './retention.ts'
 import { ShelfLife } from './shelf-life.ts'
@@ -81,7 +82,8 @@ export class Upkeep {
       this.#retention,
       new Sealing(committer, volumeFolder(this.#file), journal, (volume) => this.#host.sealed(volume)),
       new Forgetting(committer),
-      new PastHours(committer)
+      new PastHours(committer),
+      new PastTraffic(committer)
     ]
     if (answers) this.#chores.push(new ShelfLife(committer, answers))
     this.#again(this.#ailing ? sulk : leisure)

@@ -147,6 +147,7 @@ const calls: readonly (readonly [method: string, path: string, body?: unknown, h
   ['GET', '/admin/v1/audit'],
   ['GET', '/admin/v1/live?since=0'],
   ['GET', '/admin/v1/troubles'],
+  ['GET', '/admin/v1/overview'],
   ['GET', '/admin/openapi.json'],
   ['GET', '/admin/sign-in'],
   ['GET', '/admin/v1/session'],

@@ -34,7 +34,7 @@ export interface AdminParts {
   settings: NonNullable<Settings['admin']>
   /** The address that clients are served at. */
   clients: string
-  store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'spend' | 'health'>
+  store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'spend' | 'traffic' | 'health'>
   metrics: Pick<Metrics, 'expose'>
   generations: Pick<Generations, 'current'>
   reloader: Pick<Reloader, 'last' | 'preview' | 'reload' | 'alone'>

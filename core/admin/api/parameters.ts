@@ -47,6 +47,10 @@ export const parameters = {
   duration_min: text('That took so long or longer: `2s`.'),
   duration_max: text('That took so long or less.'),
   since: { description: 'From then on. In spend, a day; in live, the id of an event.', schema: moment },
+  step: {
+    description: 'How long each step of figures over time is; by default about a hundredth of the range.',
+    schema: { type: 'string', minLength: 1, examples: ['1m', '1h'] }
+  },
   topics: {
     description: 'What a stream is about: some of overview, requests, troubles, config with commas between them.',
     schema: { type: 'string', minLength: 1, examples: ['overview,troubles'] }
