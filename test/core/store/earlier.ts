@@ -17,7 +17,8 @@ const undo: Readonly<Record<number, string>> = {
   9: 'DROP TABLE request_facts;',
   10: ['object', 'actor', 'tenant', 'action', 'object_kind', 'outcome']
     .map((name) => `DROP INDEX audit_${name};`)
-    .join(' ')
+    .join(' '),
+  11: 'DROP TABLE traffic_minute; DROP TABLE traffic_hour;'
 }
 
 /** Brings a store that nobody has open back to a version of its schema. Keys made at run time are lost. */
