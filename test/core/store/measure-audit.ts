@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { emptyBatch } from '../../../core/store/batch.ts'
 import { Committer } from '../../../core/store/committer.ts'
 import type { AuditQuery } from '../../../core/store/documents.ts'
-import { migrate } from '../../../core/store/schema.ts'
+import { migrate } from '../../../core/store/migration.ts'
 import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
 
