@@ -25,6 +25,7 @@ const checks: Readonly<Record<string, () => Finding | Promise<Finding>>> = {
   circles: findCircles,
   references: findBrokenReferences,
   vendors: findVendors,
+  markup: findLooseMarkup,
   money: findFloatingMoney
 }
 
@@ -98,6 +99,18 @@ function findVendors(): Finding {
     'core/simulator/rerank/',
     'core/credentials/',
     'config/credentials.ts'
+  )
+}
+
+/**
+ * Finds what lets text of others become markup in the console, and components in templates, whose properties nothing
+ * would check.
+ */
+function findLooseMarkup(): Finding {
+  return findInCode(
+    /dangerouslySetInnerHTML|<\$\{|\.(?:innerHTML|outerHTML|insertAdjacentHTML)\b/,
+    (found) => `has ${found}: make elements of html, and components of h(Component, {…})`,
+    'core/simulator/'
   )
 }
 

@@ -7,6 +7,7 @@ import { h, html } from './html.ts'
 import type { ComponentChildren, FunctionComponent, VNode } from './html.ts'
 import { shownError } from './load.ts'
 import { pages } from './pages.ts'
+import { Palette } from './palette.ts'
 import { Announcer } from './parts/announcer.ts'
 import { Dialog } from './parts/dialog.ts'
 import { Failure, Waiting } from './parts/states.ts'
@@ -30,7 +31,7 @@ export function App({ error }: { error: ApiError | undefined }): VNode {
       <nav class="places" id="places" aria-label="Pages">${h(Navigation, {})}</nav>
       <main id="main">${h(Catch, { key: address.value.place }, h(CurrentPage, {}))}</main>
     </div>
-    ${h(Announcer, {})} ${now ? null : h(Dialog, { title: 'Your session is over' }, h(SignIn, { again: true }))}
+    ${h(Announcer, {})} ${h(Palette, {})} ${now ? null : h(Dialog, { title: 'Your session is over' }, h(SignIn, { again: true }))}
   `
 }
 

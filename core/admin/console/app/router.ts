@@ -54,7 +54,8 @@ function arrive(before: Address): void {
   const now = read()
   address.value = now
   if (now.place === before.place && now.rest.join('/') === before.rest.join('/')) return
-  moves.value++
+  // Going on from the address of the console itself is no move of the reader.
+  if (before.place !== '') moves.value++
   scrollTo(0, 0)
 }
 

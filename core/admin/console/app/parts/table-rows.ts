@@ -1,26 +1,13 @@
 // What a table does with its rows before it draws them: sorts, filters, makes text of them.
-import type { ComponentChildren } from '../html.ts'
 
-/** A column. */
-export interface Column<T> {
+/** A column as far as rows are concerned. */
+export interface Valued<T> {
   /** Unique in the table. The browser remembers it, and filters name it. */
   readonly id: string
   /** With the unit, where cells do not have it. */
   readonly title: string
   /** What is sorted, filtered and copied; null where there is nothing, which sorts last. Absent: none of these. */
   value?(row: T): string | number | bigint | null | undefined
-  /** What is shown; absent: the value. */
-  cell?(row: T): ComponentChildren
-  /** `end` for numbers. */
-  readonly align?: 'end'
-  /** Not shown until the reader chooses it. */
-  readonly optional?: boolean
-  /** False where the API has no order by it, though it has a value. */
-  readonly sorts?: boolean
-  /** The text that a filter by this cell takes; absent or undefined: none. */
-  filter?(row: T): string | undefined
-  /** False where the API cannot leave out what has a value. */
-  readonly filtersOut?: boolean
 }
 
 /** An order of rows. `down`: the highest first. */
@@ -32,7 +19,7 @@ export interface Sort {
 const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: 'base' })
 
 /** Rows in an order. Rows without a value come last in both directions. */
-export function sorted<T>(rows: readonly T[], columns: readonly Column<T>[], sort: Sort): readonly T[] {
+export function sorted<T>(rows: readonly T[], columns: readonly Valued<T>[], sort: Sort): readonly T[] {
   const column = columns.find(({ id }) => id === sort.column)
   if (!column?.value) return rows
   const turn = sort.down ? -1 : 1
@@ -49,7 +36,7 @@ export function sorted<T>(rows: readonly T[], columns: readonly Column<T>[], sor
 }
 
 /** Whether all words of a text occur in a row's values. */
-export function matches<T>(row: T, columns: readonly Column<T>[], wanted: string): boolean {
+export function matches<T>(row: T, columns: readonly Valued<T>[], wanted: string): boolean {
   const text = columns
     .map((column) => String(column.value?.(row) ?? ''))
     .join(' ')
@@ -61,7 +48,7 @@ export function matches<T>(row: T, columns: readonly Column<T>[], wanted: string
 }
 
 /** Rows as text for a spreadsheet: tabs between cells, no formulas. */
-export function tsvOf<T>(rows: readonly T[], columns: readonly Column<T>[]): string {
+export function tsvOf<T>(rows: readonly T[], columns: readonly Valued<T>[]): string {
   const given = columns.filter((column) => column.value)
   const lines = rows.map((row) => given.map((column) => harmless(column.value!(row))).join('\t'))
   return [given.map(({ title }) => title).join('\t'), ...lines].join('\n')

@@ -5,10 +5,27 @@ import type { ComponentChildren, VNode } from '../html.ts'
 import { recall, remember } from '../remembered.ts'
 import { say } from './announcer.ts'
 import { copy } from './copy.ts'
+import { counted } from './number.ts'
 import { matches, sorted, tsvOf } from './table-rows.ts'
-import type { Column, Sort } from './table-rows.ts'
+import type { Sort, Valued } from './table-rows.ts'
 
-export type { Column, Sort } from './table-rows.ts'
+export type { Sort } from './table-rows.ts'
+
+/** A column. */
+export interface Column<T> extends Valued<T> {
+  /** What is shown; absent: the value. */
+  cell?(row: T): ComponentChildren
+  /** `end` for numbers. */
+  readonly align?: 'end'
+  /** Not shown until the reader chooses it. */
+  readonly optional?: boolean
+  /** False where the API has no order by it, though it has a value. */
+  readonly sorts?: boolean
+  /** The text that a filter by this cell takes; absent or undefined: none. */
+  filter?(row: T): string | undefined
+  /** False where the API cannot leave out what has a value. */
+  readonly filtersOut?: boolean
+}
 
 /** The height of a row in pixels; the style has the same. */
 const rowHeight = 28
@@ -88,10 +105,7 @@ export function Table<T>(props: TableProps<T>): VNode {
         }
         ${props.children}
         <span class="grow"></span>
-        <span class="quiet number" role="status"
-          >${rows.length.toLocaleString('en-US')}${props.more ? '+' : ''}
-          ${rows.length === 1 ? 'row' : 'rows'}${props.busy ? ', loading…' : ''}</span
-        >
+        <span class="quiet number" role="status">${countOf(rows.length, props)}</span>
         <button
           type="button"
           class="small"
@@ -105,6 +119,10 @@ export function Table<T>(props: TableProps<T>): VNode {
       ${rows.length === 0 && !props.busy ? props.empty : h(Box<T>, { ...props, rows, columns: shown, sort, order })}
     </div>
   `
+}
+
+function countOf<T>(rows: number, { more, busy }: Pick<TableProps<T>, 'more' | 'busy'>): string {
+  return `${counted(rows)}${more ? '+' : ''} ${rows === 1 ? 'row' : 'rows'}${busy ? ', loading…' : ''}`
 }
 
 function chosenOf<T>(name: string, columns: readonly Column<T>[]): readonly string[] | undefined {
