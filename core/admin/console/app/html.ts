@@ -17,8 +17,8 @@ export function html(strings: TemplateStringsArray, ...values: unknown[]): VNode
 
 /**
  * Makes a space of each line break between words and elements, as HTML does: htm leaves them out, and a formatter that
- * breaks a long line would join words. Those behind an opening tag and before a closing one, and around all, are left to
- * htm.
+ * breaks a long line would join words. Those behind an opening tag and before a closing one, and around all, are left
+ * to htm.
  */
 function spaced(strings: TemplateStringsArray): readonly string[] {
   const last = strings.length - 1

@@ -8,6 +8,10 @@ export interface PageModule {
 
 /** How to load the page of each place in places.ts. */
 export const pages: Readonly<Record<string, () => Promise<PageModule>>> = {
+  audit: () => import('./pages/audit/audit.ts'),
+  configuration: () => import('./pages/configuration/configuration.ts'),
+  ledger: () => import('./pages/ledger/ledger.ts'),
+  models: () => import('./pages/models/models.ts'),
   playground: () => import('./pages/playground/playground.ts'),
   operators: () => import('./pages/operators/operators.ts')
 }

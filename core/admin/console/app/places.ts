@@ -20,5 +20,9 @@ export interface Place {
 /** All pages. A page that is not here has no address; where its code is, is in pages.ts. */
 export const places: readonly Place[] = [
   { path: 'playground', title: 'Playground', group: 'Use' },
-  { path: 'operators', title: 'Operators', group: 'Access', whole: true }
+  { path: 'operators', title: 'Operators', group: 'Access', whole: true },
+  { path: 'models', title: 'Models and prices', group: 'Gateway' },
+  { path: 'configuration', title: 'Configuration', group: 'Gateway', whole: true },
+  { path: 'audit', title: 'Audit', group: 'Record' },
+  { path: 'ledger', title: 'Ledger', group: 'Record', whole: true }
 ]
