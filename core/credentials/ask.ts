@@ -39,6 +39,14 @@ export function rhythmOf(source: CredentialSource, { expiresAt }: Grant): number
   return source.kind === 'aws' && expiresAt === undefined ? lookAgainMs : undefined
 }
 
+/**
+ * The least time between two questions that are asked because an upstream refused what there was, in milliseconds. A
+ * file is soon read, and others may have to wait for a server.
+ */
+export function restOf({ kind }: CredentialSource): number {
+  return kind === 'file' ? 0 : 5000
+}
+
 /** The file whose replacement means that there is another credential. */
 export function fileOf(source: CredentialSource): string | undefined {
   return source.kind === 'file' || source.kind === 'gcp' ? source.file : undefined

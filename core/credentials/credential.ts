@@ -1,7 +1,7 @@
 // One credential that changes: asks its source in time, and keeps what it has while the source fails.
 import { GatewayError } from '../errors.ts'
 import type { Logger } from '../telling/log.ts'
-import { askOf, fileOf, rhythmOf } from './ask.ts'
+import { askOf, fileOf, restOf, rhythmOf } from './ask.ts'
 import { isSame, SourceFault, textsOf } from './grant.ts'
 import type { Grant, Secret } from './grant.ts'
 import type { CredentialSource } from './source.ts'
@@ -12,8 +12,6 @@ const patience = 10_000
 /** The pauses after failures, in milliseconds: each is twice as long as the one before. */
 const firstPause = 1000
 const longestPause = 30_000
-/** The least time between two questions that were asked because an upstream refused what there was. */
-const betweenRefusals = 5000
 /** How many credentials that are not used any more are still kept from being shown. */
 const mostFormer = 3
 /** `setTimeout` knows no longer ones. */
@@ -112,7 +110,7 @@ export class Credential {
     if (this.#grant?.secret === refused) {
       if (!this.#asking) {
         const now = performance.now()
-        if (now - this.#refusedAt < betweenRefusals) return undefined
+        if (now - this.#refusedAt < restOf(this.source)) return undefined
         this.#refusedAt = now
       }
       await this.#renew()

@@ -22,8 +22,8 @@ export interface Peer {
 export interface SocketUpstream {
   readonly url: URL
   readonly peers: Peer[]
-  /** Sent in place of the answer to the next handshakes; undefined to accept them. */
-  refuse: string | undefined
+  /** Sent in place of the answer to the next handshakes; undefined to accept them. A function decides about each. */
+  refuse: string | ((request: IncomingMessage) => string | undefined) | undefined
   /** The n-th session, counted from 1. */
   peer(n?: number): Promise<Peer>
 }
@@ -56,7 +56,8 @@ export async function socketUpstream(
   server.on('upgrade', (request, stream, head) => {
     stream.on('error', () => {})
     if (silent) return
-    if (upstream.refuse !== undefined) return void stream.end(upstream.refuse)
+    const refusal = typeof upstream.refuse === 'function' ? upstream.refuse(request) : upstream.refuse
+    if (refusal !== undefined) return void stream.end(refusal)
     if (!raw)
       return sockets.handleUpgrade(request, stream, head, (socket) =>
         add({ request, stream: stream as Socket, socket: socket.on('error', () => {}) })
