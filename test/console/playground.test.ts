@@ -3,6 +3,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { accessible, inAllForms, openPage } from '../kit/browser.ts'
 import type { Page, PageSetup } from '../kit/browser.ts'
+import { ask as request } from '../kit/client.ts'
 import { gateway } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
@@ -12,7 +13,7 @@ const settings = {
   channels: {
     demo: {
       protocol: 'simulator',
-      models: { demo: 'demo', other: 'other', voice: 'tts-1', whisper: 'whisper-1', painter: 'dall-e-3' }
+      models: { demo: 'demo', other: 'other', voice: 'tts-1', whisper: 'whisper-1', painter: 'gpt-image-1' }
     }
   },
   models: {
@@ -20,7 +21,7 @@ const settings = {
     other: { price: { input: 3, output: 4 } },
     voice: { price: { input: 1, output: 0, audio_output: 12 } },
     whisper: { price: { second: '0.0001' } },
-    painter: { price: { image: '0.04' } }
+    painter: { price: { input: 1, output: 0, image_output: 2 } }
   },
   keys: [
     { name: 'ours', key: 'sk-ours', tenant: 'acme' },
@@ -206,7 +207,7 @@ t.test('a refusal is told, and what a model writes does nothing', async (t) => {
   t.match(await page.title(), /^Playground/)
 })
 
-t.test('a viewer types the secret of a key, which is kept nowhere', async (t) => {
+t.test('the secret of a key is typed in, and kept nowhere', async (t) => {
   const { page } = await open(t, 'model=demo')
   await page.getByRole('combobox', { name: 'Key', exact: true }).selectOption('Type the secret of a key')
   await page.getByLabel('Secret of the key').fill('sk-ours')
@@ -217,6 +218,26 @@ t.test('a viewer types the secret of a key, which is kept nowhere', async (t) =>
     '[location.href, JSON.stringify(sessionStorage), JSON.stringify(localStorage)].join(" ")'
   )) as string
   t.notMatch(kept, /sk-ours/)
+})
+
+t.test('a viewer is offered no keys by name, and runs with a secret', async (t) => {
+  const token = 'the token of the owner'
+  const local = await gateway(t, { ...settings, admin: { token } })
+  const made = await request(t, local.adminUrl, {
+    path: '/admin/v1/operators',
+    headers: { authorization: `Bearer ${token}` },
+    body: { name: 'eve', role: 'viewer', tenant: 'acme' }
+  })
+  const context = { extraHTTPHeaders: { authorization: `Bearer ${made.json().token}` } }
+  const page = await openPage(t, `${local.adminUrl}/console/playground?key=ours&model=demo`, { context })
+  await page.getByLabel('Secret of the key').fill('sk-ours')
+  await page.getByLabel('Secret of the key').press('Tab')
+  t.equal(await page.getByRole('combobox', { name: 'Key', exact: true }).count(), 0)
+  await ask(page, directive({ text: 'As a viewer' }))
+  await answerOf(page).getByText('As a viewer').waitFor()
+  await answerOf(page)
+    .getByText(/^\$0\.0/)
+    .waitFor()
 })
 
 t.test('a realtime session by text and by microphone', async (t) => {
@@ -245,7 +266,7 @@ t.test('a realtime session by text and by microphone', async (t) => {
   })
 })
 
-t.test('speech, and the transcript of a sound', async (t) => {
+t.test('speech, the transcript of a sound, and a picture', async (t) => {
   const { page } = await open(t, 'key=ours&model=voice&view=media')
   await page.getByLabel('Text', { exact: true }).fill('Hello')
   await page.getByRole('button', { name: 'Send', exact: true }).click()
@@ -262,4 +283,11 @@ t.test('speech, and the transcript of a sound', async (t) => {
   await page.getByRole('button', { name: 'Send', exact: true }).click()
   await answer.locator('pre').waitFor()
   t.ok((await answer.locator('pre').innerText()).length > 3)
+  await page.getByLabel('What to make').selectOption('picture')
+  await page.getByLabel('Model', { exact: true }).fill('painter')
+  await page.getByLabel('Model', { exact: true }).press('Tab')
+  await page.getByLabel('Description', { exact: true }).fill('A boat')
+  await page.getByRole('button', { name: 'Send', exact: true }).click()
+  await answer.getByRole('img', { name: 'Picture 1' }).waitFor()
+  await eventually(async () => ((await page.evaluate("document.querySelector('img.made').naturalWidth")) as number) > 0)
 })

@@ -1,7 +1,7 @@
 // What a reader prepares. What can be sent to somebody is in the address; prompts are kept by the tab alone, and the
 // secret of a key nowhere.
 import { signal } from '@preact/signals'
-import { address, linkTo } from '../../router.ts'
+import { address } from '../../router.ts'
 import type { Dialect, Message } from './conversation.ts'
 import { dialectOf } from './dialects/dialects.ts'
 
@@ -38,31 +38,6 @@ export function setup(): Setup {
     temperature: text('temperature'),
     topP: text('top_p')
   }
-}
-
-/** A part of a request record, by which it is tried again. */
-export interface Tried {
-  readonly key: string | null
-  readonly model: string | null
-  readonly requested_model: string | null
-  readonly client_protocol: string
-  readonly endpoint: string
-}
-
-/** The address at which a request like a recorded one is tried; its messages are not in it. */
-export function tryLink({
-  key,
-  model,
-  requested_model: requested,
-  client_protocol: protocol,
-  endpoint
-}: Tried): string {
-  return linkTo('playground', [], {
-    key: key ?? undefined,
-    model: requested ?? model ?? undefined,
-    protocol,
-    view: endpoint.startsWith('realtime') ? 'realtime' : undefined
-  })
 }
 
 /** What only this tab knows. */

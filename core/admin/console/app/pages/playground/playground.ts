@@ -69,6 +69,8 @@ function Chat({ now }: { now: Setup }): VNode {
       const requests = models.map((model) => [requestOf(now, draft.peek(), model), model] as const)
       setWrong(undefined)
       setRuns(requests.map(([request, model]) => begin(now, request, model)))
+      // Where there is room for one column only, the answers are below what was asked.
+      requestAnimationFrame(() => document.querySelector('.answers')?.scrollIntoView({ block: 'nearest' }))
       say('Sent')
     } catch (error) {
       setWrong((error as Error).message)

@@ -33,7 +33,7 @@ export function Realtime({ now }: { now: Setup }): VNode {
     setWrong(undefined)
     setSession(new RealtimeSession(now.key, now.model))
   }
-  return html`
+  return html`<div class="talking">
     <p class="actions">
       ${
         state === 'open' || state === 'connecting'
@@ -44,7 +44,7 @@ export function Realtime({ now }: { now: Setup }): VNode {
     </p>
     ${wrong === undefined ? null : html`<p class="notice bad" role="alert"><b>✕</b> ${wrong}</p>`}
     ${session ? h(Conversation, { session, now }) : h(Nothing, { title: 'No session yet' }, html`<p>Begin one, and type or speak. It spends as long as it is open and answers.</p>`)}
-  `
+  </div>`
 }
 
 function Conversation({ session, now }: { session: RealtimeSession; now: Setup }): VNode {
