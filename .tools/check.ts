@@ -87,7 +87,8 @@ function findBrokenReferences(): Finding {
 
 /**
  * Finds names of vendors in code. Vendors belong in YAML and documentation; only the owners of a protocol are named, in
- * core/protocols and in the simulator, and whoever hands out credentials. Comments may cite any vendor.
+ * core/protocols and in the simulator, whoever hands out credentials, and clients in what users copy. Comments may cite
+ * any vendor.
  */
 function findVendors(): Finding {
   const vendors =
@@ -98,7 +99,8 @@ function findVendors(): Finding {
     'core/protocols/',
     'core/simulator/rerank/',
     'core/credentials/',
-    'config/credentials.ts'
+    'config/credentials.ts',
+    'core/admin/console/app/pages/keys/snippets.ts'
   )
 }
 

@@ -13,5 +13,8 @@ export const pages: Readonly<Record<string, () => Promise<PageModule>>> = {
   ledger: () => import('./pages/ledger/ledger.ts'),
   models: () => import('./pages/models/models.ts'),
   playground: () => import('./pages/playground/playground.ts'),
+  spend: () => import('./pages/spend/spend.ts'),
+  keys: () => import('./pages/keys/keys.ts'),
+  tenants: () => import('./pages/tenants/tenants.ts'),
   operators: () => import('./pages/operators/operators.ts')
 }

@@ -12,6 +12,8 @@ export interface Who {
   readonly tenant: string | null
   /** What changes have to carry; null where the browser sends no cookie. */
   readonly csrf: string | null
+  /** The address that the gateway listens at for clients. */
+  readonly clients: string
 }
 
 /** Who is there: null for nobody, undefined until the API has said. Only api.ts sets it. */

@@ -26,6 +26,8 @@ export interface ChartProps {
   /** Unix seconds, ascending. At most some hundred points; the API gives them so. */
   times: readonly number[]
   series: readonly Series[]
+  /** Whether each time is a day in UTC, as spend is added up by. */
+  days?: boolean
   /** In pixels; default 160. */
   height?: number
   /** Called when the reader marks a span, in Unix seconds. There has to be a field for the same. */
@@ -107,9 +109,19 @@ export function Chart(props: ChartProps): VNode {
   `
 }
 
-function Figures({ times, series }: ChartProps): VNode {
+/** The day in UTC that a time is nearest to: the axis has midnights of this place. */
+function dayNear(seconds: number): string {
+  return new Date(seconds * 1000 + 43_200_000).toISOString().slice(0, 10)
+}
+
+function Figures({ times, series, days }: ChartProps): VNode {
   const columns: Column<number>[] = [
-    { id: 'time', title: 'Time', value: (row) => times[row]!, cell: (row) => shownTime(new Date(times[row]! * 1000)) },
+    {
+      id: 'time',
+      title: 'Time',
+      value: (row) => times[row]!,
+      cell: (row) => (days ? dayNear(times[row]!) : shownTime(new Date(times[row]! * 1000)))
+    },
     ...series.map(({ label, values, show }): Column<number> => ({
       id: label,
       title: label,
@@ -133,7 +145,7 @@ function resolved(token: string, near: HTMLElement): string {
 }
 
 function optionsOf(
-  { series, height = 160, onRange }: ChartProps,
+  { series, days, height = 160, onRange }: ChartProps,
   element: HTMLElement,
   range: (from: number, to: number) => void
 ): uPlot.Options {
@@ -150,7 +162,9 @@ function optionsOf(
     axes: [
       {
         ...axis,
-        values: (_plot, splits) => splits.map((split) => shownTime(new Date(split * 1000)).replace(/:00$/, ''))
+        space: 80,
+        values: (_plot, splits) =>
+          splits.map((split) => (days ? dayNear(split) : shownTime(new Date(split * 1000)).replace(/:00$/, '')))
       },
       { ...axis, size: 64, values: (_plot, splits) => splits.map((split) => one?.show(split) ?? String(split)) }
     ],
