@@ -126,7 +126,7 @@ function spotAt(text: string, offset: number): Spot | undefined {
   const path = [...above, ...marks.map(({ name }) => name), ...(flow?.path ?? [])]
   if (flow) return { path, kind: flow.kind, written, beside: flow.beside }
   if (hasKey) return { path, kind: 'value', written, beside: new Set() }
-  return { path, kind: 'key', written, beside: besideOf(text, offset, column) }
+  return { path, kind: 'key', written, beside: besideOf(text, offset, column, own !== undefined) }
 }
 
 /** The keys and dashes around a line, outermost first, by the indentation of the lines above it. */
@@ -148,21 +148,27 @@ function parentsOf(lines: readonly string[], column: number, isItem: boolean): s
   return path
 }
 
-/** The keys of the same map in block style: those of the same column around the cursor. */
-function besideOf(text: string, offset: number, column: number): Set<string> {
+/**
+ * The keys of the same map in block style: those of the same column around the cursor. `begins`: the map is an item
+ * that begins on the line of the cursor.
+ */
+function besideOf(text: string, offset: number, column: number, begins: boolean): Set<string> {
   const keys = new Set<string>()
-  const take = (lines: readonly string[]): void => {
+  const take = (lines: readonly string[], down: boolean): void => {
     for (const line of lines) {
       if (/^\s*(#|$)/.test(line)) continue
       const { marks } = marksOf(line)
+      const isItem = marks.some((mark) => mark.name === '[]' && mark.column < column)
+      const outside = /^ */.exec(line)![0].length < column
+      // Going down, a dash begins the next item; going up, it is the one that this item begins with.
+      if (outside && (down || !isItem)) return
       const found = marks.find((mark) => mark.column === column && mark.name !== '[]')
       if (found) keys.add(found.name)
-      const indent = /^ */.exec(line)![0].length
-      if (indent < column || marks.some((mark) => mark.name === '[]' && mark.column < column && indent < column)) return
+      if (outside) return
     }
   }
-  take(text.slice(0, offset).split('\n').slice(0, -1).toReversed())
-  take(text.slice(offset).split('\n').slice(1))
+  if (!begins) take(text.slice(0, offset).split('\n').slice(0, -1).toReversed(), false)
+  take(text.slice(offset).split('\n').slice(1), true)
   return keys
 }
 
