@@ -54,8 +54,8 @@ export interface ListenerOptions {
    * answer.
    */
   onHttp1(inlet: Inlet, remoteAddress: string, first: Buffer | undefined, single: boolean): void
-  /** Takes over an HTTP/2 connection. */
-  onHttp2(socket: Socket, remoteAddress: string): void
+  /** Takes over an HTTP/2 connection. `isInner`: it is that of another process, for a client of that. */
+  onHttp2(socket: Socket, remoteAddress: string, isInner: boolean): void
 }
 
 /** One port, with clear text or TLS. */
@@ -241,8 +241,9 @@ export class Listener {
     this.open[kind]++
     socket.once('close', () => this.open[kind]--)
     const remoteAddress = client ?? plainAddress(socket.remoteAddress)
-    if (isHttp2) onHttp2(socket, remoteAddress)
-    else onHttp1(inlet, remoteAddress, first, client !== undefined)
+    const isInner = client !== undefined
+    if (isHttp2) onHttp2(socket, remoteAddress, isInner)
+    else onHttp1(inlet, remoteAddress, first, isInner)
   }
 
   #acceptFailed(error: Error): void {

@@ -75,6 +75,9 @@ export class Server implements Http1Front {
   #active = 0
   #refusedRequests = 0
   #drained: Promise<{ cut: number }> | undefined
+  /** Resolves when the processes before are gone. */
+  #gone = Promise.resolve()
+  #hurried = false
   #hurry: () => void = () => {}
   #onQuiet: () => void = () => {}
 
@@ -89,7 +92,7 @@ export class Server implements Http1Front {
     this.#listener = new Listener({
       ...options,
       onHttp1: (inlet, remoteAddress, first, single) => this.#openHttp1(inlet, remoteAddress, first, single),
-      onHttp2: (socket, remoteAddress) => this.#openHttp2(socket, remoteAddress)
+      onHttp2: (socket, remoteAddress, isInner) => this.#openHttp2(socket, remoteAddress, isInner)
     })
   }
 
@@ -125,11 +128,15 @@ export class Server implements Http1Front {
    * Stops in good order: accepts no more connections, and lets answers under way finish. Requests that still come on
    * open connections are handed on, and their answers are the last there. Connections that are idle when the last
    * answer is over are closed. After `timeoutMs`, `onDrainTimeout` is called, and a second later all connections that
-   * are still open are closed. `cut`: how many answers had not finished by themselves. Calling it again with 0 ends the
-   * waiting. With `patient`, idle connections are closed only after `timeoutMs`.
+   * are still open are closed; answers of another process have as much time again before that. `cut`: how many answers
+   * had not finished by themselves. Calling it again with 0 ends the waiting. With `patient`, idle connections are
+   * closed only after `timeoutMs`.
    */
   drain(timeoutMs: number, patient = false): Promise<{ cut: number }> {
-    if (timeoutMs === 0) this.#hurry()
+    if (timeoutMs === 0) {
+      this.#hurried = true
+      this.#hurry()
+    }
     return (this.#drained ??= this.#drain(timeoutMs, patient))
   }
 
@@ -142,8 +149,11 @@ export class Server implements Http1Front {
     this.#listener.stop()
   }
 
-  /** Takes connections from the processes before, on a socket in the file system. See {@link Forwarder}. */
-  takeFrom(path: string): Promise<void> {
+  /**
+   * Takes connections from the processes before, on a socket in the file system, until `gone`. See {@link Forwarder}.
+   */
+  takeFrom(path: string, gone: Promise<void>): Promise<void> {
+    this.#gone = gone
     return this.#listener.takeFrom(path)
   }
 
@@ -172,23 +182,35 @@ export class Server implements Http1Front {
       if (patient) connection.leave()
       else connection.drain()
     }
-    const { promise: late, resolve: hurry } = Promise.withResolvers<false>()
-    this.#hurry = () => hurry(false)
-    const timer = setTimeout(this.#hurry, timeoutMs)
-    const ended = (patient ? Promise.resolve() : this.#quiet()).then(() => {
-      if (!patient) this.#leaveIdle()
-      return this.#listener.emptied()
-    })
+    const ended = (patient ? Promise.resolve() : this.#quiet().then(() => this.#leaveIdle()))
+      .then(() => this.#gone)
+      .then(() => this.#listener.emptied())
     let cut = 0
-    if (!(await Promise.race([ended, late]))) {
-      cut = this.#active
+    if (!(await Promise.race([ended, this.#late(timeoutMs)]))) {
+      const passed = this.forwarder
+      cut = this.#active - (passed?.open ?? 0)
       this.#options.onDrainTimeout?.()
       this.#leaveIdle()
+      if (passed) {
+        await Promise.race([passed.idle(), this.#late(timeoutMs)])
+        cut += passed.open
+      }
       await this.#listener.emptied(graceMs)
     }
-    clearTimeout(timer)
+    this.#hurry()
     await this.close()
     return { cut }
+  }
+
+  /** Resolves after the time, or at once when somebody is in a hurry. */
+  #late(ms: number): Promise<false> {
+    const { promise, resolve } = Promise.withResolvers<false>()
+    const timer = setTimeout(resolve, this.#hurried ? 0 : ms, false)
+    this.#hurry = () => {
+      clearTimeout(timer)
+      resolve(false)
+    }
+    return promise
   }
 
   /** Closes the connections that are idle, and the others when they become so. */
@@ -214,7 +236,7 @@ export class Server implements Http1Front {
     if (first) connection.input(first)
   }
 
-  #openHttp2(socket: Socket, remoteAddress: string): void {
+  #openHttp2(socket: Socket, remoteAddress: string, isInner: boolean): void {
     const { http2 } = this.#listener
     const { limits, streamsPerSecond = defaultStreamsPerSecond } = this.#options
     const onSession = (session: ServerHttp2Session): void => {
@@ -222,7 +244,7 @@ export class Server implements Http1Front {
         session,
         socket,
         remoteAddress,
-        { idle: limits.keepAlive, streamsPerSecond },
+        { idle: isInner ? 0 : limits.keepAlive, streamsPerSecond },
         this,
         (...request) => this.#onStream(...request)
       )
@@ -237,8 +259,8 @@ export class Server implements Http1Front {
   #onStream(connection: Http2Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders, raw: string[]): void {
     if (this.forwarder) {
       connection.began()
-      stream.once('close', () => connection.ended())
-      return this.forwarder.stream(connection.socket, connection.remoteAddress, stream, headers)
+      const over = (): void => connection.ended()
+      return this.forwarder.stream(connection.socket, connection.remoteAddress, stream, headers, over)
     }
     const client = new Http2Client(connection, stream, headers[':method'] === 'HEAD')
     let head: Http2Head

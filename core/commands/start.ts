@@ -125,7 +125,8 @@ async function stop(gateway: Gateway, stops: Stops, hurry: Promise<string>, log:
     leaveNow(exits.failed)
   }
   const { lameDuck, drainTimeout } = gateway.config.settings.limits
-  let deadline = setTimeout(giveUp, lameDuck + drainTimeout + farewellMs)
+  // What was passed on to the next process has its drain_timeout after that of this one.
+  let deadline = setTimeout(giveUp, lameDuck + 2 * drainTimeout + farewellMs)
   let hurried = false
   let closed = false
   void hurry.then((reason) => {

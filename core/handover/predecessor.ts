@@ -67,7 +67,7 @@ export class Predecessor {
   async serve(deputy: Deputy, documents: Documents, server: Server): Promise<void> {
     const folder = await mkdtemp(join(tmpdir(), 'sluice-'))
     const path = join(folder, 'connections')
-    await server.takeFrom(path)
+    await server.takeFrom(path, this.#line.closed)
     const unwatch = documents.watch((changes) => this.#line.tell('documents', changes))
     void this.#line.closed.then(async () => {
       unwatch()

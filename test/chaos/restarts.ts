@@ -16,6 +16,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import { stringify } from 'yaml'
 import { makeCertificate } from '../kit/certificate.ts'
+import { readHttp2 } from '../kit/http2.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const key = 'sk-test-000000000000000000000000'
@@ -272,13 +273,10 @@ class Load {
       'content-type': 'application/json'
     })
     stream.end(bodyOf(false))
-    let text = ''
     let begun = false
+    stream.once('response', () => (begun = true))
     try {
-      const [headers] = await once(stream, 'response')
-      begun = true
-      for await (const piece of stream) text += String(piece)
-      if (stream.rstCode !== 0) throw new Error(`the stream was reset with ${stream.rstCode}`)
+      const { headers, text } = await readHttp2(stream)
       this.#answered(Number(headers[':status']), String(headers['x-request-id']), text, false)
     } catch (error) {
       // Node's client ends a request that waits in it when it hears of the end of the session: nothing was sent.

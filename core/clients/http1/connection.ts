@@ -14,6 +14,7 @@ import { Http1Client } from './client.ts'
 import type { AnswerCarrier } from './client.ts'
 import type { Http1Head } from './request-head.ts'
 import { RequestParser } from './request-parser.ts'
+import { reset } from './reset.ts'
 import { Upgrade } from './upgrade.ts'
 
 /**
@@ -288,8 +289,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     this.#limit = 0
     socket.setTimeout(0)
     front.began()
-    socket.once('close', () => front.ended())
-    front.forwarder!.connection(this.#inlet.handOver(), this.remoteAddress, Buffer.from(bytes))
+    front.forwarder!.connection(this.#inlet.handOver(), this.remoteAddress, Buffer.from(bytes), () => front.ended())
   }
 
   #wait(ms: number): void {
@@ -366,13 +366,4 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
 
 function readOn(connection: Http1Connection): void {
   connection.readOn()
-}
-
-/**
- * Closes a connection so that an answer on it cannot look complete. TLS connections cannot be reset, and neither can
- * one whose end was sent.
- */
-function reset(socket: Socket): void {
-  if ('encrypted' in socket || (socket.writableEnded && socket.writableLength === 0)) socket.destroy()
-  else socket.resetAndDestroy()
 }

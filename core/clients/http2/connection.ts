@@ -8,11 +8,18 @@ import type { Front } from '../client.ts'
  * Bytes that a session may have received unread. With the protocol's 64 KiB, the round trip time would limit uploads.
  */
 const sessionWindow = 1024 * 1024
-/** How long a client may take to close its side of a connection that the server has closed. */
+/**
+ * How long a client may take to close its side of a connection that the server has closed. After an answer within the
+ * same time it may take as long as it may to read one: what it sends meanwhile would be answered with a reset, which
+ * takes away what it has not read.
+ */
 const lingerMs = 2000
 /** The limits of a session. */
 export interface Http2Limits {
-  /** Milliseconds without a request or an answer after which the session is closed. */
+  /**
+   * Milliseconds without a request or an answer after which the session is closed; 0 for one of another process, which
+   * ends it itself.
+   */
   idle: number
   /**
    * New streams per second. Streams above this are refused with REFUSED_STREAM: the client knows that nothing was done.
@@ -30,6 +37,7 @@ export class Http2Connection {
   #running = 0
   #idled = false
   #leaving = false
+  #endedAt = -Infinity
   #second = 0
   #opened = 0
 
@@ -75,6 +83,7 @@ export class Http2Connection {
 
   /** Drains the session as soon as no answer is under way: fewer streams cross its end then. */
   leave(): void {
+    if (this.#limits.idle === 0) return
     this.#leaving = true
     if (this.#running === 0) this.drain()
   }
@@ -93,6 +102,7 @@ export class Http2Connection {
   /** An answer is over. */
   ended(): void {
     this.front.ended()
+    this.#endedAt = performance.now()
     if (--this.#running > 0) return
     if (this.#leaving) return this.drain()
     if (!this.#idled) return
@@ -116,6 +126,7 @@ export class Http2Connection {
   }
 
   #linger(): void {
-    setTimeout(() => this.socket.destroy(), lingerMs).unref()
+    const isReading = performance.now() - this.#endedAt < lingerMs
+    setTimeout(() => this.socket.destroy(), isReading ? this.front.clientStall : lingerMs).unref()
   }
 }
