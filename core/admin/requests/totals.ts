@@ -58,11 +58,8 @@ export const filtersShape: Shape = object(
   { optional: ['model', 'tenant', 'channel'] }
 )
 
-/** What of it actors of one tenant do not see. */
-export const hiddenOfFilters = ['model', 'tenant', 'channel'] as const
-
 /** Lists the values that requests can have, as far as they are known without looking into the log. */
-export function listFilters(_call: Call, { generations, operations }: AdminParts): Answer {
+export function listFilters({ by }: Call, { generations, operations }: AdminParts): Answer {
   const { channels, models, tenants } = generations.current.catalogue
   const some = (all: Iterable<string>): string[] => [...new Set(all)].slice(0, mostNames)
   return {
@@ -70,9 +67,12 @@ export function listFilters(_call: Call, { generations, operations }: AdminParts
       outcome: ['completed', 'rejected', 'failed', 'aborted'],
       code: errorCodes,
       endpoint: some(operations.map(({ name }) => name)).sort(),
-      model: some(models.keys()),
-      tenant: some(tenants.keys()),
-      channel: some(channels.keys())
+      // Actors of one tenant are told of nothing that may be of another.
+      ...(by.tenant === null && {
+        model: some(models.keys()),
+        tenant: some(tenants.keys()),
+        channel: some(channels.keys())
+      })
     }
   }
 }

@@ -12,9 +12,11 @@ export const pages: Readonly<Record<string, () => Promise<PageModule>>> = {
   configuration: () => import('./pages/configuration/configuration.ts'),
   ledger: () => import('./pages/ledger/ledger.ts'),
   models: () => import('./pages/models/models.ts'),
+  requests: () => import('./pages/requests/requests.ts'),
   playground: () => import('./pages/playground/playground.ts'),
   spend: () => import('./pages/spend/spend.ts'),
   keys: () => import('./pages/keys/keys.ts'),
   tenants: () => import('./pages/tenants/tenants.ts'),
-  operators: () => import('./pages/operators/operators.ts')
+  operators: () => import('./pages/operators/operators.ts'),
+  chain: () => import('./pages/chain/chain.ts')
 }

@@ -1,0 +1,144 @@
+// The filters of the log: each a chip, and a key of the address.
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { get } from '../../api.ts'
+import { h, html } from '../../html.ts'
+import type { VNode } from '../../html.ts'
+import { useLoad } from '../../load.ts'
+import { visible } from '../../parts/text.ts'
+import { shownTime } from '../../parts/time.ts'
+import { setQuery } from '../../router.ts'
+
+/** The filters that there are, with what a value looks like. `whole`: for those alone who see the whole gateway. */
+const filters: readonly {
+  readonly name: string
+  readonly title: string
+  readonly hint: string
+  readonly whole?: true
+}[] = [
+  { name: 'status', title: 'Status', hint: '429 or 5xx' },
+  { name: 'model', title: 'Model', hint: 'gpt-5' },
+  { name: 'key', title: 'Key', hint: 'alice-laptop' },
+  { name: 'tenant', title: 'Tenant', hint: 'acme', whole: true },
+  { name: 'project', title: 'Project', hint: 'web' },
+  { name: 'member', title: 'Member', hint: 'alice' },
+  { name: 'channel', title: 'Channel asked', hint: 'openai', whole: true },
+  { name: 'endpoint', title: 'Endpoint', hint: 'chat' },
+  { name: 'code', title: 'Error', hint: 'rate_limit_rpm' },
+  { name: 'outcome', title: 'Outcome', hint: 'failed' },
+  { name: 'tag', title: 'Tag', hint: 'team or team=search' },
+  { name: 'duration_min', title: 'Duration from', hint: '2s' },
+  { name: 'duration_max', title: 'Duration to', hint: '500ms' },
+  { name: 'cost_min', title: 'Cost from, USD', hint: '0.01' },
+  { name: 'cost_max', title: 'Cost to, USD', hint: '1' },
+  { name: 'request_id', title: 'Request', hint: 'its id' },
+  { name: 'since', title: 'Since', hint: '2026-11-21T08:00:00Z' },
+  { name: 'until', title: 'Until', hint: '2026-11-22' }
+]
+
+/** The filters of an address, as the API takes them. */
+export function filtersOf(query: URLSearchParams): Record<string, string> {
+  return Object.fromEntries(filters.flatMap(({ name }) => (query.get(name) ? [[name, query.get(name)!]] : [])))
+}
+
+const spans = [
+  ['15 min', 15],
+  ['1 h', 60],
+  ['24 h', 24 * 60],
+  ['7 d', 7 * 24 * 60]
+] as const
+
+/** The chips, a field for another one, and spans of time. */
+export function FilterBar({ query, whole }: { query: URLSearchParams; whole: boolean }): VNode {
+  const offered = filters.filter((one) => whole || !one.whole)
+  const [name, setName] = useState('status')
+  const [value, setValue] = useState('')
+  const field = useRef<HTMLInputElement>(null)
+  const known = useLoad<Record<string, readonly string[]>>(
+    (signal) => get('/admin/v1/requests/filters', {}, signal),
+    []
+  )
+  useEffect(() => {
+    const focus = (event: KeyboardEvent): void => {
+      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || isField(event.target)) return
+      event.preventDefault()
+      field.current?.focus()
+    }
+    addEventListener('keydown', focus)
+    return () => removeEventListener('keydown', focus)
+  }, [])
+  const add = (event: Event): void => {
+    event.preventDefault()
+    if (value.trim() === '') return
+    setQuery({ [name]: value.trim() }, { replace: false })
+    setValue('')
+  }
+  const last = (minutes: number): void =>
+    setQuery({ since: new Date(Date.now() - minutes * 60_000).toISOString(), until: undefined }, { replace: false })
+  const chosen = offered.filter((one) => query.has(one.name))
+  return html`
+    <form class="request-filters" onSubmit=${add}>
+      <select
+        aria-label="What to filter by"
+        value=${name}
+        onChange=${(event: Event) => setName((event.target as HTMLSelectElement).value)}
+      >
+        ${offered.map((one) => html`<option value=${one.name}>${one.title}</option>`)}
+      </select>
+      <input
+        ref=${field}
+        type="search"
+        class="slim"
+        list="request-values"
+        autocomplete="off"
+        spellcheck=${false}
+        aria-label="Value of the filter"
+        placeholder=${offered.find((one) => one.name === name)?.hint}
+        value=${value}
+        onInput=${(event: Event) => setValue((event.target as HTMLInputElement).value)}
+      />
+      <datalist id="request-values">
+        ${(known.data?.[name] ?? []).map((one) => html`<option value=${one}></option>`)}
+      </datalist>
+      <button type="submit" class="small">Filter</button>
+      <span class="grow"></span>
+      ${spans.map(([title, minutes]) => html`<button type="button" class="small" onClick=${() => last(minutes)}>${title}</button>`)}
+    </form>
+    ${
+      chosen.length > 0
+        ? html`<ul class="chips request-chips" aria-label="Filters">
+            ${chosen.map((one) => h(Chip, { key: one.name, title: one.title, name: one.name, value: query.get(one.name)! }))}
+            <li>
+              <button
+                type="button"
+                class="plain small"
+                onClick=${() => setQuery(Object.fromEntries(chosen.map((one) => [one.name, undefined])))}
+              >
+                Clear
+              </button>
+            </li>
+          </ul>`
+        : null
+    }
+  `
+}
+
+function Chip({ name, title, value }: { name: string; title: string; value: string }): VNode {
+  const isTime = (name === 'since' || name === 'until') && !Number.isNaN(Date.parse(value))
+  const shown = isTime ? shownTime(new Date(value)) : visible(value)
+  return html`<li class="chip">
+    <span>${title}: <b>${shown}</b></span>
+    <button
+      type="button"
+      class="plain"
+      aria-label=${`Without ${title} ${shown}`}
+      onClick=${() => setQuery({ [name]: undefined })}
+    >
+      ×
+    </button>
+  </li>`
+}
+
+/** Whether keys typed there are text. */
+export function isField(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+}

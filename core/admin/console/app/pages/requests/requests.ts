@@ -1,0 +1,114 @@
+// The log of requests: filters in the address, how many there are over time, the rows, and one request beside them.
+import { useEffect, useMemo } from 'preact/hooks'
+import { h, html } from '../../html.ts'
+import type { VNode } from '../../html.ts'
+import { useList } from '../../load.ts'
+import { Head } from '../../parts/head.ts'
+import { counted } from '../../parts/number.ts'
+import { Failure, Nothing } from '../../parts/states.ts'
+import { Table } from '../../parts/table.ts'
+import { address, go, linkTo, setQuery } from '../../router.ts'
+import { may, ownTenant } from '../../session.ts'
+import { FilterBar, filtersOf, isField } from './filters.ts'
+import { useNewRows } from './new-rows.ts'
+import { OverTime } from './over-time.ts'
+import { Panel } from './panel.ts'
+import { columnsOf } from './record.ts'
+import type { RequestRecord } from './record.ts'
+
+/** The page. */
+export default function RequestsPage(): VNode {
+  const { query, rest } = address.value
+  const [open] = rest
+  const whole = may({ whole: true })
+  const filters = filtersOf(query)
+  const confined = ownTenant.value === undefined ? filters : { ...filters, tenant: ownTenant.value }
+  const list = useList<RequestRecord>('/admin/v1/requests', confined)
+  const columns = useMemo(() => columnsOf(whole), [whole])
+  const fresh = useNewRows(confined, filters['until'] === undefined, list.at)
+  const to = (id: string | undefined): string => linkTo('requests', id === undefined ? [] : [id], filters)
+  const place = list.rows.findIndex(({ request_id }) => request_id === open)
+  const [newer, older] = place === -1 ? [] : [list.rows[place - 1]?.request_id, list.rows[place + 1]?.request_id]
+  useKeys(open, { j: older ?? (open ? undefined : list.rows[0]?.request_id), k: newer }, to, list.more)
+  const empty = h(
+    Nothing,
+    { title: Object.keys(filters).length > 0 ? 'No request fits these filters' : 'No requests yet' },
+    Object.keys(filters).length > 0
+      ? html`<p><a href=${linkTo('requests')}>Take all filters out</a></p>`
+      : html`<p>Send one with a key, and it is here as soon as it has ended.</p>`
+  )
+  const table = html`<div>
+    ${h(Table<RequestRecord>, {
+      name: 'requests',
+      columns,
+      rows: list.rows,
+      keyOf: ({ request_id }) => request_id,
+      open: ({ request_id }) => to(request_id),
+      current: open,
+      filter: false,
+      more: list.more,
+      busy: list.busy,
+      onFilter: (column, value) => setQuery({ [column]: value }, { replace: false }),
+      empty,
+      children: h(Fresh, { ...fresh, show: list.again })
+    })}
+    <p class="quiet">Keys: <kbd>/</kbd> filter, <kbd>J</kbd> older, <kbd>K</kbd> newer, <kbd>Esc</kbd> closes.</p>
+  </div>`
+  return html`
+    ${h(Head, { title: 'Requests', about: 'Each request with what became of it, and why.' })}
+    ${h(FilterBar, { query, whole })} ${h(OverTime, { filters: confined, ready: list.at !== undefined })}
+    ${list.error ? h(Failure, { error: list.error, again: list.again }) : null}
+    ${
+      open === undefined
+        ? table
+        : html`<div class="split">
+            ${table}
+            ${h(Panel, { id: open, close: to(undefined), previous: newer && to(newer), next: older && to(older) })}
+          </div>`
+    }
+  `
+}
+
+/** What came since, which does not push what is read. */
+function Fresh({ count, more, show }: { count: number; more: boolean; show(): void }): VNode {
+  return count === 0 && !more
+    ? html`<span class="quiet">Newest first</span>`
+    : html`<button type="button" class="small primary" onClick=${show}>${counted(count)}${more ? '+' : ''} new</button>`
+}
+
+/** J, K and Esc, which do nothing while somebody writes. */
+function useKeys(
+  open: string | undefined,
+  beside: { readonly j: string | undefined; readonly k: string | undefined },
+  to: (id: string | undefined) => string,
+  more: (() => void) | undefined
+): void {
+  useEffect(() => {
+    const press = (event: KeyboardEvent): void => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || isField(event.target)) return
+      const key = event.key.toLowerCase()
+      if (key === 'escape' && open !== undefined) {
+        if (document.querySelector('dialog[open]')) return
+        go(to(undefined))
+        backTo(to(open))
+      } else if (key === 'j' || key === 'k') {
+        const next = beside[key]
+        if (next !== undefined) go(to(next), { replace: open !== undefined })
+        else if (key === 'j') more?.()
+      }
+    }
+    addEventListener('keydown', press)
+    return () => removeEventListener('keydown', press)
+  }, [open, beside.j, beside.k, to, more])
+}
+
+/** Focuses the row that was open, once it is drawn. */
+function backTo(link: string): void {
+  setTimeout(() =>
+    document
+      .querySelector<HTMLElement>(
+        `.table a[href="${CSS.escape(link)}"], .table a[href="${link.replaceAll('"', '%22')}"]`
+      )
+      ?.focus({ preventScroll: true })
+  )
+}
