@@ -9,7 +9,6 @@ import { counted, duration } from '../../parts/number.ts'
 import { Nothing, When } from '../../parts/states.ts'
 import { Status } from '../../parts/status.ts'
 import { visible } from '../../parts/text.ts'
-import { places } from '../../places.ts'
 import { linkTo } from '../../router.ts'
 
 interface Plugin {
@@ -113,7 +112,6 @@ function Link({ plugin, plugins, place, minutes }: LinkProps): VNode {
   const { name, summary, source, needs, awaits, provides, skipped, exchanges, answered, refused } = plugin
   const { took_p50_ms: p50, took_p99_ms: p99 } = plugin
   const slowest = Math.max(...plugins.map((one) => one.took_p99_ms ?? 0))
-  const requests = places.some(({ path }) => path === 'requests')
   const since = new Date(Date.now() - minutes * 60_000).toISOString()
   const from = (slot: string): string => {
     const above = plugins.slice(0, place).find((one) => one.provides.includes(slot))
@@ -133,7 +131,7 @@ function Link({ plugin, plugins, place, minutes }: LinkProps): VNode {
           ${
             p50 === null || p99 === null
               ? html`<span class="quiet">no request yet</span>`
-              : html`<span class="number">p50 ${duration(p50)}, p99 ${duration(p99)}</span>
+              : html`<span class="number">p50 ${duration(p50)}, p99 ${duration(p99)}</span>${' '}
                   <span class="quiet">of ${counted(exchanges)} exchanges</span>
                   <span class="share" aria-hidden="true"
                     ><span class="p99" style=${{ width: `${slowest > 0 ? (p99 / slowest) * 100 : 0}%` }}></span
@@ -150,7 +148,7 @@ function Link({ plugin, plugins, place, minutes }: LinkProps): VNode {
               ? html`<span class="quiet">nothing</span>`
               : refused.map(
                   ({ code, count }, at) =>
-                    html`${at > 0 ? ', ' : ''}${requests ? html`<a href=${linkTo('requests', [], { code, since })}>${code}</a>` : code}
+                    html`${at > 0 ? ', ' : ''}<a href=${linkTo('requests', [], { code, since })}>${code}</a>${' '}
                       <b class="number">${counted(count)}</b>`
                 )
           }

@@ -47,7 +47,7 @@ function told({ outcome, refusal, held, order, excluded, skipped_plugins }: Expl
   const tone = outcome === 'refused' ? 'bad' : outcome === 'undecided' ? 'warn' : 'good'
   return html`
     <p>
-      Now it would be
+      Now it would be${' '}
       ${h(Status, { tone }, outcome)}${refusal ? html`: ${refusal.status} <code>${refusal.code}</code>, ${visible(refusal.message)}` : '.'}
       ${held ? html` At most ${h(Money, { nano: held.nano })} would be held.` : null}
     </p>

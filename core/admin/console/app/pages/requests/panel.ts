@@ -11,9 +11,8 @@ import { When } from '../../parts/states.ts'
 import { Status } from '../../parts/status.ts'
 import { Id, visible } from '../../parts/text.ts'
 import { Time } from '../../parts/time.ts'
-import { places } from '../../places.ts'
-import { linkTo } from '../../router.ts'
 import { may } from '../../session.ts'
+import { tryLink } from '../playground/draft.ts'
 import { Explain } from './explained.ts'
 import { Messages } from './messages.ts'
 import { toneOf } from './record.ts'
@@ -47,17 +46,16 @@ export function Panel(props: {
 
 function Shown({ life }: { life: Life }): VNode {
   const [explained, setExplained] = useState(false)
-  const { key, model, requested_model, decision, dropped, attempts, reason } = life
-  const playground = places.some(({ path }) => path === 'playground') && may({ needs: 'manage' })
+  const { key, model, decision, dropped, attempts, reason } = life
   return html`
     <p class="request-told">${h(Status, { tone: toneOf(life) }, life.outcome)} ${sentenceOf(life)}</p>
     <div class="actions">
       ${key === null ? null : html`<button type="button" class="small" aria-expanded=${explained} onClick=${() => setExplained(!explained)}>Explain again</button>`}
       ${
-        playground && model !== null
+        may({ needs: 'manage' }) && model !== null
           ? html`<a
               class="button small"
-              href=${linkTo('playground', [], { model: requested_model ?? model, protocol: life.client_protocol, endpoint: life.endpoint, key: key ?? undefined })}
+              href=${tryLink(life)}
               >Try in the playground</a
             >`
           : null
