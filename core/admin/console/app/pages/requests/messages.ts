@@ -1,6 +1,7 @@
 // What was asked and answered, where that is kept. It is fetched when somebody asks for it, as the audit log notes that.
 import { useState } from 'preact/hooks'
-import { ApiError, get } from '../../api.ts'
+import { get } from '../../api.ts'
+import type { ApiError } from '../../api.ts'
 import { h, html } from '../../html.ts'
 import type { VNode } from '../../html.ts'
 import { shownError } from '../../load.ts'
