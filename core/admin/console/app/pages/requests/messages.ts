@@ -1,4 +1,4 @@
-// What was asked and answered, where that is kept. It is fetched when somebody asks for it, as the audit log notes that.
+// What was asked and answered, where that is kept. It is fetched when somebody asks for it: the audit log notes it.
 import { useState } from 'preact/hooks'
 import { get } from '../../api.ts'
 import type { ApiError } from '../../api.ts'
