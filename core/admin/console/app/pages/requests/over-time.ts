@@ -48,7 +48,7 @@ export function OverTime({ filters, ready }: { filters: Record<string, string>; 
         (4xx), ${counted(failed)} failed
         (5xx)${counted_from === null ? '.' : `, counted from ${shownTime(new Date(counted_from))} on.`}
       </p>
-      ${h(Bars, { totals: data })}
+      ${requests === 0 ? null : h(Bars, { totals: data })}
     </div>
   `
 }
