@@ -6,6 +6,7 @@ import type { Asset } from './asset.ts'
 import { places } from './app/places.ts'
 import { BuiltShelf, isBuilt } from './built-shelf.ts'
 import type { Shelf } from './shelf.ts'
+import { workerHeaders } from './protection.ts'
 import { SourceShelf } from './source-shelf.ts'
 
 /** Whether a path is one of the console. */
@@ -32,7 +33,8 @@ export class Console {
     const asset = await this.#shelf.find(name)
     if (asset)
       return send(asset, headers, {
-        'cache-control': asset.lasting ? 'public, max-age=31536000, immutable' : 'no-cache'
+        'cache-control': asset.lasting ? 'public, max-age=31536000, immutable' : 'no-cache',
+        ...(name.endsWith('-worker.ts') && workerHeaders)
       })
     if (!isPlace(name)) throw new GatewayError('route_not_found', 'There is nothing here: the console is at /console/.')
     const shell = await this.#shelf.shell()

@@ -11,6 +11,12 @@ export const everywhere = {
   'cross-origin-resource-policy': 'same-origin'
 } as const
 
+/** On workers, which have a policy of their own: they may ask this listener, and load modules of it. */
+export const workerHeaders = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+} as const
+
 /** On the page of the console. `inline` is the text of its one inline script, the import map; absent without one. */
 export function pageHeaders(inline: string | undefined): Readonly<Record<string, string>> {
   const hash = inline === undefined ? '' : ` 'sha256-${createHash('sha256').update(inline).digest('base64')}'`

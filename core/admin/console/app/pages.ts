@@ -14,6 +14,8 @@ export const pages: Readonly<Record<string, () => Promise<PageModule>>> = {
   models: () => import('./pages/models/models.ts'),
   requests: () => import('./pages/requests/requests.ts'),
   playground: () => import('./pages/playground/playground.ts'),
+  overview: () => import('./pages/overview/overview.ts'),
+  channels: () => import('./pages/channels/channels.ts'),
   spend: () => import('./pages/spend/spend.ts'),
   keys: () => import('./pages/keys/keys.ts'),
   tenants: () => import('./pages/tenants/tenants.ts'),

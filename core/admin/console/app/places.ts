@@ -19,12 +19,14 @@ export interface Place {
 
 /** All pages. A page that is not here has no address; where its code is, is in pages.ts. */
 export const places: readonly Place[] = [
+  { path: 'overview', title: 'Overview', group: 'Now' },
   { path: 'requests', title: 'Requests', group: 'Now' },
   { path: 'playground', title: 'Playground', group: 'Use' },
   { path: 'spend', title: 'Spend', group: 'Use' },
   { path: 'keys', title: 'Keys', group: 'Access' },
   { path: 'tenants', title: 'Tenants', group: 'Access' },
   { path: 'operators', title: 'Operators', group: 'Access', whole: true },
+  { path: 'channels', title: 'Channels', group: 'Gateway', whole: true },
   { path: 'models', title: 'Models and prices', group: 'Gateway' },
   { path: 'chain', title: 'Chain', group: 'Gateway', whole: true },
   { path: 'configuration', title: 'Configuration', group: 'Gateway', whole: true },

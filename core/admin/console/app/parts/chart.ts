@@ -144,6 +144,13 @@ function resolved(token: string, near: HTMLElement): string {
   return color
 }
 
+/** The places of values that have gaps at both sides. */
+function lonely(plot: uPlot, line: number): number[] {
+  const values = plot.data[line] ?? []
+  const gone = (place: number): boolean => values[place] === null || values[place] === undefined
+  return Array.from(values.keys()).filter((place) => !gone(place) && gone(place - 1) && gone(place + 1))
+}
+
 function optionsOf(
   { series, days, height = 160, onRange }: ChartProps,
   element: HTMLElement,
@@ -175,7 +182,8 @@ function optionsOf(
         stroke: resolved(colour ?? colours[place % colours.length]!, element),
         dash: [...dashes[place % dashes.length]!],
         width: 1.5,
-        points: { show: false }
+        // A value without a neighbour makes no line.
+        points: { show: true, size: 4, filter: lonely }
       }))
     ],
     hooks: {
