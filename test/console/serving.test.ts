@@ -1,12 +1,13 @@
 // How the admin listener serves the console: known names alone, under a policy, compressed, not sent twice; what the
 // package holds of it, and how large that is.
 import { createHash } from 'node:crypto'
-import { readdirSync, statSync } from 'node:fs'
+import { globSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import t from 'tap'
 import { bundleConsole } from '../../.tools/console.ts'
 import { BuiltShelf } from '../../core/admin/console/built-shelf.ts'
+import { folder } from '../../core/admin/console/sources.ts'
 import { openPage } from '../kit/browser.ts'
 import { ask } from '../kit/client.ts'
 import { gateway, spawnGateway } from '../kit/gateway.ts'
@@ -104,13 +105,13 @@ t.test('the operator reads no warning about how it is made', async (t) => {
 })
 
 t.test('the package holds it in files that browsers keep, of less than 150 kB together', async (t) => {
-  const folder = t.testdir()
-  const { script, preload, files } = await bundleConsole(folder)
-  const sizes = readdirSync(folder).flatMap((file) => (file.endsWith('.br') ? [statSync(join(folder, file)).size] : []))
+  const built = t.testdir()
+  const { script, preload, files } = await bundleConsole(built)
+  const sizes = readdirSync(built).flatMap((file) => (file.endsWith('.br') ? [statSync(join(built, file)).size] : []))
   const sum = sizes.reduce((one, other) => one + other, 0)
   t.comment(`${sum} bytes compressed in ${sizes.length} files`)
   t.ok(sum > 10_000 && sum < 150_000, `${sum} bytes`)
-  const shelf = new BuiltShelf(folder)
+  const shelf = new BuiltShelf(built)
   const { page, headers } = await shelf.shell()
   const html = Buffer.from(page.body).toString()
   for (const name of [script, ...preload]) {
@@ -149,4 +150,21 @@ t.test('a page of this listener runs no script but its own', async (t) => {
     return tried
   })
   t.same(refused, { markup: false, 'address of a script': false, 'another origin': false, 'a worker': false })
+})
+
+t.test('styles of pages name no class that another file names', async (t) => {
+  const found = new Map<string, string>()
+  const files = globSync('**/*.css', { cwd: folder }).sort()
+  for (const file of files) {
+    const text = readFileSync(join(folder, file), 'utf8').replace(/\/\*.*?\*\//gs, '')
+    // What a selector begins with belongs to its file.
+    const names = [...text.matchAll(/(?:^|[},{])\s*\.([\w-]+)/g)].map(([, name]) => name!)
+    for (const name of new Set(names)) {
+      const other = found.get(name)
+      if (other !== undefined && !(file.startsWith('style/') && other.startsWith('style/')))
+        t.fail(`.${name} is in ${other} and in ${file}: each would change what the other draws`)
+      found.set(name, file)
+    }
+  }
+  t.ok(found.size > 50)
 })

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { chromium } from 'playwright-core'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import type { Test } from 'tap'
+import { places } from '../../core/admin/console/app/places.ts'
 import t from 'tap'
 
 export type { Page } from 'playwright-core'
@@ -140,12 +141,16 @@ export async function inAllForms(page: Page, name: string, check?: (form: string
       if (folder === undefined) continue
       mkdirSync(folder, { recursive: true })
       const path = join(folder, `${name}-${scheme}-${form}`)
-      if (wanted === 'keep') await page.screenshot({ path: `${path}.jpg`, type: 'jpeg', quality: 60 })
+      if (wanted === 'keep' && !kept.has(name)) continue
+      if (wanted === 'keep') await page.screenshot({ path: `${path}.jpg`, type: 'jpeg', quality: 50 })
       else await page.screenshot({ path: `${path}.png` })
     }
   await page.emulateMedia({ colorScheme: 'light' })
   if (before) await page.setViewportSize(before)
 }
+
+/** The pages whose pictures are kept: each place of the console, and what else everybody meets. */
+const kept: ReadonlySet<string> = new Set([...places.map(({ path }) => path), 'sign-in', 'request', 'palette'])
 
 const forms = [
   ['wide', 1280, 800],

@@ -37,8 +37,8 @@ export const importMap = JSON.stringify({
   )
 })
 
-/** The styles that come before those of parts and pages, which build on them. */
-const first = ['style/tokens.css', 'style/base.css']
+/** The styles that come before those of pages, which build on them. */
+const first = ['style/tokens.css', 'style/base.css', 'style/parts.css']
 
 /**
  * Lists all files, with when they were changed.

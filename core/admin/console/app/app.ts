@@ -66,7 +66,7 @@ function SchemeChoice(): VNode {
   }
   return html`
     <select
-      class="slim"
+      class="slim scheme"
       aria-label="Colours"
       value=${scheme.value}
       onChange=${(event: Event) => choose((event.target as HTMLSelectElement).value as Scheme)}

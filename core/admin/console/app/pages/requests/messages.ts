@@ -51,7 +51,7 @@ function itemsOf(response: unknown): readonly unknown[] {
 function Item({ item }: { item: unknown }): VNode {
   const { role, type, content } = (item ?? {}) as { role?: unknown; type?: unknown; content?: unknown }
   const text = textOf(content)
-  return html`<div class="message">
+  return html`<div class="kept-message">
     <b>${visible(String(role ?? type ?? 'item')).slice(0, 40)}</b>
     <pre tabindex="0">${visible(text ?? JSON.stringify(item, null, 2))}</pre>
   </div>`
