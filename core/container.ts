@@ -91,7 +91,7 @@ const tokens = {
 function wire(
   log: Logger,
   settings: Settings,
-  { store, limits, secrets }: Custody,
+  { store, limits, secrets, claims }: Custody,
   operations: readonly ServedOperation[],
   finished = new RequestTap()
 ): { give<T>(key: Token<T>, value: T): void; get<T>(key: Token<T>): T } {
@@ -118,6 +118,7 @@ function wire(
       routes,
       limits,
       secrets,
+      claims,
       cache: new MemoryCache(get(tokens.settings).limits.cacheMemory)
     }
   })

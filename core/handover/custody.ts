@@ -1,8 +1,10 @@
 // Who has the store: this process, or the next one, which it was handed over to.
 import type { BackgroundWork } from '../exchange/background/background.ts'
 import type { KeptHold } from '../store/book.ts'
+import type { Claims } from '../store/claims.ts'
 import type { DocumentBook } from '../store/document-book.ts'
 import type { Lease, Limits } from '../store/limits.ts'
+import { MemoryClaims } from '../store/memory-claims.ts'
 import { MemoryLimits } from '../store/memory-limits.ts'
 import { MemorySecrets } from '../store/memory-secrets.ts'
 import type { Secrets } from '../store/secrets.ts'
@@ -10,9 +12,11 @@ import type { Services } from '../store/services.ts'
 import type { OwnStore, Store } from '../store/store.ts'
 import type { Logger } from '../telling/log.ts'
 import { Deputy } from './deputy.ts'
+import type { Left } from './deputy.ts'
 import {
   DistantHolds,
   distantAnswers,
+  distantClaims,
   distantDocuments,
   distantHeir,
   distantLimits,
@@ -30,9 +34,11 @@ export class Custody {
   readonly store: Store
   readonly limits: Limits
   readonly secrets: Secrets
+  readonly claims: Claims
   readonly #reopen: (kept: readonly KeptHold[]) => Promise<OwnStore>
   readonly #ownLimits = new MemoryLimits()
   readonly #ownSecrets = new MemorySecrets()
+  readonly #ownClaims = new MemoryClaims()
   readonly #switches
   /** Undefined while the next process has it. */
   #own: OwnStore | undefined
@@ -79,11 +85,13 @@ export class Custody {
         'result'
       ]),
       limits: switchable<Limits>(this.#ownLimits, ['decide', 'look']),
-      secrets: switchable<Secrets>(this.#ownSecrets, ['put', 'find'])
+      secrets: switchable<Secrets>(this.#ownSecrets, ['put', 'find']),
+      claims: switchable<Claims>(this.#ownClaims, ['take', 'look', 'leave'])
     }
     this.#switches = switches
     this.limits = switches.limits.face
     this.secrets = switches.secrets.face
+    this.claims = switches.claims.face
     this.store = {
       documents: switches.documents.face,
       ledger: switches.ledger.face,
@@ -100,8 +108,9 @@ export class Custody {
   }
 
   /** Takes over what the process before had in memory. Returns its leases by their names. */
-  adopt({ limits, secrets }: Estate): Map<string, Lease> {
+  adopt({ limits, secrets, claims }: Estate): Map<string, Lease> {
     for (const secret of secrets) this.#ownSecrets.put(secret)
+    for (const claim of claims) this.#ownClaims.take(...claim)
     return this.#ownLimits.adopt(limits)
   }
 
@@ -110,7 +119,7 @@ export class Custody {
     services: Services,
     background: BackgroundWork,
     log: Logger,
-    left: { holds: readonly KeptHold[]; running: readonly string[]; leases: Map<string, Lease> }
+    left: Left
   ): Deputy {
     return new Deputy({ services, store: this.store, background, log }, this.#own!.ledger, left)
   }
@@ -122,7 +131,7 @@ export class Custody {
   async leave(line: Line, running: readonly string[]): Promise<Estate> {
     const own = this.#own!
     const holds = own.ledger.open.map(({ requestId, part, request: { costs } }) => ({ requestId, part, costs }))
-    const { documents, ledger, requests, answers, routes, works, limits, secrets } = this.#switches
+    const { documents, ledger, requests, answers, routes, works, limits, secrets, claims } = this.#switches
     const distant = new DistantHolds(line, own.ledger)
     own.ledger.leave(distantHeir(line))
     const kept = this.#ownLimits.leave((lease, used) => line.tell('release', lease, used))
@@ -134,12 +143,14 @@ export class Custody {
     works.use(distantWorks(line, own.works))
     limits.use(distantLimits(line))
     secrets.use(distantSecrets(line, this.#ownSecrets))
+    claims.use(distantClaims(line, this.#ownClaims))
     line.serve(followed(own.documents))
     this.#before = { store: own, distant, running }
+    const claimed = this.#ownClaims.all
     this.#line = line
     this.#own = undefined
     await own.close()
-    return { holds, running, limits: kept, secrets: this.#ownSecrets.all }
+    return { holds, running, limits: kept, secrets: this.#ownSecrets.all, claims: claimed }
   }
 
   /**
@@ -155,7 +166,7 @@ export class Custody {
     ]
     const own = await this.#reopen(kept)
     this.#own = own
-    const { documents, ledger, requests, answers, routes, works, limits, secrets } = this.#switches
+    const { documents, ledger, requests, answers, routes, works, limits, secrets, claims } = this.#switches
     this.#ownLimits.stay()
     documents.use(own.documents)
     // Those who watch have asked the first store for it.
@@ -168,7 +179,8 @@ export class Custody {
     works.use(own.works)
     limits.use(this.#ownLimits)
     secrets.use(this.#ownSecrets)
-    const left = { holds: kept, running, leases: new Map<string, Lease>() }
+    claims.use(this.#ownClaims)
+    const left = { holds: kept, running, leases: new Map<string, Lease>(), claims: [] }
     const deputy = this.deputy(parts.services, parts.background, parts.log, left)
     parts.background.start(running)
     line.divert(deputy.served, (calls) => {

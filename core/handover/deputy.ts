@@ -9,6 +9,7 @@ import type { Hold, HoldEnd } from '../store/hold.ts'
 import type { Reservation, ReserveRequest } from '../store/ledger.ts'
 import type { LimitSet } from '../catalogue/caller.ts'
 import type { Decision, Lease } from '../store/limits.ts'
+import type { KeptClaim } from '../store/memory-claims.ts'
 import type { Services } from '../store/services.ts'
 import type { Store } from '../store/store.ts'
 import { isOpen } from '../store/works.ts'
@@ -29,6 +30,14 @@ export interface DeputyParts {
   log: Logger
 }
 
+/** What a process has left when it handed over; see {@link Estate}. `leases` are those that it had taken itself. */
+export interface Left {
+  readonly holds: readonly KeptHold[]
+  readonly running: readonly string[]
+  readonly leases: Map<string, Lease>
+  readonly claims: readonly KeptClaim[]
+}
+
 /** The deputy of one process, in the process that took its place. */
 export class Deputy {
   readonly #parts: DeputyParts
@@ -36,17 +45,20 @@ export class Deputy {
   readonly #holds = new Map<string, Reservation>()
   readonly #leases: Map<string, Lease>
   #lastLease = 0
+  /** The names that the process has claimed. */
+  readonly #claims: Set<string>
   /** Work whose exchange that process goes on with, by the id of the request. */
   readonly #attended = new Map<string, Work>()
 
-  /** `holds` are in `book`, and `leases` are those that the process had taken itself. */
+  /** The holds are in `book`. */
   constructor(
     parts: DeputyParts,
     book: Pick<Book, 'find'>,
-    { holds, leases, running }: { holds: readonly KeptHold[]; leases: Map<string, Lease>; running: readonly string[] }
+    { holds, leases, running, claims }: Left
   ) {
     this.#parts = parts
     this.#leases = leases
+    this.#claims = new Set(claims.map(([name]) => name))
     for (const { requestId, part } of holds) {
       const hold = book.find(requestId, part)
       if (hold) this.#holds.set(nameOf(requestId, part), hold)
@@ -63,7 +75,7 @@ export class Deputy {
   /** The functions that the process may call. */
   get served(): Served {
     const { services, store } = this.#parts
-    const { requests, answers, routes, documents, works, secrets, limits } = services
+    const { requests, answers, routes, documents, works, secrets, limits, claims } = services
     return {
       reserve: (request: ReserveRequest) => this.#reserve(request),
       durable: (requestId: string, part: string) => this.#hold(requestId, part).durable,
@@ -95,6 +107,11 @@ export class Deputy {
       putRoutes: (...all: Parameters<typeof routes.put>) => routes.put(...all),
       removeRoute: (...id: Parameters<typeof routes.remove>) => routes.remove(...id),
       putSecret: (...secret: Parameters<typeof secrets.put>) => secrets.put(...secret),
+      claim: (name: string, what: Buffer) => this.#claim(name, what),
+      lookAtClaim: (...name: Parameters<typeof claims.look>) => claims.look(...name),
+      leaveClaim: (name: string) => {
+        if (this.#claims.delete(name)) claims.leave(name)
+      },
       change: (...changes: Parameters<typeof documents.change>) => documents.change(...changes),
       note: (...changes: Parameters<typeof documents.note>) => documents.note(...changes),
       audit: (...query: Parameters<typeof documents.audit>) => documents.audit(...query),
@@ -116,6 +133,8 @@ export class Deputy {
     const { services, log } = this.#parts
     for (const lease of this.#leases.values()) lease.release(undefined)
     this.#leases.clear()
+    for (const name of this.#claims) services.claims.leave(name)
+    this.#claims.clear()
     let total = 0n
     let ended = 0
     // Those of work that goes on are the work's. Parts end before the whole, whose record has the charges of all.
@@ -162,6 +181,12 @@ export class Deputy {
     const lease = `new ${++this.#lastLease}`
     this.#leases.set(lease, decision.lease)
     return { ...decision, lease }
+  }
+
+  async #claim(name: string, what: Buffer): Promise<Buffer | undefined> {
+    const taken = await this.#parts.services.claims.take(name, what)
+    if (!taken) this.#claims.add(name)
+    return taken
   }
 
   #put(work: Work): Promise<void> {

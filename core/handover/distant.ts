@@ -2,6 +2,7 @@
 import type { LimitSet } from '../catalogue/caller.ts'
 import type { Answers } from '../store/answers.ts'
 import type { Book, Heir, KeptHold } from '../store/book.ts'
+import type { Claims } from '../store/claims.ts'
 import type { Documents } from '../store/documents.ts'
 import type { Hold } from '../store/hold.ts'
 import type { AttemptCost, Ledger, Reservation, ReserveRequest, Settlement } from '../store/ledger.ts'
@@ -183,6 +184,22 @@ export function distantSecrets(line: Line, before: Secrets): Secrets {
       return kept
     },
     find: (sha256) => before.find(sha256)
+  }
+}
+
+/** Names are claimed there, and noted here for the case that the next process fails. */
+export function distantClaims(line: Line, before: Claims): Claims {
+  return {
+    async take(name, what) {
+      const taken = await line.ask<Buffer | undefined>('claim', name, what)
+      if (!taken) await before.take(name, what)
+      return taken
+    },
+    look: (name) => line.ask('lookAtClaim', name),
+    leave(name) {
+      before.leave(name)
+      line.tell('leaveClaim', name)
+    }
   }
 }
 

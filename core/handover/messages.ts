@@ -2,6 +2,7 @@
 import type { Settings } from '../catalogue/settings.ts'
 import type { KeptHold } from '../store/book.ts'
 import { canonicalPath } from '../store/lock.ts'
+import type { KeptClaim } from '../store/memory-claims.ts'
 import type { KeptLimits } from '../store/memory-limits.ts'
 import type { KeptSecret } from '../store/secrets.ts'
 
@@ -42,6 +43,7 @@ export interface Estate {
   readonly running: readonly string[]
   readonly limits: KeptLimits
   readonly secrets: readonly KeptSecret[]
+  readonly claims: readonly KeptClaim[]
 }
 
 /** What the old process sends. */

@@ -1,6 +1,7 @@
 // The stores that the core and plugins use. Each is an interface with a built-in implementation.
 import type { Answers } from './answers.ts'
 import type { Cache } from './cache.ts'
+import type { Claims } from './claims.ts'
 import type { Documents } from './documents.ts'
 import type { Ledger } from './ledger.ts'
 import type { Limits } from './limits.ts'
@@ -18,6 +19,7 @@ export interface Services {
   readonly secrets: Secrets
   readonly requests: RequestLog
   readonly answers: Answers
+  readonly claims: Claims
   readonly routes: Routes
   readonly works: Works
   readonly vault: Vault

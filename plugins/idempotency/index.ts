@@ -6,14 +6,6 @@ import type { KeptAnswer } from '../../core/store/answers.ts'
 import { askedBy, idOf, keyOf } from './asked.ts'
 import { AnswerRecording, RecordingRoom } from './recording.ts'
 
-/** A request under way. They are kept by id. */
-interface UnderWay {
-  asked: Buffer
-  /** The stored answer; undefined when the request is run. */
-  found: Promise<KeptAnswer | undefined>
-}
-
-const shared = sharedKey<Map<string, UnderWay>>('under way')
 const rooms = sharedKey<RecordingRoom>('room')
 const recording = slot('idempotency/recording').of<AnswerRecording>()
 
@@ -36,9 +28,8 @@ export default definePlugin({
   },
   rehearses: true,
   needs: [caller],
-  setup({ largest }, { services: { answers }, share, metrics }) {
+  setup({ largest }, { services: { answers, claims }, share, metrics }) {
     const room = share(rooms, () => new RecordingRoom())
-    const underWay = share(shared, () => new Map<string, UnderWay>())
     const requests = metrics.counter({
       name: 'idempotent_requests_total',
       help: 'Requests with an Idempotency-Key, by what became of them.',
@@ -56,19 +47,18 @@ export default definePlugin({
       const { tenant } = whose
       const id = idOf(whose, key)
       const name = id.toString('latin1')
-      if (exchange.rehearsal) return wouldReplay(underWay.get(name), await answers.find(id), asked)
-      const first = underWay.get(name)
-      if (first && !first.asked.equals(asked)) refuse(conflict())
-      const found = first?.found ?? answers.find(id)
-      if (!first) underWay.set(name, { asked, found })
+      if (exchange.rehearsal) return wouldReplay(await claims.look(name), await answers.find(id), asked)
+      const claimed = claims.take(name, asked)
+      const first = claimed instanceof Promise ? await claimed : claimed
+      if (first && !first.equals(asked)) refuse(conflict())
       let answer: KeptAnswer | undefined
       try {
-        answer = await found
+        answer = await answers.find(id)
       } catch (error) {
-        underWay.delete(name)
+        if (!first) claims.leave(name)
         throw error
       }
-      if (!first && answer) underWay.delete(name)
+      if (!first && answer) claims.leave(name)
       if (answer) {
         if (!answer.asked.equals(asked)) refuse(conflict())
         requests.add({ outcome: 'replayed' })
@@ -80,7 +70,7 @@ export default definePlugin({
       exchange.set(recording, record)
       let keeping: Promise<void> | undefined
       const keep = (): Promise<void> | undefined => {
-        underWay.delete(name)
+        claims.leave(name)
         const kept = keeping ? undefined : record.answer(asked, (header) => exchange.replyHeader(header))
         if (kept) keeping = answers.put(id, tenant, kept).finally(() => record.close())
         return keeping
@@ -133,8 +123,8 @@ function replay({ status, type, headers: more, streamed, body }: KeptAnswer): Re
  * What a request that is only explained would be answered, if it is a repetition.
  * @throws GatewayError what it would be refused with
  */
-function wouldReplay(first: UnderWay | undefined, answer: KeptAnswer | undefined, asked: Buffer): Reply | undefined {
-  const before = first?.asked ?? answer?.asked
+function wouldReplay(first: Buffer | undefined, answer: KeptAnswer | undefined, asked: Buffer): Reply | undefined {
+  const before = first ?? answer?.asked
   if (!before) return undefined
   if (!before.equals(asked)) throw conflict()
   if (!answer) throw inProgress()

@@ -26,6 +26,7 @@ import type { LogFields, Logger } from '../../core/telling/log.ts'
 import type { Answers, KeptAnswer } from '../../core/store/answers.ts'
 import { MemoryCache } from '../../core/store/memory-cache.ts'
 import { MemoryLimits } from '../../core/store/memory-limits.ts'
+import { MemoryClaims } from '../../core/store/memory-claims.ts'
 import { MemorySecrets } from '../../core/store/memory-secrets.ts'
 import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
@@ -272,6 +273,7 @@ export class Workbench {
   readonly #plugins: ReadonlyMap<string, Plugin>
   readonly #settled = new WeakMap<object, { exchange: Exchange; outcome: Outcome }>()
   readonly #secrets = new MemorySecrets()
+  readonly #claims = new MemoryClaims()
   #generations!: Generations
   #engine!: Engine
 
@@ -290,6 +292,7 @@ export class Workbench {
       vault: new Vault(noWorks, { key: '', keep: 1, largest: 1, of_tenant: 2 ** 28, size: 2 ** 30 }),
       cache: this.cache,
       answers: this.answers,
+      claims: this.#claims,
       routes: this.routes
     }
   }

@@ -1,0 +1,14 @@
+// The interface of the claims: what is being done for a name at present, so that it is done by one alone.
+
+/** Claims by name. Names are unguessable for whoever may not know of them. They do not outlive the process. */
+export interface Claims {
+  /**
+   * Claims a name. Returns undefined when it is the caller's now, and otherwise what whoever has it said that it is
+   * for. `what`: a digest.
+   */
+  take(name: string, what: Buffer): Buffer | undefined | Promise<Buffer | undefined>
+  /** What a claimed name is for; undefined when it is free. */
+  look(name: string): Buffer | undefined | Promise<Buffer | undefined>
+  /** Gives up a name that the caller has. */
+  leave(name: string): void
+}
