@@ -220,7 +220,7 @@ async function start(
   const transport = get(tokens.transport)
   stops.add(() => transport.close())
   const metrics = get(tokens.metrics)
-  const [shared, credentials] = [new Shared(log), new Credentials(log)]
+  const [shared, credentials] = [new Shared(log, estate?.shared), new Credentials(log)]
   const parts = { services: get(tokens.services), metrics, log, shared, transport, credentials, tap }
   const generations = new Generations(await prepare(first, reader.plugins, parts))
   give(tokens.generations, generations)
@@ -302,7 +302,7 @@ async function start(
     await watch()
   }
   const { services } = parts
-  const own = { custody, services, engine, background, server, admin, retire }
+  const own = { custody, services, engine, background, shared, server, admin, retire }
   const handover = new Handover({ command, generation, place, phase, ...own, log })
   phase.upgrade = (reason) => handover.run(reason)
   if (predecessor && estate && leases) {

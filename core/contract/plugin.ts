@@ -61,9 +61,16 @@ export interface PluginContext {
   /**
    * A value kept across reloads for as long as some generation uses it, such as counters, pools or health. `create`
    * runs when there is no value. `dispose` runs when the last generation that used it is over, after the hooks of that
-   * generation were disposed.
+   * generation were disposed. When another process takes the place of this one, `leave` says what it is to know of the
+   * value: something that `structuredClone` can copy, at most a megabyte or so. `create` gets it there, once; it may
+   * come from another version of the plugin.
    */
-  share<T>(key: SharedKey<T>, create: () => T, dispose?: (value: T) => Awaitable<void>): T
+  share<T>(
+    key: SharedKey<T>,
+    create: (left?: unknown) => T,
+    dispose?: (value: T) => Awaitable<void>,
+    leave?: (value: T) => unknown
+  ): T
 }
 
 /** A plugin as the registry holds it, its option types erased. */

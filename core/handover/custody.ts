@@ -108,19 +108,14 @@ export class Custody {
   }
 
   /** Takes over what the process before had in memory. Returns its leases by their names. */
-  adopt({ limits, secrets, claims }: Estate): Map<string, Lease> {
+  adopt({ limits, secrets, claims }: Pick<Estate, 'limits' | 'secrets' | 'claims'>): Map<string, Lease> {
     for (const secret of secrets) this.#ownSecrets.put(secret)
     for (const claim of claims) this.#ownClaims.take(...claim)
     return this.#ownLimits.adopt(limits)
   }
 
   /** A deputy for a process that has handed over to this one, for the holds that it has left here. */
-  deputy(
-    services: Services,
-    background: BackgroundWork,
-    log: Logger,
-    left: Left
-  ): Deputy {
+  deputy(services: Services, background: BackgroundWork, log: Logger, left: Left): Deputy {
     return new Deputy({ services, store: this.store, background, log }, this.#own!.ledger, left)
   }
 
@@ -128,7 +123,7 @@ export class Custody {
    * Hands over to the next process: from this turn of the event loop on, everything goes to it by the line. Resolves
    * with what it needs when the store is closed. `running` are the ids of the exchanges under way.
    */
-  async leave(line: Line, running: readonly string[]): Promise<Estate> {
+  async leave(line: Line, running: readonly string[]): Promise<Omit<Estate, 'shared'>> {
     const own = this.#own!
     const holds = own.ledger.open.map(({ requestId, part, request: { costs } }) => ({ requestId, part, costs }))
     const { documents, ledger, requests, answers, routes, works, limits, secrets, claims } = this.#switches

@@ -51,11 +51,7 @@ export class Deputy {
   readonly #attended = new Map<string, Work>()
 
   /** The holds are in `book`. */
-  constructor(
-    parts: DeputyParts,
-    book: Pick<Book, 'find'>,
-    { holds, leases, running, claims }: Left
-  ) {
+  constructor(parts: DeputyParts, book: Pick<Book, 'find'>, { holds, leases, running, claims }: Left) {
     this.#parts = parts
     this.#leases = leases
     this.#claims = new Set(claims.map(([name]) => name))

@@ -7,7 +7,7 @@ import { StoreInUse } from '../store/lock.ts'
 import type { Services } from '../store/services.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Custody } from './custody.ts'
-import type { Place } from './messages.ts'
+import type { Estate, Place } from './messages.ts'
 import { Successor } from './successor.ts'
 
 /** What came of an upgrade. */
@@ -33,6 +33,7 @@ export interface HandoverParts {
   services: Services
   engine: Pick<Engine, 'ids'>
   background: BackgroundWork
+  shared: { leave(): Estate['shared'] }
   server: Pick<Server, 'descriptor' | 'leaveTo'>
   admin: { readonly descriptor: number; leave(): void } | undefined
   /** Ends, once the next process serves, what only one process may do: regular backups and alerts. */
@@ -100,13 +101,13 @@ export class Handover {
   }
 
   async #handOver(successor: Successor, generation: number): Promise<Upgraded> {
-    const { custody, engine, background, server, admin, log } = this.#parts
+    const { custody, engine, background, server, admin, shared, log } = this.#parts
     const began = performance.now()
     let path: string
     try {
       background.close((work) => successor.line.tell('takeUp', work))
       const estate = await custody.leave(successor.line, engine.ids)
-      path = await successor.serving(estate)
+      path = await successor.serving({ ...estate, shared: shared.leave() })
     } catch (error) {
       if (await this.#reclaim(successor)) return this.#fails(error as Error)
       this.#isStranded = true

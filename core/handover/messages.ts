@@ -44,6 +44,8 @@ export interface Estate {
   readonly limits: KeptLimits
   readonly secrets: readonly KeptSecret[]
   readonly claims: readonly KeptClaim[]
+  /** Of what plugins share, by plugin and key. */
+  readonly shared: readonly (readonly [place: string, left: unknown])[]
 }
 
 /** What the old process sends. */

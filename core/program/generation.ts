@@ -11,6 +11,7 @@ interface Entry {
   value: unknown
   users: number
   dispose(): Awaitable<void>
+  leave(): unknown
 }
 
 /** The {@link Shared} values of one generation. */
@@ -21,13 +22,35 @@ export interface SharedUser {
   drop(): Promise<void>
 }
 
+/** What a process leaves of a value to the next one, with the place of the value. */
+export type Inheritance = readonly [place: string, left: unknown]
+
 /** Values kept across generations. Each is kept as long as some generation uses it. */
 export class Shared {
   readonly #values = new Map<string, Entry>()
+  /** What the process before has left, by the place of the value. */
+  readonly #left: Map<string, unknown>
   readonly #log: Logger
 
-  constructor(log: Logger) {
+  constructor(log: Logger, left: readonly Inheritance[] = []) {
     this.#log = log
+    this.#left = new Map(left)
+  }
+
+  /** What the process that takes the place of this one is to know of the values. */
+  leave(): readonly Inheritance[] {
+    return [...this.#values].flatMap(([place, entry]) => {
+      try {
+        const left = structuredClone(entry.leave())
+        return left === undefined ? [] : [[place, left] as const]
+      } catch (error) {
+        this.#log.error('what a plugin shares could not be left to the next process', {
+          plugin: place.split('/', 1)[0],
+          error: String(error)
+        })
+        return []
+      }
+    })
   }
 
   user(): SharedUser {
@@ -35,12 +58,14 @@ export class Shared {
     return {
       share:
         ({ name }) =>
-        (key, create, dispose) => {
+        (key, create, dispose, leave) => {
           const place = placeOf(name, key)
           let entry = this.#values.get(place)
           if (!entry) {
-            const value = create()
-            this.#values.set(place, (entry = { value, users: 0, dispose: () => dispose?.(value) }))
+            const value = create(this.#left.get(place))
+            this.#left.delete(place)
+            entry = { value, users: 0, dispose: () => dispose?.(value), leave: () => leave?.(value) }
+            this.#values.set(place, entry)
           }
           if (!used.has(place)) {
             used.set(place, entry)

@@ -1,7 +1,9 @@
 // The health of all channels, kept across reloads.
+import { hash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { Channel, ChannelHealth } from '../../core/contract/contract.ts'
 import { ChannelState } from './health.ts'
+import type { KeptHealth } from './health.ts'
 
 /** The health of the channels of one generation. */
 export type States = ReadonlyMap<Channel, ChannelState>
@@ -10,11 +12,24 @@ export type States = ReadonlyMap<Channel, ChannelState>
 export class HealthBoard {
   /** Oldest first. Old generations last as long as their exchanges; a new one may be discarded before it is used. */
   readonly #generations: States[] = []
+  /** What the process before has left, for the channels of the first generation. */
+  #left: ReadonlyMap<string, KeptHealth>
+
+  constructor(left: ReadonlyMap<string, KeptHealth> = new Map()) {
+    this.#left = left
+  }
+
+  /** What the next process is to know of the present channels. */
+  get kept(): ReadonlyMap<string, KeptHealth> {
+    return new Map(Array.from(this.#generations.at(-1) ?? [], ([channel, state]) => [markOf(channel), state.kept]))
+  }
 
   /** The states of a new generation's channels: the existing ones where the upstream has not changed. */
   enter(channels: Iterable<Channel>): States {
     const states = new Map<Channel, ChannelState>()
-    for (const channel of channels) states.set(channel, this.#known(channel) ?? new ChannelState())
+    for (const channel of channels)
+      states.set(channel, this.#known(channel) ?? new ChannelState(this.#left.get(markOf(channel))))
+    this.#left = new Map()
     this.#generations.push(states)
     return states
   }
@@ -33,6 +48,11 @@ export class HealthBoard {
     }
     return undefined
   }
+}
+
+/** What makes a channel the same in another process: its name, address and credential, which cannot be read from it. */
+function markOf({ name, baseUrl, credential, living }: Channel): string {
+  return hash('sha256', JSON.stringify([name, baseUrl.href, credential, living]))
 }
 
 /** The health of channels by name. */

@@ -22,6 +22,20 @@ const longestRestMs = 300_000
 /** The pause after a 429 that does not say how long to wait. */
 const defaultRestMs = 1_000
 
+/** The health of a channel, as a process leaves it to the next one. Times are Unix milliseconds. */
+export interface KeptHealth {
+  readonly state: ChannelHealth['state']
+  readonly until: number
+  readonly reason: string
+  readonly since: number
+  readonly healthySince: number
+  readonly ejections: number
+  readonly consecutive: number
+  readonly successes: number
+  readonly failures: number
+  readonly refusedKeys: readonly string[]
+}
+
 /**
  * The health of one channel. Times are values of `performance.now()`; `startedAt` is the start of the reported attempt.
  */
@@ -41,7 +55,41 @@ export class ChannelState {
   readonly #recent = new Window()
   readonly pace = new Pace()
   /** The keys that were refused without a reason since the last success. */
-  readonly #refusedKeys = new Set<string>()
+  readonly #refusedKeys: Set<string>
+
+  /** `left`: as another process left it. */
+  constructor(left?: KeptHealth) {
+    this.#refusedKeys = new Set(left?.refusedKeys)
+    if (!left) return
+    const here = performance.now() - Date.now()
+    // A probe that is under way there tells this process nothing.
+    this.#state = left.state === 'probing' ? 'ejected' : left.state
+    this.#until = left.until + here
+    this.#reason = left.reason
+    this.#since = left.since
+    this.#healthySince = left.healthySince + here
+    this.#ejections = left.ejections
+    this.#consecutive = left.consecutive
+    this.#successes = left.successes
+    this.#failures = left.failures
+  }
+
+  /** What another process is to know of it. */
+  get kept(): KeptHealth {
+    const there = Date.now() - performance.now()
+    return {
+      state: this.#state,
+      until: this.#until + there,
+      reason: this.#reason,
+      since: this.#since,
+      healthySince: this.#healthySince + there,
+      ejections: this.#ejections,
+      consecutive: this.#consecutive,
+      successes: this.#successes,
+      failures: this.#failures,
+      refusedKeys: [...this.#refusedKeys]
+    }
+  }
 
   /** Whether the channel may be chosen now. An ejected channel is then chosen for a probe. */
   available(now: number): boolean {

@@ -68,7 +68,13 @@ export default definePlugin({
     }
   },
   setup({ attempts, repeats, eject_after, retry_ratio, retry_per_second }, { catalogue, log, metrics, share }) {
-    const board = share(health, () => new HealthBoard())
+    const board = share(
+      health,
+      // The version of the messages of a hand-over counts this form too.
+      (left) => new HealthBoard(left as HealthBoard['kept'] | undefined),
+      undefined,
+      (board) => board.kept
+    )
     const states = board.enter(catalogue.channels.values())
     const budgets = share(retryBudgets, () => new Map())
     const allowance = { ratio: retry_ratio, perSecond: retry_per_second }

@@ -43,7 +43,10 @@ t.test('a request is run once, whichever process its repetition comes to', async
   goOn()
   const whole = await before.reply()
   t.match(whole.text, /\[DONE\]/)
-  t.match(await ask(t, running.url, asking('before')), { text: whole.text, headers: { 'idempotency-replayed': 'true' } })
+  t.match(await ask(t, running.url, asking('before')), {
+    text: whole.text,
+    headers: { 'idempotency-replayed': 'true' }
+  })
   t.equal(vendor.requests.length, 2)
 
   vendor.script(sse, events([opening, delta('So')]), until(sent), events([finish, usage, done]), endOfBody())
@@ -59,4 +62,22 @@ t.test('a request is run once, whichever process its repetition comes to', async
   vendor.json(completion)
   running.process.kill('SIGKILL')
   await eventually(async () => (await ask(t, running.url, asking('killed'))).status === 200, 30_000)
+})
+
+t.test('a channel that is out is out in the next process too', async (t) => {
+  const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
+  first.json({ error: { message: 'Who are you?' } }, { status: 401 })
+  second.json(completion)
+  const running = await spawnGateway(t, {}, { upstreams: { first, second } })
+  t.equal((await running.chat()).status, 200)
+  t.equal(first.requests.length, 1)
+  const healthOf = async (): Promise<any> => {
+    const { data } = await running.admin('/admin/v1/channels')
+    return data.find(({ name }: { name: string }) => name === 'first').health
+  }
+  const before = await healthOf()
+  t.match(before, { state: 'ejected', reason: /credential/, failures: 1 })
+  t.match((await ask(t, running.adminUrl, upgrade)).json(), { ok: true, generation: 2 })
+  const after = await healthOf()
+  t.match(after, { state: 'ejected', reason: before.reason, since: before.since, failures: 1 })
 })
