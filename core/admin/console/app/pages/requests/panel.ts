@@ -12,7 +12,7 @@ import { Status } from '../../parts/status.ts'
 import { Id, visible } from '../../parts/text.ts'
 import { Time } from '../../parts/time.ts'
 import { may } from '../../session.ts'
-import { linkTo } from '../../router.ts'
+import { tryLink } from '../playground/link.ts'
 import { Explain } from './explained.ts'
 import { Messages } from './messages.ts'
 import { toneOf } from './record.ts'
@@ -222,14 +222,4 @@ function List({ facts }: { facts: readonly (readonly [string, ComponentChildren]
 /** The record, as it can be asked for without the console. */
 function curlOf({ request_id }: Life): string {
   return `curl ${location.origin}/admin/v1/requests/${request_id} -H "Authorization: Bearer $SLUICE_TOKEN"`
-}
-
-/** The playground with what is known of the request; its messages are not kept in it. */
-function tryLink({ key, model, requested_model, client_protocol, endpoint }: Life): string {
-  return linkTo('playground', [], {
-    key: key ?? undefined,
-    model: requested_model ?? model ?? undefined,
-    protocol: client_protocol,
-    view: endpoint.startsWith('realtime') ? 'realtime' : undefined
-  })
 }
