@@ -192,6 +192,22 @@ t.test('a realtime session has an attempt with its handshake, and its end', asyn
   t.ok(whats(life).includes('end'))
 })
 
+t.test('a response in the background is shown when it has ended, with its attempt', async (t) => {
+  const local = await gateway(t, {
+    models: { demo: { price: { input: 1, output: 2 }, state: 'gateway' } },
+    state: { key: 'a secret of the operator that nobody else knows' }
+  })
+  const reply = await local.ask({
+    path: '/v1/responses',
+    body: { model: 'demo', input: 'Hi', background: true }
+  })
+  t.equal(reply.json().status, 'queued')
+  const life = await lifeOf(local, reply)
+  t.same(whats(life), ['received', 'body', 'attempt', 'end', 'settled'], 'no client was shown it')
+  t.match(stepsOf(life, 'attempt')[0], { channel: 'demo', status: 200, outcome: 'answered' })
+  t.match(stepsOf(life, 'end')[0], { outcome: 'completed' })
+})
+
 t.test('messages are shown where a response is kept, to those who manage, and it is noted who looked', async (t) => {
   const local = await gateway(t, {
     admin: { token: 'the token of the owner' },
