@@ -125,8 +125,7 @@ function Link({ plugin, plugins, place, minutes }: LinkProps): VNode {
     </div>
     <p class="quiet">${visible(summary)}</p>
     <dl class="facts">
-      <div>
-        <dt>takes</dt>
+      <dt>takes</dt>
         <dd>
           ${
             p50 === null || p99 === null
@@ -139,9 +138,7 @@ function Link({ plugin, plugins, place, minutes }: LinkProps): VNode {
                   ></span>`
           }
         </dd>
-      </div>
-      <div>
-        <dt>refused</dt>
+      <dt>refused</dt>
         <dd>
           ${
             refused.length === 0
@@ -153,37 +150,28 @@ function Link({ plugin, plugins, place, minutes }: LinkProps): VNode {
                 )
           }
         </dd>
-      </div>
       ${
         answered > 0
-          ? html`<div>
-              <dt>answered</dt>
-              <dd class="number">${counted(answered)}</dd>
-            </div>`
+          ? html`<dt>answered</dt>
+              <dd class="number">${counted(answered)}</dd>`
           : null
       }
       ${
         needs.length > 0
-          ? html`<div>
-              <dt>needs</dt>
-              <dd>${needs.map(from).join(', ')}</dd>
-            </div>`
+          ? html`<dt>needs</dt>
+              <dd>${needs.map(from).join(', ')}</dd>`
           : null
       }
       ${
         awaits.length > 0
-          ? html`<div>
-              <dt>reads at the end</dt>
-              <dd>${awaits.join(', ')}</dd>
-            </div>`
+          ? html`<dt>reads at the end</dt>
+              <dd>${awaits.join(', ')}</dd>`
           : null
       }
       ${
         provides.length > 0
-          ? html`<div>
-              <dt>fills</dt>
-              <dd>${provides.join(', ')}</dd>
-            </div>`
+          ? html`<dt>fills</dt>
+              <dd>${provides.join(', ')}</dd>`
           : null
       }
     </dl>
@@ -192,20 +180,16 @@ function Link({ plugin, plugins, place, minutes }: LinkProps): VNode {
       <dl class="facts">
         ${optionsOf(plugin).map(
           ([option, value, set]) =>
-            html`<div>
-              <dt>${visible(option)}</dt>
+            html`<dt>${visible(option)}</dt>
               <dd>
                 <code>${visible(JSON.stringify(value))}</code>
                 ${set ? null : html`<span class="quiet">by default</span>`}
-              </dd>
-            </div>`
+              </dd>`
         )}
         ${
           optionsOf(plugin).length === 0
-            ? html`<div>
-                <dt>none</dt>
-                <dd></dd>
-              </div>`
+            ? html`<dt>none</dt>
+                <dd></dd>`
             : null
         }
       </dl>

@@ -4,8 +4,7 @@ import { get } from '../../api.ts'
 import { h, html } from '../../html.ts'
 import type { VNode } from '../../html.ts'
 import { useLoad } from '../../load.ts'
-import { visible } from '../../parts/text.ts'
-import { shownTime } from '../../parts/time.ts'
+import { Filters } from '../../parts/filters.ts'
 import { setQuery } from '../../router.ts'
 
 /** The filters that there are, with what a value looks like. `whole`: for those alone who see the whole gateway. */
@@ -35,6 +34,8 @@ const filters: readonly {
   { name: 'until', title: 'Until', hint: '2026-11-22' }
 ]
 
+const titles = Object.fromEntries(filters.map(({ name, title }) => [name, title]))
+
 /** The filters of an address, as the API takes them. */
 export function filtersOf(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries(filters.flatMap(({ name }) => (query.get(name) ? [[name, query.get(name)!]] : [])))
@@ -48,7 +49,7 @@ const spans = [
 ] as const
 
 /** The chips, a field for another one, and spans of time. */
-export function FilterBar({ query, whole }: { query: URLSearchParams; whole: boolean }): VNode {
+export function FilterBar({ whole }: { whole: boolean }): VNode {
   const offered = filters.filter((one) => whole || !one.whole)
   const [name, setName] = useState('status')
   const [value, setValue] = useState('')
@@ -74,7 +75,6 @@ export function FilterBar({ query, whole }: { query: URLSearchParams; whole: boo
   }
   const last = (minutes: number): void =>
     setQuery({ since: new Date(Date.now() - minutes * 60_000).toISOString(), until: undefined }, { replace: false })
-  const chosen = offered.filter((one) => query.has(one.name))
   return html`
     <form class="request-filters" onSubmit=${add}>
       <select
@@ -103,39 +103,8 @@ export function FilterBar({ query, whole }: { query: URLSearchParams; whole: boo
       <span class="grow"></span>
       ${spans.map(([title, minutes]) => html`<button type="button" class="small" onClick=${() => last(minutes)}>${title}</button>`)}
     </form>
-    ${
-      chosen.length > 0
-        ? html`<ul class="chips request-chips" aria-label="Filters">
-            ${chosen.map((one) => h(Chip, { key: one.name, title: one.title, name: one.name, value: query.get(one.name)! }))}
-            <li>
-              <button
-                type="button"
-                class="plain small"
-                onClick=${() => setQuery(Object.fromEntries(chosen.map((one) => [one.name, undefined])))}
-              >
-                Clear
-              </button>
-            </li>
-          </ul>`
-        : null
-    }
+    ${h(Filters, { names: offered.map((one) => one.name), titles })}
   `
-}
-
-function Chip({ name, title, value }: { name: string; title: string; value: string }): VNode {
-  const isTime = (name === 'since' || name === 'until') && !Number.isNaN(Date.parse(value))
-  const shown = isTime ? shownTime(new Date(value)) : visible(value)
-  return html`<li class="chip">
-    <span>${title}: <b>${shown}</b></span>
-    <button
-      type="button"
-      class="plain"
-      aria-label=${`Without ${title} ${shown}`}
-      onClick=${() => setQuery({ [name]: undefined })}
-    >
-      ×
-    </button>
-  </li>`
 }
 
 /** Whether keys typed there are text. */

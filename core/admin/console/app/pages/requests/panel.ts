@@ -211,10 +211,8 @@ function List({ facts }: { facts: readonly (readonly [string, ComponentChildren]
       .filter(([, value]) => value)
       .map(
         ([name, value]) =>
-          html`<div>
-            <dt>${name}</dt>
-            <dd>${value}</dd>
-          </div>`
+          html`<dt>${name}</dt>
+            <dd>${value}</dd>`
       )}
   </dl>`
 }

@@ -56,7 +56,7 @@ export default function RequestsPage(): VNode {
   </div>`
   return html`
     ${h(Head, { title: 'Requests', about: 'Each request with what became of it, and why.' })}
-    ${h(FilterBar, { query, whole })} ${h(OverTime, { filters: confined, ready: list.at !== undefined })}
+    ${h(FilterBar, { whole })} ${h(OverTime, { filters: confined, ready: list.at !== undefined })}
     ${list.error ? h(Failure, { error: list.error, again: list.again }) : null}
     ${
       open === undefined
