@@ -12,7 +12,11 @@ export class Spread {
   /** Reads what {@link Spread.text} has written. */
   static read(text: string): Spread {
     const spread = new Spread()
-    spread.merge(text)
+    if (text !== '')
+      for (const pair of text.split(' ')) {
+        const colon = pair.indexOf(':')
+        spread.#add(Number(pair.slice(0, colon)), Number(pair.slice(colon + 1)))
+      }
     return spread
   }
 
@@ -20,13 +24,9 @@ export class Spread {
     this.#add(ms <= 1 ? 0 : Math.min(Math.ceil(Math.log2(ms) * stepsOfDouble), last), 1)
   }
 
-  /** Adds another one, as its text. */
-  merge(text: string): void {
-    if (text === '') return
-    for (const pair of text.split(' ')) {
-      const colon = pair.indexOf(':')
-      this.#add(Number(pair.slice(0, colon)), Number(pair.slice(colon + 1)))
-    }
+  /** Adds another one. */
+  join(other: Spread): void {
+    for (const [step, count] of other.#counts) this.#add(step, count)
   }
 
   /** `<step>:<count>` with spaces between them, in the order of the steps; empty for none. */

@@ -20,6 +20,7 @@ const mostKept = 10_000
 
 /** The sums of one row. */
 interface Cell {
+  readonly place: readonly Value[]
   readonly traffic: Traffic
   changed: boolean
 }
@@ -27,6 +28,8 @@ interface Cell {
 /** The traffic of one database, through one connection. */
 export class TrafficTable {
   readonly #spans: readonly Span[]
+  /** What was added since the last flush, by where it belongs: most records belong where some before do. */
+  readonly #added = new Map<string, { readonly place: Place; readonly traffic: Traffic }>()
 
   constructor(database: Database) {
     this.#spans = (Object.keys(trafficSpans) as TrafficSpan[]).map((span) => new Span(database, span))
@@ -35,12 +38,21 @@ export class TrafficTable {
   /** Adds a record that is written. `facts`: as the record has them; null for one of an earlier version. */
   add(tenant: string | null, model: string | null, time: number, facts: string | null, json: string): void {
     const passed = passedIn(facts, json)
-    for (const span of this.#spans) span.add(tenant ?? '', model ?? '', time, passed)
+    const minute = Math.floor(time / trafficSpans.minute)
+    const place = { minute, tenant: tenant ?? '', model: isKnown(passed) ? (model ?? '') : '', channel: passed.channel }
+    const name = `${minute}\0${place.tenant}\0${place.model}\0${place.channel}`
+    let added = this.#added.get(name)
+    if (!added) this.#added.set(name, (added = { place, traffic: new Traffic() }))
+    added.traffic.add(passed)
   }
 
   /** Writes what was added since the last call. */
   flush(): void {
-    for (const span of this.#spans) span.flush()
+    for (const span of this.#spans) {
+      for (const { place, traffic } of this.#added.values()) span.add(place, traffic)
+      span.flush()
+    }
+    this.#added.clear()
   }
 
   /** Adds all records that the database has. */
@@ -54,15 +66,26 @@ export class TrafficTable {
   }
 }
 
+/** Where a record belongs. What there is not is empty. */
+interface Place {
+  /** Since 1970. */
+  readonly minute: number
+  readonly tenant: string
+  readonly model: string
+  readonly channel: string
+}
+
 /** One of the two tables. */
 class Span {
-  readonly #ms: number
-  readonly #cells = new Map<string, Cell & { readonly place: readonly Value[] }>()
+  readonly #minutes: number
+  /** The rows that were changed lately, by where they stand: most are changed again. */
+  readonly #cells = new Map<string, Cell>()
+  #changed: Cell[] = []
   readonly #find: Statement
   readonly #put: Statement
 
   constructor(database: Database, span: TrafficSpan) {
-    this.#ms = trafficSpans[span]
+    this.#minutes = trafficSpans[span] / trafficSpans.minute
     const place = ['scope', 'time', 'model', 'channel']
     const columns = [...place, ...sums]
     this.#find = database.prepare(
@@ -73,23 +96,21 @@ class Span {
     )
   }
 
-  add(tenant: string, model: string, time: number, passed: Passed): void {
-    const { channel } = passed
-    const known = isKnown(passed) ? model : ''
-    const at = Math.floor(time / this.#ms)
-    this.#cell('', at, '', '').add(passed)
-    if (tenant !== '') this.#cell(`tenant:${tenant}`, at, known, channel).add(passed)
-    if (known !== '') this.#cell(`model:${known}`, at, '', channel).add(passed)
-    if (channel !== '') this.#cell(`channel:${channel}`, at, '', '').add(passed)
+  add({ minute, tenant, model, channel }: Place, traffic: Traffic): void {
+    const at = Math.floor(minute / this.#minutes)
+    this.#cell('', at, '', '').join(traffic)
+    if (tenant !== '') this.#cell(`tenant:${tenant}`, at, model, channel).join(traffic)
+    if (model !== '') this.#cell(`model:${model}`, at, '', channel).join(traffic)
+    if (channel !== '') this.#cell(`channel:${channel}`, at, '', '').join(traffic)
   }
 
   flush(): void {
-    for (const cell of this.#cells.values()) {
-      if (!cell.changed) continue
+    for (const cell of this.#changed) {
       const { requests, codes, input, output, cost, first } = cell.traffic.stored
       this.#put.run(...cell.place, requests, codes, input, output, BigInt(cost), first)
       cell.changed = false
     }
+    this.#changed = []
     if (this.#cells.size > mostKept) this.#cells.clear()
   }
 
@@ -99,8 +120,9 @@ class Span {
     if (!cell) {
       const place = [scope, at, model, channel]
       const row = this.#find.get(...place) as StoredTraffic | undefined
-      this.#cells.set(name, (cell = { place, traffic: row ? Traffic.of(row) : new Traffic(), changed: true }))
+      this.#cells.set(name, (cell = { place, traffic: row ? Traffic.of(row) : new Traffic(), changed: false }))
     }
+    if (!cell.changed) this.#changed.push(cell)
     cell.changed = true
     return cell.traffic
   }

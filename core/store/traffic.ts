@@ -51,7 +51,7 @@ export class Traffic {
     traffic.input = input
     traffic.output = output
     traffic.cost = BigInt(cost)
-    traffic.first.merge(first)
+    traffic.first.join(Spread.read(first))
     return traffic
   }
 
@@ -79,7 +79,7 @@ export class Traffic {
     this.input += other.input
     this.output += other.output
     this.cost += other.cost
-    this.first.merge(other.first.text)
+    this.first.join(other.first)
   }
 
   /** The sums as they are stored. */
