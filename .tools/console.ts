@@ -3,6 +3,7 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { build, transform } from 'esbuild'
+import { places } from '../core/admin/console/app/places.ts'
 import { assetOf, types } from '../core/admin/console/asset.ts'
 import type { Manifest } from '../core/admin/console/built-shelf.ts'
 import { folder as sources, listSources, textOf } from '../core/admin/console/sources.ts'
@@ -56,16 +57,22 @@ export async function bundleConsole(folder: string): Promise<Manifest> {
     }
     if (source.kind === 'picture') await put(source.name, types.picture, Buffer.from(await textOf(source)), false)
   }
-  const outputs = Object.entries(bundle.metafile.outputs).map(([path, output]) => ({
-    name: path.slice(path.lastIndexOf('/') + 1),
-    ...output
-  }))
-  const entry = outputs.find(({ entryPoint }) => entryPoint?.endsWith('/main.ts'))!
-  const preload = entry.imports.flatMap(({ path, kind }) =>
-    kind === 'import-statement' ? [path.slice(path.lastIndexOf('/') + 1)] : []
+  const outputs = new Map(
+    Object.entries(bundle.metafile.outputs).map(([path, output]) => [path.slice(path.lastIndexOf('/') + 1), output])
   )
+  /** A file with those that it imports, but for those that it loads later. */
+  const reachedFrom = (end: string): string[] => {
+    const [start] = [...outputs].find(([, { entryPoint }]) => entryPoint?.endsWith(end)) ?? []
+    const reached = new Set(start === undefined ? [] : [start])
+    for (const name of reached)
+      for (const { path, kind } of outputs.get(name)?.imports ?? [])
+        if (kind === 'import-statement') reached.add(path.slice(path.lastIndexOf('/') + 1))
+    return [...reached]
+  }
+  const [script, ...preload] = reachedFrom('/app/main.ts')
+  const pages = Object.fromEntries(places.map(({ path }) => [path, reachedFrom(`/app/pages/${path}/${path}.ts`)]))
   const style = Object.keys(files).find((name) => name.endsWith('.css'))!
-  const manifest: Manifest = { script: entry.name, preload, style, files }
+  const manifest: Manifest = { script: script!, preload, pages, style, files }
   await writeFile(join(folder, 'manifest.json'), JSON.stringify(manifest))
   return manifest
 }

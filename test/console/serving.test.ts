@@ -106,15 +106,16 @@ t.test('the operator reads no warning about how it is made', async (t) => {
 
 t.test('the package holds it in files that browsers keep, of less than 150 kB together', async (t) => {
   const built = t.testdir()
-  const { script, preload, files } = await bundleConsole(built)
+  const { script, preload, pages, files } = await bundleConsole(built)
   const sizes = readdirSync(built).flatMap((file) => (file.endsWith('.br') ? [statSync(join(built, file)).size] : []))
   const sum = sizes.reduce((one, other) => one + other, 0)
   t.comment(`${sum} bytes compressed in ${sizes.length} files`)
   t.ok(sum > 10_000 && sum < 150_000, `${sum} bytes`)
   const shelf = new BuiltShelf(built)
-  const { page, headers } = await shelf.shell()
+  const { page, headers } = await shelf.shell('operators')
   const html = Buffer.from(page.body).toString()
-  for (const name of [script, ...preload]) {
+  t.ok(pages['operators']!.length > 0, 'the code of a page is loaded with the rest')
+  for (const name of [script, ...preload, ...pages['operators']!]) {
     t.ok(html.includes(`/console/${name}"`), 'the page names it')
     t.ok((await shelf.find(name))!.lasting, 'its name has its hash')
   }

@@ -11,6 +11,8 @@ import type { Shelf } from './shelf.ts'
 export interface Manifest {
   readonly script: string
   readonly preload: readonly string[]
+  /** What the page of a place needs beyond that. */
+  readonly pages: Readonly<Record<string, readonly string[]>>
   readonly style: string
   /** `file` is in the folder of the manifest, with `.br` and `.gz` beside it. */
   readonly files: Record<string, { file: string; type: string; etag: string; lasting: boolean }>
@@ -24,17 +26,23 @@ export function isBuilt(folder = builtFolder): boolean {
   return existsSync(join(folder, 'manifest.json'))
 }
 
+interface Loaded {
+  readonly shells: ReadonlyMap<string, Shell>
+  readonly assets: ReadonlyMap<string, Asset>
+}
+
 /** The shelf of the package. The first request reads it. */
 export class BuiltShelf implements Shelf {
   readonly #folder: string
-  #loaded: Promise<{ shell: Shell; assets: ReadonlyMap<string, Asset> }> | undefined
+  #loaded: Promise<Loaded> | undefined
 
   constructor(folder = builtFolder) {
     this.#folder = folder
   }
 
-  async shell(): Promise<Shell> {
-    return (await this.#load()).shell
+  async shell(place: string): Promise<Shell> {
+    const { shells } = await this.#load()
+    return shells.get(place) ?? shells.get('')!
   }
 
   async find(name: string): Promise<Asset | undefined> {
@@ -42,22 +50,26 @@ export class BuiltShelf implements Shelf {
   }
 
   /** Reads all files, once; after a failure the next request tries again. */
-  #load(): Promise<{ shell: Shell; assets: ReadonlyMap<string, Asset> }> {
+  #load(): Promise<Loaded> {
     return (this.#loaded ??= this.#read().catch((error: unknown) => {
       this.#loaded = undefined
       throw error
     }))
   }
 
-  async #read(): Promise<{ shell: Shell; assets: ReadonlyMap<string, Asset> }> {
+  async #read(): Promise<Loaded> {
     const read = (file: string): Promise<Buffer> => readFile(join(this.#folder, file))
-    const { script, preload, style, files } = JSON.parse((await read('manifest.json')).toString()) as Manifest
+    const { script, preload, pages, style, files } = JSON.parse((await read('manifest.json')).toString()) as Manifest
     const assets = await Promise.all(
       Object.entries(files).map(async ([name, { file, type, etag, lasting }]): Promise<[string, Asset]> => {
         const [body, br, gz] = await Promise.all([read(file), read(`${file}.br`), read(`${file}.gz`)])
         return [name, { type, etag, lasting, body, br, gz }]
       })
     )
-    return { shell: shellOf({ script, preload, style }), assets: new Map(assets) }
+    const shells = Object.entries({ '': [], ...pages }).map(([place, more]): [string, Shell] => [
+      place,
+      shellOf({ script, preload: [...new Set([script, ...preload, ...more])], style })
+    ])
+    return { shells: new Map(shells), assets: new Map(assets) }
   }
 }

@@ -37,7 +37,7 @@ export class Console {
         ...(name.endsWith('-worker.ts') && workerHeaders)
       })
     if (!isPlace(name)) throw new GatewayError('route_not_found', 'There is nothing here: the console is at /console/.')
-    const shell = await this.#shelf.shell()
+    const shell = await this.#shelf.shell(name.split('/', 1)[0]!)
     return send(shell.page, headers, { 'cache-control': 'no-cache', ...shell.headers })
   }
 }

@@ -5,8 +5,11 @@ import type { Shell } from './shell.ts'
 
 /** Files that can be sent. */
 export interface Shelf {
-  /** The page, which loads the rest. What changed on the disk since is made anew. */
-  shell(): Promise<Shell>
+  /**
+   * The page as it is for a place, whose modules it loads with the rest at once; for no place with ''. What changed on
+   * the disk since is made anew.
+   */
+  shell(place: string): Promise<Shell>
   /** A file by what follows `/console/` in its address. */
   find(name: string): Promise<Asset | undefined>
 }

@@ -11,16 +11,21 @@ import type { Shelf } from './shelf.ts'
 export class SourceShelf implements Shelf {
   #sources: readonly Source[] = []
   #assets = new Map<string, Asset>()
-  #shell: Shell | undefined
+  #shells: Map<string, Shell> | undefined
   #making: Promise<void> | undefined
 
-  async shell(): Promise<Shell> {
+  async shell(place: string): Promise<Shell> {
     await this.#renew()
-    return this.#shell!
+    const known = this.#shells!.get(place)
+    if (known) return known
+    const preload = reachedFrom(['app/main.ts', `app/pages/${place}/${place}.ts`], this.#assets)
+    const shell = shellOf({ script: 'app/main.ts', preload, style: 'style.css', importMap })
+    this.#shells!.set(place, shell)
+    return shell
   }
 
   async find(name: string): Promise<Asset | undefined> {
-    if (!this.#shell) await this.#renew()
+    if (!this.#shells) await this.#renew()
     return this.#assets.get(name)
   }
 
@@ -36,19 +41,18 @@ export class SourceShelf implements Shelf {
       const known = before.get(name)
       return known?.changed !== at || known.paths.length !== paths.length
     })
-    if (changed.length === 0 && sources.length === before.size && this.#shell) return
+    if (changed.length === 0 && sources.length === before.size && this.#shells) return
     const made = changed.length === 0 ? new Map<string, Asset>() : await assetsOf(changed)
     this.#assets = new Map(sources.map(({ name }) => [name, made.get(name) ?? this.#assets.get(name)!]))
     this.#sources = sources
-    const script = 'app/main.ts'
-    this.#shell = shellOf({ script, preload: reachedFrom(script, this.#assets), style: 'style.css', importMap })
+    this.#shells = new Map()
   }
 }
 
-/** The modules that one imports, directly or through others, but for those that it loads later. */
-function reachedFrom(start: string, assets: ReadonlyMap<string, Asset>): string[] {
+/** Modules with those that they import, directly or through others, but for those that they load later. */
+function reachedFrom(starts: readonly string[], assets: ReadonlyMap<string, Asset>): string[] {
   const libraries = (JSON.parse(importMap) as { imports: Record<string, string> }).imports
-  const reached = new Set([start])
+  const reached = new Set(starts)
   for (const name of reached) {
     const asset = assets.get(name)
     if (!asset) continue
@@ -57,7 +61,7 @@ function reachedFrom(start: string, assets: ReadonlyMap<string, Asset>): string[
       reached.add(pathname.slice('/console/'.length))
     }
   }
-  return [...reached].filter((name) => name !== start && assets.has(name))
+  return [...reached].filter((name) => assets.has(name))
 }
 
 /** Matches what follows `from` in imports at the beginning of a line, and imports for their effect alone. */
