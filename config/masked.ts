@@ -128,7 +128,9 @@ class Scalars {
 
 /** The names of the members that are secret, anywhere in a schema. */
 function collectNames(schema: OptionSchema, names: Set<string>, name?: string): void {
-  if (schema.secret && name !== undefined) names.add(name)
+  // What may be a text in the place of a map is a secret then, as in the reading of the file.
+  const secret = schema.secret === true || (schema.type === 'object' && 'orText' in schema)
+  if (secret && name !== undefined) names.add(name)
   if (schema.type === 'array') collectNames(schema.items, names, name)
   if (schema.type !== 'object') return
   if ('additionalProperties' in schema) collectNames(schema.additionalProperties, names, name)

@@ -10,6 +10,7 @@ import type { ReceivedReply } from '../../kit/client.ts'
 import { gateway, spawnGateway, testKey } from '../../kit/gateway.ts'
 import type { LocalGateway } from '../../kit/gateway.ts'
 import { chance } from '../../kit/chance.ts'
+import { eventually } from '../../kit/probe.ts'
 import { sluice } from '../../kit/command.ts'
 
 t.setTimeout(600_000)
@@ -258,7 +259,11 @@ t.test('a gateway that is killed while it saves has one text or the other, and s
   let saved = 0
   for (let round = 0; round < 3; round++) {
     const call = caller(t, local.adminUrl)
-    const killed = sleep(any.below(300)).then(() => local.process.kill('SIGKILL'))
+    // Each gateway answers one save at least, and is killed in one of those after it.
+    const first = saved
+    const killed = eventually(() => saved > first, 60_000)
+      .then(() => sleep(any.below(300)))
+      .then(() => local.process.kill('SIGKILL'))
     for (let n = 0; local.process.exitCode === null && local.process.signalCode === null; n++) {
       const reply = await (async () => {
         const { hash, files } = (await call('GET', '/config/file')).json()
