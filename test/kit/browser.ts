@@ -24,7 +24,12 @@ function started(): Promise<Browser> {
     throw new Error(
       'Tests of the console need a browser: apt-get install -y --no-install-recommends chromium fonts-dejavu-core fonts-noto-color-emoji'
     )
-  browser ??= chromium.launch({
+  browser ??= launch()
+  return browser
+}
+
+async function launch(): Promise<Browser> {
+  const launched = await chromium.launch({
     executablePath: program,
     args: [
       '--disable-dev-shm-usage',
@@ -34,7 +39,9 @@ function started(): Promise<Browser> {
       '--use-fake-device-for-media-stream'
     ]
   })
-  return browser
+  // One that has crashed fails the test whose page it had, and not all that follow.
+  launched.on('disconnected', () => (browser = undefined))
+  return launched
 }
 
 t.teardown(async () => (await browser)?.close())
