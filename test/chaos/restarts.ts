@@ -44,7 +44,7 @@ export interface Tally {
   /** How long no process had the store, for each hand-over. */
   gapsMs: number[]
   verified: boolean
-  /** The first few things that went wrong, in words. */
+  /** Some of what went wrong, in words, and how often it did. */
   remarks: string[]
 }
 
@@ -152,7 +152,8 @@ function configure(folder: string, tls: boolean, ended: (() => void)[]): string 
     listen,
     admin: { host: '127.0.0.1', port: 0 },
     store: { sqlite: join(folder, 'sluice.db'), durability: 'process' },
-    limits: { drain_timeout: '10s' },
+    // On a busy machine some answers take long.
+    limits: { drain_timeout: '60s' },
     channels: { demo: { protocol: 'simulator', models: { demo: 'demo' } } },
     models: { demo: { price: { input: 1, output: 2 }, context_window: 100_000 } },
     tenants: { acme: { budget: { usd: 1_000_000, per: 'month' } } },
@@ -180,7 +181,8 @@ class Load {
   readonly #isTls: boolean
   readonly #keeping: Agent | TlsAgent
   #http2: ClientHttp2Session | undefined
-  readonly #tally = { answered: 0, refused: 0, reset: 0, cut: 0, takenBack: 0, slowestMs: 0, remarks: [] as string[] }
+  readonly #tally = { answered: 0, refused: 0, reset: 0, cut: 0, takenBack: 0, slowestMs: 0 }
+  readonly #remarks = new Map<string, number>()
   readonly #open = new Set<Promise<void>>()
   #sent = 0
   readonly #began = performance.now()
@@ -207,7 +209,7 @@ class Load {
     while (this.#open.size > 0) await Promise.all(this.#open)
     this.#http2?.close()
     this.#keeping.destroy()
-    return this.#tally
+    return { ...this.#tally, remarks: Array.from(this.#remarks, ([text, times]) => `${times} × ${text}`) }
   }
 
   #follow(done: Promise<void>): void {
@@ -233,7 +235,8 @@ class Load {
   }
 
   #remark(text: string): void {
-    if (this.#tally.remarks.length < 10) this.#tally.remarks.push(text)
+    const known = this.#remarks.get(text)
+    if (known !== undefined || this.#remarks.size < 20) this.#remarks.set(text, (known ?? 0) + 1)
   }
 
   async #overHttp1(kind: Kind): Promise<void> {
