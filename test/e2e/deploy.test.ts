@@ -1,7 +1,7 @@
 // What is shipped to run the gateway with (config/deploy): each file is checked by its own tool where there is one.
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, globSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { ServiceMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/ServiceMonitor'
 import t from 'tap'
 import { parse } from 'yaml'
@@ -122,10 +122,11 @@ t.test('the steps of the image make a gateway in a clean folder, of nothing but 
   const ignored = read('Dockerfile.dockerignore')
   for (const name of ['node_modules', '.git', '.cache', 'data']) t.match(ignored, name)
   // `npm ci` is left out, and the packages of this checkout are linked instead: what is tried is what is copied.
-  const copied = globSync('{core,plugins,config,test/kit}/**', { cwd: root, withFileTypes: false })
+  const found = globSync('{core,plugins,config,test/kit}/**', { cwd: root, withFileTypes: true })
   const build = t.testdir()
-  for (const name of copied) {
-    if (!/\.(ts|cts|json|wasm)$/.test(name)) continue
+  for (const one of found) {
+    if (!one.isFile()) continue
+    const name = relative(root, join(one.parentPath, one.name))
     mkdirSync(join(build, name, '..'), { recursive: true })
     cpSync(join(root, name), join(build, name))
   }
