@@ -60,10 +60,12 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result & { m
     const child = spawn(process.execPath, [join(root, file)], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], env })
     running.add(child)
     const lines: string[] = []
-    for (const stream of [child.stdout, child.stderr])
-      createInterface({ input: stream }).on('line', (line) => lines.push(line))
+    createInterface({ input: child.stdout }).on('line', (line) => lines.push(line))
+    // Kept apart: what `tell` leaves out because a test passed would take these lines with it.
+    const errors: string[] = []
+    createInterface({ input: child.stderr }).on('line', (line) => errors.push(line))
     const timer = setTimeout(() => {
-      lines.push(`It did not end within ${patience / 1000} s and was killed.`)
+      errors.push(`It did not end within ${patience / 1000} s and was killed.`)
       child.kill('SIGKILL')
     }, patience)
     child.on('close', (code, signal) => {
@@ -77,7 +79,7 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result & { m
           ? ''
           : ` (${signal ?? `exit code ${code}`}${passed + failed === 0 ? ', no assertion' : ''})`
       console.log(`${clean ? '✓' : '✗'} ${file} ${(ms / 1000).toFixed(1)} s${clean ? '' : end}`)
-      if (!clean) console.log(output)
+      if (!clean) console.log([output, ...errors].join('\n'))
       // A file may fail without a failed assertion, which must not look like success.
       resolve({ passed, failed: clean ? 0 : Math.max(failed, 1), ms })
     })

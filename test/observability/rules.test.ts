@@ -60,8 +60,8 @@ function namesIn(expr: string): string[] {
 }
 
 /**
- * A gateway that answers some requests and fails others, with a certificate, and a budget of which a threshold is
- * reached.
+ * A gateway that answers some requests and fails others, with a certificate, a credential of a command, and a budget of
+ * which a threshold is reached.
  */
 async function busyGateway(t: Test): Promise<{ running: LocalGateway; traffic(): Promise<void> }> {
   const { cert, key } = makeCertificate(t)
@@ -69,7 +69,7 @@ async function busyGateway(t: Test): Promise<{ running: LocalGateway; traffic():
     protocol: 'openai',
     base_url: 'https://127.0.0.1:1/v1',
     private: true,
-    credential: 'none',
+    credential: { command: ['echo', 'a-credential'] },
     tls: { cert, key },
     models: { dead: 'dead' }
   }
