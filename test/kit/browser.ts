@@ -1,5 +1,5 @@
-// A real browser for tests of the console: Debian's Chromium, one for each file, a context for each page. A page fails
-// its test by any error or warning in it, any request to elsewhere, and anything that its policy refused.
+// A real browser for tests of the console: Debian's Chromium, one for each file, a context for each page. Any error or
+// warning in a page, any request to elsewhere and anything that its policy refused fails an assertion of the file.
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -46,6 +46,15 @@ async function launch(): Promise<Browser> {
 
 t.teardown(async () => (await browser)?.close())
 
+/** What the pages of a test did wrong. It is complete when the test is over and its pages are closed. */
+const wrongs = new WeakMap<object, string[]>()
+
+// The test itself takes no assertion any more; the file does.
+t.afterEach((over) => {
+  const wrong = wrongs.get(over)
+  if (wrong) t.same(wrong, [], `${over.name}: the pages do nothing wrong`)
+})
+
 /** How a page is opened. */
 export interface PageSetup {
   /** Default: 1280 × 800. */
@@ -73,7 +82,9 @@ export async function openPage(t: Test, address: string, setup: PageSetup = {}):
     ...more
   })
   context.setDefaultTimeout(patience)
-  const wrong: string[] = []
+  const wrong = wrongs.get(t) ?? []
+  wrongs.set(t, wrong)
+  const answers: Promise<void>[] = []
   const note = (text: string): void => {
     if (!expected.some((pattern) => pattern.test(text))) wrong.push(text)
   }
@@ -84,7 +95,13 @@ export async function openPage(t: Test, address: string, setup: PageSetup = {}):
       // The browser notes each refusal of the API; what the page makes of it is what tests look at.
       const refused =
         /status of 4\d\d/.test(message.text()) && new URL(message.location().url).pathname.startsWith('/admin/')
-      if (!refused && /^(?:error|warning)$/.test(message.type())) note(`${message.type()}: ${message.text()}`)
+      const { url } = message.location()
+      if (!refused && /^(?:error|warning)$/.test(message.type())) note(`${message.type()}: ${message.text()} (${url})`)
+    })
+    page.on('response', (response) => {
+      if (response.status() < 500) return
+      const told = response.text().catch((error: Error) => error.message)
+      answers.push(told.then((text) => note(`answer ${response.status()} of ${response.url()}: ${text}`)))
     })
     page.on('request', (request) => {
       const url = new URL(request.url())
@@ -92,16 +109,19 @@ export async function openPage(t: Test, address: string, setup: PageSetup = {}):
     })
   })
   t.teardown(async () => {
+    await Promise.all(answers)
     await context.close()
-    if (wrong.length === 0) return
-    // A test takes no assertion any more when it is torn down, and what is thrown there keeps the file from ending.
-    console.error(`${t.name}: the page did wrong:\n${wrong.join('\n')}`)
-    process.exitCode = 1
   })
   const page = await context.newPage()
   await page.goto(address)
   return page
 }
+
+/** Axe as a script of half a megabyte, read with the first page that is checked. */
+function axe(): string {
+  return (axeRead ??= readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'))
+}
+let axeRead: string | undefined
 
 /** A finding of axe. */
 interface Violation {
@@ -115,9 +135,8 @@ interface Violation {
  * that there is one first heading.
  */
 export async function accessible(t: Test, page: Page, what: string): Promise<void> {
-  const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
   // Evaluated and not loaded: the policy of the page allows no other script.
-  await page.evaluate(`if (!window.axe) { ${source} }`)
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(`${axe()};0`)
   const found = (await page.evaluate(
     `window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })`
   )) as { violations: Violation[] }
