@@ -1,10 +1,10 @@
 // The services of a process that has handed the store over: what they do goes to the next process as messages.
 import type { LimitSet } from '../catalogue/caller.ts'
 import type { Answers } from '../store/answers.ts'
-import type { Book, Heir, KeptHold } from '../store/book.ts'
+import type { Book, Heir, KeptHold } from '../store/embedded/book/book.ts'
 import type { Claims } from '../store/claims.ts'
 import type { Documents } from '../store/documents.ts'
-import type { Hold } from '../store/hold.ts'
+import type { Hold } from '../store/embedded/balance/hold.ts'
 import type { AttemptCost, Ledger, Reservation, ReserveRequest, Settlement } from '../store/ledger.ts'
 import type { Decision, Limits } from '../store/limits.ts'
 import type { RequestBook } from '../store/requests.ts'

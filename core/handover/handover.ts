@@ -3,7 +3,7 @@
 import type { BackgroundWork } from '../exchange/background/background.ts'
 import type { Engine } from '../exchange/engine.ts'
 import type { Server } from '../clients/server.ts'
-import { StoreInUse } from '../store/lock.ts'
+import { StoreInUse } from '../store/embedded/files/lock.ts'
 import type { Services } from '../store/services.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Custody } from './custody.ts'

@@ -1,9 +1,9 @@
 // What two processes of a gateway say to each other when one takes the place of the other.
 import type { Settings } from '../catalogue/settings.ts'
-import type { KeptHold } from '../store/book.ts'
-import { canonicalPath } from '../store/lock.ts'
-import type { KeptClaim } from '../store/memory-claims.ts'
-import type { KeptLimits } from '../store/memory-limits.ts'
+import type { KeptHold } from '../store/embedded/book/book.ts'
+import { canonicalPath } from '../store/embedded/files/lock.ts'
+import type { KeptClaim } from '../store/memory/claims.ts'
+import type { KeptLimits } from '../store/memory/limits.ts'
 import type { KeptSecret } from '../store/secrets.ts'
 
 /**

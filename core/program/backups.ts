@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
 import type { BackupSettings } from '../catalogue/settings.ts'
-import type { BackupAnswer, BackupTask } from '../store/backup-process.ts'
+import type { BackupAnswer, BackupTask } from '../store/embedded/care/backup-process.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Counter, Metrics } from '../telling/metrics.ts'
 import { steadyNow } from '../watchdog/steady-time.ts'
@@ -194,7 +194,7 @@ export class Backups {
   /** Asks a process of its own, for so many milliseconds at most. Never rejects. */
   async #ask(task: BackupTask, patience: number): Promise<BackupAnswer> {
     const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const script = fileURLToPath(new URL(`../store/backup-process.${ending}`, import.meta.url))
+    const script = fileURLToPath(new URL(`../store/embedded/care/backup-process.${ending}`, import.meta.url))
     const { promise: late, resolve: giveUp } = Promise.withResolvers<BackupAnswer>()
     let child: ChildProcess | undefined
     const timer = setTimeout(() => {

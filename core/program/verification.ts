@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { changeOf, documentKind } from '../store/documents.ts'
 import type { Documents } from '../store/documents.ts'
-import type { VerifyFound, VerifyLine, VerifyStep } from '../store/verify-process.ts'
+import type { VerifyFound, VerifyLine, VerifyStep } from '../store/embedded/care/verify-process.ts'
 
 /** A verification that ended. Times are in Unix milliseconds. */
 export interface Verified {
@@ -157,7 +157,7 @@ export class Verification {
   /** @throws Error when the process finds nothing out */
   async #ask(running: Running): Promise<VerifyFound> {
     const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const script = fileURLToPath(new URL(`../store/verify-process.${ending}`, import.meta.url))
+    const script = fileURLToPath(new URL(`../store/embedded/care/verify-process.${ending}`, import.meta.url))
     const child = spawn(process.execPath, [script, this.#parts.file], { stdio: ['ignore', 'pipe', 'pipe'] })
     running.child = child
     const timer = setTimeout(() => child.kill('SIGKILL'), patience)

@@ -2,7 +2,6 @@
 import type { Usage } from '../money/usage.ts'
 import type { AttemptCost } from './ledger.ts'
 import type { RequestRecord } from './requests.ts'
-import type { Room } from './room.ts'
 import type { Owner } from './owner.ts'
 
 /** The state of work. All but the first two are ends. */
@@ -89,6 +88,15 @@ export function isOpen({ status }: Pick<Work, 'status'>): boolean {
   return status === 'queued' || status === 'in_progress'
 }
 
+/** The bytes that the results of ended work take. */
+export interface ResultRoom {
+  readonly total: number
+  /** The tenant whose results take most; undefined when there are none. */
+  readonly largest: string | undefined
+  /** The bytes of one tenant. */
+  of(tenant: string): number
+}
+
 /** All work of a store. Open work is in memory, so the code that begins work must bound how much there is. */
 export interface Works {
   /** The open work, oldest first. */
@@ -115,8 +123,8 @@ export interface Works {
   forget(work: Work): Promise<void>
   /** Some of a tenant's ended work whose result is counted, the oldest first. */
   oldest(tenant: string, limit: number): Promise<readonly Work[]>
-  /** The bytes that results take. They count as soon as work is put. */
-  readonly room: Pick<Room, 'of' | 'total' | 'largest'>
+  /** How much room results take. They count as soon as work is put. */
+  readonly room: ResultRoom
   /**
    * Resolves with true when the database has everything that was put or deleted until now; with false when the disk
    * fails.

@@ -60,6 +60,6 @@ Object.assign(fs, {
 })
 syncBuiltinESMExports()
 
-const { restore } = await import('../../core/store/restore.ts')
+const { restore } = await import('../../core/store/embedded/care/restore.ts')
 const { aside } = await restore(store, backup)
 process.stdout.write(JSON.stringify({ steps, aside }))

@@ -10,9 +10,9 @@ import { chromium } from 'playwright-core'
 import type { Page } from 'playwright-core'
 import { places } from '../../core/admin/console/app/places.ts'
 import { startGateway } from '../../core/container.ts'
-import { openStore } from '../../core/store/store.ts'
+import { openStore } from '../../core/store/embedded/store.ts'
 import { silentLog } from '../../core/telling/log.ts'
-import { record } from '../core/store/sample.ts'
+import { record } from '../core/store/embedded/sample.ts'
 
 const [records = 1_000_000, turns = 7] = process.argv.slice(2).map(Number)
 const folder = mkdtempSync(join(tmpdir(), 'sluice-pages-'))

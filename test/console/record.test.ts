@@ -2,7 +2,7 @@
 // ledger verified with progress.
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { openDatabase } from '../../core/store/sqlite.ts'
+import { openDatabase } from '../../core/store/embedded/files/sqlite.ts'
 import { accessible, inAllForms, openPage } from '../kit/browser.ts'
 import { ask } from '../kit/client.ts'
 import { gateway } from '../kit/gateway.ts'

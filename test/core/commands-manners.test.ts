@@ -8,12 +8,12 @@ import { commands } from '../../core/commands/index.ts'
 import { examples } from '../../core/commands/command/examples.ts'
 import { exitCodes } from '../../core/telling/exits.ts'
 import { progressLine } from '../../core/commands/output/progress-line.ts'
-import { openDatabase } from '../../core/store/sqlite.ts'
-import { openStore } from '../../core/store/store.ts'
+import { openDatabase } from '../../core/store/embedded/files/sqlite.ts'
+import { openStore } from '../../core/store/embedded/store.ts'
 import { Disk, noDisk } from '../chaos/disk.ts'
 import { sluice, sluiceEach } from '../kit/command.ts'
 import { gateway } from '../kit/gateway.ts'
-import { reserve, scope, settle } from './store/sample.ts'
+import { reserve, scope, settle } from './store/embedded/sample.ts'
 
 t.setTimeout(600_000)
 

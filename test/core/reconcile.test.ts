@@ -6,9 +6,9 @@ import type { Price } from '../../core/money/price.ts'
 import { costOf } from '../../core/money/price.ts'
 import type { Usage } from '../../core/money/usage.ts'
 import type { UsageSource } from '../../core/store/ledger.ts'
-import { openStore } from '../../core/store/store.ts'
+import { openStore } from '../../core/store/embedded/store.ts'
 import { sluice, sluiceEach } from '../kit/command.ts'
-import { price, record, reserve, scope } from './store/sample.ts'
+import { price, record, reserve, scope } from './store/embedded/sample.ts'
 
 t.setTimeout(600_000)
 

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
-import { MemorySecrets } from '../../core/store/memory-secrets.ts'
+import { MemorySecrets } from '../../core/store/memory/secrets.ts'
 import { steadyNow } from '../../core/watchdog/steady-time.ts'
 import { Keepsakes } from '../../plugins/protocol-translate/keepsakes.ts'
 import { gateway } from '../kit/gateway.ts'

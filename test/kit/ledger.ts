@@ -10,7 +10,7 @@ import type {
   Settlement
 } from '../../core/store/ledger.ts'
 import type { Price } from '../../core/money/price.ts'
-import { LookedAt } from '../../core/store/looked-at.ts'
+import { LookedAt } from '../../core/store/embedded/balance/looked-at.ts'
 import type { Scope } from '../../core/catalogue/caller.ts'
 
 /** Everything that happened to one hold. */

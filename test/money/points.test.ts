@@ -3,7 +3,7 @@
 import { cpSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { verify } from '../../core/store/verify.ts'
+import { verify } from '../../core/store/embedded/care/verify.ts'
 import { Disk, noDisk } from '../chaos/disk.ts'
 import { formOf } from '../kit/form.ts'
 import { nanoCost } from '../kit/oracle.ts'

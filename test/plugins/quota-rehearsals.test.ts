@@ -1,7 +1,7 @@
 // Requests that are only explained leave nothing in the ledger, of sessions neither, and are refused like real ones.
 import { join } from 'node:path'
 import t from 'tap'
-import { query } from '../core/store/sample.ts'
+import { query } from '../core/store/embedded/sample.ts'
 import { ask } from '../kit/client.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
 

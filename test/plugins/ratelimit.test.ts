@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import t from 'tap'
 import type { Test } from 'tap'
-import { MemoryLimits } from '../../core/store/memory-limits.ts'
+import { MemoryLimits } from '../../core/store/memory/limits.ts'
 import type { LimitSet } from '../../core/catalogue/caller.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import { definePlugin } from '../../core/contract/contract.ts'

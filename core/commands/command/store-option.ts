@@ -1,8 +1,8 @@
 // The options of the commands that work on a store, and how they find its file.
 import { plugins } from '../../../plugins/index.ts'
-import { canonicalPath } from '../../store/lock.ts'
-import { surveyBeside } from '../../store/survey.ts'
-import { pendingSwap } from '../../store/swap.ts'
+import { canonicalPath } from '../../store/embedded/files/lock.ts'
+import { surveyBeside } from '../../store/embedded/recovery/survey.ts'
+import { pendingSwap } from '../../store/embedded/files/swap.ts'
 import { readConfig } from '../../program/configuration.ts'
 import { configOption } from './command.ts'
 

@@ -2,7 +2,7 @@
 import { costLines } from '../../money/price.ts'
 import type { Price } from '../../money/price.ts'
 import type { PricedClass } from '../../money/classes.ts'
-import type { Entry } from '../../store/ledger-file.ts'
+import type { Entry } from '../../store/embedded/care/ledger-file.ts'
 import type { Usage } from '../../money/usage.ts'
 import type { Bill } from './bills.ts'
 

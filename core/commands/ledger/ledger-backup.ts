@@ -1,5 +1,5 @@
 // The command `sluice ledger backup`: makes a complete copy of a store, while its gateway may be running.
-import { backUp } from '../../store/backup.ts'
+import { backUp } from '../../store/embedded/care/backup.ts'
 import { defineCommand, exits, jsonOption } from '../command/command.ts'
 import { Progress } from '../output/progress.ts'
 import { print, storeOf, storeOptions } from '../command/store-option.ts'

@@ -1,8 +1,8 @@
 // The command `sluice ledger repair`: shows what is wrong with a store that does not start, and mends it on request.
 import { formatDollars } from '../../money/money.ts'
-import { Ownership } from '../../store/lock.ts'
-import { planRepair, repair, repairSpend } from '../../store/repair.ts'
-import type { RepairPlan, Share } from '../../store/repair.ts'
+import { Ownership } from '../../store/embedded/files/lock.ts'
+import { planRepair, repair, repairSpend } from '../../store/embedded/care/repair.ts'
+import type { RepairPlan, Share } from '../../store/embedded/care/repair.ts'
 import { defineCommand, exits, jsonOption, UsageError } from '../command/command.ts'
 import { Progress } from '../output/progress.ts'
 import { print, storeFile, storeOptions } from '../command/store-option.ts'

@@ -1,9 +1,9 @@
 // The command `sluice ledger restore`: puts a backup in the place of the store, and the store aside.
 import { basename, join, resolve } from 'node:path'
 import { formatDollars } from '../../money/money.ts'
-import type { Difference } from '../../store/difference.ts'
-import { restore, tryRestore } from '../../store/restore.ts'
-import type { Restored } from '../../store/restore.ts'
+import type { Difference } from '../../store/embedded/care/difference.ts'
+import { restore, tryRestore } from '../../store/embedded/care/restore.ts'
+import type { Restored } from '../../store/embedded/care/restore.ts'
 import { defineCommand, exits, jsonOption } from '../command/command.ts'
 import { Progress } from '../output/progress.ts'
 import { print, storeFile, storeOptions } from '../command/store-option.ts'

@@ -1,5 +1,5 @@
 // Words for the progress of a command: how much is done, how fast, and how long the rest takes.
-import type { Amount } from '../../store/tell.ts'
+import type { Amount } from '../../store/embedded/care/tell.ts'
 
 /** All units of amounts. */
 export const units: readonly Amount['unit'][] = ['rows', 'bytes', 'files']

@@ -2,7 +2,7 @@
 // and then. A thread prints it, because the command may block the main thread.
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-import type { Tell } from '../../store/tell.ts'
+import type { Tell } from '../../store/embedded/care/tell.ts'
 import { units } from './progress-line.ts'
 
 /** The size in bytes of the text that says what is being done. */

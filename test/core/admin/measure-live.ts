@@ -2,12 +2,12 @@
 import { Writable } from 'node:stream'
 import { Audience } from '../../../core/admin/live/audience.ts'
 import { streamOf } from '../../../core/admin/live/stream.ts'
-import { factsOf } from '../../../core/store/facts.ts'
-import { migrate } from '../../../core/store/migration.ts'
+import { factsOf } from '../../../core/store/embedded/rows/facts.ts'
+import { migrate } from '../../../core/store/embedded/database/migration.ts'
 import type { RequestRecord } from '../../../core/store/requests.ts'
 import { RequestTap } from '../../../core/store/request-tap.ts'
-import { openDatabase } from '../../../core/store/sqlite.ts'
-import { TrafficTable } from '../../../core/store/traffic-table.ts'
+import { openDatabase } from '../../../core/store/embedded/files/sqlite.ts'
+import { TrafficTable } from '../../../core/store/embedded/database/traffic-table.ts'
 
 const records: RequestRecord[] = Array.from({ length: 1000 }, (_, number) => ({
   request_id: `req_${number}`,

@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
-import { openStore } from '../../../core/store/store.ts'
+import { openStore } from '../../../core/store/embedded/store.ts'
 import { versioned } from '../../../config/prices.ts'
 import { ask } from '../../kit/client.ts'
 import type { ReceivedReply } from '../../kit/client.ts'
 import { gateway } from '../../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../../kit/gateway.ts'
 import { eventually } from '../../kit/probe.ts'
-import { scope } from '../store/sample.ts'
+import { scope } from '../store/embedded/sample.ts'
 
 t.setTimeout(600_000)
 

@@ -14,7 +14,7 @@ import {
 } from '../../../core/money/price.ts'
 import { chargeFor } from '../../../core/money/settlement.ts'
 import type { Price } from '../../../core/money/price.ts'
-import { dueFor, readPrice } from '../../../core/store/due.ts'
+import { dueFor, readPrice } from '../../../core/store/embedded/database/due.ts'
 import { isByQuantity, priceClasses, pricedClasses } from '../../../core/money/classes.ts'
 import {
   completionTokens,

@@ -3,10 +3,10 @@ import { hash, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import t from 'tap'
 import type { KeptAnswer } from '../../../core/store/answers.ts'
-import { openStore } from '../../../core/store/store.ts'
-import { verify } from '../../../core/store/verify.ts'
+import { openStore } from '../../../core/store/embedded/store.ts'
+import { verify } from '../../../core/store/embedded/care/verify.ts'
 import { eventually } from '../../kit/probe.ts'
-import { noon, query } from './sample.ts'
+import { noon, query } from './embedded/sample.ts'
 
 const day = 86_400_000
 const ever = { age: 1e6 * day, size: 2 ** 50 }

@@ -5,7 +5,7 @@ import t from 'tap'
 import { definePlugin } from '../../../core/contract/contract.ts'
 import type { PluginCache } from '../../../core/contract/contract.ts'
 import { caller } from '../../../core/contract/slots.ts'
-import { MemoryCache } from '../../../core/store/memory-cache.ts'
+import { MemoryCache } from '../../../core/store/memory/cache.ts'
 import { Upstream } from '../../kit/upstream.ts'
 import { channelTo, defaultChain, key, Workbench } from '../../kit/workbench.ts'
 

@@ -2,10 +2,10 @@
 import { cpSync, existsSync, mkdtempSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
-import { openStore } from '../../../core/store/store.ts'
-import type { Store } from '../../../core/store/store.ts'
-import { verify } from '../../../core/store/verify.ts'
-import { giveBack, noon, query, reserve, scope, settle } from './sample.ts'
+import { openStore } from '../../../core/store/embedded/store.ts'
+import type { Store } from '../../../core/store/embedded/store.ts'
+import { verify } from '../../../core/store/embedded/care/verify.ts'
+import { giveBack, noon, query, reserve, scope, settle } from './embedded/sample.ts'
 
 const day = 86_400_000
 const until = noon + day

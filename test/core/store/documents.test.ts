@@ -6,12 +6,12 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { changeOf, documentKind } from '../../../core/store/documents.ts'
 import type { AuditEntry, DocumentChange } from '../../../core/store/documents.ts'
-import { noteAt } from '../../../core/store/segment.ts'
-import { openStore } from '../../../core/store/store.ts'
-import type { Store } from '../../../core/store/store.ts'
-import { verify } from '../../../core/store/verify.ts'
+import { noteAt } from '../../../core/store/embedded/log/segment.ts'
+import { openStore } from '../../../core/store/embedded/store.ts'
+import type { Store } from '../../../core/store/embedded/store.ts'
+import { verify } from '../../../core/store/embedded/care/verify.ts'
 import { eventually } from '../../kit/probe.ts'
-import { noon, query, reserve, scope, settle } from './sample.ts'
+import { noon, query, reserve, scope, settle } from './embedded/sample.ts'
 
 interface Thing {
   is: string

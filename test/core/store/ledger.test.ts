@@ -9,12 +9,12 @@ import { GatewayError } from '../../../core/errors.ts'
 import { costOf } from '../../../core/money/price.ts'
 import { doubted } from '../../../core/money/settlement.ts'
 import type { Reservation, Settlement } from '../../../core/store/ledger.ts'
-import { openStore } from '../../../core/store/store.ts'
-import type { Store } from '../../../core/store/store.ts'
-import { verify } from '../../../core/store/verify.ts'
+import { openStore } from '../../../core/store/embedded/store.ts'
+import type { Store } from '../../../core/store/embedded/store.ts'
+import { verify } from '../../../core/store/embedded/care/verify.ts'
 import { silentLog } from '../../../core/telling/log.ts'
 import type { Logger } from '../../../core/telling/log.ts'
-import { giveBack, noon, price, query, record, reserve, scope, settle, used } from './sample.ts'
+import { giveBack, noon, price, query, record, reserve, scope, settle, used } from './embedded/sample.ts'
 
 interface Opened {
   store: Store

@@ -3,11 +3,11 @@ import { cpSync, existsSync, mkdtempSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import type { Route } from '../../../core/store/routes.ts'
-import { openStore } from '../../../core/store/store.ts'
-import type { Store } from '../../../core/store/store.ts'
-import { verify } from '../../../core/store/verify.ts'
+import { openStore } from '../../../core/store/embedded/store.ts'
+import type { Store } from '../../../core/store/embedded/store.ts'
+import { verify } from '../../../core/store/embedded/care/verify.ts'
 import { eventually } from '../../kit/probe.ts'
-import { noon, query } from './sample.ts'
+import { noon, query } from './embedded/sample.ts'
 
 const hour = 3_600_000
 const owner = { tenant: 'acme', project: 'web' }

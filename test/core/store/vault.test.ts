@@ -1,7 +1,7 @@
 // What the gateway keeps for clients takes no more room than it may, however many come at one time.
 import { join } from 'node:path'
 import t from 'tap'
-import { openStore } from '../../../core/store/store.ts'
+import { openStore } from '../../../core/store/embedded/store.ts'
 import { Vault } from '../../../core/store/vault.ts'
 
 t.test('of many that are kept at one time no more stay than there is room for', async (t) => {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { startGateway } from '../../../core/container.ts'
-import { verify } from '../../../core/store/verify.ts'
+import { verify } from '../../../core/store/embedded/care/verify.ts'
 import { silentLog } from '../../../core/telling/log.ts'
 import { ask } from '../../kit/client.ts'
 import type { ReceivedReply } from '../../kit/client.ts'
@@ -264,7 +264,7 @@ t.test(
     const again = await startGateway({ config: local.file, log: silentLog })
     t.teardown(() => again.close())
     const store = join(local.file, '..', 'sluice.db')
-    const { openStore } = await import('../../../core/store/store.ts')
+    const { openStore } = await import('../../../core/store/embedded/store.ts')
     await again.close()
     const opened = await openStore({ file: store, durability: 'process' })
     const entries = [...(await opened.documents.audit({ limit: 100 }))].reverse()

@@ -1,0 +1,273 @@
+// The ledger of this store: decides in memory whether a request is admitted, and leaves it to the writer to save the
+// changes.
+import type { Scope } from '../../../catalogue/caller.ts'
+import { parsePrice, renderPrice } from '../../../money/price.ts'
+import type { Price } from '../../../money/price.ts'
+import { usageOf } from '../../../money/settlement.ts'
+import type { Estimate } from '../../../money/settlement.ts'
+import { parsePieces } from '../../../money/usage.ts'
+import type { Batch } from '../rows/batch.ts'
+import { Hold } from '../balance/hold.ts'
+import type { HoldKeeper } from '../balance/hold.ts'
+import type { Balance, BudgetStanding, BudgetWatcher, Ledger, Reservation, ReserveRequest } from '../../ledger.ts'
+import { LookedAt } from '../balance/looked-at.ts'
+import { Purses } from './purses.ts'
+import type { Reader } from '../reader/reader.ts'
+import type { Row } from '../files/sqlite.ts'
+import type { Troubles } from '../files/troubles.ts'
+import type { Writer } from '../writer/writer.ts'
+import type { Snapshot } from '../writer/writer-thread.ts'
+
+/** A hold that its process goes on with after the store has gone to the next one. */
+export interface KeptHold {
+  readonly requestId: string
+  readonly part: string
+  /** What the channels charge, which is not in the database. */
+  readonly costs: ReserveRequest['costs']
+}
+
+/** The next process, as the holds see it that it must end. */
+export interface Heir {
+  touch(hold: Hold): void
+  /** Resolves when it is on disk, as {@link Reservation.detach} does. */
+  detach(hold: Hold, until: number): Promise<void>
+  /** Resolves when it is on disk, as the ends of a {@link Reservation} do. */
+  end(hold: Hold): Promise<void>
+}
+
+/** Owns the holds and their balances while the process lives. There is one book per store. */
+export class Book implements Ledger, HoldKeeper {
+  readonly #writer: Writer
+  readonly #purses: Purses
+  readonly #prices = new Map<string, string>()
+  readonly #knownPrices = new WeakSet<Price>()
+  /** The holds whose end is not on disk yet. The keys are made by {@link nameOf}. */
+  readonly #live = new Map<string, Hold>()
+  /** How many of them are parts, by the id of the request. */
+  readonly #parts = new Map<string, number>()
+  /** Ends the holds, once the store was handed over. */
+  #heir: Heir | undefined
+
+  /** `now` decides only which windows {@link Book.balances} calls current. */
+  constructor(
+    writer: Writer,
+    { since, balances, prices, open }: Snapshot,
+    reader: Reader,
+    troubles: Troubles,
+    now: () => number,
+    kept: readonly KeptHold[] = []
+  ) {
+    this.#writer = writer
+    this.#purses = new Purses(since, balances, { writer, reader, troubles, now })
+    for (const { version, json } of prices) this.#prices.set(version as string, json as string)
+    const costs = new Map(kept.map((hold) => [nameOf(hold.requestId, hold.part), hold.costs]))
+    for (const row of open) this.#resume(row, costs.get(nameOf(row['request_id'] as string, row['part'] as string)))
+  }
+
+  get left(): boolean {
+    return this.#heir !== undefined
+  }
+
+  /** The holds that have not ended. */
+  get open(): readonly Hold[] {
+    return [...this.#live.values()].filter((hold) => !hold.ended)
+  }
+
+  /** The holds whose end is not on disk. */
+  get unsettled(): readonly Hold[] {
+    return [...this.#live.values()]
+  }
+
+  /** An open hold, detached or not; undefined when there is none. */
+  find(requestId: string, part: string): Hold | undefined {
+    const hold = this.#live.get(nameOf(requestId, part))
+    return hold?.ended ? undefined : hold
+  }
+
+  /**
+   * Hands the open holds over: from now on everything that becomes of them is told to the heir. What was queued before
+   * is still written, and every hold that is open now gets a row. No hold can be made any more.
+   */
+  leave(heir: Heir): void {
+    this.#heir = heir
+  }
+
+  reserve(request: ReserveRequest): Reservation {
+    const { requestId, part = '', amount, price, costs, time } = request
+    if (this.#heir) throw new Error('this ledger was handed over, and holds nothing any more')
+    const draft = this.#writer.admit()
+    const name = nameOf(requestId, part)
+    if (this.#live.has(name)) throw new Error(`${requestId} has a reservation already: it needs another id or part`)
+    if (amount < 0n || !Number.isSafeInteger(time)) {
+      throw new RangeError(
+        `${requestId} asks to hold ${amount} nano-dollars at ${time}: amounts are not negative, and times are whole milliseconds`
+      )
+    }
+    const purse = this.#purses.of(request.scopes, time)
+    if (!this.#knownPrices.has(price)) this.#learn(price)
+    if (costs) for (const cost of costs.values()) if (!this.#knownPrices.has(cost)) this.#learn(cost)
+    purse.hold(amount)
+    const hold = new Hold(request, purse, draft, this)
+    this.#follow(name, hold)
+    draft.opened.push(hold)
+    draft.count()
+    this.#writer.wakeSoon()
+    return hold
+  }
+
+  look(request: ReserveRequest): Reservation {
+    this.#purses.of(request.scopes, request.time).check(request.amount)
+    return new LookedAt(request)
+  }
+
+  detached(requestId: string, part = ''): Reservation | undefined {
+    const hold = this.#live.get(nameOf(requestId, part))
+    return hold?.detached ? hold : undefined
+  }
+
+  balances(filter?: { scope?: string }): Balance[] {
+    return this.#purses.balances(filter)
+  }
+
+  /** Who is told of thresholds. */
+  get watcher(): BudgetWatcher | undefined {
+    return this.#purses.watcher
+  }
+
+  watch(watcher: BudgetWatcher): void {
+    this.#purses.watch(watcher)
+  }
+
+  affordable(scopes: readonly Scope[], time: number): bigint | undefined {
+    return this.#purses.of(scopes, time).left()
+  }
+
+  standings(scopes: readonly Scope[], time: number): BudgetStanding[] {
+    return this.#purses.of(scopes, time).standings()
+  }
+
+  price(version: string): Price | undefined {
+    const json = this.#prices.get(version)
+    return json === undefined ? undefined : parsePrice(version, json)
+  }
+
+  /** Whether the request, or a part of it, has a hold whose end is not on disk yet. */
+  owes(requestId: string): boolean {
+    return this.#live.has(requestId) || this.#parts.has(requestId)
+  }
+
+  hurry(): void {
+    this.#writer.wake()
+  }
+
+  touch(hold: Hold, first: boolean, urgent: boolean): void {
+    if (this.#heir) return this.#heir.touch(hold)
+    const { draft } = this.#writer
+    if (first) {
+      draft.touched.push(hold)
+      draft.count()
+    }
+    if (urgent) this.#writer.wake()
+    else this.#writer.wakeLater()
+  }
+
+  detach(hold: Hold, until: number): Promise<void> {
+    if (this.#heir) return this.#heir.detach(hold, until)
+    const { draft } = this.#writer
+    draft.detached.push(hold)
+    draft.count()
+    this.#writer.wake()
+    return draft.durable
+  }
+
+  end(hold: Hold, amount: bigint): Promise<void> {
+    if (this.#heir) return this.#heir.end(hold).finally(() => this.forget([hold]))
+    const { draft } = this.#writer
+    hold.purse.post(hold.amount, amount)
+    draft.ended.push(hold)
+    draft.count()
+    this.#writer.wake()
+    return draft.durable
+  }
+
+  /** Adds the changes of all balances to a batch, so that the balances on disk are those after it. */
+  balance(batch: Batch): void {
+    this.#purses.write(batch)
+  }
+
+  /** Removes holds from memory. The writer calls it when their ends are on disk. */
+  forget(ended: readonly Hold[]): void {
+    for (const { requestId, part } of ended) {
+      this.#live.delete(nameOf(requestId, part))
+      if (part === '') continue
+      const left = this.#parts.get(requestId)! - 1
+      if (left > 0) this.#parts.set(requestId, left)
+      else this.#parts.delete(requestId)
+    }
+  }
+
+  /** Takes over a hold of an earlier start. The balances include it already. */
+  #resume(row: Row, kept: KeptHold['costs']): void {
+    const text = (name: string): string => row[name] as string
+    const count = (name: string): number => Number(row[name])
+    const [scopes, time] = [text('scopes'), count('ts_ms')]
+    const [requestId, part] = [text('request_id'), text('part')]
+    const [channel, tags] = [row['channel'] as string | null, row['tags'] as string | null]
+    const cost = row['cost_price'] === null ? undefined : this.price(text('cost_price'))
+    for (const price of kept?.values() ?? []) this.#learn(price)
+    const estimate: Estimate = {
+      input: count('input_units'),
+      maxOutput: count('max_out'),
+      pieces: parsePieces(row['pieces'] as string | null)
+    }
+    const request: ReserveRequest = {
+      requestId,
+      part,
+      scopes: [],
+      amount: row['amount'] as bigint,
+      model: text('model'),
+      price: this.price(text('price_version'))!,
+      costs: kept ?? (cost && new Map([[channel ?? '', cost]])),
+      estimate,
+      time,
+      endpoint: (row['endpoint'] as string | null) ?? undefined,
+      clientProtocol: (row['client_protocol'] as string | null) ?? undefined,
+      streamed: count('streamed') === 1
+    }
+    const delivered = Math.min(count('delivered_units'), count('max_out'))
+    const recovered = delivered > 0 ? usageOf(estimate, delivered) : undefined
+    const stored = {
+      rowId: count('id'),
+      channel,
+      delivered: count('delivered_units'),
+      lease: row['lease_until'] === null ? undefined : count('lease_until'),
+      recovered
+    }
+    const purse = this.#purses.stored({ scopes, tags }, time)
+    this.#follow(nameOf(requestId, part), new Hold(request, purse, stored, this))
+  }
+
+  #follow(name: string, hold: Hold): void {
+    this.#live.set(name, hold)
+    if (hold.part !== '') this.#parts.set(hold.requestId, (this.#parts.get(hold.requestId) ?? 0) + 1)
+  }
+
+  /** Queues a new price, so that it is stored before the holds made at it. */
+  #learn(price: Price): void {
+    const json = renderPrice(price)
+    const stored = this.#prices.get(price.version)
+    if (stored !== undefined && stored !== json) {
+      throw new Error(
+        `the price version ${price.version} is ${stored} in the ledger and ${json} now: a price that changes needs another version`
+      )
+    }
+    this.#knownPrices.add(price)
+    if (stored !== undefined) return
+    this.#prices.set(price.version, json)
+    this.#writer.draft.prices.push(price.version, json)
+  }
+}
+
+function nameOf(requestId: string, part: string): string {
+  return part === '' ? requestId : `${requestId} ${part}`
+}

@@ -1,0 +1,258 @@
+// Reads the ledger from the file of a store. A gateway may be using the store meanwhile.
+import { parsePrice } from '../../../money/price.ts'
+import type { Price } from '../../../money/price.ts'
+import { readHead } from '../database/head.ts'
+import type { Balance } from '../../ledger.ts'
+import { missingMoves } from '../recovery/recovery.ts'
+import { querySpend } from '../reader/spend-query.ts'
+import type { SpendPage, SpendQuery } from '../../spend.ts'
+import { canonicalPath } from '../files/lock.ts'
+import { checkSchema } from '../database/migration.ts'
+import { openForReading } from '../files/sqlite.ts'
+import type { Database, Row, Value } from '../files/sqlite.ts'
+import { readVolume, VolumeError, volumeFolder, volumeOf } from '../journal/volume.ts'
+import type { Volume } from '../journal/volume.ts'
+import { day, daysOf, hour, isHour, windowOf } from '../../window.ts'
+import type { Spans } from '../../window.ts'
+
+/** A row of the journal. Amounts are nano-dollars. */
+export interface Entry {
+  seq: number
+  /** When its request arrived, in Unix milliseconds; it decides the windows. */
+  time: number
+  /** `settle`, `void` or `cost`; see schema.ts. */
+  kind: string
+  requestId: string
+  part: string
+  class: string
+  /** The scopes that it counts in, outermost first, each with the spans of its budgets. */
+  scopes: Record<string, Spans>
+  amount: bigint
+  reserved: bigint
+  usage: unknown
+  model: string | null
+  channel: string | null
+  priceVersion: string | null
+  source: string | null
+  /** What the caller was tagged with; null when there are none. */
+  tags: unknown
+  /** What the upstream charges, and the version of its price; null where it is not known. */
+  cost: bigint | null
+  costPrice: string | null
+  boot: number
+  /** Hexadecimal. */
+  hash: string
+}
+
+/** A selection of entries, which must meet all conditions. */
+export interface EntryFilter {
+  /** Unix milliseconds. `since` is included, `until` is not. */
+  since?: number | undefined
+  until?: number | undefined
+  scope?: string | undefined
+  /** Only entries with a greater `seq`. */
+  after?: number | undefined
+}
+
+/**
+ * How many rows are read at a time. While a slow reader kept one read transaction open, the write-ahead log would grow.
+ */
+const page = 1000
+
+/** The ledger in one open file. */
+export class LedgerFile {
+  readonly #database: Database
+  readonly #volumes: string
+
+  /**
+   * Opens the database for reading.
+   * @throws Error when the file is not a store of this version
+   */
+  constructor(file: string) {
+    this.#database = openForReading(file)
+    this.#volumes = volumeFolder(canonicalPath(file))
+    try {
+      checkSchema(this.#database, file)
+    } catch (error) {
+      this.#database.close()
+      throw error
+    }
+  }
+
+  /**
+   * All balances as of the last commit, including past windows, sorted by scope and window. Limits are up to a second
+   * older. Those of rolling budgets are as of `now` (Unix milliseconds).
+   */
+  balances(now: number): Balance[] {
+    this.#database.exec('BEGIN')
+    try {
+      const balances = new Map<string, Balance>()
+      for (const row of this.#rows('SELECT * FROM balance')) {
+        const { scope, window, limit, posted, pending } = row as unknown as Balance & { limit: bigint | null }
+        balances.set(`${scope} ${window}`, { scope, window, limit: limit ?? undefined, posted, pending })
+      }
+      const moves = missingMoves({ database: this.#database, head: readHead(this.#database) })
+      for (let i = 0; i < moves.length; i += 4) {
+        const [scope, window, posted, pending] = moves.slice(i, i + 4) as [string, string, bigint, bigint]
+        const before = balances.get(`${scope} ${window}`) ?? {
+          scope,
+          window,
+          limit: undefined,
+          posted: 0n,
+          pending: 0n
+        }
+        balances.set(`${scope} ${window}`, {
+          ...before,
+          posted: before.posted + posted,
+          pending: before.pending + pending
+        })
+      }
+      return rolled([...balances.values()], now).sort(
+        (a, b) => compare(a.scope, b.scope) || compare(a.window, b.window)
+      )
+    } finally {
+      this.#database.exec('COMMIT')
+    }
+  }
+
+  /** Finds a price by its version. */
+  price(version: string): Price | undefined {
+    const json = this.#database.prepare('SELECT json FROM price WHERE version = ?').get(version)?.['json']
+    return json === undefined ? undefined : parsePrice(version, json as string)
+  }
+
+  /** Adds up what was charged as of the last commit. */
+  spend(query: SpendQuery): SpendPage {
+    return querySpend(this.#database, query)
+  }
+
+  /** The hash of an entry, in hexadecimal; undefined when there is none with this number. */
+  hashAt(seq: number): string | undefined {
+    for (const entry of this.entries({ after: seq - 1 })) return entry.seq === seq ? entry.hash : undefined
+    return undefined
+  }
+
+  /**
+   * Yields the journal up to its current last row, oldest first, from sealed volumes and from the database. At most one
+   * volume is in memory.
+   * @throws Error when the file of a volume with such entries is missing or was changed
+   */
+  *entries({ since = 0, until = Number.MAX_SAFE_INTEGER, scope, after = 0 }: EntryFilter = {}): Generator<Entry> {
+    const last = readHead(this.#database).seq
+    const next = this.#database.prepare(
+      'SELECT * FROM volume WHERE first >= (SELECT coalesce(max(first), 0) FROM volume WHERE first <= ?1 + 1) AND last > ?1 ORDER BY first LIMIT 1'
+    )
+    next.setReadBigInts(true)
+    const query = this.#database.prepare(`
+      SELECT seq, ts_ms, kind, request_id, part, class, scopes, amount, reserved, usage_json, model, channel, price_version, source, tags, cost, cost_price, boot_id, lower(hex(hash)) AS hash
+      FROM journal WHERE seq > ?1 AND seq <= ?2 AND ts_ms >= ?3 AND ts_ms < ?4
+      AND (?5 IS NULL OR EXISTS (SELECT 1 FROM json_each(journal.scopes) AS scope WHERE scope.key = ?5)) ORDER BY seq LIMIT ${page}`)
+    query.setReadBigInts(true)
+    for (let seq = after; seq < last;) {
+      // One transaction for both reads: between two pages, rows may be sealed and deleted from the database.
+      this.#database.exec('BEGIN')
+      const row = next.get(seq)
+      const rows = row ? [] : query.all(seq, last, since, until, scope ?? null)
+      this.#database.exec('COMMIT')
+      if (row) {
+        const volume = volumeOf(row as Row)
+        if (volume.newest >= since && volume.oldest < until) yield* this.#sealed(volume, seq, { since, until, scope })
+        seq = volume.last
+      } else {
+        yield* rows.map(entryOf)
+        if (rows.length < page) return
+        seq = Number(rows.at(-1)!['seq'])
+      }
+    }
+  }
+
+  /** Yields the matching entries of a volume whose seq is greater than `after`. */
+  *#sealed(volume: Volume, after: number, { since, until, scope }: EntryFilter): Generator<Entry> {
+    try {
+      for (const row of readVolume(this.#volumes, volume)) {
+        const entry = entryOf(row)
+        if (
+          entry.seq > after &&
+          entry.time >= since! &&
+          entry.time < until! &&
+          (scope === undefined || Object.hasOwn(Object(entry.scopes), scope))
+        )
+          yield entry
+      }
+    } catch (error) {
+      if (error instanceof VolumeError)
+        throw new Error(`the journal from row ${volume.first} to ${volume.last} ${error.message}`)
+      throw error
+    }
+  }
+
+  close(): void {
+    this.#database.close()
+  }
+
+  #rows(query: string): Iterable<Record<string, Value>> {
+    const statement = this.#database.prepare(query)
+    statement.setReadBigInts(true)
+    return statement.iterate() as Iterable<Record<string, Value>>
+  }
+}
+
+/** Puts what their hours add up to into the balances of rolling budgets. Hours have no limit of their own. */
+function rolled(balances: readonly Balance[], now: number): Balance[] {
+  const hours = Map.groupBy(
+    balances.filter(({ window }) => isHour(window)),
+    ({ scope }) => scope
+  )
+  return balances.map((balance) => {
+    const days = daysOf(balance.window)
+    if (isHour(balance.window)) return { ...balance, limit: undefined }
+    if (days === undefined) return balance
+    const [first, last] = [windowOf('hour', now - days * day + hour), windowOf('hour', now)]
+    const sum = { ...balance, posted: 0n, pending: 0n }
+    for (const { window, posted, pending } of hours.get(balance.scope) ?? []) {
+      if (window < first || window > last) continue
+      sum.posted += posted
+      sum.pending += pending
+    }
+    return sum
+  })
+}
+
+function entryOf(row: Record<string, unknown>): Entry {
+  const text = (name: string): string => row[name] as string
+  const textOrNull = (name: string): string | null => row[name] as string | null
+  return {
+    seq: Number(row['seq']),
+    time: Number(row['ts_ms']),
+    kind: text('kind'),
+    requestId: text('request_id'),
+    part: text('part'),
+    class: text('class'),
+    scopes: parse(text('scopes')) as Record<string, Spans>,
+    amount: row['amount'] as bigint,
+    reserved: row['reserved'] as bigint,
+    usage: row['usage_json'] === null ? null : parse(text('usage_json')),
+    model: textOrNull('model'),
+    channel: textOrNull('channel'),
+    priceVersion: textOrNull('price_version'),
+    source: textOrNull('source'),
+    tags: row['tags'] === null ? null : parse(text('tags')),
+    cost: row['cost'] as bigint | null,
+    costPrice: textOrNull('cost_price'),
+    boot: Number(row['boot_id']),
+    hash: text('hash')
+  }
+}
+
+/** Shows a column as text when it is not JSON. `verify` reports such a row. */
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return json
+  }
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}

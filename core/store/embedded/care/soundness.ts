@@ -1,0 +1,81 @@
+// Checks for `verify` that rows match their checksums and counts, and that SQLite finds no fault with the file.
+import { documentColumns, recordValues, requestColumns } from '../rows/batch.ts'
+import { checksum, recordChecksum } from '../files/checksum.ts'
+import { headColumns } from '../database/head.ts'
+import type { InvariantName, Report } from './invariants.ts'
+import { auditHash } from '../journal/journal.ts'
+import type { RequestRecord } from '../../requests.ts'
+import { readRows } from '../files/sqlite.ts'
+import type { Database, Row } from '../files/sqlite.ts'
+
+/** How many findings of SQLite are reported at most. */
+const mostFindings = 100
+
+/** Checks I16. Returns how many request records there are. */
+export function checkWritten(database: Database, report: Report): number {
+  const [head] = readRows(database, 'SELECT * FROM head')
+  if (checksum(headColumns.map((name) => head![name]!)) !== Number(head!['crc']))
+    report('I16', 'head', 'is not what was written')
+  const records = checkCount(database, 'request', Number(head!['requests']), report)
+  checkCount(database, 'document', Number(head!['documents']), report)
+  checkAudit(database, head!, report)
+  for (const row of readRows(database, 'SELECT * FROM request ORDER BY seq')) {
+    if (!isRecord(row)) report('I16', `request ${row['request_id']}`, 'is not what was written')
+  }
+  for (const row of readRows(database, 'SELECT * FROM document')) {
+    if (checksum(documentColumns.map((name) => row[name]!)) !== Number(row['crc']))
+      report('I16', `document ${row['kind']} ${row['id']}`, 'is not what was written')
+  }
+  return records
+}
+
+/** Checks that the audit log is a whole chain, and ends where the head says. */
+function checkAudit(database: Database, head: Row, report: Report): void {
+  let last = ''
+  let seq = 0
+  for (const row of readRows(database, 'SELECT * FROM audit ORDER BY seq')) {
+    last = auditHash(last, ++seq, Number(row['time']), String(row['json']))
+    if (Number(row['seq']) === seq && hexOf(row['hash']) === last) continue
+    return report('I16', `audit ${row['seq']}`, 'is not what was written')
+  }
+  if (seq !== Number(head['audits']) || last !== hexOf(head['audit_hash']))
+    report('I16', 'audit', `has ${seq} rows where ${head['audits']} were written`)
+}
+
+function hexOf(value: Row[string] | undefined): string {
+  return Buffer.from(value as Uint8Array).toString('hex')
+}
+
+/** Whether the row matches its checksum, and its columns match its JSON. */
+function isRecord(row: Row): boolean {
+  const json = String(row['json'])
+  if (recordChecksum(Number(row['seq']), Number(row['written']), json) !== Number(row['crc'])) return false
+  const values = recordValues(JSON.parse(json) as RequestRecord, json)
+  return requestColumns.every((name, column) => String(values[column]).toWellFormed() === String(row[name]))
+}
+
+function checkCount(database: Database, table: 'request' | 'document', written: number, report: Report): number {
+  const [row] = readRows(database, `SELECT count(*) AS count FROM ${table}`)
+  const count = Number(row!['count'])
+  if (count !== written) report('I16', table, `has ${count} rows where ${written} were written`)
+  return count
+}
+
+/** Checks I17. */
+export function checkFile(database: Database, report: Report): void {
+  for (const row of readRows(database, `PRAGMA integrity_check(${mostFindings})`)) {
+    const [finding] = Object.values(row)
+    if (finding !== 'ok') report('I17', 'file', String(finding))
+  }
+  for (const row of readRows(database, 'PRAGMA foreign_key_check'))
+    report('I17', `${row['table']} ${row['rowid'] ?? ''}`, `names a row of ${row['parent']} that there is not`)
+}
+
+/** Runs a check. Pages that cannot be read end it and are reported as a breach of I17. */
+export function attempt(invariants: readonly InvariantName[], check: () => void, report: Report): void {
+  try {
+    check()
+  } catch (error) {
+    report('I17', 'file', `could not be read to the end for ${invariants.join(', ')}: ${(error as Error).message}`)
+  }
+}

@@ -1,0 +1,320 @@
+// Applies batches to the database, many of them in one transaction. Runs in the writer thread.
+import {
+  answerColumns,
+  auditColumns,
+  documentColumns,
+  entryColumns,
+  holdColumns,
+  recordColumns,
+  requestColumns,
+  routeColumns,
+  touchColumns,
+  workColumns
+} from '../rows/batch.ts'
+import type { Batch } from '../rows/batch.ts'
+import { checksum, recordChecksum } from '../files/checksum.ts'
+import { headColumns, headValues, readHead } from './head.ts'
+import type { Head } from './head.ts'
+import { auditHash, entryHash, entryWidth } from '../journal/journal.ts'
+import { RecordBlocks } from './record-blocks.ts'
+import { RowInserter, rowsAtOnce } from './row-inserter.ts'
+import { SpendTable } from './spend-table.ts'
+import type { Database, Statement, Value } from '../files/sqlite.ts'
+import { TrafficTable } from './traffic-table.ts'
+import { versionAfter } from '../files/write-ahead.ts'
+
+const bodyColumn = answerColumns.indexOf('body')
+
+const [tenantColumn, modelColumn, timeColumn, jsonColumn, factsColumn] = (
+  ['tenant', 'model', 'time', 'json', 'facts'] as const
+).map((name) => recordColumns.indexOf(name)) as [number, number, number, number, number]
+
+const [dispatchedColumn, channelColumn, costColumn, deliveredColumn] = (
+  ['dispatched', 'channel', 'cost_price', 'delivered_units'] as const
+).map((name) => holdColumns.indexOf(name)) as [number, number, number, number]
+
+/**
+ * Applies batches through one connection. After any error the connection must be closed, because the state here may no
+ * longer match the database.
+ */
+export class Committer {
+  readonly database: Database
+  readonly #sql: ReturnType<typeof prepare>
+  readonly #spend: SpendTable
+  readonly #traffic: TrafficTable
+  /** The head as committed, and as it will be after the open transaction. */
+  #head: Head
+  #next: Head
+  /** Whether a transaction is open. */
+  #open = false
+  /**
+   * The rows of holds to write at the commit, by id; undefined deletes the row. Most holds end in the transaction in
+   * which they began, and are never written.
+   */
+  readonly #holds = new Map<number, Value[] | undefined>()
+  /** For the holds that were detached: until when they are kept, by id. */
+  readonly #leases = new Map<number, number>()
+  /** The last row of the table request. */
+  #request: number
+  readonly #blocks: RecordBlocks
+  /** The hashes of the rows that wait to be inserted, and of the row before them. */
+  readonly #hashes = Array.from({ length: rowsAtOnce + 1 }, () => Buffer.alloc(32))
+
+  constructor(database: Database) {
+    this.database = database
+    this.#sql = prepare(database)
+    this.#spend = new SpendTable(database)
+    this.#traffic = new TrafficTable(database)
+    this.#head = this.#next = readHead(database)
+    this.#request = Number(database.prepare('SELECT coalesce(max(seq), 0) AS seq FROM request').get()!['seq'])
+    this.#blocks = new RecordBlocks(database, this.#request)
+  }
+
+  /** The head as of the last commit. */
+  get head(): Readonly<Head> {
+    return this.#head
+  }
+
+  /** The number of the last batch that was added. */
+  get last(): number {
+    return this.#open ? this.#next.batch : this.#head.batch
+  }
+
+  /**
+   * Records a new boot with its history. `moves` bring the balances up to date with the journal. From then on the open
+   * holds of earlier boots are ended by the recovery. `began` is in Unix milliseconds.
+   */
+  boot(moves: Batch['moves'], history: string, began: number): void {
+    this.#begin()
+    this.#balances(moves, [])
+    const boot = this.#next.boot + 1
+    this.#sql.boot.run(boot, Buffer.from(history, 'hex'), began)
+    this.#next = { ...this.#next, boot, history, open: true, batch: 0, balancedBatch: 0, balancedSeq: this.#next.seq }
+    this.commit()
+  }
+
+  /** Adds the next batch. It is stored by the next commit. */
+  add(batch: Batch): void {
+    this.#begin()
+    forEach(batch.prices, 2, this.#sql.price)
+    this.#balances(batch.moves, batch.limits)
+    this.#gather(batch)
+    this.#journal(batch.entries)
+    this.#records(batch)
+    this.#documents(batch.documents)
+    this.#audit(batch.audit)
+    this.#answers(batch.answers)
+    this.#routes(batch.routes)
+    this.#works(batch.works)
+    const next = this.#next
+    next.batch = batch.number
+    if (batch.balanced) [next.balancedBatch, next.balancedSeq] = [batch.number, next.seq]
+  }
+
+  /** Commits the added batches together. When it throws, they may or may not have been stored. */
+  commit(): void {
+    if (!this.#open) return
+    const { entry, record, open, close, lease, head, commit } = this.#sql
+    entry.flush()
+    this.#spend.flush()
+    this.#traffic.flush()
+    this.#next.requests += record.flush()
+    const { boot } = this.#next
+    for (const [id, row] of this.#holds) {
+      if (row) open.run(...row, boot)
+      else close.run(id)
+    }
+    for (const [id, until] of this.#leases) lease.run(until, id)
+    this.#holds.clear()
+    this.#leases.clear()
+    this.#next.writes++
+    const values = headValues(this.#next)
+    head.run(...values, checksum(values))
+    this.database.exec(`PRAGMA user_version = ${versionAfter(this.#next.writes)}`)
+    commit.run()
+    this.#head = this.#next
+    this.#open = false
+  }
+
+  #begin(): void {
+    if (this.#open) return
+    this.#sql.begin.run()
+    this.#open = true
+    this.#next = { ...this.#head }
+    this.#hashes[this.#next.seq % this.#hashes.length]!.write(this.#next.hash, 'hex')
+  }
+
+  #balances(moves: Batch['moves'], limits: Batch['limits']): void {
+    const { move, balance, limit } = this.#sql
+    for (let i = 0; i < moves.length; i += 4) {
+      const [scope, window, posted, pending] = [moves[i]!, moves[i + 1]!, moves[i + 2]!, moves[i + 3]!]
+      if (move.run(posted, pending, scope, window).changes === 0) balance.run(scope, window, posted, pending)
+    }
+    forEach(limits, 3, limit)
+  }
+
+  #gather({ opened, touched, leased, closed }: Batch): void {
+    const rows = this.#holds
+    const leases = this.#leases
+    for (let i = 0; i < touched.length; i += touchColumns.length) {
+      const [channel, cost, delivered, id] = [touched[i]!, touched[i + 1]!, touched[i + 2]!, touched[i + 3]!]
+      const row = rows.get(id as number)
+      if (row) {
+        row[dispatchedColumn] = channel === null ? 0 : 1
+        row[channelColumn] = channel
+        row[costColumn] = cost
+        row[deliveredColumn] = delivered
+      } else this.#sql.touch.run(channel, cost, delivered, id)
+    }
+    for (let i = 0; i < opened.length; i += holdColumns.length) {
+      const id = opened[i] as number
+      rows.set(id, opened.slice(i, i + holdColumns.length))
+      if (leases.size > 0) leases.delete(id)
+    }
+    for (const id of closed) {
+      rows.set(id, undefined)
+      leases.delete(id)
+    }
+    for (let i = 0; i < leased.length; i += 2) leases.set(leased[i + 1]!, leased[i]!)
+  }
+
+  /** Adds journal rows, and moves the head to the last of them. */
+  #journal(entries: readonly Value[]): void {
+    const { entry } = this.#sql
+    const hashes = this.#hashes
+    const next = this.#next
+    for (let i = 0; i < entries.length; i += entryWidth) {
+      const previous = hashes[next.seq % hashes.length]!
+      next.seq++
+      next.hash = entryHash(next.hash, next.seq, next.boot, entries, i)
+      const hash = hashes[next.seq % hashes.length]!
+      hash.write(next.hash, 'hex')
+      entry.add(entries, i, next.seq, next.boot, previous, hash)
+      this.#spend.add(entries, i)
+    }
+  }
+
+  /** Runs a change, and the change of the head that goes with it, in a transaction of its own. */
+  alter(change: (head: Head) => void): void {
+    this.#begin()
+    change(this.#next)
+    this.commit()
+  }
+
+  #records({ records, written }: Batch): void {
+    const { record } = this.#sql
+    for (let i = 0; i < records.length; i += recordColumns.length) {
+      const seq = ++this.#request
+      const json = records[i + jsonColumn] as string
+      this.#blocks.add(records, i, seq, written)
+      this.#traffic.add(
+        records[i + tenantColumn] as string | null,
+        records[i + modelColumn] as string | null,
+        records[i + timeColumn] as number,
+        records[i + factsColumn] as string | null,
+        json
+      )
+      record.add(records, i, seq, written, recordChecksum(seq, written, json))
+    }
+  }
+
+  #documents(documents: readonly Value[]): void {
+    if (documents.length === 0) return
+    const { document, deleteDocument, documentCount } = this.#sql
+    for (let i = 0; i < documents.length; i += documentColumns.length) {
+      const row = documents.slice(i, i + documentColumns.length)
+      if (row.at(-1) === null) deleteDocument.run(...row.slice(0, -1))
+      else document.run(...row, checksum(row))
+    }
+    this.#next.documents = Number(documentCount.get()!['count'])
+  }
+
+  /** Adds entries of the audit log, and moves the head to the last of them. */
+  #audit(audit: readonly Value[]): void {
+    const next = this.#next
+    for (let i = 0; i < audit.length; i += auditColumns.length) {
+      const [time, json] = [audit[i] as number, audit[i + 1] as string]
+      next.audits++
+      next.auditHash = auditHash(next.auditHash, next.audits, time, json)
+      this.#sql.audit.run(next.audits, time, json, Buffer.from(next.auditHash, 'hex'))
+    }
+  }
+
+  #answers(answers: readonly Value[]): void {
+    const { length } = answerColumns
+    for (let i = 0; i < answers.length; i += length) {
+      const body = answers[i + bodyColumn] as Uint8Array | null
+      this.#sql.answer.run(...answers.slice(i, i + length), body?.byteLength ?? 0)
+    }
+  }
+
+  #routes(routes: readonly Value[]): void {
+    const { route, unroute } = this.#sql
+    for (let i = 0; i < routes.length; i += routeColumns.length) {
+      const row = routes.slice(i, i + routeColumns.length)
+      if (row.at(-1) === null) unroute.run(...row.slice(0, 3))
+      else route.run(...row)
+    }
+  }
+
+  #works(works: readonly Value[]): void {
+    const { work, forget } = this.#sql
+    for (let i = 0; i < works.length; i += workColumns.length) {
+      const row = works.slice(i, i + workColumns.length)
+      if (row.at(-1) === null) forget.run(...row.slice(0, 3))
+      else work.run(...row)
+    }
+  }
+}
+
+/** Runs a statement for each `width` values. */
+function forEach(values: readonly Value[], width: number, statement: Statement): void {
+  for (let i = 0; i < values.length; i += width) statement.run(...values.slice(i, i + width))
+}
+
+function prepare(database: Database) {
+  const insert = (table: string, columns: readonly string[], conflict = '', or = ''): Statement =>
+    database.prepare(
+      `INSERT ${or} INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')}) ${conflict}`
+    )
+  return {
+    begin: database.prepare('BEGIN IMMEDIATE'),
+    commit: database.prepare('COMMIT'),
+    price: insert('price', ['version', 'json'], 'ON CONFLICT DO NOTHING'),
+    move: database.prepare(
+      'UPDATE balance SET posted = posted + ?, pending = pending + ? WHERE scope = ? AND window = ?'
+    ),
+    balance: insert('balance', ['scope', 'window', 'posted', 'pending']),
+    limit: database.prepare('UPDATE balance SET "limit" = ? WHERE scope = ? AND window = ?'),
+    open: insert('reservation', [...holdColumns, 'boot_id'], '', 'OR REPLACE'),
+    touch: database.prepare(
+      'UPDATE reservation SET dispatched = ?1 IS NOT NULL, channel = ?1, cost_price = ?2, delivered_units = ?3 WHERE id = ?4'
+    ),
+    close: database.prepare('DELETE FROM reservation WHERE id = ?'),
+    lease: database.prepare('UPDATE reservation SET lease_until = ? WHERE id = ?'),
+    entry: new RowInserter(database, 'journal', entryColumns, ['seq', 'boot_id', 'prev_hash', 'hash'], ''),
+    // A record with the same id stays as it is: a request that was logged twice must not stop the ledger.
+    record: new RowInserter(
+      database,
+      'request',
+      requestColumns,
+      ['seq', 'written', 'crc'],
+      'ON CONFLICT (request_id) DO NOTHING'
+    ),
+    document: insert(
+      'document',
+      [...documentColumns, 'crc'],
+      'ON CONFLICT (kind, id) DO UPDATE SET json = excluded.json, crc = excluded.crc'
+    ),
+    deleteDocument: database.prepare('DELETE FROM document WHERE kind = ? AND id = ?'),
+    documentCount: database.prepare('SELECT count(*) AS count FROM document'),
+    audit: insert('audit', ['seq', ...auditColumns, 'hash']),
+    answer: insert('answer', [...answerColumns, 'bytes'], '', 'OR REPLACE'),
+    route: insert('route', routeColumns, '', 'OR REPLACE'),
+    unroute: database.prepare('DELETE FROM route WHERE tenant = ? AND project = ? AND id = ?'),
+    work: insert('work', workColumns, '', 'OR REPLACE'),
+    forget: database.prepare('DELETE FROM work WHERE tenant = ? AND project = ? AND id = ?'),
+    boot: insert('boot', ['boot_id', 'history', 'began']),
+    head: database.prepare(`UPDATE head SET ${[...headColumns, 'crc'].map((name) => `${name} = ?`).join(', ')}`)
+  }
+}

@@ -1,0 +1,125 @@
+// Searches the request log in the database, block by block from the newest on. Runs in the reader thread.
+import { boundColumns, boundsOf, factsOf, matches, search } from '../rows/facts.ts'
+import type { FactQuery } from '../rows/facts.ts'
+import type { RequestRecord } from '../../requests.ts'
+import { blockSize } from '../database/schema.ts'
+import type { Database } from '../files/sqlite.ts'
+
+/** A checked query of the request log. */
+export interface RequestSearch extends FactQuery {
+  readonly id: string | undefined
+  /** Only records with a smaller seq are listed. */
+  readonly before: number | undefined
+  readonly limit: number
+}
+
+/** A page: records as JSON, newest first, and the `before` of the next page. */
+export interface FoundRequests {
+  records: string[]
+  next: number | undefined
+}
+
+interface Line {
+  seq: number
+  json: string
+}
+
+/** Finds one page of records, of one moment. */
+export function searchRequests(database: Database, query: RequestSearch): FoundRequests {
+  database.exec('BEGIN')
+  try {
+    const { limit } = query
+    const lines = query.id === undefined ? scan(database, query) : find(database, query)
+    const page = lines.slice(0, limit)
+    return { records: page.map(({ json }) => json), next: lines.length > limit ? page.at(-1)!.seq : undefined }
+  } finally {
+    database.exec('COMMIT')
+  }
+}
+
+const columns = 'seq, tenant, key, model, time, json'
+
+interface Row extends Line {
+  tenant: string | null
+  key: string | null
+  model: string | null
+  time: number
+}
+
+function fits(row: Row, query: RequestSearch): boolean {
+  return matches({ ...row, facts: factsOf(JSON.parse(row.json) as RequestRecord) }, query)
+}
+
+function find(database: Database, query: RequestSearch): Line[] {
+  const rows = database
+    .prepare(`SELECT ${columns} FROM request WHERE request_id = ? AND seq < ?`)
+    .all(query.id!, query.before ?? Number.MAX_SAFE_INTEGER) as unknown as Row[]
+  return rows.filter((row) => fits(row, query))
+}
+
+/** Collects one record more than the page has, so that it is known whether there is a next page. */
+function scan(database: Database, query: RequestSearch): Line[] {
+  const { before = Number.MAX_SAFE_INTEGER, limit } = query
+  const edge = (which: 'min' | 'max'): number =>
+    (database.prepare(`SELECT ${which}(seq) AS seq FROM request`).get()!['seq'] as number | null) ?? 0
+  const last = edge('max')
+  const since = query.from.time
+  const first = since === undefined ? edge('min') : firstWritten(database, since, last)
+  const holds = database.prepare('SELECT 1 FROM request_block WHERE block = ? AND field = ? AND value = ?')
+  const overlap = boundColumns.map((name) => `${name} ${name.endsWith('_from') ? '<=' : '>='} ?`).join(' AND ')
+  const facts = database.prepare(
+    `SELECT CASE WHEN ${overlap} THEN columns END AS columns FROM request_facts WHERE block = ?`
+  )
+  const bounds = boundsOf(query)
+  const line = database.prepare('SELECT seq, json FROM request WHERE seq = ?')
+  const rows = database.prepare(
+    `SELECT ${columns} FROM request WHERE seq BETWEEN ? AND ? AND seq < ? ORDER BY seq DESC`
+  )
+  const listed = (['tenant', 'key', 'model'] as const).flatMap((field) => {
+    const value = query.texts[field]
+    return value === undefined ? [] : [[field, value] as const]
+  })
+  const open = blockOf(last)
+  const found: Line[] = []
+  for (let block = blockOf(Math.min(last, before - 1)); block >= blockOf(first) && found.length <= limit; block--) {
+    if (block < open && !listed.every(([field, value]) => holds.get(block, field, value))) continue
+    const from = block * blockSize
+    const known = block < open ? facts.get(...bounds, block) : undefined
+    if (known) {
+      const columns = known['columns'] as Uint8Array | null
+      if (!columns) continue
+      for (const place of search(columns, query)) {
+        const seq = from + place
+        if (seq >= before || seq < first) continue
+        const one = line.get(seq) as unknown as Line | undefined
+        if (one && found.push(one) > limit) break
+      }
+    } else {
+      // The block that is being filled, or one that an earlier version has filled.
+      const all = rows.iterate(Math.max(first, from), from + blockSize - 1, before) as Iterable<unknown>
+      for (const row of all as Iterable<Row>) if (fits(row, query) && found.push(row) > limit) break
+    }
+  }
+  return found
+}
+
+function blockOf(seq: number): number {
+  return Math.floor(seq / blockSize)
+}
+
+/**
+ * Returns the smallest seq written at or after a time. A record is written after its request arrived, so records with a
+ * smaller seq cannot match.
+ */
+function firstWritten(database: Database, time: number, last: number): number {
+  const at = database.prepare('SELECT seq, written FROM request WHERE seq >= ? ORDER BY seq LIMIT 1')
+  let low = 0
+  let high = last + 1
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    const row = at.get(middle)
+    if (!row || (row['written'] as number) >= time) high = middle
+    else low = (row['seq'] as number) + 1
+  }
+  return low
+}

@@ -1,0 +1,271 @@
+// The recovery: ends each hold that a crash left open, once, before the store opens. Runs in the writer thread.
+import { formatDollars } from '../../../money/money.ts'
+import { costOf, parsePrice, withCall } from '../../../money/price.ts'
+import { chargeAbandoned, incredible } from '../../../money/settlement.ts'
+import { noUsage, parsePieces, sumOf } from '../../../money/usage.ts'
+import type { Usage } from '../../../money/usage.ts'
+import { emptyBatch, recordValues } from '../rows/batch.ts'
+import type { Batch } from '../rows/batch.ts'
+import type { Committer } from '../database/committer.ts'
+import type { RequestRecord } from '../../requests.ts'
+import type { Value } from '../files/sqlite.ts'
+import { windowsOf } from '../../window.ts'
+import type { Spans } from '../../window.ts'
+
+/** How many holds one transaction ends. After a crash in between, the next start ends the rest. */
+const chunk = 500
+
+/** Changes of balances, summed up per balance. */
+class Moves {
+  readonly #sums = new Map<string, { scope: string; window: string; posted: bigint; pending: bigint }>()
+
+  add(scope: string, window: string, posted: bigint, pending: bigint): void {
+    const name = `${scope} ${window}`
+    const sum = this.#sums.get(name)
+    if (!sum) this.#sums.set(name, { scope, window, posted, pending })
+    else {
+      sum.posted += posted
+      sum.pending += pending
+    }
+  }
+
+  /** Adds to every balance in which a row with these scopes and this time counts. */
+  spread(scopes: string, time: number, posted: bigint, pending: bigint): void {
+    for (const [scope, spans] of Object.entries(JSON.parse(scopes) as Record<string, Spans>)) {
+      for (const window of windowsOf(spans, time)) this.add(scope, window, posted, pending)
+    }
+  }
+
+  flat(): Batch['moves'] {
+    return [...this.#sums.values()].flatMap(({ scope, window, posted, pending }) => [scope, window, posted, pending])
+  }
+}
+
+/**
+ * Computes what the balances on disk lack when the store stopped between two updates of them: the journal rows since
+ * the last update, and the differences in pending.
+ */
+export function missingMoves({ database, head }: Pick<Committer, 'database' | 'head'>): Batch['moves'] {
+  const moves = new Moves()
+  const rows = (sql: string, ...values: Value[]): Iterable<Record<string, Value>> => {
+    const statement = database.prepare(sql)
+    statement.setReadBigInts(true)
+    return statement.iterate(...values) as Iterable<Record<string, Value>>
+  }
+  for (const row of rows(
+    "SELECT scopes, ts_ms, amount FROM journal WHERE seq > ? AND kind <> 'cost'",
+    head.balancedSeq
+  )) {
+    moves.spread(row['scopes'] as string, Number(row['ts_ms']), row['amount'] as bigint, 0n)
+  }
+  for (const row of rows('SELECT scope, window, pending FROM balance WHERE pending <> 0')) {
+    moves.add(row['scope'] as string, row['window'] as string, 0n, -(row['pending'] as bigint))
+  }
+  for (const row of rows('SELECT scopes, ts_ms, amount FROM reservation')) {
+    moves.spread(row['scopes'] as string, Number(row['ts_ms']), 0n, row['amount'] as bigint)
+  }
+  return moves.flat()
+}
+
+/** The result of a recovery. */
+export interface Recovered {
+  /** How many holds were ended. */
+  ended: number
+  /** How many of them had a usage that cannot be true. */
+  doubted: number
+}
+
+/**
+ * Ends the holds of earlier boots, except detached ones whose lease has not run out. A hold that was never dispatched
+ * is given back, and so is a detached one. Any other is charged the estimated input, what else was counted of the
+ * request, and the output that was delivered. The holds of the requests `kept` stay: the process that has them goes on
+ * with them. `now` is in Unix milliseconds.
+ */
+export function recover(committer: Committer, written: number, now: number, kept: readonly string[]): Recovered {
+  const holds = committer.database.prepare(
+    `SELECT reservation.*, price.json AS price, own.json AS own FROM reservation
+     JOIN price ON price.version = price_version LEFT JOIN price AS own ON own.version = cost_price WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) AND (part = '') = ?
+       AND request_id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT ${chunk}`
+  )
+  holds.setReadBigInts(true)
+  const parts = committer.database.prepare(
+    "SELECT amount, usage_json FROM journal WHERE request_id = ? AND class = 'terminal' AND kind = 'settle' AND part <> ''"
+  )
+  parts.setReadBigInts(true)
+  const partsOf = (id: string): readonly PartRow[] => parts.all(id) as unknown as PartRow[]
+  const recovered: Recovered = { ended: 0, doubted: 0 }
+  const keptJson = JSON.stringify(kept)
+  // Parts are ended first, because the record of an exchange includes the charges of all its parts.
+  for (let whole = 0; ;) {
+    const rows = holds.all(committer.head.boot, now, whole, keptJson) as unknown as HoldRow[]
+    if (rows.length === 0) {
+      if (whole === 1) return recovered
+      whole = 1
+      continue
+    }
+    const batch = emptyBatch(0, written)
+    batch.balanced = true
+    const moves = new Moves()
+    for (const row of rows) end(row, batch, moves, partsOf, () => recovered.doubted++)
+    batch.moves = moves.flat()
+    committer.add(batch)
+    committer.commit()
+    recovered.ended += rows.length
+  }
+}
+
+/** A row of the table reservation with its price. */
+interface HoldRow {
+  id: bigint
+  request_id: string
+  part: string
+  scopes: string
+  amount: bigint
+  model: string
+  price_version: string
+  price: string
+  tags: string | null
+  cost_price: string | null
+  /** The price of the version `cost_price`. */
+  own: string | null
+  input_units: bigint
+  max_out: bigint
+  dispatched: bigint
+  channel: string | null
+  delivered_units: bigint
+  endpoint: string | null
+  client_protocol: string | null
+  streamed: bigint
+  ts_ms: bigint
+  lease_until: bigint | null
+  pieces: string | null
+}
+
+/** The charge of one part of an exchange. */
+interface PartRow {
+  amount: bigint
+  usage_json: string | null
+}
+
+function end(
+  row: HoldRow,
+  batch: Batch,
+  moves: Moves,
+  partsOf: (id: string) => readonly PartRow[],
+  doubt: () => void
+): void {
+  const time = Number(row.ts_ms)
+  const price = parsePrice(row.price_version, row.price)
+  const charged =
+    row.dispatched && row.lease_until === null
+      ? chargeAbandoned(
+          { input: Number(row.input_units), maxOutput: Number(row.max_out), pieces: parsePieces(row.pieces) },
+          Number(row.delivered_units),
+          { amount: row.amount, price },
+          doubt
+        )
+      : undefined
+  const own = charged && row.own !== null ? parsePrice(row.cost_price!, row.own) : undefined
+  const { amount } = charged ?? { amount: 0n }
+  const usage = charged && own ? withCall(charged.usage, own) : charged?.usage
+  const cost = own ? costOf(usage!, own) : undefined
+  const known = cost !== undefined && cost <= incredible
+  batch.closed.push(Number(row.id))
+  batch.entries.push(
+    usage ? 'settle' : 'void',
+    row.request_id,
+    row.part,
+    'terminal',
+    row.scopes,
+    amount,
+    row.amount,
+    usage ? JSON.stringify(usage) : null,
+    row.model,
+    row.channel,
+    row.price_version,
+    charged?.source ?? null,
+    time,
+    row.tags,
+    known ? cost : null,
+    known ? row.cost_price : null
+  )
+  moves.spread(row.scopes, time, amount, -row.amount)
+  if (row.part !== '') return
+  let [all, total] = [usage, amount]
+  for (const { usage_json, amount: charged } of partsOf(row.request_id)) {
+    total += charged
+    if (usage_json !== null) all = sumOf(all ?? noUsage, JSON.parse(usage_json) as Usage)
+  }
+  const { request_id: requestId, scopes, model, price_version: priceVersion, channel, endpoint } = row
+  const abandoned = {
+    requestId,
+    scopes,
+    amount: row.amount,
+    model,
+    priceVersion,
+    channel,
+    endpoint,
+    clientProtocol: row.client_protocol,
+    streamed: row.streamed === 1n,
+    time
+  }
+  batch.records.push(...recordValues(recoveredRecord(abandoned, all, total)))
+}
+
+/** What the record of an exchange says that its process did not end. */
+export interface Abandoned {
+  readonly requestId: string
+  /** As stored. */
+  readonly scopes: string
+  readonly amount: bigint
+  readonly model: string
+  readonly priceVersion: string
+  readonly channel: string | null
+  readonly endpoint: string | null
+  readonly clientProtocol: string | null
+  readonly streamed: boolean
+  /** Unix milliseconds. */
+  readonly time: number
+}
+
+/** Makes that record. `usage`: what was charged, if anything was. */
+export function recoveredRecord(
+  { requestId, scopes: stored, amount: reserved, model, priceVersion, channel, ...row }: Abandoned,
+  usage: Usage | undefined,
+  amount: bigint
+): RequestRecord {
+  const scopes = Object.keys(JSON.parse(stored) as object)
+  const name = (kind: string): string | null => {
+    const id = scopes.find((scope) => scope.startsWith(`${kind}:`))
+    if (id === undefined) return null
+    return id.slice(id.startsWith('project:') || id.startsWith('member:') ? id.lastIndexOf('/') + 1 : kind.length + 1)
+  }
+  return {
+    request_id: requestId,
+    time: new Date(row.time).toISOString(),
+    tenant: name('tenant'),
+    project: name('project'),
+    member: name('member'),
+    key: name('key'),
+    model,
+    requested_model: null,
+    endpoint: row.endpoint ?? 'unknown',
+    client_protocol: row.clientProtocol ?? 'unknown',
+    channel,
+    channel_protocol: null,
+    status: 500,
+    error_code: 'internal_error',
+    outcome: 'failed',
+    streamed: row.streamed,
+    usage: usage ?? null,
+    usage_source: usage ? 'recovered' : null,
+    cost_usd: formatDollars(amount),
+    cost_nano: String(amount),
+    price_version: usage ? priceVersion : null,
+    reserved_nano: String(reserved),
+    attempts: channel === null ? [] : [{ channel, error_code: 'internal_error', duration_ms: 0 }],
+    first_byte_ms: null,
+    duration_ms: 0,
+    client_request_id: null
+  }
+}

@@ -1,0 +1,284 @@
+// What requests are searched by: their facts in columns, one block of records at a time, so that a search of a million
+// records reads some fifty megabytes of numbers instead of a gigabyte of JSON.
+import type { RequestRecord } from '../../requests.ts'
+import { passedOf } from '../../traffic.ts'
+import type { Passed } from '../../traffic.ts'
+
+/**
+ * Separates the facts of a record, none of which has it: names have no control characters. It also separates the texts
+ * of a dictionary, where it is escaped: the names of models that there are not come from clients, who send anything.
+ */
+const separator = '\x1f'
+/** Separates the values of a fact that may have several. */
+const listSeparator = '\n'
+
+/** A text as a dictionary has it: without a separator, and different for each text. */
+function escaped(text: string): string {
+  return text.replaceAll('\x1e', '\x1e0').replaceAll(separator, '\x1e1')
+}
+
+/** The facts that are texts, in the order of a block's columns. `channels` and `tags` may have several values. */
+const texts = [
+  'tenant',
+  'key',
+  'model',
+  'project',
+  'member',
+  'endpoint',
+  'channels',
+  'code',
+  'outcome',
+  'tags'
+] as const
+/** The facts that are numbers: `time` in Unix milliseconds, `cost` in nano-dollars, `duration` in milliseconds. */
+const numbers = ['time', 'status', 'cost', 'duration'] as const
+
+type TextFact = (typeof texts)[number]
+type NumberFact = (typeof numbers)[number]
+
+/** The facts of one record. An empty text stands for none. */
+type Facts = Readonly<Record<TextFact, string> & Record<NumberFact, number>>
+
+/**
+ * What the table request has of a record beside its columns, in the order of {@link readFacts}, and behind it what
+ * {@link passedIn} reads.
+ */
+export function factsOf(record: RequestRecord): string {
+  const { channel, input, output, first } = passedOf(record)
+  return `${searchedOf(record)}\x1f${channel}\x1f${input}\x1f${output}\x1f${first ?? ''}`
+}
+
+/** Reads what a record adds to traffic from its facts, or from its JSON where an earlier version wrote them. */
+export function passedIn(facts: string | null, json: string): Passed {
+  const parts = facts?.split(separator) ?? []
+  if (parts.length < 14) return passedOf(JSON.parse(json) as RequestRecord)
+  const [code = '', , , , cost = '0'] = parts.slice(4)
+  const [channel = '', input, output, first] = parts.slice(10)
+  return {
+    code,
+    cost: BigInt(cost),
+    channel,
+    input: Number(input),
+    output: Number(output),
+    first: first === '' ? null : Number(first)
+  }
+}
+
+function searchedOf({
+  project,
+  member,
+  endpoint,
+  channel,
+  attempts,
+  error_code,
+  outcome,
+  tags,
+  status,
+  cost_nano,
+  duration_ms
+}: RequestRecord): string {
+  const [only] = attempts
+  const channels =
+    attempts.length < 2
+      ? (only?.channel ?? channel ?? '')
+      : [...new Set(attempts.map((attempt) => attempt.channel))].join(listSeparator)
+  const tagged = tags
+    ? Object.entries(tags)
+        .map(([name, value]) => `${name}=${value}`)
+        .join(listSeparator)
+    : ''
+  return `${project ?? ''}\x1f${member ?? ''}\x1f${endpoint}\x1f${channels}\x1f${error_code ?? ''}\x1f${outcome}\x1f${tagged}\x1f${status}\x1f${cost_nano}\x1f${duration_ms}`
+}
+
+/** The columns of the table request that facts are read from. */
+export interface FactsRow {
+  readonly tenant: string | null
+  readonly key: string | null
+  readonly model: string | null
+  readonly time: number
+  readonly facts: string
+}
+
+function readFacts({ tenant, key, model, time, facts }: FactsRow): Facts {
+  const [project = '', member = '', endpoint = '', channels = '', code = '', outcome = '', tags = '', ...rest] =
+    facts.split(separator)
+  const [status = 0, cost = 0, duration = 0] = rest.map(Number)
+  return {
+    tenant: tenant ?? '',
+    key: key ?? '',
+    model: model ?? '',
+    project,
+    member,
+    endpoint,
+    channels,
+    code,
+    outcome,
+    tags,
+    time,
+    status,
+    cost,
+    duration
+  }
+}
+
+/** A search by facts. All conditions hold together. Bounds are included. */
+export interface FactQuery {
+  /** The value of a fact, or one of several values. */
+  readonly texts: Partial<Readonly<Record<TextFact, string>>>
+  readonly from: Partial<Readonly<Record<NumberFact, number>>>
+  readonly to: Partial<Readonly<Record<NumberFact, number>>>
+}
+
+/** Whether a record matches. */
+export function matches(row: FactsRow, query: FactQuery): boolean {
+  const facts = readFacts(row)
+  return (
+    texts.every((name) => query.texts[name] === undefined || has(name, facts[name], query.texts[name])) &&
+    numbers.every(
+      (name) => facts[name] >= (query.from[name] ?? -Infinity) && facts[name] <= (query.to[name] ?? Infinity)
+    )
+  )
+}
+
+/** Whether a fact has a value. A tag is asked for by its name alone, or as `name=value`. */
+function has(name: TextFact, fact: string, wanted: string): boolean {
+  if (name === 'tags') return fact.split(listSeparator).some((tag) => tag === wanted || tag.startsWith(`${wanted}=`))
+  return name === 'channels' ? fact.split(listSeparator).includes(wanted) : fact === wanted
+}
+
+/**
+ * The length of the head of an encoded block: the number of records, where the dictionary of each text begins, and
+ * where the last one ends. It is a multiple of eight, because columns of numbers follow.
+ */
+const headBytes = Math.ceil((8 + (texts.length + 1) * 4) / 8) * 8
+
+/** The least and the greatest value of each number of a block, in the order of {@link boundColumns}. */
+export const boundColumns = numbers.flatMap((name) => [`${name}_from`, `${name}_to`])
+
+/** The bounds of a search, in the order of {@link boundColumns}: a block matches when its bounds overlap them. */
+export function boundsOf({ from, to }: FactQuery): number[] {
+  return numbers.flatMap((name) => [to[name] ?? Number.MAX_VALUE, from[name] ?? -Number.MAX_VALUE])
+}
+
+/** Collects the facts of the records of one block, in the order of their numbers. */
+export class FactBlock {
+  readonly #places: number[] = []
+  /** For each text, the values that occur, with their numbers from 0 on. */
+  readonly #known = texts.map(() => new Map<string, number>())
+  readonly #texts: number[][] = texts.map(() => [])
+  readonly #numbers: number[][] = numbers.map(() => [])
+
+  /** `place`: counts the records of the block from 0; there may be gaps. */
+  add(place: number, row: FactsRow): void {
+    this.#places.push(place)
+    const facts = readFacts(row)
+    for (const [column, name] of texts.entries()) {
+      const known = this.#known[column]!
+      let number = known.get(facts[name])
+      if (number === undefined) known.set(facts[name], (number = known.size))
+      this.#texts[column]!.push(number)
+    }
+    for (const [column, name] of numbers.entries()) this.#numbers[column]!.push(facts[name])
+  }
+
+  /** The values of {@link boundColumns}. */
+  get bounds(): number[] {
+    return this.#numbers.flatMap((column) => [Math.min(...column), Math.max(...column)])
+  }
+
+  /**
+   * The bytes: the head, columns of 64-bit numbers, the places, columns of the 16-bit numbers of texts, and for each
+   * text its dictionary.
+   */
+  encode(): Buffer {
+    const columns = [
+      ...this.#numbers.map((column) => Buffer.from(new Float64Array(column).buffer)),
+      Buffer.from(new Uint16Array(this.#places).buffer),
+      ...this.#texts.map((column) => Buffer.from(new Uint16Array(column).buffer))
+    ]
+    const dictionaries = this.#known.map((known) => Buffer.from([...known.keys()].map(escaped).join(separator)))
+    const head = Buffer.alloc(headBytes)
+    head.writeUInt32LE(this.#places.length, 0)
+    let at = columns.reduce((length, column) => length + column.length, headBytes)
+    for (const [column, dictionary] of dictionaries.entries()) {
+      head.writeUInt32LE(at, 8 + column * 4)
+      at += dictionary.length
+    }
+    head.writeUInt32LE(at, 8 + texts.length * 4)
+    return Buffer.concat([head, ...columns, ...dictionaries])
+  }
+}
+
+/** Searches an encoded block: returns the places of the records that match, the last one first. */
+export function search(bytes: Uint8Array, query: FactQuery): number[] {
+  const { rows, places } = matchesIn(bytes, query)
+  return (rows ? rows.map((row) => places[row]!) : [...places]).reverse()
+}
+
+/** Searches an encoded block: calls `each` with the time and the status of every record that matches. */
+export function tally(bytes: Uint8Array, query: FactQuery, each: (time: number, status: number) => void): void {
+  const { rows, places, columns } = matchesIn(bytes, query)
+  const [times, statuses] = [columns[numbers.indexOf('time')]!, columns[numbers.indexOf('status')]!]
+  if (rows) for (const row of rows) each(times[row]!, statuses[row]!)
+  else for (let row = 0; row < places.length; row++) each(times[row]!, statuses[row]!)
+}
+
+/** The records of an encoded block that match; `rows` is undefined when all do. */
+interface Matches {
+  readonly rows: readonly number[] | undefined
+  readonly places: Uint16Array
+  /** In the order of `numbers`. */
+  readonly columns: readonly Float64Array[]
+}
+
+function matchesIn(bytes: Uint8Array, query: FactQuery): Matches {
+  // Columns of numbers must begin at a multiple of eight bytes.
+  const { buffer, byteOffset: at } = bytes.byteOffset % 8 === 0 ? bytes : new Uint8Array(bytes)
+  const head = new DataView(buffer as ArrayBuffer, at, headBytes)
+  const count = head.getUint32(0, true)
+  const placesAt = at + headBytes + numbers.length * count * 8
+  const places = new Uint16Array(buffer, placesAt, count)
+  const columns = numbers.map((_, column) => new Float64Array(buffer, at + headBytes + column * count * 8, count))
+  const none = { rows: [], places, columns }
+  // The rows that fit the conditions so far; undefined for all of them.
+  let rows: number[] | undefined
+  for (const [column, name] of texts.entries()) {
+    const asked = query.texts[name]
+    if (asked === undefined) continue
+    const value = escaped(asked)
+    const [from, to] = [head.getUint32(8 + column * 4, true), head.getUint32(12 + column * 4, true)]
+    const dictionary = Buffer.from(buffer as ArrayBuffer, at + from, to - from)
+    // Most blocks do not have a rare value at all, and need not be looked into.
+    if (dictionary.indexOf(value) === -1) return none
+    const facts = dictionary.toString().split(separator)
+    const fitting = facts.flatMap((fact, number) => (has(name, fact, value) ? [number] : []))
+    if (fitting.length === 0) return none
+    rows = rowsWith(new Uint16Array(buffer, placesAt + (column + 1) * count * 2, count), fitting, rows)
+    if (rows.length === 0) return none
+  }
+  for (const [column, name] of numbers.entries()) {
+    const { [name]: from = -Infinity } = query.from
+    const { [name]: to = Infinity } = query.to
+    if (from === -Infinity && to === Infinity) continue
+    rows = rowsWithin(columns[column]!, from, to, rows)
+  }
+  return { rows, places, columns }
+}
+
+/** Of these rows, or of all, those whose number is one of `fitting`. */
+function rowsWith(column: Uint16Array, fitting: readonly number[], rows: readonly number[] | undefined): number[] {
+  const [only] = fitting
+  const fits = (row: number): boolean => (fitting.length === 1 ? column[row] === only : fitting.includes(column[row]!))
+  if (rows) return rows.filter(fits)
+  const found: number[] = []
+  for (let row = 0; row < column.length; row++) if (fits(row)) found.push(row)
+  return found
+}
+
+/** Of these rows, or of all, those whose number is within the bounds. */
+function rowsWithin(column: Float64Array, from: number, to: number, rows: readonly number[] | undefined): number[] {
+  if (rows) return rows.filter((row) => column[row]! >= from && column[row]! <= to)
+  const found: number[] = []
+  for (let row = 0; row < column.length; row++) if (column[row]! >= from && column[row]! <= to) found.push(row)
+  return found
+}

@@ -1,0 +1,184 @@
+// Packs rows of values into bytes, for the frames of the commit log.
+import type { Value } from '../files/sqlite.ts'
+
+/**
+ * The tag of a value: one byte that says how it is written. `same` stands for the value in the same column of the row
+ * before. Numbers and bigints take eight bytes each, in an aligned array before the tags. All text is in one piece
+ * behind the tags, and the lengths of the texts are among the tags.
+ */
+const tag = { same: 0, null: 1, number: 2, bigint: 3, text: 4, bytes: 5 } as const
+
+/** The length of the head, which has the number of tags and the number of bytes of numbers. */
+const headBytes = 8
+
+/** The size of the buffers that are kept for the next use. A larger batch gets larger ones for once. */
+const keptBytes = 256 * 1024
+
+/** The buffers of a packer. They grow when needed. */
+class Room {
+  tags = new Uint8Array(keptBytes / 8)
+  numbers = new Float64Array(keptBytes / 8)
+  bigints = new BigInt64Array(this.numbers.buffer)
+}
+
+/** Collects rows and writes them as bytes. It can be used again and again. */
+export class Packer {
+  #room = new Room()
+  #tags = 0
+  #numbers = 0
+  #texts: string[] = []
+  #length = 0
+
+  /** Adds rows of `width` values each. `values` must have a whole number of rows. */
+  rows(values: readonly Value[], width: number): void {
+    const { length } = values
+    this.#fit(length)
+    this.#tags = writeCount(this.#room.tags, this.#tags, length)
+    const { tags, numbers, bigints } = this.#room
+    const texts = this.#texts
+    let at = this.#tags
+    let number = this.#numbers
+    for (let i = 0; i < length; i++) {
+      const value = values[i]!
+      if (i >= width && value === values[i - width]) tags[at++] = tag.same
+      else if (typeof value === 'string') {
+        tags[at++] = tag.text
+        at = writeCount(tags, at, value.length)
+        texts.push(value)
+        this.#length += value.length
+      } else if (typeof value === 'number') {
+        tags[at++] = tag.number
+        numbers[number++] = value
+      } else if (typeof value === 'bigint') {
+        tags[at++] = tag.bigint
+        bigints[number++] = value
+      } else if (value === null) tags[at++] = tag.null
+      else {
+        tags[at++] = tag.bytes
+        at = writeCount(tags, at, value.byteLength)
+        texts.push(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('latin1'))
+        this.#length += value.byteLength
+      }
+    }
+    this.#tags = at
+    this.#numbers = number
+  }
+
+  /** The most bytes that {@link Packer.write} can take. */
+  get mostBytes(): number {
+    return headBytes + this.#numbers * 8 + this.#tags + this.#length * 3
+  }
+
+  /** Writes all rows into `target` from `at` on, and empties the packer. Returns the end of what it wrote. */
+  write(target: Buffer, at: number): number {
+    const { tags, numbers } = this.#room
+    const numberBytes = this.#numbers * 8
+    target.writeUInt32BE(this.#tags, at)
+    target.writeUInt32BE(numberBytes, at + 4)
+    let end = at + headBytes
+    target.set(new Uint8Array(numbers.buffer, 0, numberBytes), end)
+    end += numberBytes
+    target.set(tags.subarray(0, this.#tags), end)
+    end += this.#tags
+    end += target.write(this.#texts.join(''), end)
+    if (tags.length > keptBytes || numbers.length > keptBytes) this.#room = new Room()
+    this.#tags = this.#numbers = this.#length = 0
+    this.#texts = []
+    return end
+  }
+
+  #fit(values: number): void {
+    // Each value takes a tag, and a length of at most five bytes.
+    const { tags, numbers } = this.#room
+    if (this.#tags + values * 6 + 6 > tags.length) {
+      const larger = new Uint8Array(2 * (this.#tags + values * 6 + 6))
+      larger.set(tags)
+      this.#room.tags = larger
+    }
+    if (this.#numbers + values > numbers.length) {
+      const larger = new Float64Array(2 * (this.#numbers + values))
+      larger.set(numbers)
+      this.#room.numbers = larger
+      this.#room.bigints = new BigInt64Array(larger.buffer)
+    }
+  }
+}
+
+/** Writes a count in groups of seven bits, the lowest first. Returns the end of what it wrote. */
+function writeCount(tags: Uint8Array, at: number, count: number): number {
+  let end = at
+  let rest = count
+  for (; rest > 127; rest >>>= 7) tags[end++] = (rest & 127) | 128
+  tags[end++] = rest
+  return end
+}
+
+/** Reads the rows that a packer wrote, in the same order. */
+export class Unpacker {
+  readonly #tags: Buffer
+  readonly #numbers: Float64Array
+  readonly #bigints: BigInt64Array
+  readonly #text: string
+  #tag = 0
+  #number = 0
+  #from = 0
+
+  constructor(bytes: Buffer) {
+    const tags = bytes.readUInt32BE(0)
+    const numbers = bytes.readUInt32BE(4)
+    // The numbers are copied, because an array of them must begin at a multiple of eight bytes.
+    const buffer = new ArrayBuffer(numbers)
+    new Uint8Array(buffer).set(bytes.subarray(headBytes, headBytes + numbers))
+    this.#numbers = new Float64Array(buffer)
+    this.#bigints = new BigInt64Array(buffer)
+    this.#tags = bytes.subarray(headBytes + numbers, headBytes + numbers + tags)
+    this.#text = bytes.toString('utf8', headBytes + numbers + tags)
+  }
+
+  /**
+   * Reads the next rows; none at the end. Values equal to those in the last row of `before` become the same strings,
+   * which are compared faster later.
+   */
+  next(width: number, before: readonly Value[] = []): Value[] {
+    if (this.#tag >= this.#tags.length) return []
+    const length = this.#count()
+    const values: Value[] = []
+    for (let i = 0; i < length; i++) values.push(this.#value(values, i - width))
+    const above = before.length - width
+    if (above >= 0)
+      for (let i = 0; i < width && i < length; i++) if (values[i] === before[above + i]) values[i] = before[above + i]!
+    return values
+  }
+
+  #value(values: readonly Value[], above: number): Value {
+    switch (this.#tags[this.#tag++]) {
+      case tag.same:
+        return values[above]!
+      case tag.null:
+        return null
+      case tag.number:
+        return this.#numbers[this.#number++]!
+      case tag.bigint:
+        return this.#bigints[this.#number++]!
+      case tag.text:
+        return this.#slice()
+      default:
+        return Buffer.from(this.#slice(), 'latin1')
+    }
+  }
+
+  #slice(): string {
+    const from = this.#from
+    this.#from += this.#count()
+    return this.#text.slice(from, this.#from)
+  }
+
+  #count(): number {
+    let count = 0
+    for (let shift = 0; ; shift += 7) {
+      const byte = this.#tags[this.#tag++]!
+      count |= (byte & 127) << shift
+      if (byte < 128) return count
+    }
+  }
+}

@@ -1,0 +1,193 @@
+// Opens the built-in store: a commit log and one SQLite file, for one process.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { Answers } from '../answers.ts'
+import type { Documents } from '../documents.ts'
+import type { Ledger } from '../ledger.ts'
+import type { Works } from '../works.ts'
+import { Book } from './book/book.ts'
+import type { KeptHold } from './book/book.ts'
+import { DocumentBook } from './book/document-book.ts'
+import { canonicalPath, Ownership } from './files/lock.ts'
+import { Logbook } from './book/logbook.ts'
+import { Reader } from './reader/reader.ts'
+import { Results } from './files/results.ts'
+import type { RequestBook } from '../requests.ts'
+import { Shelf } from './book/shelf.ts'
+import { Room } from './book/room.ts'
+import { RouteBook } from './book/route-book.ts'
+import type { Routes } from '../routes.ts'
+import { giveSpare, isFull } from './files/spare.ts'
+import type { Durability } from './files/sqlite.ts'
+import { silentLog } from '../../telling/log.ts'
+import type { Logger } from '../../telling/log.ts'
+import type { Keeping } from './upkeep/upkeep.ts'
+import { Writer } from './writer/writer.ts'
+import type { SpendPage, SpendQuery } from '../spend.ts'
+import type { TrafficPoint, TrafficQuery } from './database/traffic-table.ts'
+import type { StoreHealth } from './writer/store-health.ts'
+import { doubted } from '../../money/settlement.ts'
+import { explain, Troubles } from './files/troubles.ts'
+import { WorkList } from './book/work-list.ts'
+import { steadyNow } from '../../watchdog/steady-time.ts'
+
+/** How long routes are kept by default, in milliseconds: 30 days. */
+const usualRouteAge = 30 * 86_400_000
+
+/** Where and how to store. */
+export interface StoreOptions {
+  /**
+   * The database. It is made when missing, with its folder. `:memory:` stands for a temporary file that is deleted when
+   * the store is closed.
+   */
+  file: string
+  /**
+   * With `power` a commit survives a loss of power; with `process` it survives the end of the process, however that
+   * ends.
+   */
+  durability: Durability
+  /** How much is kept of what grows. Default: everything, for ever. */
+  keeping?: Keeping | undefined
+  /** How long a route is kept, in milliseconds. Default: as long as OpenAI keeps responses. */
+  routeAge?: number
+  /** The holds that the process before goes on with: they are not ended, although this process did not make them. */
+  kept?: readonly KeptHold[]
+  /** Receives the troubles of the store. Default: none is logged. */
+  log?: Logger
+  /** The clock, for tests. Default: the clock of the machine, and the steady time for everything that expires. */
+  now?: () => number
+}
+
+/** An open store. The process has only one on a file. */
+export interface Store {
+  readonly documents: Documents
+  readonly ledger: Ledger
+  readonly requests: RequestBook
+  readonly answers: Answers
+  readonly routes: Routes
+  readonly works: Works
+  /** Adds up what was charged until now, unless the disk fails: then it may be older. */
+  spend(query: SpendQuery): Promise<SpendPage>
+  /** Adds up the requests that ended until now by when they arrived, unless the disk fails: then it may be older. */
+  traffic(query: TrafficQuery): Promise<TrafficPoint[]>
+  /**
+   * Resolves when everything queued until now is in the database, or the disk fails. Without it the database follows
+   * within a quarter of a second.
+   */
+  flush(): Promise<void>
+  /** The current health. It is cheap enough for every scrape of the metrics. */
+  health(): StoreHealth
+  /**
+   * Commits everything and releases the file. Nothing may be called after it. Open reservations are ended at the next
+   * start.
+   */
+  close(): Promise<void>
+}
+
+/** A store of this process itself, which can hand its holds over. */
+export interface OwnStore extends Store {
+  readonly documents: DocumentBook
+  readonly ledger: Book
+  readonly works: WorkList
+}
+
+/**
+ * Opens a store: locks the file, brings its schema up to date, and ends what a crash left open, before it resolves.
+ * @throws Error when another process has the file, a newer version wrote it, or it cannot be read
+ */
+export async function openStore({
+  file,
+  durability,
+  keeping,
+  routeAge = usualRouteAge,
+  kept = [],
+  log = silentLog,
+  now
+}: StoreOptions): Promise<OwnStore> {
+  const [clock, lasting] = [now ?? Date.now, now ?? steadyNow]
+  const given = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
+  const owner = own(given)
+  const path = owner.file
+  const troubles = new Troubles(log, path)
+  tellEnded(owner, log)
+  const refused = (error: unknown): never => {
+    owner.release()
+    throw explain(error, path)
+  }
+  const results = new Results(path, durability)
+  const found = await results.files().catch(refused)
+  const { writer, snapshot } = await Writer.open(
+    { file: path, durability, keeping, kept: [...new Set(kept.map(({ requestId }) => requestId))] },
+    troubles,
+    clock
+  ).catch(refused)
+  owner.hold()
+  const reader = new Reader(path)
+  const ledger = new Book(writer, snapshot, reader, troubles, clock, kept)
+  const requests = new Logbook(writer, reader, troubles, (requestId) => ledger.owes(requestId))
+  const answers = new Shelf(writer, reader, keeping?.answers?.age ?? Infinity, lasting)
+  const { ended, doubted: doubtful } = snapshot.recovered
+  if (ended > 0)
+    log.warn('the last process left requests open: they were ended and charged by estimate', {
+      store: path,
+      requests: ended
+    })
+  if (doubtful > 0) log.error(doubted, { store: path, requests: doubtful })
+  writer.onEnded = (ended) => ledger.forget(ended)
+  writer.onBalance = (batch) => ledger.balance(batch)
+  return {
+    ledger,
+    requests,
+    answers,
+    routes: new RouteBook(writer, reader, routeAge, lasting),
+    documents: new DocumentBook(writer, reader, snapshot.documents, clock),
+    works: new WorkList(writer, reader, results, found, snapshot.works, new Room(snapshot.room), lasting),
+    async spend(query) {
+      if (writer.health.healthy) await writer.flushed()
+      return (await reader.ask({ kind: 'spend', query })).page
+    },
+    async traffic(query) {
+      if (writer.health.healthy) await writer.flushed()
+      return (await reader.ask({ kind: 'traffic', query })).points
+    },
+    async flush() {
+      await writer.flushed()
+    },
+    health: () => writer.report(),
+    async close() {
+      try {
+        answers.close()
+        await reader.quiet()
+        await reader.close()
+        owner.loosen()
+        await writer.close()
+      } finally {
+        troubles.close()
+        owner.release()
+        if (file === ':memory:') rmSync(dirname(path), { recursive: true })
+      }
+    }
+  }
+}
+
+function tellEnded({ file, ended }: Ownership, log: Logger): void {
+  if (ended?.outcome === 'completed')
+    log.warn('a restore that was broken off was completed', {
+      store: file,
+      restored: ended.source,
+      put_aside: ended.aside
+    })
+  if (ended?.outcome === 'dropped')
+    log.warn('a restore that was broken off had changed nothing: the store is as it was', { store: file })
+}
+
+/** Takes the ownership. The lock file needs some bytes too, so on a full disk the spare file is deleted first. */
+function own(file: string): Ownership {
+  try {
+    return Ownership.take(file)
+  } catch (error) {
+    if (!isFull(error) || !giveSpare(canonicalPath(file))) throw explain(error, file)
+    return Ownership.take(file)
+  }
+}

@@ -1,0 +1,135 @@
+// The main thread's side of the writer thread: hands it the full segments of the commit log, and tries again when it
+// fails.
+import type { CommitLog, Handed } from '../log/commit-log.ts'
+import { Thread } from '../threads/thread.ts'
+import type { Volume } from '../journal/volume.ts'
+import type { Snapshot, WriterMessage, WriterOptions, WriterRequest } from './writer-thread.ts'
+
+/** The delays before another try after a failure, in milliseconds: the first one, and the longest. */
+const firstRetry = 50
+const lastRetry = 1000
+
+/** The thread that writes one store. */
+export type WriterThread = Thread<WriterRequest, WriterMessage>
+
+/** Starts a writer thread. The process does not exit while it runs. */
+export function writerThread(options: WriterOptions): WriterThread {
+  return new Thread('writer-thread', options, true)
+}
+
+/** The owner of an applier, which is told how each segment went. */
+export interface ApplierHost {
+  /** A segment is in the database, which took `seconds`. The applier is idle again. */
+  applied(seconds: number): void
+  failed(error: string): void
+  /** Called with an error when the upkeep of the database fails, and with undefined when it works again. */
+  upkeep(error: string | undefined): void
+  sealed(volume: Volume): void
+  /** Request records were deleted to make room on a full disk. */
+  relieved(): void
+}
+
+/** Has one segment at a time applied, and repeats it until that succeeds. */
+export class Applier {
+  /** The number of the last batch in the database. */
+  applied: number
+  readonly #options: WriterOptions
+  readonly #log: CommitLog
+  readonly #host: ApplierHost
+  #thread: WriterThread | undefined
+  #handed: Handed | undefined
+  #waiting: { batch: number; tell: () => void }[] = []
+  #retry: NodeJS.Timeout | undefined
+  #retryDelay = firstRetry
+  #closed = false
+
+  /** `thread` must have reported already that it opened the database. */
+  constructor(thread: WriterThread, options: WriterOptions, snapshot: Snapshot, log: CommitLog, host: ApplierHost) {
+    this.#options = { ...options, history: snapshot.log.history }
+    this.#log = log
+    this.#host = host
+    this.applied = snapshot.batch
+    this.#listen(thread)
+  }
+
+  /** Whether no segment is being applied. */
+  get idle(): boolean {
+    return this.#handed === undefined
+  }
+
+  /**
+   * Hands the active segment of the log to the thread. Call it only while {@link idle}, and while nothing is being
+   * appended.
+   */
+  hand(): void {
+    this.#handed = this.#log.turn()
+    if (this.#handed) this.#send()
+  }
+
+  /** Resolves when a batch is in the database, or at the next failure. */
+  reached(batch: number): Promise<void> {
+    if (this.applied >= batch) return Promise.resolve()
+    return new Promise((tell) => this.#waiting.push({ batch, tell }))
+  }
+
+  /** Resolves all promises of {@link reached}. */
+  release(): void {
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const { tell } of waiting) tell()
+  }
+
+  /**
+   * Ends the thread. What it has not applied stays in the log. `whole` says that everything is applied, so that the
+   * thread can mark the store as closed.
+   */
+  async close(whole: boolean): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#retry)
+    if (whole) this.#thread?.ask('seal')
+    await this.#thread?.end()
+  }
+
+  #send(): void {
+    this.#thread ??= this.#listen(writerThread(this.#options))
+    this.#thread.ask(this.#handed!)
+  }
+
+  #listen(thread: WriterThread): WriterThread {
+    this.#thread = thread
+    thread.on('message', (message) => {
+      if (message.kind === 'applied') this.#applied(message.seconds)
+      else if (message.kind === 'failed') this.#failed(message.error)
+      else if (message.kind === 'upkeep') this.#host.upkeep(message.error)
+      else if (message.kind === 'sealed') this.#host.sealed(message.volume)
+      else if (message.kind === 'relieved') this.#host.relieved()
+    })
+    thread.on('over', (reason) => {
+      this.#thread = undefined
+      if (this.#handed && !this.#retry && !this.#closed) this.#failed(reason)
+    })
+    return thread
+  }
+
+  #applied(seconds: number): void {
+    const handed = this.#handed!
+    this.#handed = undefined
+    this.#retryDelay = firstRetry
+    this.#log.free(handed)
+    this.applied = handed.last
+    const waiting = this.#waiting
+    this.#waiting = waiting.filter(({ batch }) => batch > handed.last)
+    for (const { batch, tell } of waiting) if (batch <= handed.last) tell()
+    this.#host.applied(seconds)
+  }
+
+  #failed(error: string): void {
+    this.#host.failed(error)
+    this.release()
+    this.#retry = setTimeout(() => {
+      this.#retry = undefined
+      this.#send()
+    }, this.#retryDelay)
+    this.#retryDelay = Math.min(this.#retryDelay * 2, lastRetry)
+  }
+}

@@ -1,0 +1,391 @@
+// The limiter of a single process. It decides at once, in memory, with exact leaky buckets and counted concurrency
+// slots.
+import type { LimitSet, Rates } from '../../catalogue/caller.ts'
+import type { Decision, Lease, Limits, LimitName, LimitState } from '../limits.ts'
+
+const second = 1_000_000
+const minute = 60 * second
+
+/** The least time between two sweeps when no set is new, in microseconds. */
+const sweepEvery = 1000
+
+/** The wait that is told when all concurrency slots are taken: nobody knows when an exchange will end. */
+const slotRetryMs = 1000
+
+/**
+ * The generic cell rate algorithm in its form as a leaky bucket (ITU-T I.371, annex A): what is taken fills the bucket,
+ * and leaks out at the limit's rate. The content is counted in units × window, so that whole limits lead to whole
+ * numbers throughout, a change of the limit leaves the content as it is, and only what is shown is rounded.
+ */
+class Bucket {
+  readonly #window: number
+  /** In units × microseconds of the window. */
+  content: number
+  /** Units per window, which is also how much of the content leaks in a microsecond. */
+  #limit: number
+  #at: number
+
+  constructor(window: number, limit: number, now: number, content = 0) {
+    this.#window = window
+    this.#limit = limit
+    this.#at = now
+    this.content = content
+  }
+
+  /** What makes another bucket like this one at this time. */
+  kept(now: number): { content: number; limit: number } {
+    this.leak(now)
+    return { content: this.content, limit: this.#limit }
+  }
+
+  /** The units of a whole window fit, so that they may be spent in one burst; at least one unit. */
+  #capacity(): number {
+    return Math.max(this.#limit, 1) * this.#window
+  }
+
+  leak(now: number): void {
+    this.content = Math.max(0, this.content - (now - this.#at) * this.#limit)
+    this.#at = now
+  }
+
+  /** Brings the bucket to `now`, and to a limit that may have changed. */
+  turn(now: number, limit: number): void {
+    this.leak(now)
+    this.#limit = limit
+    // What was allowed under a larger limit must not lock anybody out for many windows of the smaller one.
+    this.content = Math.min(this.content, 2 * this.#capacity())
+  }
+
+  /** Microseconds until `units` fit; 0 when they fit now. */
+  wait(units: number): number {
+    const excess = this.content + units * this.#window - this.#capacity()
+    return Math.max(0, Math.ceil(excess / this.#limit))
+  }
+
+  take(units: number): void {
+    this.content += units * this.#window
+  }
+
+  /**
+   * Replaces the `expected` units by the `used` ones. They were taken `elapsed` microseconds ago, when the content rose
+   * to `level`. What has leaked of them since is not given back: the oldest content leaks first. The content never
+   * exceeds twice the capacity, so a debt is paid off within two windows.
+   */
+  correct(expected: number, used: number, level: number, elapsed: number): void {
+    const left = Math.min(expected * this.#window, Math.max(0, level - elapsed * this.#limit))
+    const change = Math.max((used - expected) * this.#window, -left)
+    this.content = Math.max(0, Math.min(this.content + change, 2 * this.#capacity()))
+  }
+
+  state(set: LimitSet, name: LimitName): LimitState {
+    return {
+      set,
+      name,
+      limit: this.#limit,
+      remaining: Math.max(0, Math.floor((this.#capacity() - this.content) / this.#window)),
+      resetMs: Math.ceil(this.content / this.#limit / 1000)
+    }
+  }
+}
+
+/** The state of one set of limits. */
+class Entry {
+  readonly id: string
+  rps: Bucket | undefined
+  rpm: Bucket | undefined
+  tpm: Bucket | undefined
+  /** How many concurrency slots are taken. */
+  leases = 0
+
+  constructor(id: string) {
+    this.id = id
+  }
+
+  /** Whether the state is the same as that of a set which was never seen. */
+  idle(now: number): boolean {
+    return this.leases === 0 && empty(this.rps, now) && empty(this.rpm, now) && empty(this.tpm, now)
+  }
+
+  /** Brings the buckets of the rates to `now`. */
+  turn({ rps, rpm, tpm }: Rates, now: number): void {
+    if (rps !== undefined) (this.rps ??= new Bucket(second, rps, now)).turn(now, rps)
+    if (rpm !== undefined) (this.rpm ??= new Bucket(minute, rpm, now)).turn(now, rpm)
+    if (tpm !== undefined) (this.tpm ??= new Bucket(minute, tpm, now)).turn(now, tpm)
+  }
+}
+
+function empty(bucket: Bucket | undefined, now: number): boolean {
+  bucket?.leak(now)
+  return !bucket?.content
+}
+
+/** What a request has taken of one set. */
+interface Taken {
+  readonly entry: Entry
+  /** Whether it has a slot. */
+  readonly slot: boolean
+  readonly tokens: number
+  /** What the bucket of tokens held then. */
+  readonly level: number
+}
+
+/** What a lease needs of its limiter. */
+interface LeaseKeeper {
+  now(): number
+  /** Called once. Returns true when the next process releases it instead. */
+  over(lease: MemoryLease, used: number | undefined): boolean
+}
+
+class MemoryLease implements Lease {
+  readonly #taken: readonly Taken[]
+  readonly #keeper: LeaseKeeper
+  readonly #at: number
+  #released = false
+
+  constructor(taken: readonly Taken[], keeper: LeaseKeeper, at: number) {
+    this.#taken = taken
+    this.#keeper = keeper
+    this.#at = at
+  }
+
+  /** As the next process takes it over. */
+  state(id: string): KeptLease {
+    const taken = this.#taken.map(({ entry, slot, tokens, level }) => ({ id: entry.id, slot, tokens, level }))
+    return { id, taken, elapsed: this.#keeper.now() - this.#at }
+  }
+
+  release(used: number | undefined): void {
+    if (this.#released) return
+    this.#released = true
+    if (this.#keeper.over(this, used)) return
+    const now = this.#keeper.now()
+    for (const { entry, slot, tokens, level } of this.#taken) {
+      if (slot) entry.leases--
+      if (tokens === 0 || used === undefined || used === tokens) continue
+      entry.tpm!.leak(now)
+      entry.tpm!.correct(tokens, used, level, now - this.#at)
+    }
+  }
+}
+
+const noLease: Lease = { release: () => {} }
+
+/** A lease that its process goes on with after the limits have gone to the next one. Times are in microseconds. */
+export interface KeptLease {
+  /** By which its process names it. */
+  readonly id: string
+  readonly taken: readonly { id: string; slot: boolean; tokens: number; level: number }[]
+  readonly elapsed: number
+}
+
+/** Everything that a limiter has in memory, as one process hands it to the next. */
+export interface KeptLimits {
+  readonly sets: readonly {
+    readonly id: string
+    readonly leases: number
+    readonly buckets: Readonly<Partial<Record<'rps' | 'rpm' | 'tpm', { content: number; limit: number }>>>
+  }[]
+  readonly leases: readonly KeptLease[]
+}
+
+/** The limit that takes longest to admit a request, while it is looked for. */
+interface Longest {
+  set: LimitSet
+  name: LimitName
+  asked: number
+  /** Microseconds. */
+  wait: number
+}
+
+/** The limits of this process alone. Only sets used in the last minutes take memory; there is nothing to close. */
+export class MemoryLimits implements Limits {
+  readonly #now: () => number
+  readonly #keeper: LeaseKeeper
+  readonly #entries = new Map<string, Entry>()
+  #hand: MapIterator<[string, Entry]>
+  #sweptAt = -Infinity
+  /** The leases that were not released. */
+  readonly #leases = new Set<MemoryLease>()
+  /** The ids of leases that the next process has, and what tells it of their release. */
+  #left: { ids: Map<MemoryLease, string>; release: (id: string, used: number | undefined) => void } | undefined
+
+  /** `now` returns whole microseconds of a clock that never goes back. */
+  constructor(now: () => number = () => Math.floor(performance.now() * 1000)) {
+    this.#now = now
+    this.#hand = this.#entries.entries()
+    this.#keeper = {
+      now,
+      over: (lease, used) => {
+        this.#leases.delete(lease)
+        const id = this.#left?.ids.get(lease)
+        if (id === undefined) return false
+        this.#left!.release(id, used)
+        return true
+      }
+    }
+  }
+
+  /** How many sets have a state. */
+  get size(): number {
+    return this.#entries.size
+  }
+
+  decide(sets: readonly LimitSet[], tokens: number, within = false): Decision {
+    const now = this.#now()
+    if (now - this.#sweptAt >= sweepEvery) this.#sweep(now)
+    const before = this.#entries.size
+    const entries = this.#entriesOf(sets, now)
+    const longest = longestOf(sets, entries, tokens, within)
+    if (longest) return refusal(statesOf(sets, entries, tokens, within), longest)
+    const taken = sets.map(({ rates }, at) => take(entries[at]!, rates, tokens, !within))
+    // Not before everything is taken: until then a new set is idle, and would be removed.
+    for (let added = this.#entries.size - before; added > 0; added--) this.#sweep(now)
+    const lease = new MemoryLease(taken, this.#keeper, now)
+    this.#leases.add(lease)
+    return { admitted: true, states: statesOf(sets, entries, tokens, within), lease }
+  }
+
+  /**
+   * Hands everything over: from now on `release` is told of leases that are released, by the names that they have in
+   * what is returned.
+   */
+  leave(release: (id: string, used: number | undefined) => void): KeptLimits {
+    const now = this.#now()
+    const ids = new Map([...this.#leases].map((lease, at) => [lease, String(at)]))
+    this.#left = { ids, release }
+    const sets = [...this.#entries.values()].map((entry) => ({
+      id: entry.id,
+      leases: entry.leases,
+      buckets: Object.fromEntries(
+        (['rps', 'rpm', 'tpm'] as const).flatMap((name) => (entry[name] ? [[name, entry[name].kept(now)]] : []))
+      )
+    }))
+    return { sets, leases: [...ids].map(([lease, id]) => lease.state(id)) }
+  }
+
+  /** Takes everything back, because there is no next process. */
+  stay(): void {
+    this.#left = undefined
+  }
+
+  /** Takes over what another process had. Returns its leases by their names. */
+  adopt({ sets, leases }: KeptLimits): Map<string, Lease> {
+    const now = this.#now()
+    for (const { id, leases: slots, buckets } of sets) {
+      const [entry] = this.#entriesOf([{ id, rates: {} }], now)
+      entry!.leases += slots
+      for (const name of ['rps', 'rpm', 'tpm'] as const) {
+        const state = buckets[name]
+        if (state) entry![name] = new Bucket(name === 'rps' ? second : minute, state.limit, now, state.content)
+      }
+    }
+    return new Map(
+      leases.map(({ id, taken, elapsed }) => {
+        const own = taken.map(({ id: set, ...rest }) => ({
+          ...rest,
+          entry: this.#entriesOf([{ id: set, rates: {} }], now)[0]!
+        }))
+        const lease = new MemoryLease(own, this.#keeper, now - elapsed)
+        this.#leases.add(lease)
+        return [id, lease]
+      })
+    )
+  }
+
+  look(sets: readonly LimitSet[], tokens: number): Decision {
+    const entries = this.#entriesOf(sets, this.#now())
+    const longest = longestOf(sets, entries, tokens, false)
+    const states = statesOf(sets, entries, tokens, false)
+    return longest ? refusal(states, longest) : { admitted: true, states, lease: noLease }
+  }
+
+  #entriesOf(sets: readonly Pick<LimitSet, 'id' | 'rates'>[], now: number): Entry[] {
+    return sets.map(({ id, rates }) => {
+      let entry = this.#entries.get(id)
+      if (!entry) this.#entries.set(id, (entry = new Entry(id)))
+      entry.turn(rates, now)
+      return entry
+    })
+  }
+
+  /**
+   * Removes idle sets. It looks at two sets for each new one, so that idle ones go at least as fast as new ones come,
+   * and at two sets in each millisecond with traffic. So it needs no timer.
+   */
+  #sweep(now: number): void {
+    this.#sweptAt = now
+    for (let looked = 0; looked < 2; looked++) {
+      const next = this.#hand.next()
+      if (next.done) {
+        this.#hand = this.#entries.entries()
+        return
+      }
+      const [id, entry] = next.value
+      if (entry.idle(now)) this.#entries.delete(id)
+    }
+  }
+}
+
+/**
+ * A request for more tokens than the whole limit could never be admitted. Its excess is counted when the used tokens
+ * are known.
+ */
+function tokensOf({ tpm }: Rates, tokens: number): number {
+  return tpm === undefined ? 0 : Math.min(tokens, tpm)
+}
+
+/** The limit with the longest wait, as the client has to wait that long in any case; undefined when all admit it. */
+function longestOf(
+  sets: readonly LimitSet[],
+  entries: readonly Entry[],
+  tokens: number,
+  within: boolean
+): Longest | undefined {
+  let longest: Longest | undefined
+  for (let at = 0; at < sets.length; at++) {
+    const set = sets[at]!
+    const { rps, rpm, tpm, concurrency } = set.rates
+    const entry = entries[at]!
+    const ask = (name: LimitName, asked: number, wait: number): void => {
+      if (wait > (longest?.wait ?? 0)) longest = { set, name, asked, wait }
+    }
+    if (!within && concurrency !== undefined && entry.leases >= concurrency) ask('concurrency', 1, slotRetryMs * 1000)
+    if (rps !== undefined) ask('rps', 1, entry.rps!.wait(1))
+    if (rpm !== undefined) ask('rpm', 1, entry.rpm!.wait(1))
+    // A request without tokens, such as a list of models, neither waits for the token limit nor counts in it.
+    const asked = tokensOf(set.rates, tokens)
+    if (tpm !== undefined && tokens > 0) ask('tpm', asked, entry.tpm!.wait(asked))
+  }
+  return longest
+}
+
+function take(entry: Entry, rates: Rates, asked: number, slot: boolean): Taken {
+  const tokens = tokensOf(rates, asked)
+  if (rates.rps !== undefined) entry.rps!.take(1)
+  if (rates.rpm !== undefined) entry.rpm!.take(1)
+  if (tokens > 0) entry.tpm!.take(tokens)
+  if (slot) entry.leases++
+  return { entry, slot, tokens, level: entry.tpm?.content ?? 0 }
+}
+
+function refusal(states: readonly LimitState[], { set, name, asked, wait }: Longest): Decision {
+  const refusedBy = states.find((state) => state.set === set && state.name === name)!
+  return { admitted: false, states, refusedBy, asked, retryAfterMs: Math.ceil(wait / 1000) }
+}
+
+function statesOf(sets: readonly LimitSet[], entries: readonly Entry[], tokens: number, within: boolean): LimitState[] {
+  const states: LimitState[] = []
+  for (let at = 0; at < sets.length; at++) {
+    const set = sets[at]!
+    const { rps, rpm, tpm, concurrency } = set.rates
+    const entry = entries[at]!
+    if (!within && concurrency !== undefined) {
+      const remaining = Math.max(0, concurrency - entry.leases)
+      states.push({ set, name: 'concurrency', limit: concurrency, remaining, resetMs: slotRetryMs })
+    }
+    if (rps !== undefined) states.push(entry.rps!.state(set, 'rps'))
+    if (rpm !== undefined) states.push(entry.rpm!.state(set, 'rpm'))
+    if (tpm !== undefined && tokens > 0) states.push(entry.tpm!.state(set, 'tpm'))
+  }
+  return states
+}
