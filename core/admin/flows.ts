@@ -14,8 +14,8 @@ export class Flows {
 
   /**
    * Lets a route write its answer, whose head is sent. Resolves when the answer has ended: cleanly when the route was
-   * done or was told to end, else by breaking the connection, so that nobody takes a part for the whole. Rejects with
-   * what the route threw.
+   * done, also with its last words when it was told to end; else by resetting the connection, so that nobody takes a
+   * part for the whole, not even where a body ends with its connection. Rejects with what the route threw.
    */
   async run(response: ServerResponse, flow: Flow): Promise<void> {
     const ending = new AbortController()
@@ -30,6 +30,8 @@ export class Flows {
       await running
       response.end()
     } catch (error) {
+      // A proxy that speaks HTTP/1.0 to us would take a connection that is closed for the end of the body.
+      response.socket?.resetAndDestroy()
       response.destroy()
       if (!ending.signal.aborted) throw error
     } finally {

@@ -1,10 +1,11 @@
 // The commands `sluice audit`: who changed what, listed for people, or exported as JSON lines or CSV.
-import { auditFilters } from '../admin/access/audit-log.ts'
+import { auditParameters } from '../admin/access/audit-log.ts'
 import type { ShownAuditEntry } from '../admin/access/audit-log.ts'
 import type { Page } from '../admin/api/contract.ts'
 import { accessOptions, places, withAdmin } from './asking/admin-access.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
 import type { Given, Options } from './command/command.ts'
+import { auditColumns } from '../admin/exports/audit-export.ts'
 import { csvLine } from '../admin/exports/csv.ts'
 import type { AdminAccess } from './asking/remote-admin.ts'
 import { renderTable } from './output/table.ts'
@@ -67,12 +68,12 @@ export const exportAudit = defineCommand({
     if (!format) throw new UsageError(`--format is ${JSON.stringify(options.format)}: it must be jsonl or csv`)
     if (options.json && format === 'csv') throw new UsageError('--json and --format csv exclude each other: keep one')
     return withAdmin(options, async (admin) => {
-      if (format === 'csv') process.stdout.write(csvLine(columns))
+      if (format === 'csv') process.stdout.write(csvLine(auditColumns))
       for await (const { data } of pagesOf(admin, options, Infinity))
         process.stdout.write(
           data
             .map((entry) =>
-              format === 'csv' ? csvLine(columns.map((name) => entry[name])) : `${JSON.stringify(entry)}\n`
+              format === 'csv' ? csvLine(auditColumns.map((name) => entry[name])) : `${JSON.stringify(entry)}\n`
             )
             .join('')
         )
@@ -81,29 +82,6 @@ export const exportAudit = defineCommand({
   }
 })
 
-/** The members of entries, as columns. */
-const columns = [
-  'seq',
-  'time',
-  'action',
-  'outcome',
-  'actor_kind',
-  'actor',
-  'actor_name',
-  'actor_role',
-  'actor_tenant',
-  'address',
-  'request_id',
-  'object_kind',
-  'object',
-  'tenant',
-  'before',
-  'after',
-  'why',
-  'times',
-  'hash'
-]
-
 /** The pages of a query, of `most` entries at most. */
 async function* pagesOf(
   admin: AdminAccess,
@@ -111,7 +89,7 @@ async function* pagesOf(
   most: number
 ): AsyncGenerator<AuditPage> {
   const query = new URLSearchParams()
-  for (const name of [...auditFilters, 'since', 'until'] as const) {
+  for (const name of auditParameters) {
     const value = options[name === 'object_kind' ? 'object-kind' : name]
     if (value !== undefined) query.set(name, value)
   }

@@ -32,7 +32,7 @@ t.test('the audit log is filtered by the address, shows what changed, and is exp
   await inAllForms(page, 'audit-entry', (form) => accessible(t, page, form))
   const [download] = await Promise.all([
     page.waitForEvent('download'),
-    page.getByRole('button', { name: 'Export CSV' }).click()
+    page.getByRole('link', { name: 'CSV', exact: true }).click()
   ])
   const csv = readFileSync(await download.path(), 'utf8')
     .trim()
@@ -41,7 +41,7 @@ t.test('the audit log is filtered by the address, shows what changed, and is exp
   t.match(csv[0], /^seq,time,action/)
   const [lines] = await Promise.all([
     page.waitForEvent('download'),
-    page.getByRole('button', { name: 'Export JSON lines' }).click()
+    page.getByRole('link', { name: 'JSON lines', exact: true }).click()
   ])
   const entries = readFileSync(await lines.path(), 'utf8')
     .trim()

@@ -114,6 +114,7 @@ const calls: readonly (readonly [method: string, path: string, body?: unknown, h
   ['GET', '/admin/v1/spend?by=tenant,key,channel,tag,day,tag:team'],
   ['GET', '/admin/v1/export/requests'],
   ['GET', '/admin/v1/export/spend?by=day'],
+  ['GET', '/admin/v1/export/audit?outcome=done'],
   ['GET', '/admin/v1/channels'],
   ['GET', '/admin/v1/channels/demo'],
   ['PATCH', '/admin/v1/channels/demo', { drain: true }],

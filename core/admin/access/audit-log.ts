@@ -14,10 +14,13 @@ export const auditFilters = [
   'tenant'
 ] as const satisfies readonly (typeof auditMembers)[number][]
 
+/** The parameters that select entries. */
+export const auditParameters = [...auditFilters, 'since', 'until'] as const
+
 const defaultLimit = 100
 
 /** What actors of one tenant do not see of an entry: where others were, and how much there is of others. */
-const hidden = ['address', 'seq', 'hash'] as const
+export const hiddenOfAudit = ['address', 'seq', 'hash'] as const
 
 /** All routes of the audit log. */
 export const auditRoutes: readonly OfflineRoute[] = [
@@ -26,8 +29,8 @@ export const auditRoutes: readonly OfflineRoute[] = [
     path: '/admin/v1/audit',
     summary: 'Lists who changed what and who was refused, newest first',
     answers: { 200: auditPage },
-    access: { needs: 'see', tenant: { in: 'query', hidden } },
-    query: [...auditFilters, 'since', 'until', ...paging],
+    access: { needs: 'see', tenant: { in: 'query', hidden: hiddenOfAudit } },
+    query: [...auditParameters, ...paging],
     offline: true,
     handle: listAudit
   }
@@ -47,30 +50,33 @@ export interface ShownAuditEntry extends Readonly<Record<string, unknown>> {
  */
 async function listAudit({ query, by }: Call, { store }: OfflineParts): Promise<Answer> {
   const limit = readLimit(query, defaultLimit)
+  const asked = { ...readAudit(query), before: readCursor(query.get('cursor')), limit: limit + 1 }
+  const found = await store.documents.audit(asked)
+  const data = found.slice(0, limit)
+  const next = found.length > limit ? String(data.at(-1)!.seq) : null
+  // How many entries there are in all is not for those who may see some of them.
+  if (by.tenant !== null) return { json: { data: data.map(showEntry), next } }
+  const [head] = await store.documents.audit({ limit: 1 })
+  return { json: { data: data.map(showEntry), next, head: head ? { seq: head.seq, hash: head.hash } : null } }
+}
+
+/** An entry as it is shown to those who see all of it. */
+export function showEntry({ seq, time, entry, hash }: StoredAuditEntry): ShownAuditEntry {
+  return { seq, time: new Date(time).toISOString(), ...entry, hash }
+}
+
+/**
+ * Reads which entries a query asks for, from the newest on.
+ * @throws GatewayError
+ */
+export function readAudit(query: Call['query']): Omit<AuditQuery, 'limit'> {
   const members = Object.fromEntries(
     auditFilters.flatMap((name) => {
       const value = query.get(name)
       return value === undefined ? [] : [[name, value]]
     })
   )
-  const asked: AuditQuery = {
-    before: readCursor(query.get('cursor')),
-    since: readTime(query, 'since'),
-    until: readTime(query, 'until'),
-    members,
-    limit: limit + 1
-  }
-  const found = await store.documents.audit(asked)
-  const data = found.slice(0, limit)
-  const next = found.length > limit ? String(data.at(-1)!.seq) : null
-  // How many entries there are in all is not for those who may see some of them.
-  if (by.tenant !== null) return { json: { data: data.map(show), next } }
-  const [head] = await store.documents.audit({ limit: 1 })
-  return { json: { data: data.map(show), next, head: head ? { seq: head.seq, hash: head.hash } : null } }
-}
-
-function show({ seq, time, entry, hash }: StoredAuditEntry): ShownAuditEntry {
-  return { seq, time: new Date(time).toISOString(), ...entry, hash }
+  return { since: readTime(query, 'since'), until: readTime(query, 'until'), members }
 }
 
 function readCursor(cursor: string | undefined): number | undefined {

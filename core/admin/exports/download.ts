@@ -9,6 +9,9 @@ import { invalidField, shown } from '../api/query.ts'
 const mostRows = 1_000_000
 const mostAtOnce = 4
 
+/** How many rows are read of the store at a time. */
+export const rowsAtOnce = 500
+
 /** The formats, with the types of their answers. */
 const formats = { csv: 'text/csv; charset=utf-8', jsonl: 'application/x-ndjson' } as const
 
@@ -68,4 +71,15 @@ export async function download(
       }
     }
   }
+}
+
+/** Stops before something of another tenant is sent: the query was confined, so this is a mistake in a route. */
+export function checkOwn(tenant: unknown, { by }: Call): void {
+  if (by.tenant !== null && tenant !== by.tenant)
+    throw new Error('a file for an actor of one tenant has something of another')
+}
+
+/** A row without the members that an actor may not see. */
+export function without(row: object, hidden: readonly string[]): object {
+  return Object.fromEntries(Object.entries(row).filter(([name]) => !hidden.includes(name)))
 }

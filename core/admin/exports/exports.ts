@@ -1,4 +1,4 @@
-// The routes of exports: the request log and spend as files.
+// The routes of exports: the request log, spend and the audit log as files.
 import { pricedClasses } from '../../money/classes.ts'
 import type { RequestRecord } from '../../store/requests.ts'
 import type { AdminParts, Answer, Call, LiveRoute } from '../api/contract.ts'
@@ -6,11 +6,10 @@ import { hiddenOfRequests, readRequests, requestFilters, showRecord } from '../r
 import { hiddenOfSpend, readSpendQuery, showSum, spendParameters } from '../requests/spend.ts'
 import type { ShownSum } from '../requests/spend.ts'
 import { csvLine } from './csv.ts'
-import { download, readFormat } from './download.ts'
+import { auditParameters, hiddenOfAudit } from '../access/audit-log.ts'
+import { checkOwn, download, readFormat, rowsAtOnce, without } from './download.ts'
+import { exportAudit } from './audit-export.ts'
 import { spendCsv } from './spend-csv.ts'
-
-/** How many rows are read at a time. */
-const page = 500
 
 /** All routes of exports. */
 export const exportRoutes: readonly LiveRoute[] = [
@@ -31,6 +30,15 @@ export const exportRoutes: readonly LiveRoute[] = [
     query: ['format', ...spendParameters],
     answers: { 200: 'text/csv' },
     handle: exportSpend
+  },
+  {
+    method: 'GET',
+    path: '/admin/v1/export/audit',
+    summary: 'Sends who changed what and who was refused as a file, newest first',
+    access: { needs: 'see', tenant: { in: 'query', hidden: hiddenOfAudit } },
+    query: ['format', ...auditParameters],
+    answers: { 200: 'text/csv' },
+    handle: exportAudit
   }
 ]
 
@@ -66,7 +74,7 @@ const units = [...pricedClasses, 'reasoning'] as const
 
 function exportRequests(call: Call, parts: AdminParts): Promise<Answer> {
   const format = readFormat(call.query)
-  const asked = readRequests(call.query, page)
+  const asked = readRequests(call.query, rowsAtOnce)
   const hidden = call.by.tenant === null ? [] : hiddenOfRequests
   const shows = !hidden.includes('attempts')
   const columns = plain.filter((name) => !hidden.includes(name))
@@ -98,7 +106,7 @@ function exportSpend(call: Call, parts: AdminParts): Promise<Answer> {
   async function* sums(): AsyncGenerator<ShownSum> {
     let after: readonly string[] | undefined
     do {
-      const found = await parts.store.spend({ ...asked, limit: page, after })
+      const found = await parts.store.spend({ ...asked, limit: rowsAtOnce, after })
       for (const sum of found.sums) {
         const shown = showSum(asked.by, sum)
         if ('tenant' in shown) checkOwn(shown['tenant'], call)
@@ -113,14 +121,4 @@ function exportSpend(call: Call, parts: AdminParts): Promise<Answer> {
 
 async function* jsonLines(sums: AsyncIterable<ShownSum>): AsyncGenerator<string> {
   for await (const sum of sums) yield `${JSON.stringify(sum)}\n`
-}
-
-/** Stops before something of another tenant is sent: the query was confined, so this is a mistake in a route. */
-function checkOwn(tenant: unknown, { by }: Call): void {
-  if (by.tenant !== null && tenant !== by.tenant)
-    throw new Error('a file for an actor of one tenant has something of another')
-}
-
-function without(row: object, hidden: readonly string[]): object {
-  return Object.fromEntries(Object.entries(row).filter(([name]) => !hidden.includes(name)))
 }

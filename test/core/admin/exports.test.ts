@@ -1,17 +1,42 @@
 // Exports: the request log and spend as files, for who may see them, and safe to open.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { csvLine } from '../../../core/admin/exports/csv.ts'
-import { ask } from '../../kit/client.ts'
+import { openStore } from '../../../core/store/store.ts'
+import type { Store } from '../../../core/store/store.ts'
+import { ask, connect } from '../../kit/client.ts'
 import type { ReceivedReply } from '../../kit/client.ts'
 import { gateway, testKey } from '../../kit/gateway.ts'
 import type { LocalGateway } from '../../kit/gateway.ts'
 import { eventually } from '../../kit/probe.ts'
+import { record } from '../store/sample.ts'
 
 const owner = 'the token of the owner'
 
+type Admin = (path: string, token?: string, body?: unknown) => Promise<ReceivedReply>
+
+/** Asks the admin API of a gateway, with a body by POST. */
+function adminOf(t: Test, { adminUrl }: LocalGateway): Admin {
+  return (path, token = owner, body) =>
+    ask(t, adminUrl, {
+      ...(body !== undefined && { method: 'POST', body }),
+      path: `/admin/v1${path}`,
+      headers: { authorization: `Bearer ${token}` }
+    })
+}
+
+/** A store that a test fills before its gateway takes the file. */
+async function filled(t: Test): Promise<{ sqlite: string; store: Store }> {
+  const sqlite = join(mkdtempSync(join(tmpdir(), 'sluice-export-')), 'sluice.db')
+  t.teardown(() => rmSync(dirname(sqlite), { recursive: true, force: true }))
+  return { sqlite, store: await openStore({ file: sqlite, durability: 'process' }) }
+}
+
 /** A gateway on which two tenants have made requests, one with a model name that is a formula. */
-async function used(t: Test): Promise<(path: string, token?: string, body?: unknown) => Promise<ReceivedReply>> {
+async function used(t: Test): Promise<Admin> {
   const local: LocalGateway = await gateway(t, {
     admin: { token: owner },
     tenants: { acme: {}, zeta: {} },
@@ -20,12 +45,7 @@ async function used(t: Test): Promise<(path: string, token?: string, body?: unkn
       { name: 'other', key: 'sk-other-00000000000000000000', tenant: 'zeta' }
     ]
   })
-  const admin = (path: string, token = owner, body?: unknown): Promise<ReceivedReply> =>
-    ask(t, local.adminUrl, {
-      ...(body !== undefined && { method: 'POST', body }),
-      path: `/admin/v1${path}`,
-      headers: { authorization: `Bearer ${token}` }
-    })
+  const admin = adminOf(t, local)
   for (let i = 0; i < 3; i++) await local.chat()
   await local.chat({ model: '=HYPERLINK("http://evil.test")' })
   await local.ask({
@@ -101,6 +121,70 @@ t.test('a file for actors of one tenant has nothing of another, nor of how the g
 t.test('a cell is no formula, in whatever way spreadsheets read it', (t) => {
   for (const text of ['=1+1', '+1+1', '-1+1', '@SUM(1)', '\t=1', '\r=1', '\n=1', '\0=1', '＝1', '＋1', '－1', '＠a'])
     t.match(csvLine([text]), /^"?'/, JSON.stringify(text))
+  for (const text of [' =1', '\ufeff=1', '\u200b＝1', '\u00a0@a']) t.match(csvLine([text]), /^'/, JSON.stringify(text))
+  // Spreadsheets of many countries tell cells apart by semicolons, and take what is pasted apart by tabs.
+  for (const text of ['a;=1', 'a;"=1', 'a; +1', 'a\t@a', 'a\n-1+1', 'a\r\n=1', 'a|＝1', `a;'"=1`])
+    t.match(csvLine(['b', text]), /a[;\t\r\n|]+["' ]*'[=+@＝-]/, JSON.stringify(text))
+  t.equal(csvLine(['a-b;c', 'x; y=1', '{"a":-1}']), 'a-b;c,x; y=1,"{""a"":-1}"\r\n', 'what is no formula stays')
   t.equal(csvLine(['-12.5', -3, 'a"b', null, { a: 1 }]), '-12.5,-3,"a""b",,"{""a"":1}"\r\n')
   t.end()
+})
+
+t.test('the audit log is a file of all entries, also for actors of one tenant', async (t) => {
+  const { sqlite, store } = await filled(t)
+  // More than are read of the store at a time.
+  const entry = { actor: 'root', actor_kind: 'operator', action: 'key.create', object_kind: 'key', address: '10.0.0.1' }
+  await Promise.all(
+    Array.from({ length: 600 }, (_, place) =>
+      store.documents.change([], { ...entry, object: `k${place}`, tenant: place % 2 === 0 ? 'acme' : 'zeta' })
+    )
+  )
+  await store.close()
+  const local = await gateway(t, { store: { sqlite }, admin: { token: owner } })
+  const admin = adminOf(t, local)
+  const { token } = (await admin('/operators', owner, { name: 'v', role: 'viewer', tenant: 'acme' })).json()
+  const file = await admin('/export/audit?format=jsonl&action=key.create')
+  t.match(file.headers['content-disposition'], /sluice-audit-.*\.jsonl"/)
+  const entries = file.text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  t.equal(entries.length, 600)
+  t.same(
+    entries.map(({ seq }) => seq),
+    entries.map(({ seq }) => seq).toSorted((one, other) => other - one),
+    'the newest first'
+  )
+  t.same(entries.slice(0, 5), (await admin('/audit?action=key.create&limit=5')).json().data, 'as they are listed')
+  const csv = (await admin('/export/audit?action=key.create')).text.trim().split('\r\n')
+  t.equal(csv.length, 601)
+  t.match(csv[0], /^seq,time,action,.*,hash$/)
+  const own = await admin('/export/audit?format=jsonl&action=key.create', token)
+  t.equal(own.text.trim().split('\n').length, 300)
+  t.notMatch(own.text, /zeta|"seq"|"hash"|"address"/)
+  t.match((await admin('/export/audit', token)).text, /^time,action,.*,times\r\n/, 'nor columns of what is hidden')
+  t.match((await admin('/export/audit?tenant=zeta', token)).json(), { error: { code: 'role_not_allowed' } })
+})
+
+t.test('a file that is cut by a stop is no whole one, whatever its reader speaks', async (t) => {
+  const { sqlite, store } = await filled(t)
+  // More than the buffers of both sides take, so that a reader who waits holds the file up.
+  const client_request_id = 'x'.repeat(4000)
+  for (let place = 0; place < 6000; place++) store.requests.append(record({ client_request_id }))
+  await store.close()
+  for (const version of ['1.1', '1.0']) {
+    const local = await gateway(t, { store: { sqlite }, admin: { token: owner } })
+    const client = await connect(t, local.adminUrl)
+    const { host } = new URL(local.adminUrl)
+    client.write(
+      `GET /admin/v1/export/requests HTTP/${version}\r\nhost: ${host}\r\nauthorization: Bearer ${owner}\r\n\r\n`
+    )
+    await client.body(100_000)
+    client.stopReading()
+    await local.gateway.close()
+    client.resume()
+    t.equal(await client.closed, 'reset', `HTTP/${version}: the connection is broken`)
+    // A body that ends with its connection has no other sign of it.
+    if (version === '1.1') t.notOk(client.replies[0]?.complete, 'and the body misses its end')
+  }
 })

@@ -52,11 +52,15 @@ t.test('a flow that is done ends its answer', async (t) => {
 })
 
 t.test('a flow that fails breaks its answer, so that nobody takes it for whole', async (t) => {
+  const read = Promise.withResolvers<void>()
   const { reply, outcome } = await pour(t, async (to) => {
     to.write('half')
+    await read.promise
     throw new Error('the source failed')
   })
-  await t.rejects(textOf(reply), { code: 'ECONNRESET' })
+  const text = textOf(reply)
+  read.resolve()
+  await t.rejects(text, { code: 'ECONNRESET' })
   t.match(await outcome, { message: 'the source failed' })
 })
 

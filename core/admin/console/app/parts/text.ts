@@ -1,16 +1,10 @@
-// Text that others wrote, shown as what it is: signs that cannot be seen, or that turn the order of others, are named.
+// Text that others wrote, in one line and cut, with all of it on hover and focus.
 import { h, html } from '../html.ts'
 import type { VNode } from '../html.ts'
+import { visible } from '../signs.ts'
 import { Tip } from './tip.ts'
 
-/** Control characters, and those that are invisible or change the direction of text. Tab and line feed are none. */
-// oxlint-disable-next-line no-control-regex
-const strange = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
-
-/** The text with the names of such characters in their places: `‹U+202E›`. */
-export function visible(text: string): string {
-  return text.replace(strange, (sign) => `‹U+${sign.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}›`)
-}
+export { visible } from '../signs.ts'
 
 /** A text in one line, cut at its end after `most` characters; all of it on hover and focus. */
 export function Text({ text, most = 120 }: { text: string; most?: number }): VNode {

@@ -1,14 +1,11 @@
 // The audit log: who changed what, with filters in the address, what was before and after, and an export.
-import { get } from '../../api.ts'
-import type { Page } from '../../api.ts'
+import { pathWith } from '../../api.ts'
 import { h, html } from '../../html.ts'
 import type { VNode } from '../../html.ts'
 import { useList } from '../../load.ts'
-import { say } from '../../parts/announcer.ts'
 import { Diff } from '../../parts/diff.ts'
-import { useAction } from '../../parts/dialog.ts'
 import { Head } from '../../parts/head.ts'
-import { Failure, Nothing, Problem } from '../../parts/states.ts'
+import { Failure, Nothing } from '../../parts/states.ts'
 import { Status } from '../../parts/status.ts'
 import { Table } from '../../parts/table.ts'
 import type { Column } from '../../parts/table.ts'
@@ -17,12 +14,9 @@ import { Time } from '../../parts/time.ts'
 import { address, linkTo, setQuery } from '../../router.ts'
 import { may, ownTenant } from '../../session.ts'
 import type { Entry } from './entry.ts'
-import { csvOf, linesOf, save } from './export.ts'
 
 const path = '/admin/v1/audit'
 const filters = ['actor', 'action', 'object_kind', 'object', 'outcome', 'tenant', 'since', 'until'] as const
-/** The most entries of one export. */
-const most = 10_000
 
 const keyOf = ({ seq, time, action, object }: Entry): string =>
   seq === undefined ? `${time} ${action} ${object}` : String(seq)
@@ -37,6 +31,10 @@ export default function AuditPage(): VNode {
   const list = useList<Entry>(path, asked)
   const open = list.rows.find((entry) => keyOf(entry) === rest[0])
   const given = Object.fromEntries(filters.map((name) => [name, query.get(name) ?? undefined]))
+  const file = (format: string): VNode =>
+    html`<a class="button" download href=${pathWith('/admin/v1/export/audit', { ...asked, format })}
+      >${format === 'csv' ? 'CSV' : 'JSON lines'}</a
+    > `
   return html`
     ${h(
       Head,
@@ -44,7 +42,7 @@ export default function AuditPage(): VNode {
         title: 'Audit',
         about: 'Who changed what, and who was refused. Entries are chained by hashes and never changed.'
       },
-      h(Export, { asked })
+      [file('csv'), file('jsonl')]
     )}
     ${h(Filters, { query })} ${list.error ? h(Failure, { error: list.error, again: list.again }) : null}
     <div class=${open ? 'split' : ''}>
@@ -217,27 +215,5 @@ function EntryPanel({ entry, back }: { entry: Entry; back: string }): VNode {
           : h(Diff, { before: shownJson(before), after: shownJson(after), name: 'Before and after' })
       }
     </section>
-  `
-}
-
-function Export({ asked }: { asked: Readonly<Record<string, string | undefined>> }): VNode {
-  const all = async (): Promise<readonly Entry[]> => {
-    const entries: Entry[] = []
-    let cursor: string | undefined
-    do {
-      const page = await get<Page<Entry>>(path, { ...asked, limit: 1000, cursor })
-      entries.push(...page.data)
-      cursor = page.next ?? undefined
-    } while (cursor !== undefined && entries.length < most)
-    if (cursor !== undefined) say(`The newest ${most} entries; sluice audit export writes all`)
-    return entries
-  }
-  const csv = useAction(async () => save('audit.csv', 'text/csv', csvOf(await all())))
-  const lines = useAction(async () => save('audit.jsonl', 'application/x-ndjson', linesOf(await all())))
-  const error = csv.error ?? lines.error
-  return html`
-    <button type="button" disabled=${csv.busy} onClick=${csv.run}>Export CSV</button>
-    <button type="button" disabled=${lines.busy} onClick=${lines.run}>Export JSON lines</button>
-    ${error ? h(Problem, { error }) : null}
   `
 }
