@@ -1,6 +1,7 @@
 // Recognizes errors in what upstreams send, whichever form they have, and reads them.
+import { readAwsError } from './aws-errors.ts'
 import { asObject } from './object.ts'
-import type { UpstreamError } from './protocol.ts'
+import type { ErrorHeaders, UpstreamError } from './protocol.ts'
 
 /** Whether an event or body reports an error, in any form that vendors and gateways use. */
 export function isError(body: unknown): boolean {
@@ -19,8 +20,13 @@ export function isFailed(choice: unknown): boolean {
   return fields?.['error'] != null || fields?.['finish_reason'] === 'error'
 }
 
-/** Reads an error. One vendor puts it into an array, and a choice may have its own. */
-export function readError(body: unknown): UpstreamError {
+/** Reads an error. One vendor puts it into an array, and a choice may have its own. `headers`: as of the protocol. */
+export function readError(body: unknown, headers?: ErrorHeaders): UpstreamError {
+  const aws = readAwsError(body, headers)
+  if (aws) {
+    const { name, message, status } = aws
+    return { message, type: undefined, code: isTooLong(message) ? tooLong : name, param: undefined, status }
+  }
   const outer = Array.isArray(body) ? (body[0] as unknown) : body
   const fields = asObject(outer)
   const choices = fields?.['choices']
@@ -40,7 +46,7 @@ export const tooLong = 'context_length_exceeded'
  * differently.
  */
 function isTooLong(message: string): boolean {
-  return /prompt is too long|maximum context length|exceeds? (?:the |your )?(?:model's )?context (?:limit|window|length)|input token count .*exceeds the maximum/i.test(
+  return /prompt is too long|maximum context length|exceeds? (?:the |your )?(?:model's )?context (?:limit|window|length)|input token count .*exceeds the maximum|^input is too long/i.test(
     message.slice(0, longestRead)
   )
 }

@@ -40,6 +40,9 @@ export interface StreamWatch {
   readonly complete: boolean
 }
 
+/** The headers that an error came with. */
+export type ErrorHeaders = Readonly<Record<string, string | string[] | undefined>>
+
 /** An upstream's error, as far as it can be understood. */
 export interface UpstreamError {
   message: string
@@ -50,6 +53,8 @@ export interface UpstreamError {
   reason?: string | undefined
   /** How long to wait, in milliseconds, if the body says so. */
   retryAfterMs?: number | undefined
+  /** What the error means as a status of HTTP, where that is not the status that it came with, or came with none. */
+  status?: number | undefined
 }
 
 /** Collects a stream into the whole answer. */
@@ -144,6 +149,36 @@ export interface UsageReader {
   read(message: Payload): ReportedUsage
 }
 
+/** The bytes of a stream cannot be cut into events, or end within one. The message may be shown to clients. */
+export class BrokenStream extends Error {}
+
+/** Cuts bytes into events as they arrive. */
+export interface EventCutter {
+  /**
+   * Takes the next bytes; they must not change afterwards, as events point into them.
+   * @throws BrokenStream
+   */
+  push(chunk: Buffer): void
+  /**
+   * Called once, after the last bytes.
+   * @throws BrokenStream when they end within an event
+   */
+  close(): void
+  /** Whether an event has begun and not ended. */
+  readonly begun: boolean
+}
+
+/** How an upstream frames its events when not as server-sent events. */
+export interface UpstreamFraming {
+  /** The media type of such a stream, in lower case and without parameters. */
+  readonly mediaType: string
+  /**
+   * Makes the cutter of one stream. It calls `emit` with the payload and the name of each event, and with the bytes that
+   * a client of the same protocol is sent for it; where there are no such clients, these are the payload.
+   */
+  cutter(emit: (data: Buffer, name: string, bytes: Buffer) => void): EventCutter
+}
+
 /** Writes a stream of events for a client that does not want server-sent events. */
 export interface StreamFraming {
   /** The content type of the answer. */
@@ -173,7 +208,7 @@ export interface ListedModel {
 /** A protocol of a client or an upstream. */
 export interface Protocol {
   /** The family. Channels of this family speak the protocol natively. */
-  readonly family: 'openai' | 'anthropic' | 'gemini'
+  readonly family: 'openai' | 'anthropic' | 'gemini' | 'bedrock'
   /** Headers of a client that are sent on to upstreams of the same protocol, in lower case. */
   readonly passedHeaders: readonly string[]
   /** Headers that an upstream requires, for clients that did not send them or speak another protocol. */
@@ -205,8 +240,11 @@ export interface Protocol {
    * an error event.
    */
   readonly breaksOff?: boolean
-  /** Reads an upstream's error body or event. `body`: parsed JSON, or text. */
-  readError(body: unknown): UpstreamError
+  /**
+   * Reads an upstream's error body or event. `body`: parsed JSON, or text. `headers`: those that it came with, with names
+   * in lower case; absent for events.
+   */
+  readError(body: unknown, headers?: ErrorHeaders): UpstreamError
   /** Whether a JSON body with status 200 really is an answer, and not an error or something else. */
   isAnswer(message: Payload): boolean
   /** The usage that a message reports; undefined when it reports none. */
@@ -242,6 +280,8 @@ export interface Protocol {
    * stands for each element of a list. Absent: nowhere.
    */
   readonly errorPlaces?: readonly (readonly string[])[]
+  /** Absent when all upstreams send server-sent events. */
+  readonly framing?: UpstreamFraming
   /** Absent for protocols without sessions. */
   readonly frames?: FrameProtocol
   /** Absent when the text cannot be found yet. A plugin that has to see the text then lets no answer pass. */

@@ -29,6 +29,7 @@ const geminiTroubles = 'https://ai.google.dev/gemini-api/docs/troubleshooting'
 const googleReasons = 'https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto'
 const openRouterErrors = 'https://openrouter.ai/docs/api/reference/errors-and-debugging'
 const groqErrors = 'https://console.groq.com/docs/errors'
+const bedrockErrors = 'https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html'
 const xaiErrors = 'https://docs.x.ai/docs/key-information/debugging'
 
 /** The reasons in the details of Google's errors that refuse an account. */
@@ -51,6 +52,22 @@ const ofGoogleAccounts = [
   'CREDENTIALS_MISSING',
   'LOCATION_TAX_POLICY_VIOLATED'
 ]
+
+/** The names of AWS's errors that refuse an account: its keys, or the clock of whoever signs with them. */
+const ofAwsAccounts = [
+  'ExpiredTokenException',
+  'UnrecognizedClientException',
+  'InvalidSignatureException',
+  'IncompleteSignatureException',
+  'IncompleteSignature',
+  'InvalidClientTokenId',
+  'MissingAuthenticationToken',
+  'MissingAuthenticationTokenException',
+  'SignatureDoesNotMatch',
+  'RequestExpired',
+  'OptInRequired'
+]
+const awsErrors = 'https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html'
 
 /** The first sign that holds counts. A vendor's own signs come before the general meaning of a status. */
 const signs: readonly Sign[] = [
@@ -119,6 +136,17 @@ const signs: readonly Sign[] = [
     source: 'https://ai.google.dev/api/caching'
   },
   { means: 'model', status: 404, says: /^models\/\S+ is not (?:found|supported)/i, source: geminiTroubles },
+
+  // AWS.
+  ...ofAwsAccounts.map((code): Sign => ({ means: 'account', code, source: awsErrors })),
+  { means: 'model', code: 'AccessDeniedException', source: bedrockErrors },
+  { means: 'model', code: 'ResourceNotFoundException', source: bedrockErrors },
+  {
+    means: 'model',
+    code: 'ValidationException',
+    says: /^(?:the provided model identifier is invalid|invocation of model id .{1,256} with on-demand throughput isn)/i,
+    source: 'https://repost.aws/questions/QUEU82wbYVQk2oU4eNwyiong'
+  },
 
   // OpenRouter.
   { means: 'request', status: 403, says: /your input was flagged/i, source: openRouterErrors },

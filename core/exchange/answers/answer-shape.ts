@@ -26,6 +26,9 @@ export function intakeFor(
 ): Intake {
   if (status < 200 || status > 299) return new ErrorIntake(host, status, headers)
   const type = headers['content-type']
+  const { framing } = host.attempt.protocol
+  if (framing && typeof type === 'string' && type.toLowerCase().startsWith(framing.mediaType))
+    return new EventIntake(host, framing)
   if (type === undefined ? host.streaming : type !== 'application/json' && isEvents(String(type), host.streaming))
     return new EventIntake(host)
   if (type === undefined || !answers?.includes('bytes') || isJson(String(type))) return new BodyIntake(host)

@@ -7,6 +7,8 @@ import { joinedBuffers } from './outlet.ts'
 import type { Outlet } from './outlet.ts'
 import type { UpstreamHeaders } from '../../transport/transport.ts'
 import type { Collector, StreamWatch } from '../../protocols/index.ts'
+import { BrokenStream } from '../../protocols/protocol.ts'
+import type { EventCutter, UpstreamFraming } from '../../protocols/protocol.ts'
 import { withCleanErrors } from '../failures/told-errors.ts'
 import { EventFramer, EventTooLarge, maxEventBytes } from './sse.ts'
 import { errorFromBody, errorFromEvent, errorFromResponse, refusalInside } from '../failures/upstream-error.ts'
@@ -104,7 +106,7 @@ export class EventIntake implements Intake {
   begun = false
   readonly #host: IntakeHost
   readonly #watch: StreamWatch
-  readonly #framer: EventFramer
+  readonly #cutter: EventCutter
   readonly #collector: Collector | undefined
   #collected = 0
   /** The end marker has passed. */
@@ -113,11 +115,14 @@ export class EventIntake implements Intake {
   #ending = false
   #failed = false
 
-  constructor(host: IntakeHost) {
+  /** `framing`: that of the upstream's events, where they are not server-sent events. */
+  constructor(host: IntakeHost, framing?: UpstreamFraming) {
     const { protocol, body } = host.attempt
     this.#host = host
     this.#watch = protocol.watch(body.original.lens)
-    this.#framer = new EventFramer((event) => this.event(event))
+    this.#cutter = framing
+      ? framing.cutter((data, name, bytes) => this.event(new Message('event', bytes, data, name)))
+      : new EventFramer((event) => this.#take(event))
     if (!host.streaming) this.#collector = protocol.collect()
   }
 
@@ -127,21 +132,25 @@ export class EventIntake implements Intake {
 
   data(chunk: Buffer): void {
     try {
-      this.#framer.push(chunk)
+      this.#cutter.push(chunk)
     } catch (error) {
-      if (!(error instanceof EventTooLarge)) throw error
-      this.#fail(tooLarge('The upstream sent an event too large to relay.'))
+      if (error instanceof EventTooLarge) this.#fail(tooLarge('The upstream sent an event too large to relay.'))
+      else this.#broke(error)
     }
-    if (this.#framer.begun) this.#host.heard()
+    if (this.#cutter.begun) this.#host.heard()
+  }
+
+  /** Takes a server-sent event, between which some servers tell of errors in another way. */
+  #take(event: Message): void {
+    const stray = this.#failed ? undefined : strayJson(event.bytes)
+    if (stray === undefined) return this.event(event)
+    if (!this.#marked) this.#fail(errorFromEvent(this.#host.attempt, Message.event(stray), this.#host.isOpen))
   }
 
   event(seen: Message): void {
     const { outlet, attempt } = this.#host
     let event = seen
     if (this.#failed) return
-    const stray = strayJson(event.bytes)
-    if (stray)
-      return this.#marked ? undefined : this.#fail(errorFromEvent(attempt, Message.event(stray), this.#host.isOpen))
     if (event.kind === 'comment') {
       if (outlet.committed && !this.#marked) outlet.comment(event.bytes)
       return
@@ -180,7 +189,11 @@ export class EventIntake implements Intake {
 
   end(): void {
     this.#ending = true
-    this.#framer.close()
+    try {
+      this.#cutter.close()
+    } catch (error) {
+      this.#broke(error)
+    }
     if (this.#failed) return
     if (!this.#watch.finished) return this.#fail(this.#incomplete())
     const { outlet, attempt } = this.#host
@@ -201,6 +214,12 @@ export class EventIntake implements Intake {
     if (this.#collected > maxEventBytes)
       this.#fail(tooLarge('The upstream sent a stream too large to be put together.'))
     else this.#collector!.add(event.json())
+  }
+
+  /** Nothing that comes after what cannot be read is part of the answer, and what came before it is not all of it. */
+  #broke(error: unknown): void {
+    if (!(error instanceof BrokenStream)) throw error
+    this.#fail(this.begun ? new GatewayError('upstream_stream_interrupted', error.message) : bad(error.message))
   }
 
   #incomplete(): GatewayError {

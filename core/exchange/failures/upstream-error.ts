@@ -42,7 +42,7 @@ export function errorFromResponse(
 ): GatewayError {
   if (status < 400)
     return new GatewayError('upstream_bad_response', 'The upstream answered with a redirect, which is never followed.')
-  const said = attempt.protocol.readError(parsed(body))
+  const said = attempt.protocol.readError(parsed(body), headers)
   const otherwise = `The upstream answered with status ${status}.`
   return errorOf(attempt, { ...said, retryAfterMs: pauseOf(headers) ?? said.retryAfterMs }, otherwise, { status })
 }
@@ -81,7 +81,7 @@ function errorOf(
   otherwise: string,
   { status: told, begun = false }: { status?: number; begun?: boolean }
 ): GatewayError {
-  const status = told ?? statusOf(said)
+  const status = said.status ?? told ?? statusOf(said)
   const pause = said.retryAfterMs === undefined ? undefined : Math.min(said.retryAfterMs, longestPause)
   const blame = blameOf(status, said, upstreamModel, told === undefined)
   const message = cleanText(said.message, channel)

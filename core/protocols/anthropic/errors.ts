@@ -1,7 +1,7 @@
 // Errors in the form of Anthropic's Messages.
 import { asObject } from '../object.ts'
 import { readError as readAnyError, tooLong } from '../errors.ts'
-import type { ShownError, UpstreamError } from '../protocol.ts'
+import type { ErrorHeaders, ShownError, UpstreamError } from '../protocol.ts'
 
 /** https://platform.claude.com/docs/en/api/errors */
 const types: Readonly<Record<number, string>> = {
@@ -49,8 +49,8 @@ export function errorBody({ status, type, message, code, param }: ShownError): u
  * Reads an error. Codes about threads are in its details, and so are the unsupported parameters: `param` has them with
  * spaces in between.
  */
-export function readError(body: unknown): UpstreamError {
-  const said = readAnyError(body)
+export function readError(body: unknown, headers?: ErrorHeaders): UpstreamError {
+  const said = readAnyError(body, headers)
   const details = asObject(asObject(asObject(body)?.['error'])?.['details'])
   const { error_code: code, unsupported: names } = details ?? {}
   if (typeof code !== 'string') return said
