@@ -92,7 +92,7 @@ function findBrokenReferences(): Finding {
  */
 function findVendors(): Finding {
   const vendors =
-    /\b(azure|bedrock|vertex|openrouter|groq|mistral|deepseek|together_?ai|fireworks|perplexity|cohere|ollama|vllm|moonshot|qwen|zhipu|xai)\b/i
+    /\b(azure|vertex|openrouter|groq|mistral|deepseek|together_?ai|fireworks|perplexity|cohere|ollama|vllm|moonshot|qwen|zhipu|xai)\b/i
   return findInCode(
     vendors,
     (name) => `names ${name}: what is special about a vendor belongs into core/protocols or YAML`,

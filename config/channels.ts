@@ -39,7 +39,7 @@ export const channelsShape = {
       },
       protocol: {
         type: 'string',
-        enum: ['openai', 'anthropic', 'gemini', 'simulator'],
+        enum: ['openai', 'anthropic', 'gemini', 'bedrock', 'simulator'],
         description: 'What the upstream speaks; simulator is a local stand-in that needs no network.'
       },
       simulates: {

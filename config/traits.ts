@@ -14,17 +14,17 @@ export const traitsShape = {
   thinking: {
     type: 'string',
     enum: ['effort', 'budget'],
-    description: 'Messages and Gemini: how much to think is told in words, or in tokens.'
+    description: 'Messages, Gemini and Converse: how much to think is told in words, or in tokens.'
   },
   sampling: {
     type: 'string',
     enum: ['both', 'one', 'none'],
-    description: 'Messages: of temperature and top_p the model takes both, one or none.'
+    description: 'Messages and Converse: of temperature and top_p the model takes both, one or none.'
   },
   json_schema: {
     type: 'string',
     enum: ['format', 'tool'],
-    description: 'Messages: answers of a schema are asked for as such, or with a tool.'
+    description: 'Messages and Converse: answers of a schema are asked for as such, or with a tool.'
   },
   grammars: {
     type: 'string',
@@ -37,6 +37,13 @@ export const traitsShape = {
     description: "The last turn may be the model's own, to be continued; otherwise the model is told to go on with it."
   },
   thinks: { type: 'boolean', description: 'Responses: false for models that never think.' },
+  guardrail: {
+    type: 'string',
+    examples: ['gr1a2b3c4d5e:1'],
+    pattern: '^.{1,2048}:(?:DRAFT|[0-9]{1,8})$',
+    patternErrorMessage: 'the id or ARN of a guardrail, a colon, and its version',
+    description: 'Converse: the guardrail that every request is held to.'
+  },
   fetches_urls: { type: 'boolean', description: 'Gemini: pictures and documents are fetched from any address.' }
 } as const satisfies OptionSchemas
 
@@ -52,6 +59,7 @@ export function traitsOf(traits: OptionValues<typeof traitsShape>): ChannelTrait
     grammars,
     prefill,
     thinks,
+    guardrail,
     fetches_urls
   } = traits
   const given = {
@@ -64,6 +72,7 @@ export function traitsOf(traits: OptionValues<typeof traitsShape>): ChannelTrait
     grammars,
     prefill,
     thinks,
+    guardrail,
     fetchesUrls: fetches_urls
   }
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))

@@ -6,7 +6,7 @@ import type { Caller, Rights, Scope } from './caller.ts'
 import type { PricePeriod } from '../money/price.ts'
 
 /** The family of protocols that an upstream speaks. */
-export type ChannelFamily = 'openai' | 'anthropic' | 'gemini'
+export type ChannelFamily = 'openai' | 'anthropic' | 'gemini' | 'bedrock'
 
 /** A certificate chain and its private key, as the texts of two PEM files that were checked to belong together. */
 export interface Identity {
@@ -48,15 +48,15 @@ export interface ChannelTraits {
   /** Chat: whether earlier thoughts are accepted, and expected, in `reasoning_content`. */
   readonly replaysReasoning?: boolean
   /**
-   * Messages and Gemini: how the amount of thinking is set, with a word for the effort or with a budget. Default: a
-   * word.
+   * Messages, Gemini and Converse: how the amount of thinking is set, with a word for the effort or with a budget.
+   * Default: a word.
    */
   readonly thinking?: 'effort' | 'budget'
-  /** Messages: whether temperature and top_p may both be sent, or one, or none. Default: one. */
+  /** Messages and Converse: whether temperature and top_p may both be sent, or one, or none. Default: one. */
   readonly sampling?: 'both' | 'one' | 'none'
   /**
-   * Messages: whether an answer with a schema is requested as such or with a tool that takes the schema. Default: as
-   * such.
+   * Messages and Converse: whether an answer with a schema is requested as such or with a tool that takes the schema.
+   * Default: as such.
    */
   readonly jsonSchema?: 'format' | 'tool'
   /** All except Responses: what happens to the grammar of a tool. Default: the tool's description tells it. */
@@ -69,6 +69,8 @@ export interface ChannelTraits {
   readonly thinks?: boolean
   /** Gemini: whether pictures and documents are fetched from any address. */
   readonly fetchesUrls?: boolean
+  /** Converse: the guardrail of every request, as its id or ARN, a colon, and its version. */
+  readonly guardrail?: string
 }
 
 /**

@@ -30,11 +30,24 @@ const generate: UpstreamForm = {
     `/models/${encodeURIComponent(model)}:${streaming ? 'streamGenerateContent?alt=sse' : 'generateContent'}`
 }
 
+/** https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html */
+const converse: UpstreamForm = {
+  protocol: 'bedrock',
+  endpoint: 'chat',
+  method: 'POST',
+  target: ({ model, streaming }) => `/model/${encodeURIComponent(model)}/${streaming ? 'converse-stream' : 'converse'}`
+}
+
 /**
  * The upstream forms of a conversation, by the channel's protocol. A channel with both of OpenAI's protocols is asked
  * in the older one, which can express more of what clients of other protocols ask for.
  */
-export const conversation = { openai: [chat, respond], anthropic: messages, gemini: generate } as const
+export const conversation = {
+  openai: [chat, respond],
+  anthropic: messages,
+  gemini: generate,
+  bedrock: converse
+} as const
 
 /** The same for clients of Responses: a channel that speaks their own protocol passes the bytes through unchanged. */
 export const responding = { ...conversation, openai: [respond, chat] } as const

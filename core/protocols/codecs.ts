@@ -1,13 +1,17 @@
 // The protocols between which requests and answers can be translated.
 import { messagesCodec } from './anthropic/codec.ts'
-import type { Codec } from './canonical/codec.ts'
+import { converseCodec } from './bedrock/codec.ts'
+import type { Codec, UpstreamCodec } from './canonical/codec.ts'
 import { geminiCodec } from './gemini/codec.ts'
 import { protocols } from './index.ts'
 import { chatCodec } from './openai-chat/codec.ts'
 import { responsesCodec } from './openai-responses/codec.ts'
 import type { Protocol } from './protocol.ts'
 
-/** Codecs by the protocol's name. Requests of any other protocol only go to upstreams that speak the same one. */
+/**
+ * Codecs of the protocols that clients speak, by the protocol's name. Requests of any other protocol only go to upstreams
+ * that speak the same one.
+ */
 export const codecs = {
   'openai-chat': chatCodec,
   'openai-responses': responsesCodec,
@@ -15,14 +19,33 @@ export const codecs = {
   gemini: geminiCodec
 } as const satisfies Record<string, Codec>
 
-/** The name of a protocol that can be translated. */
+/** Codecs of the protocols that channels speak. */
+export const upstreamCodecs = { ...codecs, bedrock: converseCodec } as const satisfies Record<string, UpstreamCodec>
+
+/** The name of a protocol of clients that can be translated. */
 export type CodecName = keyof typeof codecs
 
+/** The name of a protocol of channels that can be translated. */
+export type UpstreamCodecName = keyof typeof upstreamCodecs
+
 const names = new Map(
-  (Object.keys(codecs) as CodecName[]).map((name): [Protocol, CodecName] => [protocols[name], name])
+  (Object.keys(upstreamCodecs) as UpstreamCodecName[]).map((name): [Protocol, UpstreamCodecName] => [
+    protocols[name],
+    name
+  ])
 )
 
-/** The name of a protocol's codec; undefined when it cannot be translated. */
-export function codecNameOf(protocol: Protocol): CodecName | undefined {
+/** The name of the codec for channels of a protocol; undefined when it cannot be translated. */
+export function upstreamCodecNameOf(protocol: Protocol): UpstreamCodecName | undefined {
   return names.get(protocol)
+}
+
+/** The name of the codec for clients of a protocol; undefined when it cannot be translated. */
+export function codecNameOf(protocol: Protocol): CodecName | undefined {
+  const name = names.get(protocol)
+  return name !== undefined && isClients(name) ? name : undefined
+}
+
+function isClients(name: UpstreamCodecName): name is CodecName {
+  return Object.hasOwn(codecs, name)
 }

@@ -3,10 +3,10 @@
 /**
  * The header with a credential; its name is in lower case. OpenAI: RFC 6750 §2.1;
  * https://platform.claude.com/docs/en/api/overview; https://ai.google.dev/api (a key in the query could end up in
- * logs).
+ * logs); https://docs.aws.amazon.com/bedrock/latest/userguide/api-keys-use.html.
  */
 export function credentialHeader(
-  family: 'openai' | 'anthropic' | 'gemini',
+  family: 'openai' | 'anthropic' | 'gemini' | 'bedrock',
   credential: string
 ): [name: string, value: string] {
   if (family === 'anthropic') return ['x-api-key', credential]

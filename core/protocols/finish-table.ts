@@ -1,5 +1,5 @@
 // Writes the table of finish reasons for the docs, in Markdown.
-import { anthropicWords, chatWords, geminiWords, responsesWords } from './canonical/finish-words.ts'
+import { anthropicWords, bedrockWords, chatWords, geminiWords, responsesWords } from './canonical/finish-words.ts'
 import type { FinishFate, FinishWords } from './canonical/finish-words.ts'
 
 /** How the table describes each meaning. */
@@ -16,7 +16,13 @@ const meanings: Readonly<Record<FinishFate, string>> = {
 
 /** The table, with a row for each vendor and meaning. */
 export function finishTable(): string {
-  const vendors = new Set<FinishWords>([...chatWords, ...responsesWords, ...anthropicWords, ...geminiWords])
+  const vendors = new Set<FinishWords>([
+    ...chatWords,
+    ...responsesWords,
+    ...anthropicWords,
+    ...geminiWords,
+    ...bedrockWords
+  ])
   return ['| Vendor | Words | What becomes of them |', '|---|---|---|', ...[...vendors].flatMap(rowsOf), ''].join('\n')
 }
 

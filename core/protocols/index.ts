@@ -1,6 +1,7 @@
 // The table of all protocols.
 import { anthropicCount } from './anthropic/count.ts'
 import { anthropic } from './anthropic/protocol.ts'
+import { bedrock } from './bedrock/protocol.ts'
 import { geminiCount, geminiEmbed } from './gemini/plain.ts'
 import { gemini } from './gemini/protocol.ts'
 import { openaiChat } from './openai-chat/protocol.ts'
@@ -23,6 +24,7 @@ export const protocols = {
   'openai-responses-kept': keptResponses,
   anthropic,
   gemini,
+  bedrock,
   'anthropic-count': anthropicCount,
   'gemini-count': geminiCount,
   'gemini-embed': geminiEmbed,

@@ -1,8 +1,8 @@
 // The table of what becomes of each feature between a client's protocol and a channel's.
 import { answerFeatures, requestFeatures } from './canonical/features.ts'
 import type { AnswerFeature, RequestFeature, Treatment } from './canonical/features.ts'
-import { codecs } from './codecs.ts'
-import type { CodecName } from './codecs.ts'
+import { codecs, upstreamCodecs } from './codecs.ts'
+import type { CodecName, UpstreamCodecName } from './codecs.ts'
 
 /** What becomes of one feature in one pair of protocols. */
 export interface Fate {
@@ -18,24 +18,25 @@ export interface Fate {
 /** A client's protocol and a channel's. Features that neither can express are left out. */
 export interface Pair {
   client: CodecName
-  channel: CodecName
+  channel: UpstreamCodecName
   /** Whether both are the same protocol, so that everything passes unchanged. The other members are then empty. */
   passed: boolean
   request: Partial<Record<RequestFeature, Fate>>
   answer: Partial<Record<AnswerFeature, Fate>>
 }
 
-const names = Object.keys(codecs) as CodecName[]
+const clients = Object.keys(codecs) as CodecName[]
+const channels = Object.keys(upstreamCodecs) as UpstreamCodecName[]
 
 /** All pairs, for the admin API. Computed on each call. */
 export function capabilityMatrix(): Pair[] {
-  return names.flatMap((client) => names.map((channel) => pairOf(client, channel)))
+  return clients.flatMap((client) => channels.map((channel) => pairOf(client, channel)))
 }
 
-function pairOf(client: CodecName, channel: CodecName): Pair {
+function pairOf(client: CodecName, channel: UpstreamCodecName): Pair {
   if (client === channel) return { client, channel, passed: true, request: {}, answer: {} }
   const { asks, shows } = codecs[client].capabilities
-  const { takes, gives } = codecs[channel].capabilities
+  const { takes, gives } = upstreamCodecs[channel].capabilities
   const request: Pair['request'] = {}
   for (const [feature, member] of Object.entries(asks) as [RequestFeature, string][]) {
     request[feature] = { meaning: requestFeatures[feature], ...fateOf(takes[feature]), member }
@@ -55,34 +56,36 @@ function fateOf(treatment: Treatment): Pick<Fate, 'fate' | 'how'> {
  */
 export function matrixTables(): string {
   const requests = Object.entries(requestFeatures).map(([feature, meaning]) => {
-    const asking = names.filter((name) => codecs[name].capabilities.asks[feature as RequestFeature] !== undefined)
+    const asking = clients.filter((name) => codecs[name].capabilities.asks[feature as RequestFeature] !== undefined)
     return row([
       `\`${feature}\`: ${meaning}`,
       asking.join(', '),
-      ...names.map((name) => shown(codecs[name].capabilities.takes[feature as RequestFeature]))
+      ...channels.map((name) => shown(upstreamCodecs[name].capabilities.takes[feature as RequestFeature]))
     ])
   })
   const answers = Object.entries(answerFeatures).map(([feature, meaning]) => {
-    const giving = names.filter((name) => codecs[name].capabilities.gives.includes(feature as AnswerFeature))
+    const giving = channels.filter((name) => upstreamCodecs[name].capabilities.gives.includes(feature as AnswerFeature))
     return row([
       `\`${feature}\`: ${meaning}`,
       giving.join(', '),
-      ...names.map((name) => shown(codecs[name].capabilities.shows[feature as AnswerFeature]))
+      ...clients.map((name) => shown(codecs[name].capabilities.shows[feature as AnswerFeature]))
     ])
   })
   return [
-    row(['In requests', 'Clients that can ask', ...names.map((name) => `to ${name}`)]),
-    rule,
+    row(['In requests', 'Clients that can ask', ...channels.map((name) => `to ${name}`)]),
+    rule(channels.length + 2),
     ...requests,
     '',
-    row(['In answers', 'Channels that give', ...names.map((name) => `for ${name}`)]),
-    rule,
+    row(['In answers', 'Channels that give', ...clients.map((name) => `for ${name}`)]),
+    rule(clients.length + 2),
     ...answers,
     ''
   ].join('\n')
 }
 
-const rule = `|${'---|'.repeat(names.length + 2)}`
+function rule(columns: number): string {
+  return `|${'---|'.repeat(columns)}`
+}
 
 function row(cells: readonly string[]): string {
   return `| ${cells.join(' | ')} |`

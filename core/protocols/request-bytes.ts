@@ -5,8 +5,8 @@ import { parseAnswer, parseJson, writeJson } from './canonical/json.ts'
 import { Offer } from './canonical/offer.ts'
 import type { OfferedTools } from './canonical/offer.ts'
 import type { Keepsake } from './canonical/proofs.ts'
-import { codecs } from './codecs.ts'
-import type { CodecName } from './codecs.ts'
+import { codecs, upstreamCodecs } from './codecs.ts'
+import type { CodecName, UpstreamCodecName } from './codecs.ts'
 import { asObject } from './object.ts'
 import type { JsonObject } from './object.ts'
 import { Asked, offerRules, translateAnswer } from './translation.ts'
@@ -15,7 +15,7 @@ import type { AnswerPlan, AnswerTranslation } from './translation.ts'
 /** How to translate a request. Plain data. */
 export interface RequestTask {
   readonly client: CodecName
-  readonly upstream: CodecName
+  readonly upstream: UpstreamCodecName
   readonly head: RequestHead
   readonly target: Target
 }
@@ -23,7 +23,7 @@ export interface RequestTask {
 /** How to translate the answer to a request. Plain data. */
 export interface AnswerTask {
   readonly client: CodecName
-  readonly upstream: CodecName
+  readonly upstream: UpstreamCodecName
   readonly target: Target
   readonly offered: OfferedTools
   readonly hidesThoughts: boolean
@@ -59,7 +59,7 @@ export function translateRequest(
   task: RequestTask,
   find: (calls: readonly string[]) => ReadonlyMap<string, Keepsake> | undefined
 ): TranslatedRequest | readonly string[] {
-  const [client, upstream] = [codecs[task.client], codecs[task.upstream]]
+  const [client, upstream] = [codecs[task.client], upstreamCodecs[task.upstream]]
   const request = parseJson(bytes.toString('utf8')) as JsonObject
   const asked = new Asked(client, request, task.head)
   const missing = asked.missing(upstream)
@@ -82,8 +82,8 @@ export function translateRequest(
 export function planOf({ client, upstream, target, offered, hidesThoughts }: AnswerTask): AnswerPlan {
   return {
     client: codecs[client],
-    upstream: codecs[upstream],
-    offer: new Offer(offerRules(codecs[upstream], target), offered),
+    upstream: upstreamCodecs[upstream],
+    offer: new Offer(offerRules(upstreamCodecs[upstream], target), offered),
     hidesThoughts
   }
 }

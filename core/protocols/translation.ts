@@ -10,6 +10,7 @@ import type {
   StreamDecoder,
   StreamEncoder,
   Target,
+  UpstreamCodec,
   WriteEvent
 } from './canonical/codec.ts'
 import { checkCalls, checkChoice, endsPartially, withLastWord } from './canonical/conversation.ts'
@@ -53,7 +54,7 @@ export class Asked {
   /**
    * Ids of calls under which the gateway may have kept proofs that this upstream requires and the client did not send.
    */
-  missing(upstream: Codec): string[] {
+  missing(upstream: UpstreamCodec): string[] {
     return unproven(this.#request, upstream.family)
   }
 
@@ -61,7 +62,7 @@ export class Asked {
    * The request for an upstream. `kept`: what was found for {@link missing}.
    * @throws Untranslatable when it cannot be expressed there
    */
-  for(upstream: Codec, target: Target, kept: ReadonlyMap<string, Keepsake> = new Map()): Translated {
+  for(upstream: UpstreamCodec, target: Target, kept: ReadonlyMap<string, Keepsake> = new Map()): Translated {
     const losses = this.#losses.again()
     losses.settle(upstream.capabilities.takes)
     checkChoice(this.#request, losses)
@@ -99,7 +100,7 @@ function settleGrammars({ tools }: ModelRequest, { traits }: Target, losses: Los
 }
 
 /** What an upstream needs of the tools that it is offered. */
-export function offerRules({ toolNames, customTools }: Codec, { traits }: Target): OfferRules {
+export function offerRules({ toolNames, customTools }: UpstreamCodec, { traits }: Target): OfferRules {
   return { names: toolNames, customTools, schemaAsTool: traits.jsonSchema === 'tool' }
 }
 
@@ -115,7 +116,7 @@ export interface Translated {
 /** How to translate answers to one request. */
 export interface AnswerPlan {
   readonly client: Codec
-  readonly upstream: Codec
+  readonly upstream: UpstreamCodec
   readonly offer: Offer
   /** Whether the client does not want to see thoughts. */
   readonly hidesThoughts: boolean

@@ -54,7 +54,8 @@ export const histograms = {
 export const providers: Readonly<Record<ChannelFamily, string>> = {
   openai: 'openai',
   anthropic: 'anthropic',
-  gemini: 'gcp.gemini'
+  gemini: 'gcp.gemini',
+  bedrock: 'aws.bedrock'
 }
 
 /** What an upstream is asked to do. Where the conventions have no word for it, the name of the endpoint is taken. */

@@ -12,7 +12,8 @@ import {
   StreamTranslation,
   translatesEmbeddings,
   translateWhole,
-  Untranslatable
+  Untranslatable,
+  upstreamCodecNameOf
 } from '../../core/contract/contract.ts'
 import type {
   AnswerHead,
@@ -272,7 +273,7 @@ function streamed(exchange: Exchange, sent: Sent, head: AnswerHead, keep: Keep):
  * @throws GatewayError when there is no such translation
  */
 function pairOf({ request }: Exchange, attempt: Attempt): Pick<RequestTask, 'client' | 'upstream'> {
-  const [client, upstream] = [codecNameOf(attempt.bodyProtocol), codecNameOf(attempt.protocol)]
+  const [client, upstream] = [codecNameOf(attempt.bodyProtocol), upstreamCodecNameOf(attempt.protocol)]
   if (client && upstream) return { client, upstream }
   throw new GatewayError(
     'protocol_mismatch',

@@ -6,6 +6,7 @@ import type { Members } from '../canonical/members.ts'
 import { unseal } from '../canonical/proofs.ts'
 import type {
   AssistantPart,
+  CacheMark,
   MediaPart,
   MediaSource,
   Proof,
@@ -30,9 +31,9 @@ function readTexts(fields: Members, key: string, losses: Losses): TextPart[] {
   const given = fields.value(key)
   if (typeof given === 'string') return [{ type: 'text', text: given }]
   return (fields.list(key) ?? []).map((block) => {
-    seeHints(block, losses)
+    const mark = readHints(block, losses)
     if (block.string('type') !== 'text') throw invalid(block.at('type'), 'text')
-    return { type: 'text', text: block.needString('text') }
+    return { type: 'text', text: block.needString('text'), ...mark }
   })
 }
 
@@ -68,7 +69,7 @@ function readUser(message: Members, names: ReadonlyMap<string, string>, losses: 
 }
 
 function readResult(block: Members, names: ReadonlyMap<string, string>, losses: Losses): ToolResult {
-  seeHints(block, losses)
+  const mark = readHints(block, losses)
   const id = block.needString('tool_use_id')
   const error = block.flag('is_error') ?? false
   if (error) losses.see('tool_result_error', block.at('is_error'))
@@ -78,11 +79,17 @@ function readResult(block: Members, names: ReadonlyMap<string, string>, losses: 
       ? [{ type: 'text' as const, text: content }]
       : (block.list('content') ?? []).flatMap((inner) => readBlock(inner, losses))
   if (parts.some(({ type }) => type !== 'text')) losses.see('tool_result_media', block.at('content'))
-  return { id, name: names.get(id) ?? '', custom: false, parts, error }
+  return { id, name: names.get(id) ?? '', custom: false, parts, error, ...mark }
 }
 
+/** Reads a block of content. Its mark is on the last part that is made of it. */
 function readBlock(block: Members, losses: Losses): (TextPart | MediaPart)[] {
-  seeHints(block, losses)
+  const mark = readHints(block, losses)
+  const parts = readContent(block, losses)
+  return parts.map((part, at) => (at === parts.length - 1 ? { ...part, ...mark } : part))
+}
+
+function readContent(block: Members, losses: Losses): (TextPart | MediaPart)[] {
   const type = block.string('type')
   switch (type) {
     case 'text':
@@ -161,9 +168,9 @@ function readAssistant(message: Members, names: Map<string, string>, losses: Los
   /** The signature of the next call, which was sent as a block of thoughts because calls have no place for it. */
   let ofNextCall: Proof | undefined
   for (const block of message.list('content') ?? []) {
-    seeHints(block, losses)
     const type = block.string('type')
     if (type === 'thinking' || type === 'redacted_thinking') {
+      readHints(block, losses)
       const part = readThoughts(block, type)
       if (part.proof?.kind === 'call') ofNextCall = part.proof
       else if (part.text !== '' || part.proof) parts.push(part)
@@ -174,13 +181,16 @@ function readAssistant(message: Members, names: Map<string, string>, losses: Los
         id: block.needString('id'),
         name: block.needString('name'),
         custom: false,
-        input: JSON.stringify(block.json('input') ?? {})
+        input: JSON.stringify(block.json('input') ?? {}),
+        ...readHints(block, losses)
       }
       names.set(call.id, call.name)
       parts.push(ofNextCall ? { ...call, proof: ofNextCall } : call)
       ofNextCall = undefined
-    } else if (type?.includes('tool')) losses.see('server_tool', block.place)
-    else for (const part of readBlock(block, losses)) parts.push(part)
+    } else if (type?.includes('tool')) {
+      readHints(block, losses)
+      losses.see('server_tool', block.place)
+    } else for (const part of readBlock(block, losses)) parts.push(part)
   }
   return parts
 }
@@ -191,9 +201,10 @@ function readThoughts(block: Members, type: 'thinking' | 'redacted_thinking'): R
   return { type: 'reasoning', text: (type === 'thinking' && block.string('thinking')) || '', ...(proof && { proof }) }
 }
 
-function seeHints(block: Members, losses: Losses): void {
-  readMark(block, losses)
+/** Reads what any block may have, and returns its mark. */
+function readHints(block: Members, losses: Losses): { cache?: CacheMark } {
   if (block.says('citations')) losses.see('hint', block.at('citations'))
   // The result already tells which tool made the call.
   block.ignore('caller')
+  return readMark(block, losses)
 }

@@ -41,7 +41,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   }
   readThinking(fields.members('thinking'), request, losses)
   readOutput(fields.members('output_config'), request, losses)
-  readMark(fields, losses)
+  Object.assign(request, readMark(fields, losses))
   request.turns = [...readSystem(fields, losses), ...readMessages(fields, losses)]
 
   for (const name of hints) if (fields.says(name)) losses.see('hint', name)
@@ -52,7 +52,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
 
 function readTool(tool: Members, losses: Losses): Tool {
   const type = tool.string('type') ?? 'custom'
-  readMark(tool, losses)
+  const mark = readMark(tool, losses)
   // Tools with a dated type are run by the provider, or have a schema that only its models know.
   if (type !== 'custom') {
     losses.see('server_tool', tool.place)
@@ -66,7 +66,7 @@ function readTool(tool: Members, losses: Losses): Tool {
   }
   losses.see('tools')
   const parameters = tool.json('input_schema')
-  const head = { name: tool.needString('name'), description: tool.string('description'), custom: false }
+  const head = { name: tool.needString('name'), description: tool.string('description'), custom: false, ...mark }
   const strict = tool.flag('strict')
   if (!strict) return { ...head, parameters, strict }
   // Strict schemas may have optional members here, but not in other protocols.

@@ -10,7 +10,7 @@ import type { Traits } from '../canonical/traits.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 import { writeConversation } from './messages-encode.ts'
 import type { Message } from './messages-encode.ts'
-import { closeSchema, hasMaps } from './schema.ts'
+import { closeSchema, hasMaps } from '../canonical/closed-schema.ts'
 
 /** The protocol requires a limit. This is sent when neither the client nor the configuration gives one. */
 const usualMaxTokens = 8192

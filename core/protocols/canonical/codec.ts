@@ -2,7 +2,7 @@
 import type { JsonObject } from '../object.ts'
 import type { Payload } from '../protocol.ts'
 import type { AnswerEvent, EmitEvent, ModelAnswer } from './answer.ts'
-import type { Capabilities } from './features.ts'
+import type { Capabilities, ChannelCapabilities } from './features.ts'
 import type { Losses } from './losses.ts'
 import type { Family, ModelRequest } from './request.ts'
 import type { IdRule } from './tool-ids.ts'
@@ -64,26 +64,17 @@ export interface StreamEncoder {
   push(event: AnswerEvent, write: WriteEvent): void
 }
 
-/** What translation knows of a protocol. */
-export interface Codec {
+/** What translation knows of a protocol of channels. */
+export interface UpstreamCodec {
   /** The family whose signatures it carries. */
   readonly family: Family
-  /** The member of a request that holds the conversation. */
-  readonly conversation: string
-  readonly capabilities: Capabilities
-  /** Members of a client's request that its answers repeat; absent when there are none. */
-  readonly repeats?: readonly string[]
+  readonly capabilities: ChannelCapabilities
   /** The tool names that its upstreams accept. */
   readonly toolNames: NameRule
   /** The call ids that its upstreams accept. */
   readonly callIds: IdRule
   /** Whether its upstreams know tools that take free text. */
   readonly customTools: boolean
-  /**
-   * Reads a client's request, and tells `losses` of each feature that some protocol cannot express.
-   * @throws Untranslatable
-   */
-  decodeRequest(body: JsonObject, head: RequestHead, losses: Losses): ModelRequest
   /**
    * Writes the body for an upstream. The same request always gives the same bytes.
    * @throws Untranslatable
@@ -94,6 +85,22 @@ export interface Codec {
    * @throws Untranslatable
    */
   decodeAnswer(body: unknown, id: string): ModelAnswer
+  /** `id`: as for a whole answer. */
+  decodeStream(id: string): StreamDecoder
+}
+
+/** What translation knows of a protocol of clients and channels. */
+export interface Codec extends UpstreamCodec {
+  /** The member of a request that holds the conversation. */
+  readonly conversation: string
+  readonly capabilities: Capabilities
+  /** Members of a client's request that its answers repeat; absent when there are none. */
+  readonly repeats?: readonly string[]
+  /**
+   * Reads a client's request, and tells `losses` of each feature that some protocol cannot express.
+   * @throws Untranslatable
+   */
+  decodeRequest(body: JsonObject, head: RequestHead, losses: Losses): ModelRequest
   encodeAnswer(answer: ModelAnswer, head: AnswerHead): JsonObject
   /**
    * For a request that is passed on without translation: the member that holds signatures made by the gateway for
@@ -101,8 +108,6 @@ export interface Codec {
    * cannot send any. See `mayBeSealed`.
    */
   withoutSealed?(body: JsonObject): { key: string; value: unknown } | undefined
-  /** `id`: as for a whole answer. */
-  decodeStream(id: string): StreamDecoder
   encodeStream(head: AnswerHead): StreamEncoder
 }
 

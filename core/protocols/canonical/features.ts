@@ -89,14 +89,18 @@ export type AnswerFeature = keyof typeof answerFeatures
  */
 export type Treatment = 'carried' | 'dropped' | 'refused' | { readonly adapted: string }
 
-/** What a protocol can express, and what it does with the features of others. */
-export interface Capabilities {
-  /** The features that its clients can ask for, and the member for each. They cannot ask for any other. */
-  readonly asks: Readonly<Partial<Record<RequestFeature, string>>>
+/** What channels of a protocol do with the features of clients, and what they answer with. */
+export interface ChannelCapabilities {
   /** What its channels do with each feature that a client of another protocol asks for. */
   readonly takes: Readonly<Record<RequestFeature, Treatment>>
   /** The features that its channels' answers may have. */
   readonly gives: readonly AnswerFeature[]
+}
+
+/** What a protocol can express, and what it does with the features of others. */
+export interface Capabilities extends ChannelCapabilities {
+  /** The features that its clients can ask for, and the member for each. They cannot ask for any other. */
+  readonly asks: Readonly<Partial<Record<RequestFeature, string>>>
   /** What its clients see of each feature in another protocol's answers. */
   readonly shows: Readonly<Record<AnswerFeature, Exclude<Treatment, 'refused'>>>
 }

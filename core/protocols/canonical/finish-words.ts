@@ -28,6 +28,24 @@ export const anthropicWords: readonly FinishWords[] = [
   }
 ]
 
+export const bedrockWords: readonly FinishWords[] = [
+  {
+    vendor: 'Amazon Bedrock',
+    source: 'https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html',
+    words: {
+      end_turn: 'stop',
+      stop_sequence: 'sequence',
+      tool_use: 'tool_calls',
+      max_tokens: 'length',
+      model_context_window_exceeded: 'length',
+      guardrail_intervened: 'content_filter',
+      content_filtered: 'content_filter',
+      malformed_model_output: 'failed',
+      malformed_tool_use: 'failed'
+    }
+  }
+]
+
 export const geminiWords: readonly FinishWords[] = [
   {
     vendor: 'Gemini',

@@ -76,7 +76,7 @@ const markEnd = Buffer.from(mark.slice(-2))
 const markInBase64 = Buffer.from(Buffer.from(mark).toString('base64').slice(1, 7))
 
 function isFamily(word: string): word is Family {
-  return word === 'openai' || word === 'anthropic' || word === 'gemini'
+  return word === 'openai' || word === 'anthropic' || word === 'gemini' || word === 'bedrock'
 }
 
 function isKind(word: string): word is Proof['kind'] {

@@ -1,7 +1,7 @@
 // A client's request to a model, in the form between all protocols: decoders make it, and encoders read it.
 
 /** The provider that made something opaque. Nobody else can read it, and nobody else may be sent it. */
-export type Family = 'openai' | 'anthropic' | 'gemini'
+export type Family = 'openai' | 'anthropic' | 'gemini' | 'bedrock'
 
 /** One request for an answer. Owned by the translation that made it; encoders only read it. */
 export interface ModelRequest {

@@ -1,4 +1,4 @@
-// Changes JSON Schemas to what Anthropic accepts for strict output and strict tools.
+// Closes JSON Schemas, as Anthropic and Bedrock require it for strict output and strict tools.
 import { asObject } from '../object.ts'
 
 /** Keywords that its grammar does not support. They are put into the description instead. */
