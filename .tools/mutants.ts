@@ -50,7 +50,8 @@ const areas: Readonly<Record<string, Area>> = {
     tests: 'test/{plugins/auth,core/tenancy/*,core/store/memory-secrets,realtime/{secrets,session,looking}}.test.ts'
   },
   translation: {
-    files: '{core/protocols/{canonical,anthropic,bedrock,gemini,openai-chat,openai-responses},plugins/protocol-translate}/*.ts',
+    files:
+      '{core/protocols/{canonical,anthropic,bedrock,gemini,openai-chat,openai-responses},plugins/protocol-translate}/*.ts',
     tests:
       'test/{protocols/!(byte-fuzz),engine/embeddings,e2e/translate,plugins/translate-{channel,errors,large}}.test.ts'
   }

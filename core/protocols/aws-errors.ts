@@ -6,7 +6,7 @@ import type { ErrorHeaders } from './protocol.ts'
 
 /**
  * What errors of Bedrock mean as statuses, as they may come without one; 424 and a quota told as 400 would be the
- * client's doing. https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html#API_runtime_Converse_Errors
+ * client's doing. https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
  */
 const statuses: Readonly<Record<string, number>> = {
   ValidationException: 400,

@@ -9,8 +9,8 @@ import { responsesCodec } from './openai-responses/codec.ts'
 import type { Protocol } from './protocol.ts'
 
 /**
- * Codecs of the protocols that clients speak, by the protocol's name. Requests of any other protocol only go to upstreams
- * that speak the same one.
+ * Codecs of the protocols that clients speak, by the protocol's name. Requests of any other protocol only go to
+ * upstreams that speak the same one.
  */
 export const codecs = {
   'openai-chat': chatCodec,

@@ -173,8 +173,8 @@ export interface UpstreamFraming {
   /** The media type of such a stream, in lower case and without parameters. */
   readonly mediaType: string
   /**
-   * Makes the cutter of one stream. It calls `emit` with the payload and the name of each event, and with the bytes that
-   * a client of the same protocol is sent for it; where there are no such clients, these are the payload.
+   * Makes the cutter of one stream. It calls `emit` with the payload and the name of each event, and with the bytes
+   * that a client of the same protocol is sent for it; where there are no such clients, these are the payload.
    */
   cutter(emit: (data: Buffer, name: string, bytes: Buffer) => void): EventCutter
 }
@@ -241,8 +241,8 @@ export interface Protocol {
    */
   readonly breaksOff?: boolean
   /**
-   * Reads an upstream's error body or event. `body`: parsed JSON, or text. `headers`: those that it came with, with names
-   * in lower case; absent for events.
+   * Reads an upstream's error body or event. `body`: parsed JSON, or text. `headers`: those that it came with, with
+   * names in lower case; absent for events.
    */
   readError(body: unknown, headers?: ErrorHeaders): UpstreamError
   /** Whether a JSON body with status 200 really is an answer, and not an error or something else. */

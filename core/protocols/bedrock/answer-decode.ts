@@ -9,7 +9,7 @@ import type { JsonObject } from '../object.ts'
 import { readBedrockUsage } from '../usage/bedrock.ts'
 import { readFinish } from './finish.ts'
 
-/** https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html#API_runtime_Converse_ResponseSyntax */
+/** https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html */
 export function decodeAnswer(body: unknown): ModelAnswer {
   const answer = asObject(body)
   const message = asObject(asObject(answer?.['output'])?.['message'])

@@ -11,8 +11,8 @@ type Body = Record<string, unknown>
 const callNothing = 'Do not call any tool.'
 
 /**
- * The tools, how they may be called, and what the model has to be told in words. Nobody can say here that no tool may be
- * called, and a conversation with calls is refused without the tools: these are named then, and the model is told.
+ * The tools, how they may be called, and what the model has to be told in words. Nobody can say here that no tool may
+ * be called, and a conversation with calls is refused without the tools: these are named then, and the model is told.
  */
 export function writeTools(request: ModelRequest, losses: Losses): { toolConfig?: Body; instruction?: string } {
   const { toolChoice } = request

@@ -4,8 +4,8 @@ import type { ReportedUsage } from '../protocol.ts'
 import { account, Counts, plus } from './account.ts'
 
 /**
- * Reads the usage of an answer, or of the last event of a stream. `inputTokens` is neither read from a cache nor written
- * to one, so the prompt is the sum of the three. Thoughts are part of the output and not told apart.
+ * Reads the usage of an answer, or of the last event of a stream. `inputTokens` is neither read from a cache nor
+ * written to one, so the prompt is the sum of the three. Thoughts are part of the output and not told apart.
  * https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.html
  */
 export function readBedrockUsage(value: unknown): ReportedUsage {
