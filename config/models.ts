@@ -1,63 +1,18 @@
-// The section `models` of gateway.yaml: its shape, and how it becomes the models of the core, with prices and channels.
+// How the section `models` of gateway.yaml becomes the models of the core, with prices and channels.
 import { isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
-import { modelNames } from './names.ts'
-import { priceShape, readPrices } from './prices.ts'
+import type { ModelEntry } from './model-entry.ts'
+import { findListed } from './price-list.ts'
+import { readPrices } from './prices.ts'
+import { isName, Resolver } from './stand-ins.ts'
 import type { Costs } from './costs.ts'
+import { Models } from '../core/catalogue/models.ts'
+import type { ModelPattern } from '../core/catalogue/models.ts'
 import type { Channel, Model } from '../core/catalogue/catalogue.ts'
-import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
+import type { PricePeriod } from '../core/money/price.ts'
 import type { Names } from './price-list.ts'
 import type { Report } from './report.ts'
 
-const tokens = { type: 'integer', minimum: 1, maximum: 1_000_000_000 } as const satisfies Partial<OptionSchema>
-
-export const modelsShape = {
-  type: 'object',
-  description: 'The public catalogue: models by the name that clients use.',
-  propertyNames: modelNames,
-  additionalProperties: {
-    type: 'object',
-    description: 'One model.',
-    required: ['price'],
-    properties: {
-      owned_by: { type: 'string', minLength: 1, default: 'sluice', description: 'Shown in the model list.' },
-      price: priceShape,
-      context_window: { ...tokens, description: 'Tokens of input and output together.' },
-      max_output_tokens: { ...tokens, description: 'Tokens of output.' },
-      tiers: {
-        type: 'array',
-        minItems: 1,
-        items: { type: 'string', minLength: 1, description: 'The name of one, `default` for the usual one.' },
-        examples: [['default'], ['default', 'flex']],
-        description: 'The service tiers that requests may ask for. Default: `default`, and those that its price has.'
-      },
-      state: {
-        type: 'string',
-        enum: ['upstream', 'gateway'],
-        default: 'upstream',
-        description:
-          'Who keeps responses (`/v1/responses`): upstreams that can, or the gateway, for channels of every protocol. Then `state.key` is needed.'
-      },
-      created: { type: 'string', format: 'date', default: '2026-01-01', description: 'Shown in the model list.' },
-      deprecated: {
-        type: 'object',
-        description: 'Announced in the headers of every answer.',
-        required: ['since'],
-        properties: {
-          since: { type: 'string', format: 'date', description: 'Not to be used by new clients from then on.' },
-          sunset: {
-            type: 'string',
-            format: 'date',
-            description: 'When it is to be switched off; announced, not enforced.'
-          },
-          replacement: { type: 'string', minLength: 1, description: 'What to use instead.' }
-        }
-      }
-    }
-  }
-} as const satisfies OptionSchema
-
-type ModelEntry = OptionValue<typeof modelsShape.additionalProperties>
 /** The channels by name; a faulty one is undefined. All of it is undefined when the section could not be read. */
 type Channels = ReadonlyMap<string, Channel | undefined> | undefined
 
@@ -70,12 +25,19 @@ export function readModels(
   channels: Channels,
   costs: Costs | undefined,
   report: Report
-): Map<string, Model> {
+): Models {
   checkReferences(entries, channels, report)
   const models = new Map<string, Model>()
+  const patterns: ModelPattern[] = []
   for (const [name, entry] of Object.entries(entries)) {
+    if (!isMap(entry) || !checkForm(name, entry, report)) continue
+    if (isName(entry)) continue
+    if (name.endsWith('*')) {
+      const pattern = readPattern(name, entry, channels, report)
+      if (pattern) patterns.push(pattern)
+      continue
+    }
     const serving = servingChannels(name, channels, report)
-    if (!isMap(entry)) continue
     const prices = report.sound('models', name, 'price')
       ? readPrices(['models', name, 'price'], entry.price, namesOf(name, channels), report)
       : undefined
@@ -99,14 +61,127 @@ export function readModels(
       channels: serving
     })
   }
-  return models
+  return withStandIns(entries, models, patterns, report)
+}
+
+/** The models in the order of the file, with those that are only names, and with who stands in for whom. */
+function withStandIns(
+  entries: Readonly<Record<string, ModelEntry>>,
+  models: Map<string, Model>,
+  patterns: readonly ModelPattern[],
+  report: Report
+): Models {
+  const resolver = new Resolver(entries, models, report)
+  const all = new Map<string, Model>()
+  for (const [name, entry] of Object.entries(entries)) {
+    if (!isMap(entry) || name.endsWith('*')) continue
+    const [first] = resolver.asked(name)
+    const own = models.get(name)
+    if (!first || !report.sound('models', name)) {
+      if (own) all.set(name, own)
+      continue
+    }
+    const standIns = resolver.standIns(name)
+    if (own) all.set(name, standIns ? Object.assign(own, { standIns }) : own)
+    else {
+      const { owned_by, context_window, max_output_tokens, created } = entry
+      all.set(name, {
+        ...first,
+        name,
+        ownedBy: owned_by,
+        contextWindow: context_window ?? first.contextWindow,
+        maxOutputTokens: max_output_tokens ?? first.maxOutputTokens,
+        created: Math.floor(created / 1000),
+        deprecated: readDeprecation(name, entry.deprecated, report) ?? first.deprecated,
+        channels: [],
+        ...(standIns && { standIns })
+      })
+    }
+  }
+  return new Models(all, patterns)
+}
+
+/** Checks which members go together. False where the entry makes no sense. */
+function checkForm(name: string, entry: ModelEntry, report: Report): boolean {
+  const path = ['models', name]
+  const pattern = name.endsWith('*')
+  const { alias, fallback, price, channel, upstream } = entry
+  const wrong = (member: string, message: string): void => report.key([...path, member], message)
+  if (alias !== undefined && price !== undefined)
+    wrong('price', `an alias costs what its model costs: take the price out, or put it at ${alias}`)
+  if (alias !== undefined && fallback !== undefined)
+    wrong('fallback', `an alias has the fallbacks of its model: take it out, or put it at ${alias}`)
+  if (pattern && isName(entry)) report.key(path, 'a pattern needs a "channel" and a "price" of its own')
+  else if (price === undefined && !isName(entry)) report.key(path, '"price" is missing')
+  if (pattern && channel === undefined && !isName(entry))
+    report.key(path, '"channel" is missing: name the channel that serves these models')
+  if (!pattern && channel !== undefined)
+    wrong('channel', 'is for names with a * at the end: add this one to the models of the channel')
+  if (!pattern && upstream !== undefined)
+    wrong('upstream', 'is for names with a * at the end: the channel has the name at the upstream')
+  return price !== undefined || isName(entry)
+}
+
+/** Reads a name with a star. Undefined where something is wrong with it, which was reported. */
+function readPattern(name: string, entry: ModelEntry, channels: Channels, report: Report): ModelPattern | undefined {
+  const path = ['models', name]
+  const { channel: named = '', upstream, price, fallback } = entry
+  const channel = channels?.get(named)
+  if (!channel) {
+    if (named !== '' && channels && !channels.has(named))
+      report.value([...path, 'channel'], `there is no such channel${suggestion(named, [...channels.keys()])}`)
+    return undefined
+  }
+  if (fallback) report.key([...path, 'fallback'], 'a pattern has no fallbacks: list the models that need one')
+  if (upstream !== undefined && upstream.split('*').length !== 2)
+    report.value([...path, 'upstream'], 'must have one *, for what the * of the name stands for')
+  const listed = price === 'list'
+  const prices = listed ? undefined : readPrices([...path, 'price'], price, { name, upstream: undefined }, report)
+  const deprecated = readDeprecation(name, entry.deprecated, report)
+  if (!report.sound(...path) || (!listed && !prices)) return undefined
+  const prefix = name.slice(0, -1)
+  const template = upstream ?? `${prefix.slice(prefix.lastIndexOf('/') + 1)}*`
+  return {
+    prefix,
+    channels: [channel],
+    of: (asked) => {
+      const upstreamName = template.replace('*', () => asked.slice(prefix.length))
+      return {
+        name: asked,
+        pattern: name,
+        upstreamName,
+        ownedBy: entry.owned_by,
+        prices: prices ?? listedPrices([...path, 'price'], { name: asked, upstream: [upstreamName] }, report),
+        contextWindow: entry.context_window,
+        maxOutputTokens: entry.max_output_tokens,
+        tiers: entry.tiers,
+        state: entry.state,
+        created: Math.floor(entry.created / 1000),
+        deprecated,
+        channels: [channel]
+      }
+    }
+  }
+}
+
+/** The public prices of a model; none where the list does not have it, so that it cannot be used. */
+function listedPrices(path: (string | number)[], names: Names, report: Report): readonly PricePeriod[] {
+  return typeof findListed(names) === 'object' ? (readPrices(path, 'list', names, report) ?? []) : []
 }
 
 /** Checks that channels list only models of this file, because any other model would have no price. */
 function checkReferences(entries: Readonly<Record<string, ModelEntry>>, channels: Channels, report: Report): void {
   for (const channel of channels?.values() ?? []) {
     for (const name of channel?.models.keys() ?? []) {
-      if (Object.hasOwn(entries, name)) continue
+      const entry = Object.hasOwn(entries, name) ? entries[name] : undefined
+      if (entry !== undefined) {
+        if (isMap(entry) && (entry.alias !== undefined || entry.price === undefined) && isName(entry as ModelEntry))
+          report.key(
+            ['channels', channel!.name, 'models', name],
+            `models.${name} is only a name for other models: take it out here, or give it a price there and no alias`
+          )
+        continue
+      }
       const help = suggestion(name, Object.keys(entries)) || ': add it there with its price'
       report.key(['channels', channel!.name, 'models', name], `not among the models${help}`)
     }

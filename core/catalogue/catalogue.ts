@@ -137,9 +137,31 @@ export interface Channel {
   readonly transport: 'own' | 'undici'
 }
 
+/** The models that answer in the place of another. */
+export interface StandIns {
+  /**
+   * Those that are asked, in order, at most {@link mostStandIns}. The first one is the model itself, or what an alias
+   * stands for. None of them is an alias.
+   */
+  readonly models: readonly Model[]
+  /** What lets the next one be asked. */
+  readonly on: ReadonlySet<'failure' | 'context' | 'filter'>
+  /** Whether they may also answer for each other where vectors are asked for. */
+  readonly embeddings: boolean
+}
+
+/** The most models that are asked for one request. */
+export const mostStandIns = 8
+
 /** A public model. */
 export interface Model {
   readonly name: string
+  /** Absent where the model alone answers under its name. */
+  readonly standIns?: StandIns
+  /** The name in the file that stands for this one, `openai/*`; absent for a model that the file lists. */
+  readonly pattern?: string
+  /** Of a model of a pattern: its name at the upstream. */
+  readonly upstreamName?: string
   readonly ownedBy: string
   /**
    * Its prices by date; never empty. `price: free` is one price without rates. The model may not be used before the
@@ -160,7 +182,10 @@ export interface Model {
   readonly deprecated:
     | { readonly since: number; readonly sunset: number | undefined; readonly replacement: string | undefined }
     | undefined
-  /** The channels that serve the model, by priority, then in the order of the file. Never empty. */
+  /**
+   * The channels that serve the model, by priority, then in the order of the file. Empty for a name that only stands
+   * for other models; its other members are then those of the first of these.
+   */
   readonly channels: readonly Channel[]
 }
 
@@ -177,6 +202,7 @@ export interface Tenant extends Rights {
 /** The configuration that requests use. Immutable, except that the key store may add and revoke keys. */
 export interface Catalogue {
   readonly channels: ReadonlyMap<string, Channel>
+  /** Its `get` also finds models of patterns: see {@link Models}. */
   readonly models: ReadonlyMap<string, Model>
   readonly tenants: ReadonlyMap<string, Tenant>
   /** The channels that are not on, by the file or by an operator at run time. */

@@ -22,7 +22,8 @@ const exposed = [
   'link',
   'location',
   'x-sluice-max-output',
-  'x-sluice-dropped'
+  'x-sluice-dropped',
+  'x-sluice-model'
 ].join(', ')
 const nothing = Buffer.alloc(0)
 

@@ -23,6 +23,8 @@ export class Attempt {
   /** Counts the attempts of one exchange from 1. */
   readonly number: number
   readonly channel: Channel
+  /** The public name of the model that is asked: another than the exchange's where one stands in for it. */
+  readonly model: string
   /** The upstream's own name for the model. The body to send already has this name. */
   readonly upstreamModel: string
   /** The protocol spoken to the upstream: the client's own unless the request is translated. */
@@ -62,7 +64,10 @@ export class Attempt {
   added: string | undefined
   readonly #without: string | undefined
 
-  /** `bodyProtocol`: the protocol of the client. `without`: a member that must not be added to the body. */
+  /**
+   * `bodyProtocol`: the protocol of the client. `without`: a member that must not be added to the body. `model`: its
+   * public name.
+   */
   constructor(
     number: number,
     channel: Channel,
@@ -70,9 +75,11 @@ export class Attempt {
     { protocol, method, path }: Target,
     body: RequestBody,
     bodyProtocol: Protocol,
-    without?: string
+    without?: string,
+    model = ''
   ) {
     this.#without = without
+    this.model = model
     this.number = number
     this.channel = channel
     this.upstreamModel = upstreamModel

@@ -1,6 +1,6 @@
 // The channels that an exchange may be sent to, narrowed and ordered by plugins before one is chosen, and why others
 // are not asked.
-import type { Channel } from '../catalogue/catalogue.ts'
+import type { Channel, Model } from '../catalogue/catalogue.ts'
 
 /** Why a channel is not asked. It is kept in the record of the request, and never shown to clients. */
 export interface Why {
@@ -20,11 +20,16 @@ export interface Exclusion extends Why {
 }
 
 /**
- * The channels of the model that serve the operation, sorted by priority until a plugin changes them. One per exchange.
+ * The channels of the model that serve the operation, sorted by priority until a plugin changes them. One per exchange
+ * and model that is asked.
  */
 export class Candidates {
   /** The plugin that is being asked, or `gateway`. The core sets it. */
   by = 'gateway'
+  /** The model that they serve: the exchange's, or one that stands in for it. Undefined where the request has none. */
+  readonly model: Model | undefined
+  /** Whether another model is asked when none of these is. Then a channel that is not well need not be tried. */
+  replaceable = false
   #channels: readonly Channel[]
   /** Undefined until a plugin calls `prefer`; until then a channel's rank is its priority. */
   #ranks: ReadonlyMap<Channel, number> | undefined
@@ -35,7 +40,8 @@ export class Candidates {
   #bound = false
 
   /** `channels`: sorted by priority. `excluded`: the channels of the model that cannot serve the operation. */
-  constructor(channels: readonly Channel[], excluded: readonly Exclusion[] = []) {
+  constructor(channels: readonly Channel[], excluded: readonly Exclusion[] = [], model?: Model) {
+    this.model = model
     this.#channels = channels
     this.#excluded = excluded
   }

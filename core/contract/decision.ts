@@ -1,8 +1,10 @@
 // Writes down how the channel of an exchange was chosen: which were left out and why, and the order of the others.
 import type { Channel } from '../catalogue/catalogue.ts'
-import type { CandidateRecord, DecisionRecord, ExclusionRecord } from '../store/requests.ts'
+import type { GatewayError } from '../errors.ts'
+import type { CandidateRecord, DecisionRecord, ExclusionRecord, LeftModelRecord } from '../store/requests.ts'
 import type { Candidates, Exclusion } from './candidates.ts'
 import type { Exchange } from './exchange.ts'
+import { refusedModels } from './slots.ts'
 
 /** The most channels of either list. A record must not grow with the file. */
 const mostChannels = 32
@@ -11,8 +13,18 @@ const mostChannels = 32
  * The decision of an exchange for its record; undefined when there is nothing to tell: the first channel was taken, and
  * none was left out.
  */
-export function decisionOf({ candidates, attempts }: Exchange): DecisionRecord | undefined {
+export function decisionOf(exchange: Exchange): DecisionRecord | undefined {
+  const { candidates, attempts, passed } = exchange
   if (!candidates) return undefined
+  const refused = exchange.find(refusedModels)
+  if (passed.length > 0 || refused) {
+    const asked = attempts.map(({ channel }) => channel)
+    const left = [
+      ...[...(refused ?? [])].map(([model, error]) => leftRecord(model, error)),
+      ...passed.map(({ candidates: { model }, error }) => leftRecord(model!.name, error))
+    ]
+    return { ...describe(candidates, asked), models: left }
+  }
   const { excluded, passedOver, stopped } = candidates
   if (attempts.length > 1 || passedOver.size > 0 || stopped !== undefined || !candidates.untouched) {
     return describe(
@@ -26,6 +38,15 @@ export function decisionOf({ candidates, attempts }: Exchange): DecisionRecord |
   if (!decision) known.set(excluded, (decision = describe(candidates)))
   return decision
 }
+
+function leftRecord(model: string, error: GatewayError): LeftModelRecord {
+  const { code, details } = error
+  const what = details.said?.message ?? (details.reason && 'what' in details.reason ? details.reason.what : undefined)
+  return { model, code, reason: (what ?? error.message).slice(0, longestReason) }
+}
+
+/** The most characters of a reason. */
+const longestReason = 300
 
 /** The decisions of requests for which nothing but the configuration decided, by their exclusions. */
 const known = new WeakMap<readonly Exclusion[], DecisionRecord>()

@@ -52,7 +52,10 @@ export interface Exchange<Needs extends AnySlot = never> {
    * does.
    */
   readonly prompt: readonly TextPart[]
-  /** The public name of the model to use; empty before the body was read, and for endpoints without a model. */
+  /**
+   * The public name of the model to use, for which the caller has its permission; the one that is asked in its place
+   * stands in each attempt. Empty before the body was read, and for endpoints without a model.
+   */
   readonly model: string
   /**
    * The model that the client asked for, which it also sees in the answer. Differs from `model` when a plugin renamed
@@ -85,6 +88,8 @@ export interface Exchange<Needs extends AnySlot = never> {
   readonly attempts: readonly Attempt[]
   /** The channels that it may be sent to; undefined before the first one is chosen, and when no channel is asked. */
   readonly candidates: Candidates | undefined
+  /** The models that were asked before the candidates' one and did not answer, oldest first. */
+  readonly passed: readonly { readonly candidates: Candidates; readonly error: GatewayError }[]
   /**
    * Reads the whole body, once, within the limits; later calls return the same. Only `reads: 'head'` plugins need it.
    */

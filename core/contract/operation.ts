@@ -163,6 +163,8 @@ export interface Operation {
    * that number when no channel of the model can count.
    */
   readonly counts?: string
+  /** Its answers are vectors, which compare only with those of the same model. */
+  readonly vectors?: true
   /** What an upstream may answer with, in addition to a stream of events. Default: `json`. */
   readonly answers?: readonly AnswerKind[]
   /**

@@ -20,7 +20,9 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
   const last = exchange.attempts.at(-1)
   const channel = last?.channel
   const unsaid = last && exchange.find(dropped)?.get(last)
-  const { model, requestedModel, streaming, sponsor } = exchange
+  const { requestedModel, streaming, sponsor } = exchange
+  // The one that answered, or was asked last.
+  const model = last?.model || exchange.model
   const amount = charged?.amount ?? 0n
   const held = charged?.reserved ?? exchange.find(reservation)?.amount
   const reason = (outcome.error ?? exchange.find(refusedTurn))?.details.reason
@@ -48,7 +50,7 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
     cost_nano: amount.toString(),
     price_version: charged?.priceVersion ?? null,
     reserved_nano: held?.toString() ?? null,
-    attempts: exchange.attempts.map((attempt) => attemptRecord(attempt, exchange.startedAt)),
+    attempts: exchange.attempts.map((attempt) => attemptRecord(attempt, exchange)),
     first_byte_ms: outcome.firstByteMs === undefined ? null : tenths(outcome.firstByteMs),
     duration_ms: tenths(outcome.durationMs),
     client_request_id: label(headers['x-request-id']),
@@ -82,11 +84,12 @@ function timesRecord({ startedAt, times }: Exchange, error: GatewayError | undef
 }
 
 function attemptRecord(
-  { channel, status, error, startedAt, headAt, firstByteAt, dispatched, endedAt = performance.now() }: Attempt,
-  began: number
+  { channel, model, status, error, startedAt, headAt, firstByteAt, dispatched, endedAt = performance.now() }: Attempt,
+  { passed, startedAt: began }: Exchange
 ): AttemptRecord {
   return {
     channel: channel.name,
+    ...(passed.length > 0 && { model: model.slice(0, longestName) }),
     status,
     error_code: error?.code,
     ...(error && failureOf(error, dispatched)),

@@ -34,6 +34,12 @@ export function slot<const Name extends string>(name: Name): { of<T>(): Slot<T, 
   return { of: () => made }
 }
 
+/**
+ * Of the models that may answer for an exchange: those that it cannot be charged by, and why. They are not asked.
+ * Filled by `quota`; absent where there are none.
+ */
+export const refusedModels = slot('models/refused').of<ReadonlyMap<string, GatewayError>>()
+
 /** The caller of the exchange. Filled by `auth` before the body is read. */
 export const caller = slot('caller').of<Caller>()
 

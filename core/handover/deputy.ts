@@ -6,7 +6,7 @@ import { formatDollars } from '../money/money.ts'
 import type { Book, KeptHold } from '../store/embedded/book/book.ts'
 import { endAbandoned } from '../store/embedded/abandoned.ts'
 import type { Hold, HoldEnd } from '../store/embedded/balance/hold.ts'
-import type { Reservation, ReserveRequest } from '../store/ledger.ts'
+import type { Reservation, ReserveRequest, Sale } from '../store/ledger.ts'
 import type { LimitSet } from '../catalogue/caller.ts'
 import type { Decision, Lease } from '../store/limits.ts'
 import type { KeptClaim } from '../store/memory/claims.ts'
@@ -75,9 +75,16 @@ export class Deputy {
     return {
       reserve: (request: ReserveRequest) => this.#reserve(request),
       durable: (requestId: string, part: string) => this.#hold(requestId, part).durable,
-      touch: (requestId: string, part: string, channel: string | null, delivered: number, moved: boolean) => {
+      touch: (
+        requestId: string,
+        part: string,
+        channel: string | null,
+        delivered: number,
+        moved: boolean,
+        sale?: Sale
+      ) => {
         const hold = this.#holds.get(nameOf(requestId, part))
-        if (moved && channel !== null) hold?.dispatched(channel)
+        if (moved && channel !== null) hold?.dispatched(channel, sale)
         hold?.delivered(delivered)
       },
       detach: (requestId: string, part: string, until: number) => this.#hold(requestId, part).detach(until),

@@ -5,7 +5,7 @@ import type { Book, Heir, KeptHold } from '../store/embedded/book/book.ts'
 import type { Claims } from '../store/claims.ts'
 import type { Documents } from '../store/documents.ts'
 import type { Hold } from '../store/embedded/balance/hold.ts'
-import type { AttemptCost, Ledger, Reservation, ReserveRequest, Settlement } from '../store/ledger.ts'
+import type { AttemptCost, Ledger, Reservation, ReserveRequest, Sale, Settlement } from '../store/ledger.ts'
 import type { Decision, Limits } from '../store/limits.ts'
 import type { RequestBook } from '../store/requests.ts'
 import type { Routes } from '../store/routes.ts'
@@ -17,16 +17,15 @@ import type { Line } from './line.ts'
 /** The holds that were made in the next process for exchanges of this one. */
 export class DistantHolds {
   readonly ledger: Ledger
-  readonly #open = new Map<DistantHold, KeptHold>()
+  readonly #open = new Set<DistantHold>()
 
   /** `before`: what is only shown is as it was when it was handed over. */
   constructor(line: Line, before: Book) {
     this.ledger = {
       reserve: async (request) => {
         await line.ask('reserve', request)
-        const { requestId, part = '', costs } = request
         const hold = new DistantHold(request, line, () => void this.#open.delete(hold))
-        this.#open.set(hold, { requestId, part, costs })
+        this.#open.add(hold)
         return hold
       },
       look: (request) => before.look(request),
@@ -41,7 +40,7 @@ export class DistantHolds {
 
   /** Those whose end was not acknowledged. */
   get open(): readonly KeptHold[] {
-    return [...this.#open.values()]
+    return [...this.#open].map((hold) => hold.kept)
   }
 }
 
@@ -49,7 +48,7 @@ export class DistantHolds {
 class DistantHold implements Reservation {
   readonly requestId: string
   readonly amount: bigint
-  readonly price: Reservation['price']
+  #sale: Sale
   readonly #part: string
   readonly #line: Line
   readonly #over: () => void
@@ -58,23 +57,34 @@ class DistantHold implements Reservation {
   #ended = false
 
   /** `over` is called when its end is on disk. */
-  constructor({ requestId, part = '', amount, price }: ReserveRequest, line: Line, over: () => void) {
+  constructor(request: ReserveRequest, line: Line, over: () => void) {
+    const { requestId, part = '', amount } = request
     this.requestId = requestId
     this.#part = part
     this.amount = amount
-    this.price = price
+    this.#sale = request
     this.#line = line
     this.#over = over
+  }
+
+  get price(): Reservation['price'] {
+    return this.#sale.price
+  }
+
+  /** What the process after the next one has to know of it. */
+  get kept(): KeptHold {
+    return { requestId: this.requestId, part: this.#part, costs: this.#sale.costs }
   }
 
   get durable(): Promise<void> {
     return (this.#durable ??= this.#line.ask('durable', this.requestId, this.#part))
   }
 
-  dispatched(channel: string): void {
+  dispatched(channel: string, sale?: Sale): void {
     if (this.#ended) throw this.#twice()
     this.#channel = channel
-    this.#line.tell('touch', this.requestId, this.#part, channel, 0, true)
+    if (sale) this.#sale = sale
+    this.#line.tell('touch', this.requestId, this.#part, channel, 0, true, sale)
   }
 
   delivered(units: number): void {
@@ -109,8 +119,8 @@ class DistantHold implements Reservation {
 /** Tells the next process what becomes of the holds that it has taken over. */
 export function distantHeir(line: Line): Heir {
   return {
-    touch({ requestId, part, progress: { channel, delivered } }) {
-      line.tell('touch', requestId, part, channel, delivered, true)
+    touch({ requestId, part, progress: { channel, delivered, sale } }) {
+      line.tell('touch', requestId, part, channel, delivered, true, sale)
     },
     detach: ({ requestId, part }, until) => line.ask('detach', requestId, part, until),
     end: ({ requestId, part, end }) => line.ask('end', requestId, part, end)

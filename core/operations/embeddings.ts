@@ -10,6 +10,7 @@ import type { EmbeddingFormat } from '../protocols/openai/embedding-format.ts'
 export const embeddings: ServedOperation = {
   name: 'embeddings',
   endpoint: 'embeddings',
+  vectors: true,
   summary: 'Makes vectors of texts.',
   method: 'POST',
   paths: ['/v1/embeddings'],

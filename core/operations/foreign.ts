@@ -3,6 +3,7 @@
 import { accountOf } from '../catalogue/account.ts'
 import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
 import { compileGlobs } from '../catalogue/globs.ts'
+import { Models } from '../catalogue/models.ts'
 import { Watch } from '../bodies/lens.ts'
 import { inTurns } from '../bodies/turns.ts'
 import type { Candidates } from '../contract/candidates.ts'
@@ -73,16 +74,18 @@ function sharedOf({ tenants, models }: Catalogue): ReadonlySet<string> {
   let shared = sharedAccounts.get(tenants)
   if (shared) return shared
   const users = new Map<string, Set<string>>()
+  // Which names of a pattern a tenant may use is not looked into: it might be any.
+  const open = models instanceof Models ? models.patterns.flatMap(({ channels }) => channels) : []
   for (const tenant of tenants.values()) {
     const matches = compileGlobs(tenant.models)
-    for (const model of models.values()) {
-      if (!matches(model.name)) continue
-      for (const channel of model.channels) {
-        const account = accountOf(channel)
-        const known = users.get(account)
-        if (known) known.add(tenant.name)
-        else users.set(account, new Set([tenant.name]))
-      }
+    const named = [...models.values()].filter(({ name }) => matches(name))
+    const served = named.flatMap((model) => [model, ...(model.standIns?.models ?? [])])
+    const reached = new Set([...open, ...served.flatMap(({ channels }) => channels)])
+    for (const channel of reached) {
+      const account = accountOf(channel)
+      const known = users.get(account)
+      if (known) known.add(tenant.name)
+      else users.set(account, new Set([tenant.name]))
     }
   }
   shared = new Set([...users].filter(([, whose]) => whose.size > 1).map(([account]) => account))

@@ -127,6 +127,7 @@ function rename(body: BodyEdit, model: string): void {
 /** https://ai.google.dev/api/embeddings */
 export const embedContent = own('embedContent', 'Makes the vector of a text, in the protocol of Gemini.', {
   endpoint: 'embeddings',
+  vectors: true,
   protocol: 'gemini-embed',
   upstream: {
     ...vectors,
@@ -142,6 +143,7 @@ export const batchEmbedContents = own(
   'Makes the vectors of several texts, in the protocol of Gemini.',
   {
     endpoint: 'embeddings',
+    vectors: true,
     protocol: 'gemini-embed',
     upstream: { ...vectors, gemini: { ...vectors.gemini, rename } },
     metering: { outputLimits: [], prompts: 'requests' },

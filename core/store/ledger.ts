@@ -39,6 +39,9 @@ export interface ReserveRequest {
   streamed?: boolean | undefined
 }
 
+/** By what an exchange is charged: the model that it is sent to, and the prices of that model. */
+export type Sale = Pick<ReserveRequest, 'model' | 'price' | 'costs'>
+
 /** What one attempt costs the operator; a journal row besides the charge to the tenant. */
 export interface AttemptCost {
   attempt: number
@@ -48,6 +51,9 @@ export interface AttemptCost {
   source: UsageSource
   /** The version of what the channel charges, for holds that outlive their start: those forget what others charge. */
   costPrice?: string | undefined
+  /** The model that was asked, and the version of its price, where they are not those that the hold ends with. */
+  model?: string | undefined
+  price?: string | undefined
 }
 
 /**
@@ -69,7 +75,7 @@ export interface Settlement {
 export interface Reservation {
   readonly requestId: string
   readonly amount: Nano
-  /** The price of the reservation and of its settlement. A reload does not change it. */
+  /** The price of its settlement: that of the model that was asked last. A reload does not change it. */
   readonly price: Price
   /**
    * For a hold that was detached before this start: the usage that clients had been shown by then, which is what any
@@ -86,9 +92,10 @@ export interface Reservation {
   readonly durable: Promise<void>
   /**
    * Call it before an upstream is asked. From then on the upstream may bill, so recovery charges an estimate instead of
-   * voiding.
+   * voiding. `sale`: of the model that the channel is asked for, where it is another one than before. It must cost no
+   * more than the reservation holds.
    */
-  dispatched(channel: string): void
+  dispatched(channel: string, sale?: Sale): void
   /**
    * Records the output units delivered so far, for recovery. They are kept in memory and written with the next batch.
    */

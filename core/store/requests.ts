@@ -5,6 +5,8 @@ import type { Usage } from '../money/usage.ts'
 /** One attempt, as recorded. */
 export interface AttemptRecord {
   channel: string
+  /** The model that was asked, where several were asked one after another. */
+  model?: string | undefined
   /** The status of the upstream's answer. Absent when there was none. */
   status?: number | undefined
   error_code?: string | undefined
@@ -77,6 +79,13 @@ export interface ExclusionRecord extends WhyRecord {
   by: string
 }
 
+/** A model in whose place another one was asked. `code` is that of an error. */
+export interface LeftModelRecord {
+  model: string
+  code: string
+  reason: string
+}
+
 /** How the channel of an exchange was chosen. */
 export interface DecisionRecord {
   order: CandidateRecord[]
@@ -84,6 +93,8 @@ export interface DecisionRecord {
   excluded: ExclusionRecord[]
   /** Why no further channel was tried. */
   stopped?: string
+  /** The models that might have answered before the last one that was asked, and why each did not. */
+  models?: LeftModelRecord[]
   /** How many channels are not listed, because there are too many. */
   omitted?: number
 }
@@ -97,9 +108,9 @@ export interface RequestRecord {
   project: string | null
   member: string | null
   key: string | null
-  /** The public name of the model used. */
+  /** The public name of the model that answered, or was asked last. */
   model: string | null
-  /** The model that the client asked for, when a plugin replaced it. */
+  /** The model that the client asked for, when a plugin replaced it or another one stood in for it. */
   requested_model: string | null
   endpoint: string
   client_protocol: string

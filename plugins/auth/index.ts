@@ -1,6 +1,6 @@
 // Authenticates a request: finds the caller of its key, and checks the key's endpoints and models.
 import { definePlugin, GatewayError, retirementHeaders, unknownModel } from '../../core/contract/contract.ts'
-import type { Exchange, Reason } from '../../core/contract/contract.ts'
+import type { Exchange, Model, Reason } from '../../core/contract/contract.ts'
 import { caller } from '../../core/contract/slots.ts'
 import type { Caller } from '../../core/catalogue/caller.ts'
 import { presentedKey } from './credential.ts'
@@ -14,7 +14,15 @@ export default definePlugin({
   rehearses: true,
   provides: [caller],
   setup(_config, { catalogue }) {
-    const retirements = new Map([...catalogue.models.values()].map((model) => [model.name, retirementHeaders(model)]))
+    const known = new WeakMap<Model, ReturnType<typeof retirementHeaders>>()
+    /** The headers that tell of the retirement of a model; undefined where there is no such model. */
+    const retirementOf = (name: string): ReturnType<typeof retirementHeaders> | undefined => {
+      const model = catalogue.models.get(name)
+      if (!model) return undefined
+      let headers = known.get(model)
+      if (!headers) known.set(model, (headers = retirementHeaders(model)))
+      return headers
+    }
 
     /**
      * Models that are unknown and models that the key may not use get the same answer, so that their names stay hidden.
@@ -22,11 +30,10 @@ export default definePlugin({
     const checkModel = (exchange: Exchange, found: Caller): void => {
       const { model, requestedModel } = exchange
       if (model === '') return
-      const own = retirements.get(model)
+      const own = retirementOf(model)
       if (!own || !found.mayUse(model)) throw unknownModel(model, modelReason(found, model))
       // A client that asks for a retiring model must be told, even when a plugin replaced the model by another one.
-      const asked =
-        model !== requestedModel && found.mayUse(requestedModel) ? retirements.get(requestedModel) : undefined
+      const asked = model !== requestedModel && found.mayUse(requestedModel) ? retirementOf(requestedModel) : undefined
       for (const [header, value] of asked?.length ? asked : own) exchange.setHeader(header, value)
     }
 
@@ -35,7 +42,7 @@ export default definePlugin({
 
     /** Why a model is refused, for operators. */
     const modelReason = (found: Caller, model: string): Reason => {
-      if (retirements.has(model)) return found.whyNot('model', model)
+      if (retirementOf(model)) return found.whyNot('model', model)
       return {
         by: 'model',
         what: `there is no model ${model.slice(0, 128)}`,
@@ -94,7 +101,7 @@ export default definePlugin({
         const { model, request } = exchange
         if (model === '' || found === opened) return
         // A session makes new requests of its model; any other answer was begun when there was such a model.
-        const isThere = !request.operation.metering?.turns || retirements.has(model)
+        const isThere = !request.operation.metering?.turns || retirementOf(model) !== undefined
         if (!isThere || !found.mayUse(model)) throw unknownModel(model, modelReason(found, model))
       }
     }

@@ -1,4 +1,5 @@
 // The metrics of exchanges.
+import { labelOf } from '../../core/contract/contract.ts'
 import type { Catalogue } from '../../core/catalogue/catalogue.ts'
 import type { PluginMetrics } from '../../core/telling/metrics.ts'
 import type { RequestRecord } from '../../core/store/requests.ts'
@@ -53,7 +54,7 @@ export function meter(
 
   return (record, nano) => {
     const { endpoint, client_protocol: protocol, outcome, usage } = record
-    const model = record.model !== null && catalogue.models.has(record.model) ? record.model : 'other'
+    const model = record.model === null ? 'other' : labelOf(catalogue.models.get(record.model))
     requests.add({ endpoint, protocol, model, outcome, code: record.error_code ?? 'ok' })
     duration.observe({ endpoint, outcome }, record.duration_ms / 1000)
     if (record.first_byte_ms !== null) firstByte.observe({ endpoint, model }, record.first_byte_ms / 1000)

@@ -120,7 +120,7 @@ export default definePlugin({
             return keepsake ? [[call, keepsake] as const] : []
           })
         )
-      const maxOutputTokens = catalogue.models.get(exchange.model)?.maxOutputTokens
+      const maxOutputTokens = catalogue.models.get(attempt.model)?.maxOutputTokens
       const task: RequestTask = {
         ...pairOf(exchange, attempt),
         head: { model: exchange.model, streaming: exchange.streaming },

@@ -1,12 +1,30 @@
 // Budgets: holds the most a request can cost, and settles what it did cost.
-import { countersOf, definePlugin, GatewayError, inForce, isFree, isPriced } from '../../core/contract/contract.ts'
-import type { Attempt, Awaitable, Exchange, Ledger, Quote, Reservation } from '../../core/contract/contract.ts'
+import {
+  countersOf,
+  definePlugin,
+  GatewayError,
+  inForce,
+  isFree,
+  isPriced,
+  modelsFor
+} from '../../core/contract/contract.ts'
+import type {
+  Attempt,
+  Awaitable,
+  Exchange,
+  Ledger,
+  Model,
+  Quote,
+  Reservation,
+  Slot
+} from '../../core/contract/contract.ts'
 import {
   caller,
   charge,
   goingOn,
   prompt,
   quote,
+  refusedModels,
   reservation as reserved,
   slot,
   spent,
@@ -18,15 +36,21 @@ import type { Metering } from '../../core/contract/operation.ts'
 import type { OfferedTools } from '../../core/protocols/hosted-tools.ts'
 import type { Bound, BoundSetting } from './bound.ts'
 import { orderedPieces, promptUsage } from './prompt.ts'
-import { failedCosts, settle } from './settle.ts'
-import type { Hold } from './settle.ts'
+import { failedCosts, settle, stakeOf } from './settle.ts'
+import type { Hold, Stake } from './settle.ts'
 import { costsFor, linesOf, termsFor, termsOf } from './terms.ts'
 import type { Terms } from './terms.ts'
-import { billed, holdTurn, openBill } from './turns.ts'
+import { billed, holdTurn, openBill, sellBy } from './turns.ts'
 
 const held = slot('quota/reservation').of<Hold>()
-/** The output tokens that the budgets still allow each answer, where they allow fewer than were asked for. */
-const clamped = slot('quota/clamped').of<number>()
+/** A model that may answer, and the terms of the request with it. */
+interface Offer {
+  readonly model: string
+  readonly term: Terms
+}
+
+/** The slot `refusedModels`, with the type needed to fill it. */
+const refusals = refusedModels as Slot<Map<string, GatewayError>>
 /** The limit of calls of hosted tools that the gateway gives the upstream. */
 const limitedTools = slot('quota/limited-tools').of<number>()
 
@@ -107,95 +131,130 @@ export default definePlugin({
       reserve: (request) => services.ledger.look(request),
       affordable: (scopes, time) => services.ledger.affordable(scopes, time)
     }
-    /** Shortens the bound to what the budgets have left, if the request may be answered with less. */
-    const affordable = (exchange: Exchange<typeof caller>, whole: Bound, term: Terms): Bound => {
-      if (whole.limitedBy === 'request' && !clamp_output) return whole
+    /**
+     * Shortens the bound to what the budgets have left, if the request may be answered with less. `limit`: what the
+     * upstream is told then.
+     */
+    const affordable = (
+      exchange: Exchange<typeof caller>,
+      whole: Bound,
+      term: Terms
+    ): Pick<Stake, 'bound' | 'limit'> => {
+      if (whole.limitedBy === 'request' && !clamp_output) return { bound: whole, limit: undefined }
       const left = services.ledger.affordable(exchange.get(caller).scopes, exchange.receivedAt)
       // A request without a limit gets no fewer tokens than the default, so that its answer is not uselessly short.
       const least = clamp_output ? 1 : Math.min(default_output, whole.output)
       const bound = within(left, whole, term, least)
       const told = bound !== whole || (whole.limitedBy === 'nothing' && left !== undefined)
-      if (told) {
-        exchange.set(clamped, bound.output)
-        exchange.setHeader('X-Sluice-Max-Output', bound.output)
-      }
-      return bound
+      return { bound, limit: told ? bound.output : undefined }
     }
-    /** Holds the most that a request can cost. */
-    const hold = (
+    /** What a request costs with one model. @throws GatewayError `price_missing` for tools without a fee */
+    const stakeFor = (
       exchange: Exchange<typeof caller>,
       metering: Metering,
-      term: Terms,
+      { model, term }: Offer,
       tools: OfferedTools | undefined
-    ): Awaitable<void> => {
-      const ledger = exchange.rehearsal ? looking : services.ledger
-      const { scopes } = exchange.get(caller)
-      if (tools) {
-        const fee = tools.fees.find((name) => !isFree(term.price) && term.price.perMillion[name] === undefined)
-        if (fee) throw unpriced(exchange, `no price for ${fee}, which the request offers`)
-        exchange.set(offeredTools, tools)
-        const told = tools.open > 0 && services.ledger.affordable(scopes, exchange.receivedAt) !== undefined
-        if (told) exchange.set(limitedTools, tool_calls)
-      }
-      const whole = boundOf(exchange, term, metering, setting, tools)
-      const bound = affordable(exchange, whole, term)
-      const { name, protocol } = exchange.request.operation
+    ): Stake => {
+      const fee = tools?.fees.find((name) => !isFree(term.price) && term.price.perMillion[name] === undefined)
+      if (fee) throw unpriced(model, `no price for ${fee}, which the request offers`)
+      const { bound, limit } = affordable(exchange, boundOf(exchange, term, metering, setting, tools), term)
       const pieces = orderedPieces(exchange, term.price)
       const estimate = {
         input: pieces ? 0 : Math.min(typicalInput(exchange), bound.units.prompt),
         maxOutput: bound.output * bound.count,
         pieces
       }
-      if (exchange.rehearsal) exchange.set(quote, quoteOf(bound, term, exchange.find(clamped)))
-      const costs = costsFor(exchange.body, metering, term)
+      return { model, price: term.price, costs: costsFor(exchange.body, metering, term), bound, limit, estimate }
+    }
+    /** Holds the most that a request can cost, with the dearest of the models that may answer it. */
+    const hold = (
+      exchange: Exchange<typeof caller>,
+      metering: Metering,
+      offers: readonly Offer[],
+      tools: OfferedTools | undefined
+    ): Awaitable<void> => {
+      const ledger = exchange.rehearsal ? looking : services.ledger
+      const { scopes } = exchange.get(caller)
+      if (tools) {
+        exchange.set(offeredTools, tools)
+        const told = tools.open > 0 && services.ledger.affordable(scopes, exchange.receivedAt) !== undefined
+        if (told) exchange.set(limitedTools, tool_calls)
+      }
+      const stakes = chargeable(exchange, offers, (offer) => stakeFor(exchange, metering, offer, tools))
+      const first = stakes[0]!
+      const dearest = stakes.reduce((most, stake) => (stake.bound.amount > most.bound.amount ? stake : most))
+      if (first.limit !== undefined) exchange.setHeader('X-Sluice-Max-Output', first.limit)
+      const { name, protocol } = exchange.request.operation
+      if (exchange.rehearsal) {
+        const { term } = offers.find(({ model }) => model === dearest.model)!
+        exchange.set(quote, quoteOf(dearest, term))
+      }
       const reservation = ledger.reserve({
         requestId: exchange.id,
         scopes,
-        amount: bound.amount,
-        model: exchange.model,
-        price: term.price,
-        costs,
-        estimate,
+        amount: dearest.bound.amount,
+        model: first.model,
+        price: first.price,
+        costs: first.costs,
+        estimate: first.estimate,
         time: exchange.receivedAt,
         endpoint: name,
         clientProtocol: protocol,
         streamed: exchange.streaming
       })
       const begin = (made: Reservation): void => {
-        const own: Hold = { reservation: made, price: term.price, costs, estimate, abandoned }
+        const own: Hold = { reservation: made, stakes, stake: first, abandoned }
         exchange.set(held, own)
         exchange.set(reserved, made)
-        exchange.set(heldInput, bound.units.prompt)
+        exchange.set(heldInput, Math.max(...stakes.map(({ bound }) => bound.units.prompt)))
         exchange.set(spent, () => failedCosts(exchange, own))
-        exchange.set(prompt, () => ({ usage: promptUsage(exchange, term.price), due: abandoned === 'prompt' }))
+        exchange.set(prompt, () => ({ usage: promptUsage(exchange, made.price), due: abandoned === 'prompt' }))
         exchange.showAfter(() => made.durable)
         exchange.defer((outcome) => (exchange.find(goingOn) ? undefined : settle(exchange, own, outcome)))
       }
       return reservation instanceof Promise ? reservation.then(begin) : begin(reservation)
     }
-    const terms = new Map([...catalogue.models.values()].map((model) => [model.name, termsOf(model)]))
+    const known = new WeakMap<Model, readonly Terms[]>()
+    const allTerms = (model: Model): readonly Terms[] => {
+      let terms = known.get(model)
+      if (!terms) known.set(model, (terms = termsOf(model)))
+      return terms
+    }
+    /** @throws GatewayError where the model has no price for the request */
+    const offerFor = (exchange: Exchange, metering: Metering, model: Model): Offer => {
+      const now = inForce(allTerms(model), exchange.receivedAt)
+      if (!now) throw unpriced(model.name, 'no price')
+      const term = metering.turns ? now : termsFor(exchange.body, metering, now, model.name)
+      if (!isPriced(term.price, countersOf(metering)))
+        throw unpriced(model.name, 'no price for what this endpoint counts')
+      return { model: model.name, term }
+    }
     return {
       onRequest(exchange) {
         const { metering } = exchange.request.operation
         if (!metering) return
-        const now = inForce(terms.get(exchange.model) ?? [], exchange.receivedAt)
-        if (!now) throw unpriced(exchange, 'no price')
-        const term = metering.turns ? now : termsFor(exchange.body, metering, now, exchange.model)
-        if (!isPriced(term.price, countersOf(metering)))
-          throw unpriced(exchange, 'no price for what this endpoint counts')
+        const models = modelsFor(exchange, catalogue)
+        if (models.length === 0) throw unpriced(exchange.model, 'no price')
+        const offers = chargeable(exchange, models, (model) => offerFor(exchange, metering, model))
         if (metering.turns) {
           const ledger = exchange.rehearsal ? looking : services.ledger
-          return openBill(exchange, term, ledger, default_output)
+          return openBill(exchange, offers, ledger, default_output)
         }
         const tools = toolsOf(exchange.body, metering)
         return tools instanceof Promise
-          ? tools.then((found) => hold(exchange, metering, term, found))
-          : hold(exchange, metering, term, tools)
+          ? tools.then((found) => hold(exchange, metering, offers, found))
+          : hold(exchange, metering, offers, tools)
       },
 
       onAttempt(exchange, attempt) {
-        exchange.find(held)?.reservation.dispatched(attempt.channel.name)
-        const most = exchange.find(clamped)
+        const own = exchange.find(held)
+        const bill = exchange.find(billed)
+        if (bill && bill.model !== attempt.model) sellBy(bill, attempt.model)
+        const stake = own && stakeOf(own, attempt)
+        own?.reservation.dispatched(attempt.channel.name, stake === own.stake ? undefined : stake)
+        if (own) own.stake = stake!
+        const most = stake?.limit
+        if (most !== undefined && stake !== own?.stakes[0]) exchange.setHeader('X-Sluice-Max-Output', most)
         const calls = exchange.find(limitedTools)
         const hosted = exchange.request.operation.metering?.tools
         if (most !== undefined) limitOutput(attempt, exchange.request.operation.metering!.outputLimits, most)
@@ -240,11 +299,36 @@ export default definePlugin({
   }
 })
 
-function quoteOf({ amount, units }: Bound, term: Terms, maxOutput: number | undefined): Quote {
-  return { amount, priceVersion: term.price.version, lines: linesOf(term, units), maxOutput }
+function quoteOf({ bound: { amount, units }, limit }: Stake, term: Terms): Quote {
+  return { amount, priceVersion: term.price.version, lines: linesOf(term, units), maxOutput: limit }
 }
 
-function unpriced({ model }: Exchange, reason: string): GatewayError {
+/**
+ * What `of` makes of each model that may answer. Where it refuses some, they are not asked.
+ * @throws GatewayError what it refuses the first with, when it refuses all
+ */
+function chargeable<T extends Model | Offer, U>(
+  exchange: Exchange,
+  all: readonly T[],
+  of: (one: T) => U
+): readonly U[] {
+  if (all.length === 1) return [of(all[0]!)]
+  const made: U[] = []
+  const refused = exchange.find(refusals) ?? new Map<string, GatewayError>()
+  for (const one of all) {
+    try {
+      made.push(of(one))
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error
+      refused.set('name' in one ? one.name : one.model, error)
+    }
+  }
+  if (made.length === 0) throw refused.values().next().value!
+  if (refused.size > 0 && !exchange.find(refusals)) exchange.set(refusals, refused)
+  return made
+}
+
+function unpriced(model: string, reason: string): GatewayError {
   const shown = model.slice(0, 128)
   return new GatewayError('price_missing', `The model \`${shown}\` has ${reason}, so it cannot be used.`, {
     reason: {

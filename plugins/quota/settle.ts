@@ -5,20 +5,29 @@ import { charge } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
 import type { Price } from '../../core/money/price.ts'
 import type { Charged } from '../../core/money/settlement.ts'
-import type { AttemptCost, Reservation, ReserveRequest } from '../../core/store/ledger.ts'
+import type { AttemptCost, Reservation, ReserveRequest, Sale } from '../../core/store/ledger.ts'
 import type { Usage } from '../../core/money/usage.ts'
+import type { Bound } from './bound.ts'
 import { orderedUsage, promptUsage } from './prompt.ts'
 
 type Source = MeteredUsage['source']
 
-/** A reservation with the price it was made at; no reload changes it. */
+/** What a request costs with one of the models that may answer it. */
+export interface Stake extends Sale {
+  readonly bound: Bound
+  /** The output tokens that the budgets still allow each answer, where they allow fewer than were asked for. */
+  readonly limit: number | undefined
+  /** What is charged where computing the charge fails. */
+  readonly estimate: ReserveRequest['estimate']
+}
+
+/** A reservation, with what it was made for; no reload changes it. */
 export interface Hold {
   reservation: Reservation
-  price: Price
-  /** What the channels charge, by their names. */
-  costs: ReserveRequest['costs']
-  /** What is charged where computing the charge fails. */
-  estimate: ReserveRequest['estimate']
+  /** By model, in the order in which they are asked; never empty. */
+  stakes: readonly Stake[]
+  /** Of the model that was asked last. */
+  stake: Stake
   /** What a client is charged for when it leaves before any of the answer was shown or counted. */
   abandoned: 'prompt' | 'nothing'
 }
@@ -36,6 +45,11 @@ export function settle(exchange: Exchange, hold: Hold, outcome: Outcome): Promis
   }
 }
 
+/** What an attempt costs, whose model is one of those that were held for. */
+export function stakeOf({ stakes }: Hold, { model }: Attempt): Stake {
+  return stakes.find((stake) => stake.model === model) ?? stakes[0]!
+}
+
 /** Returns the cost of each attempt that was sent, without the last one; undefined when there are none. */
 export function failedCosts(exchange: Exchange, hold: Hold): readonly AttemptCost[] | undefined {
   return knownCosts(exchange, exchange.attempts.filter(wasSent).slice(0, -1), hold)
@@ -50,7 +64,8 @@ export function refuse(cause: unknown): never {
 }
 
 function ended(exchange: Exchange, hold: Hold, outcome: Outcome): Promise<void> {
-  const { reservation, price } = hold
+  const { reservation } = hold
+  const { price } = reservation
   const { attempts } = exchange
   // Nearly always there is one attempt, and it was sent.
   const sent = attempts.every(wasSent) ? attempts : attempts.filter(wasSent)
@@ -74,10 +89,9 @@ function dueFor(exchange: Exchange, last: Attempt, outcome: Outcome, hold: Hold)
     exchange.log.error(uncomputed, { error: String(cause) })
     const { kind, bytes } = outcome
     if (kind === 'failed' && bytes === 0) return undefined
-    const { input, pieces, maxOutput } = hold.estimate
+    const { input, pieces, maxOutput } = hold.stake.estimate
     const usage = { ...noUsage, input, ...pieces, output: Math.min(Math.ceil(bytes / 3), maxOutput) }
-    const held = { amount: hold.reservation.amount, price: hold.price }
-    return chargeFor({ usage, source: 'estimated' }, held, () => usage, ignore)
+    return chargeFor({ usage, source: 'estimated' }, hold.reservation, () => usage, ignore)
   }
 }
 
@@ -99,7 +113,7 @@ function chargeable(
   exchange: Exchange,
   { usage, error }: Attempt,
   { kind, bytes }: Outcome,
-  { price, abandoned }: Hold
+  { reservation: { price }, abandoned }: Hold
 ): MeteredUsage | undefined {
   // Nobody counted a whole answer. A missing number is not zero, so the usage is estimated.
   if (kind === 'completed')
@@ -126,16 +140,24 @@ function isDue({ source }: MeteredUsage, error: GatewayError | undefined): boole
 function costsOf(exchange: Exchange, attempts: readonly Attempt[], hold: Hold): AttemptCost[] | undefined {
   if (attempts.length === 0) return undefined
   return attempts.map((attempt) => {
-    const { number, channel } = attempt
-    const costPrice = hold.costs?.get(channel.name)?.version
-    if (!attempt.usage && !mayBeBilled(attempt))
-      return { attempt: number, channel: channel.name, usage: noUsage, amount: 0n, source: 'estimated', costPrice }
-    const metered = attempt.usage ?? { usage: promptUsage(exchange, hold.price), source: 'estimated' }
-    return { attempt: number, channel: channel.name, ...charged(exchange, metered, hold), costPrice }
+    const stake = stakeOf(hold, attempt)
+    const { price, costs } = stake
+    const channel = attempt.channel.name
+    const costPrice = costs?.get(channel)?.version
+    const other = stake === hold.stake ? undefined : { model: stake.model, price: price.version }
+    const common = { attempt: attempt.number, channel, costPrice, ...other }
+    if (!attempt.usage && !mayBeBilled(attempt)) return { ...common, usage: noUsage, amount: 0n, source: 'estimated' }
+    const metered = attempt.usage ?? { usage: promptUsage(exchange, price), source: 'estimated' }
+    return { ...common, ...charged(exchange, metered, hold, price) }
   })
 }
 
-function charged(exchange: Exchange, metered: MeteredUsage, { reservation, price }: Hold): Charged<Source> {
+function charged(
+  exchange: Exchange,
+  metered: MeteredUsage,
+  { reservation }: Hold,
+  price: Price = reservation.price
+): Charged<Source> {
   const held = { amount: reservation.amount, price }
   const doubt = (usage: Readonly<Usage>): void => exchange.log.error(doubted, { usage })
   return chargeFor(metered, held, () => promptUsage(exchange, price), doubt)

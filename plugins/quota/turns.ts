@@ -21,7 +21,10 @@ import type { Terms } from './terms.ts'
 
 /** The sums over the turns of a session so far. */
 export interface Bill {
-  readonly terms: Terms
+  /** The models that may answer, with their terms; which one does is known when the session is open. */
+  readonly offers: readonly { readonly model: string; readonly term: Terms }[]
+  model: string
+  terms: Terms
   /** The scopes of the key with their budgets, brought up to date about once a second. */
   scopes: readonly Scope[]
   usage: Usage
@@ -49,21 +52,33 @@ export interface TurnSetting {
  */
 export function openBill(
   exchange: Exchange<typeof caller>,
-  terms: Terms,
+  offers: Bill['offers'],
   ledger: Pick<Ledger, 'reserve' | 'affordable'>,
   defaultOutput: number
 ): Awaitable<void> {
   const { scopes } = exchange.get(caller)
-  const common = commonOf(exchange, terms, scopes)
-  const { amount } = turnBound(terms, 1, undefined, defaultOutput)
+  const { model, term: terms } = offers[0]!
+  const common = commonOf(exchange, { model, terms }, scopes)
+  const amount = offers
+    .map(({ term }) => turnBound(term, 1, undefined, defaultOutput).amount)
+    .reduce((most, one) => (one > most ? one : most))
   checkAllowance(exchange, amount)
   const left = ledger.affordable(scopes, exchange.receivedAt)
   const begin = (place: Reservation): void => {
-    const bill: Bill = { terms, scopes, usage: { ...noUsage }, amount: 0n, reserved: 0n, source: 'upstream' }
+    const bill: Bill = {
+      offers,
+      model,
+      terms,
+      scopes,
+      usage: { ...noUsage },
+      amount: 0n,
+      reserved: 0n,
+      source: 'upstream'
+    }
     exchange.set(billed, bill)
     exchange.showAfter(() => place.durable)
     exchange.defer(() => {
-      const { amount: spent, reserved, usage, source } = bill
+      const { amount: spent, reserved, usage, source, terms } = bill
       if (reserved > 0n || spent > 0n)
         exchange.set(charge, { amount: spent, reserved, priceVersion: terms.price.version, usage, source })
       return place.void().catch(refuse)
@@ -81,6 +96,12 @@ export function openBill(
   return open()
 }
 
+/** The turns of the session are those of this model from now on: the one that is asked to open it. */
+export function sellBy(bill: Bill, model: string): void {
+  const offer = bill.offers.find((one) => one.model === model)
+  if (offer) [bill.model, bill.terms] = [model, offer.term]
+}
+
 /**
  * Holds the most that a turn may cost, and settles its cost when it ends. A turn that the upstream began by itself is
  * charged even where the budgets do not have enough left.
@@ -95,7 +116,7 @@ export function holdTurn(
   const { terms, scopes } = bill
   const { output, units, amount } = turnBound(terms, turn.input[estimate], turn.maxOutput, defaultOutput)
   const request: ReserveRequest = {
-    ...commonOf(exchange, terms, scopes),
+    ...commonOf(exchange, bill, scopes),
     part: turn.part,
     amount,
     time: Date.now(),
@@ -215,14 +236,14 @@ function dueFor(
 
 function commonOf(
   exchange: Exchange<typeof caller>,
-  { price, costs }: Terms,
+  { model, terms: { price, costs } }: Pick<Bill, 'model' | 'terms'>,
   scopes: readonly Scope[]
 ): Omit<ReserveRequest, 'amount' | 'time'> {
   const { name, protocol } = exchange.request.operation
   return {
     requestId: exchange.id,
     scopes,
-    model: exchange.model,
+    model,
     price,
     costs,
     estimate: { input: 0, maxOutput: 0 },

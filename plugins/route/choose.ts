@@ -5,7 +5,8 @@ import type { States } from './board.ts'
 /**
  * Chooses one of the channels, which are sorted by rank; undefined when all have failed. `random`: gives a number from
  * 0 to below 1. When every channel is unavailable, all are considered, the one that is available first before the
- * others: a request that may fail is better than one that is refused.
+ * others: a request that may fail is better than one that is refused. Where another model stands in, none is chosen
+ * then.
  */
 export function choose(
   candidates: Candidates,
@@ -14,8 +15,8 @@ export function choose(
   now: number,
   random: () => number
 ): Channel | undefined {
-  const { channels } = candidates
-  if (channels.length === 1) {
+  const { channels, replaceable } = candidates
+  if (channels.length === 1 && !replaceable) {
     // With a single channel, its health does not matter, because there is no other.
     const only = channels[0]!
     const state = states.get(only)!
@@ -30,6 +31,7 @@ export function choose(
       if (!failed.has(channel) && !state.available(now)) candidates.passOver(channel, state.why(now))
     }
   }
+  if (replaceable && usable.length === 0) return undefined
   const left = (usable.length > 0 ? usable : channels).filter((channel) => !failed.has(channel))
   const first = left[0]
   if (!first || left.length === 1) return first

@@ -1,6 +1,6 @@
 // Chooses the channel of a request, and the next one when that fails.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { definePlugin, sharedKey } from '../../core/contract/contract.ts'
+import { definePlugin, labelOf, sharedKey } from '../../core/contract/contract.ts'
 import type { AttemptFailure, Candidates, Channel, Exchange } from '../../core/contract/contract.ts'
 import { soonest } from './again.ts'
 import { HealthBoard, reportOf } from './board.ts'
@@ -16,6 +16,9 @@ const wasSilent = ({ error }: AttemptFailure): boolean => error.code === 'upstre
 
 const tooManyRetries =
   'the requests for the model have no second try left: see route.retry_ratio and route.retry_per_second'
+
+/** Retries are counted by model; those of a pattern together. */
+const nameOf = ({ model }: Candidates): string => (model ? labelOf(model) : '')
 
 const noneFailed: ReadonlySet<Channel> = new Set()
 
@@ -95,7 +98,7 @@ export default definePlugin({
     ): Promise<Channel | undefined> => {
       const next = soonest(failures, now, Math.random)
       if (!next) return candidates.stop('every channel was asked, and none of the failures may be over in a moment')
-      if (!budgetOf(exchange.model).take(now, allowance)) return candidates.stop(tooManyRetries)
+      if (!budgetOf(nameOf(candidates)).take(now, allowance)) return candidates.stop(tooManyRetries)
       const { signal } = exchange
       await sleep(next.ms, undefined, { signal }).catch(() => {})
       if (signal.aborted) return undefined
@@ -105,11 +108,11 @@ export default definePlugin({
 
     return {
       selectChannel(exchange, failures, candidates) {
-        const name = exchange.model
+        const name = nameOf(candidates)
         const now = performance.now()
         const last = failures.at(-1)
         if (last) {
-          if (!exchange.rehearsal) judge.failed(exchange, failures)
+          if (!exchange.rehearsal) judge.failed(exchange)
           // A channel that could not carry the request was not asked, so it does not count as an attempt.
           const asked = failures.filter(({ attempt }) => attempt.dispatched).length
           if (!last.error.retryable || exchange.signal.aborted) return undefined
@@ -127,7 +130,10 @@ export default definePlugin({
         const channel = choose(candidates, failed, states, now, Math.random)
         if (!channel) {
           if (last && failures.length - failed.size < repeats) return again(exchange, failures, candidates, now)
-          return candidates.stop(last ? 'no other channel is left' : 'no channel is left')
+          if (last) return candidates.stop('no other channel is left')
+          return candidates.stop(
+            candidates.replaceable ? 'no channel is well, and another model stands in' : 'no channel is left'
+          )
         }
         if (last?.attempt.dispatched && !budgetOf(name).take(now, allowance)) return candidates.stop(tooManyRetries)
         states.get(channel)!.chosen(now)

@@ -1,5 +1,5 @@
 // Reports the result of every attempt to the health of its channel, once and as soon as the attempt is over.
-import type { Attempt, AttemptFailure, Exchange, GatewayError, PluginContext } from '../../core/contract/contract.ts'
+import type { Attempt, Exchange, GatewayError, PluginContext } from '../../core/contract/contract.ts'
 import { caller, slot } from '../../core/contract/slots.ts'
 import type { States } from './board.ts'
 import type { ChannelState } from './health.ts'
@@ -42,10 +42,11 @@ export class Judge {
   }
 
   /** Called before another channel is chosen. */
-  failed(exchange: Exchange, failures: readonly AttemptFailure[]): void {
+  failed(exchange: Exchange): void {
     let done = exchange.find(judged)
     if (!done) exchange.set(judged, (done = { count: 0 }))
-    while (done.count < failures.length) this.#judge(failures[done.count++]!.attempt, exchange)
+    const { attempts } = exchange
+    while (done.count < attempts.length) this.#judge(attempts[done.count++]!, exchange)
   }
 
   /** Called when the exchange is over. */
@@ -110,6 +111,8 @@ export class Judge {
 
   /** Logged once per model of a channel, because every request for the model would say the same. */
   #tellOfModel({ channel, upstreamModel, error, status }: Attempt): void {
+    // Names that fit a pattern are the clients' own.
+    if (![...channel.models.values()].includes(upstreamModel)) return
     const model = `${channel.name} ${upstreamModel}`
     if (this.#missing.has(model)) return
     this.#missing.add(model)

@@ -93,12 +93,12 @@ export default definePlugin({
         // those of free operations, and those that begin work, which is metered at its end.
         if (!attempt || frames || !metering || metering.later) return
         const tools = exchange.find(offeredTools) && metering.tools!.counting()
-        const bounds = (): ReturnType<Bounds> => boundsOf(exchange, catalogue.models.get(exchange.model))
+        const bounds = (): ReturnType<Bounds> => boundsOf(exchange, catalogue.models.get(attempt.model))
         const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken, bounds, tools)
         const end = (complete: boolean): void => {
           // The exchange has begun work that goes on, which is metered at its end.
           if (exchange.find(goingOn)) return
-          attempt.usage = inPriced(exchange, meter.read(complete), catalogue.models.get(exchange.model), bytesPerToken)
+          attempt.usage = inPriced(exchange, meter.read(complete), catalogue.models.get(attempt.model), bytesPerToken)
           const { name: channel } = attempt.channel
           if (meter.insane) rejected.add({ channel })
           if (attempt.usage.source === 'estimated' || attempt.usage.source === 'partial') estimated.add({ channel })

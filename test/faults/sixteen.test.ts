@@ -78,8 +78,13 @@ interface Bench {
 const list = Object.entries(scenarios)
 const modelOf = (what: string): string => `fb-${what.slice(0, 3).toLowerCase()}`
 
-/** A model with two channels of its own for each fault; the first has the suite's timeouts, forty times as short. */
-async function open(t: Test, names: readonly string[]): Promise<Bench> {
+/** What rescues: a second channel of the model, or a model that stands in for it, with its own channel and price. */
+type Rescue = 'channel' | 'model'
+const prices = { input: 1, output: 2 }
+const standIn = { name: 'fb-stand-in', price: { input: 3, output: 5 } }
+
+/** A model with a channel for each fault, and what rescues; the first has the suite's timeouts, a fortieth as long. */
+async function open(t: Test, names: readonly string[], rescue: Rescue = 'channel'): Promise<Bench> {
   const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
   const timeouts = { first_byte: '700ms', first_byte_whole: '700ms', idle: '700ms', total: '10s' }
   const to = (upstream: Upstream, model: string, priority: number): unknown => ({
@@ -96,10 +101,22 @@ async function open(t: Test, names: readonly string[]): Promise<Bench> {
     channels: Object.fromEntries(
       names.flatMap((name) => [
         [`${name}-first`, to(first, name, 0)],
-        [`${name}-second`, to(second, name, 1)]
+        ...(rescue === 'channel' ? [[`${name}-second`, to(second, name, 1)]] : [])
       ])
     ),
-    models: Object.fromEntries(names.map((name) => [name, { price: { input: 1, output: 2 } }])),
+    models: Object.fromEntries(names.map((name) => [name, { price: prices }])),
+    ...(rescue === 'model' && {
+      channels: Object.fromEntries([
+        ...names.map((name) => [`${name}-first`, to(first, name, 0)]),
+        ['stand-in', to(second, standIn.name, 1)]
+      ]),
+      models: {
+        ...Object.fromEntries(
+          names.map((name) => [name, { price: prices, fallback: [standIn.name], fallback_on: ['failure', 'context'] }])
+        ),
+        [standIn.name]: { price: standIn.price }
+      }
+    }),
     chain: [
       { auth: {} },
       { quota: {} },
@@ -135,37 +152,56 @@ async function ask(local: LocalGateway, model: string, stream: boolean): Promise
   }
 }
 
-for (const stream of [true, false]) {
-  const least = stream ? 11 : 13
-  t.test(`${stream ? 'streamed' : 'whole'}: at least ${least} of sixteen are rescued, and none failed`, async (t) => {
-    const verdicts: Record<string, Verdict> = {}
-    const { local, first, second } = await open(t, [...list.map(([what]) => modelOf(what)), 'fb-ok'])
-    for (const [what, { once, ever, ideal, most }] of list) {
-      const model = modelOf(what)
-      first.always(...(ever ?? well)(stream))
-      if (once) first.script(...once(stream))
-      second.always(...well(stream))
-      const before = first.requests.length
-      const { outcome, usage: told } = await ask(local, model, stream)
-      verdicts[what] = ideal === 'error' ? (outcome === 'safe' ? 'rescued' : 'failed') : outcome
-      if (outcome === 'rescued') t.ok(told, `${what}: usage is told`)
-      if (most !== undefined) t.ok(first.requests.length - before <= most, `${what}: asked ${most} times at most`)
-      first.always(...well(stream))
-      t.equal((await ask(local, 'fb-ok', stream)).outcome, 'rescued', `${what}: all is well afterwards`)
+/** It is charged once, at the price of the model that answered, and by no more than was held. */
+async function checkCharge(t: Test, local: LocalGateway, model: string): Promise<void> {
+  const { data } = await local.admin(`/admin/v1/requests?limit=1`)
+  const [{ model: answered, requested_model: asked, cost_nano: cost, reserved_nano: held, outcome }] = data
+  t.equal(asked ?? answered, model)
+  const { input, output } = answered === standIn.name ? standIn.price : prices
+  if (outcome === 'completed') t.equal(Number(cost), (11 * input + 7 * output) * 1000, `${model}: by ${answered}`)
+  t.ok(BigInt(cost) <= BigInt(held), `${model}: no more than was held`)
+}
+
+for (const [stream, rescue] of [
+  [true, 'channel'],
+  [false, 'channel'],
+  [true, 'model'],
+  [false, 'model']
+] as const) {
+  const least = (stream ? 11 : 13) + (rescue === 'model' ? 1 : 0)
+  t.test(
+    `${stream ? 'streamed' : 'whole'}, rescued by a ${rescue}: at least ${least} of sixteen are rescued, and none failed`,
+    async (t) => {
+      const verdicts: Record<string, Verdict> = {}
+      const { local, first, second } = await open(t, [...list.map(([what]) => modelOf(what)), 'fb-ok'], rescue)
+      for (const [what, { once, ever, ideal, most }] of list) {
+        const model = modelOf(what)
+        first.always(...(ever ?? well)(stream))
+        if (once) first.script(...once(stream))
+        second.always(...well(stream))
+        const before = first.requests.length
+        const { outcome, usage: told } = await ask(local, model, stream)
+        await checkCharge(t, local, model)
+        verdicts[what] = ideal === 'error' ? (outcome === 'safe' ? 'rescued' : 'failed') : outcome
+        if (outcome === 'rescued') t.ok(told, `${what}: usage is told`)
+        if (most !== undefined) t.ok(first.requests.length - before <= most, `${what}: asked ${most} times at most`)
+        first.always(...well(stream))
+        t.equal((await ask(local, 'fb-ok', stream)).outcome, 'rescued', `${what}: all is well afterwards`)
+      }
+      const down = 'S15 an upstream that is down, and well again'
+      await t.test(down, async (t) => void (verdicts[down] = await flap(t, stream, rescue)))
+      const count = (verdict: Verdict): number => Object.values(verdicts).filter((one) => one === verdict).length
+      t.equal(Object.keys(verdicts).length, 16)
+      t.equal(count('failed'), 0, JSON.stringify(verdicts))
+      t.ok(count('rescued') >= least, `${count('rescued')} rescued: ${JSON.stringify(verdicts)}`)
+      await settled(t, local)
     }
-    const down = 'S15 an upstream that is down, and well again'
-    await t.test(down, async (t) => void (verdicts[down] = await flap(t, stream)))
-    const count = (verdict: Verdict): number => Object.values(verdicts).filter((one) => one === verdict).length
-    t.equal(Object.keys(verdicts).length, 16)
-    t.equal(count('failed'), 0, JSON.stringify(verdicts))
-    t.ok(count('rescued') >= least, `${count('rescued')} rescued: ${JSON.stringify(verdicts)}`)
-    await settled(t, local)
-  })
+  )
 }
 
 /** All are served in the outage, and the first channel is used again before the suite has stopped waiting for it. */
-async function flap(t: Test, stream: boolean): Promise<Verdict> {
-  const { local, first, second } = await open(t, ['fb-s15'])
+async function flap(t: Test, stream: boolean, rescue: Rescue): Promise<Verdict> {
+  const { local, first, second } = await open(t, ['fb-s15'], rescue)
   first.always(...error(503, 'overloaded'))
   second.always(...well(stream))
   const outcomes: Verdict[] = []

@@ -6,7 +6,8 @@ import type { Metering } from '../../core/contract/operation.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
 import type { Price } from '../../core/money/price.ts'
 import type { Usage } from '../../core/money/usage.ts'
-import type { Hold } from '../../plugins/quota/settle.ts'
+import { turnBound } from '../../plugins/quota/bound.ts'
+import type { Hold, Stake } from '../../plugins/quota/settle.ts'
 import { termsOf } from '../../plugins/quota/terms.ts'
 import type { Terms, Units } from '../../plugins/quota/terms.ts'
 import type { TestLedger } from './ledger.ts'
@@ -95,12 +96,15 @@ export function attemptOf({ dispatched = true, channel = 'a', usage, error, stat
 
 export const speech = priceOf({ character: one, output: one, input: one })
 
-export function holdAt(ledger: TestLedger, more: Partial<Hold> = {}): Hold {
-  const { price = speech } = more
+/** A hold for one model, at a price and with costs. */
+export function holdAt(ledger: TestLedger, more: Partial<Pick<Stake, 'price' | 'costs'> & Hold> = {}): Hold {
+  const { price = speech, costs, abandoned = 'prompt' } = more
   const estimate = { input: 5, maxOutput: 2 }
   const scope = { kind: 'key', id: 'key:k', budgets: [] } as const
   const request = { requestId: 'r1', scopes: [scope], amount: 100n, model: 'demo', price, estimate, time: 0 }
-  return { reservation: ledger.reserve(request), price, costs: undefined, estimate, abandoned: 'prompt', ...more }
+  const bound = turnBound(termsAt(price), 1, undefined, 1)
+  const stake: Stake = { model: 'demo', price, costs, estimate, bound, limit: undefined }
+  return { reservation: ledger.reserve(request), stakes: [stake], stake, abandoned }
 }
 
 export const counted: Usage = { ...noUsage, input: 30, output: 12 }

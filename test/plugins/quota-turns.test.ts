@@ -13,7 +13,7 @@ function session(ledger: TestLedger, { limit, allowance }: { limit?: bigint; all
   const running = new Running([attemptOf({ channel: 'before' }), attemptOf({})], { turns: true })
   const budgets = limit === undefined ? [] : [{ limit, per: 'total' }]
   running.set(caller, { key: 'k', scopes: [{ kind: 'key', id: 'key:k', budgets }], secret: allowance && { allowance } })
-  openBill(running as never, termsAt(perToken), ledger, 10)
+  openBill(running as never, [{ model: 'demo', term: termsAt(perToken) }], ledger, 10)
   return running
 }
 

@@ -208,9 +208,10 @@ const decision = object(
     order: listOf(object({ ...candidate, health: object(why, { optional: ['until'] }) }, { optional: ['health'] })),
     excluded: listOf(object({ channel: text, by: text, ...why }, { optional: ['until'] })),
     stopped: text,
+    models: listOf(object({ model: text, code: text, reason: text })),
     omitted: count
   },
-  { optional: ['stopped', 'omitted'] }
+  { optional: ['stopped', 'models', 'omitted'] }
 )
 const reason = object({ by: text }, { open: true })
 

@@ -1,5 +1,6 @@
 // How long an upstream may take before anything of its answer comes.
 import type { Catalogue, Channel } from '../../catalogue/catalogue.ts'
+import type { Attempt } from '../../contract/attempt.ts'
 
 /** Tokens a second that hardly any model is slower than. */
 const slowest = 20
@@ -14,16 +15,19 @@ export interface Patience {
 interface Waiting {
   readonly dear: boolean
   readonly standIn: unknown
-  readonly model: string
 }
 
 /**
  * With a channel. What is dear is waited for to its end, as no other channel would be asked for it; so is a whole
  * answer that nobody waits for, in the background.
  */
-export function patienceOf(exchange: Waiting, { timeouts }: Channel, { models }: Catalogue): Patience {
+export function patienceOf(
+  exchange: Waiting,
+  { channel: { timeouts }, model }: Pick<Attempt, 'channel' | 'model'>,
+  { models }: Catalogue
+): Patience {
   if (exchange.dear) return endless
-  const whole = exchange.standIn ? Infinity : wholePatience(timeouts, models.get(exchange.model)?.maxOutputTokens)
+  const whole = exchange.standIn ? Infinity : wholePatience(timeouts, models.get(model)?.maxOutputTokens)
   return { streamed: timeouts.firstByte, whole }
 }
 

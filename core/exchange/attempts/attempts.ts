@@ -3,13 +3,15 @@ import type { Attempt } from '../../contract/attempt.ts'
 import type { BodyMemory } from '../../bodies/body-memory.ts'
 import { candidatesOf } from './candidates.ts'
 import type { Candidates } from '../../contract/candidates.ts'
-import type { Catalogue, Channel } from '../../catalogue/catalogue.ts'
+import type { Catalogue, Channel, Model, StandIns } from '../../catalogue/catalogue.ts'
 import type { Chain } from '../state/chain.ts'
 import type { AttemptFailure, Awaitable } from '../../contract/contract.ts'
 import { isRefusalOf, rememberRefusal } from '../../contract/extras.ts'
 import { formFor } from '../../contract/operation.ts'
+import { refusedModels } from '../../contract/slots.ts'
+import { modelsFor, occasionOf } from '../../contract/stand-ins.ts'
 import type { OperationContext } from '../../contract/served.ts'
-import { asGatewayError, GatewayError } from '../../errors.ts'
+import { asGatewayError, GatewayError, unknownModel } from '../../errors.ts'
 import type { LiveExchange } from '../state/exchange.ts'
 import { runHooks } from '../state/hook-run.ts'
 import { patienceOf } from '../answers/patience.ts'
@@ -63,20 +65,75 @@ export function attemptAnswer(exchange: LiveExchange, setting: AttemptSetting, p
 
 /**
  * What comes of the first attempt that succeeds; one that fails can be followed by another, as long as nothing has
- * reached the client. A channel that cannot carry the request is passed over with all that are like it, before it is
- * asked.
+ * reached the client: at another channel of the model, and then with a model that stands in for it.
  * @throws GatewayError the last failure of a channel that was asked, what none of them can carry,
  * `no_available_channel`, or why the exchange is over
  */
-export async function tryChannels<T>(
+export function tryChannels<T>(
   exchange: LiveExchange,
   chain: Chain,
   context: OperationContext,
   make: (attempt: Attempt) => Promise<T>
 ): Promise<T> {
+  const model = context.catalogue.models.get(exchange.model)
+  if (model?.standIns) return tryModels(exchange, chain, context, make, model.standIns)
+  const tried = tryModel(exchange, chain, context, make, model)
+  return model?.pattern === undefined ? tried : tried.catch((error: unknown) => Promise.reject(named(error, model)))
+}
+
+/** Nobody but the client has said that there is such a model, so it is told that there is none. */
+function named(error: unknown, { name, pattern }: Model): GatewayError {
+  const failure = asGatewayError(error)
+  if (failure.code !== 'upstream_model_missing') return failure
+  const what = `no upstream of ${pattern} knows the model ${name}`
+  return unknownModel(name, { by: 'model', what, where: `models.${pattern}`, remedy: null })
+}
+
+async function tryModels<T>(
+  exchange: LiveExchange,
+  chain: Chain,
+  context: OperationContext,
+  make: (attempt: Attempt) => Promise<T>,
+  { on }: StandIns
+): Promise<T> {
+  const refused = exchange.find(refusedModels)
+  const all = modelsFor(exchange, context.catalogue)
+  const models = refused ? all.filter(({ name }) => !refused.has(name)) : all
+  for (let at = 0; ; at++) {
+    const model = models[at]!
+    try {
+      return await tryModel(exchange, chain, context, make, model, at + 1 < models.length && on.has('failure'))
+    } catch (error) {
+      const failure = asGatewayError(error)
+      const { candidates } = exchange
+      // What it refers to is kept where this model is served, and nowhere else.
+      const isHere = candidates?.bound && candidates.channels.length > 0
+      const occasion = candidates?.bound && !isHere ? 'failure' : occasionOf(failure)
+      const goesOn = candidates?.model === model && !isHere && !exchange.over && occasion && on.has(occasion)
+      if (at + 1 < models.length && goesOn) exchange.passed.push({ candidates, error: failure })
+      else throw exchange.over || !occasion ? failure : lastSaid(exchange, failure)
+    }
+  }
+}
+
+/** What the last channel said that was asked, whichever model it was asked for; else why the first model was not. */
+function lastSaid({ attempts, passed }: LiveExchange, failure: GatewayError): GatewayError {
+  return attempts.findLast(({ dispatched }) => dispatched)?.error ?? passed[0]?.error ?? failure
+}
+
+/** Tries one model. A channel that cannot carry the request is passed over with all that are like it. */
+async function tryModel<T>(
+  exchange: LiveExchange,
+  chain: Chain,
+  context: OperationContext,
+  make: (attempt: Attempt) => Promise<T>,
+  model: Model | undefined,
+  replaceable = false
+): Promise<T> {
   const failures: AttemptFailure[] = []
-  const found = candidatesOf(exchange, chain, context)
+  const found = candidatesOf(exchange, chain, context, model)
   const candidates = found instanceof Promise ? await found : found
+  candidates.replaceable = replaceable && !candidates.bound
   const { plugin, call: selectChannel } = chain.selectChannel!
   /** The attempt that was refused for what the gateway added; the next one goes to the same channel without it. */
   let refused: Attempt | undefined
@@ -132,7 +189,10 @@ function asCostly({ code, message, details }: GatewayError): GatewayError {
   return new GatewayError(code, message, { ...details, costly: true })
 }
 
-/** What was wrong with the last channel that was asked; where none could be asked, what the first could not carry. */
+/**
+ * What was wrong with the last channel of a model that was asked; where none could be asked, what the first could not
+ * carry.
+ */
 function lastWord({ model, candidates }: LiveExchange, failures: readonly AttemptFailure[]): GatewayError {
   const { error } = failures.findLast(({ attempt }) => attempt.dispatched) ?? failures[0] ?? {}
   if (error) return error
@@ -188,7 +248,7 @@ function send(
     framing: exchange.request.operation.framing,
     watchdog: parts.watchdog,
     clientStall: exchange.limits.clientStall,
-    patience: patienceOf(exchange, attempt.channel, context.catalogue),
+    patience: patienceOf(exchange, attempt, context.catalogue),
     accept: (response) => stagesOf(exchange, chain.onResponse, response, context)
   })
   exchange.relay = relay

@@ -12,15 +12,16 @@ import type { Operation } from '../../contract/operation.ts'
 import type { OperationContext } from '../../contract/served.ts'
 
 /**
- * What may be chosen from, once per exchange. @throws GatewayError `model_not_found`, `protocol_mismatch`, or what a
- * plugin throws
+ * What may be chosen from, once per exchange and model that is asked; by default that of its name.
+ * @throws GatewayError `model_not_found`, `protocol_mismatch`, or what a plugin throws
  */
 export function candidatesOf(
   exchange: LiveExchange,
   { onCandidates }: Chain,
-  context: OperationContext
+  context: OperationContext,
+  asked?: Model
 ): Awaitable<Candidates> {
-  const candidates = candidatesFor(exchange, context.catalogue)
+  const candidates = candidatesFor(exchange, context.catalogue, asked)
   exchange.candidates = candidates
   if (candidates.channels.length === 0 && exchange.model !== '') {
     throw new GatewayError(
@@ -31,7 +32,7 @@ export function candidatesOf(
         reason: {
           by: 'channel',
           what: `no channel of the model serves the endpoint ${exchange.request.operation.endpoint}: see decision`,
-          where: `models.${exchange.model}`,
+          where: `models.${asked?.name ?? exchange.model}`,
           remedy: 'add the endpoint to a channel that can serve it'
         }
       }
@@ -68,12 +69,16 @@ interface Fit {
 /** What was found of each model. Models are made anew with each generation. */
 const fits = new WeakMap<Model, Map<Operation, Fit>>()
 
-function candidatesFor({ model: name, request }: LiveExchange, { channels, models }: Catalogue): Candidates {
+function candidatesFor(
+  { model: name, request }: LiveExchange,
+  { channels, models }: Catalogue,
+  asked: Model | undefined
+): Candidates {
   const { operation } = request
-  const model = models.get(name)
+  const model = asked ?? models.get(name)
   if (model) {
     const { serving, others } = fitOf(model, operation)
-    return new Candidates(serving, others)
+    return new Candidates(serving, others, model)
   }
   if (name !== '') throw unknownModel(name)
   const all = [...channels.values()].sort((a, b) => a.priority - b.priority)

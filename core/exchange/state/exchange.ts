@@ -27,6 +27,12 @@ import type { Slot } from '../../contract/slots.ts'
 import { Times } from '../../contract/times.ts'
 import type { TimedHook } from '../../contract/times.ts'
 
+/** A model that was asked and did not answer, so that another one stands in. */
+export interface PassedModel {
+  readonly candidates: Candidates
+  readonly error: GatewayError
+}
+
 /** What gives something back, with the plugin that took it. */
 interface Release {
   plugin: string
@@ -52,6 +58,8 @@ export class LiveExchange extends UnderWay implements Shared {
   readonly sponsor: Sponsor | undefined
   readonly attempts: Attempt[] = []
   candidates: Candidates | undefined
+  /** The models that were asked before those candidates' one, and why it stands in for them. */
+  readonly passed: PassedModel[] = []
   readonly releases: Release[] = []
   /** Of every reply. */
   readonly replyHeaders = HeaderLines.identified(this.id)
@@ -317,7 +325,10 @@ export class LiveExchange extends UnderWay implements Shared {
     return place.in === 'body' ? flagOf(this.body.fields, place.name) : this.#string(place) === 'true'
   }
 
-  /** The next try, numbered, with the upstream's own name for the model; `without` a member that plugins may add. */
+  /**
+   * The next try, numbered, with the upstream's own name for the model of the candidates; `without` a member that
+   * plugins may add.
+   */
   attempt(channel: Channel, without?: string): Attempt {
     const { operation, parameters, query } = this.request
     // What was said of the answer of an attempt that failed is not true of another's.
@@ -330,7 +341,10 @@ export class LiveExchange extends UnderWay implements Shared {
         `The model \`${this.#model}\` cannot be used with the endpoint ${operation.endpoint}.`,
         { param: 'model' }
       )
-    const model = channel.models.get(this.#model) ?? this.#model
+    const asked = this.candidates?.model
+    const name = asked?.name ?? this.#model
+    const model = channel.models.get(name) ?? asked?.upstreamName ?? name
+    if (name !== this.#model || asked?.standIns) this.setHeader('x-sluice-model', name)
     const target = {
       protocol: protocols[form.protocol],
       method: form.method,
@@ -344,7 +358,8 @@ export class LiveExchange extends UnderWay implements Shared {
       target,
       this.body,
       protocols[operation.protocol],
-      without
+      without,
+      name
     )
     if (model !== this.#requestedModel) {
       if (operation.model?.in === 'body') attempt.body.set(operation.model.name, model)

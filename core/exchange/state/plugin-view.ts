@@ -97,6 +97,10 @@ export class PluginView implements Exchange<AnySlot> {
     return this.#live.candidates
   }
 
+  get passed(): Exchange['passed'] {
+    return this.#live.passed
+  }
+
   get log(): Logger {
     return (this.#log ??= this.#live.logOf(this.plugin))
   }

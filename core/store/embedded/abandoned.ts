@@ -27,7 +27,7 @@ export function endAbandoned(hold: Hold, requests: RequestLog, log: Logger): big
           requestId,
           scopes: purse.scopes,
           amount,
-          model: request.model,
+          model: hold.sale.model,
           priceVersion: price.version,
           channel: progress.channel,
           endpoint: request.endpoint ?? null,

@@ -1,7 +1,7 @@
 // A hold: an amount reserved for one exchange, or a part of one, until it is settled or voided.
 import type { Batch } from '../rows/batch.ts'
 import { maxNano } from './cell.ts'
-import type { AttemptCost, Reservation, ReserveRequest, Settlement } from '../../ledger.ts'
+import type { AttemptCost, Reservation, ReserveRequest, Sale, Settlement } from '../../ledger.ts'
 import { costOf, withCall } from '../../../money/price.ts'
 import type { Price } from '../../../money/price.ts'
 import { incredible } from '../../../money/settlement.ts'
@@ -23,6 +23,8 @@ export interface HoldKeeper {
   detach(hold: Hold, until: number): Promise<void>
   /** A price that is stored; undefined when none has this version. */
   price(version: string): Price | undefined
+  /** Queues the prices of a sale that are not stored yet. */
+  learn(sale: Sale): void
   /** Ends the hold with a charge; called once. Resolves when the end is on disk. */
   end(hold: Hold, amount: bigint): Promise<void>
   /**
@@ -58,6 +60,7 @@ export class Hold implements Reservation {
   readonly #request: ReserveRequest
   /** When it began, or a little earlier, by performance.now(). Undefined for a hold of an earlier start. */
   readonly #since: number | undefined
+  #sale: Sale
   #channel: string | null = null
   #delivered = 0
   /** The draft that it waits in, until that becomes a batch. */
@@ -77,6 +80,7 @@ export class Hold implements Reservation {
   /** `place` is the draft that a new hold begins in, or the row of a hold of an earlier start. */
   constructor(request: ReserveRequest, purse: Purse, place: Gathering | Stored, book: HoldKeeper) {
     this.#request = request
+    this.#sale = request
     this.purse = purse
     this.#book = book
     if ('since' in place) {
@@ -113,7 +117,7 @@ export class Hold implements Reservation {
   }
 
   get price(): Price {
-    return this.#request.price
+    return this.#sale.price
   }
 
   /** Whether it was detached and has not ended. */
@@ -126,14 +130,21 @@ export class Hold implements Reservation {
     return this.#ended
   }
 
+  /** What it is charged by. */
+  get sale(): Sale {
+    return this.#sale
+  }
+
   /** What recovery needs of it. */
   get request(): Readonly<ReserveRequest> {
     return this.#request
   }
 
   /** How far the exchange has come. */
-  get progress(): { readonly channel: string | null; readonly delivered: number } {
-    return { channel: this.#channel, delivered: this.#delivered }
+  get progress(): { readonly channel: string | null; readonly delivered: number; readonly sale: Sale | undefined } {
+    const { model, price, costs } = this.#sale
+    const sale = this.#sale === this.#request ? undefined : { model, price, costs }
+    return { channel: this.#channel, delivered: this.#delivered, sale }
   }
 
   /** How it has ended. */
@@ -141,8 +152,12 @@ export class Hold implements Reservation {
     return this.#settlement ? { settlement: this.#settlement } : { costs: this.#costs }
   }
 
-  dispatched(channel: string): void {
+  dispatched(channel: string, sale?: Sale): void {
     if (this.#ended) throw this.#over()
+    if (sale) {
+      this.#sale = sale
+      if (!this.#book.left) this.#book.learn(sale)
+    }
     this.#channel = channel
     if (this.#rowId !== undefined || this.#book.left) this.#touch(true)
   }
@@ -236,7 +251,8 @@ export class Hold implements Reservation {
     this.#durable ??= this.#draft!.durable
     this.#draft = undefined
     this.#rowId = rowIds.take()
-    const { model, price, estimate, endpoint = null, clientProtocol = null, streamed = false, time } = this.#request
+    const { estimate, endpoint = null, clientProtocol = null, streamed = false, time } = this.#request
+    const { model, price } = this.#sale
     batch.opened.push(
       this.#rowId,
       this.requestId,
@@ -265,7 +281,8 @@ export class Hold implements Reservation {
     this.#touched = false
     if (!this.#ended) {
       const cost = this.#costPrice(this.#channel)?.version ?? null
-      batch.touched.push(this.#channel, cost, whole(this.#delivered), this.#rowId!)
+      const { model, price } = this.#sale
+      batch.touched.push(this.#channel, cost, whole(this.#delivered), model, price.version, this.#rowId!)
     }
   }
 
@@ -276,11 +293,13 @@ export class Hold implements Reservation {
 
   /** Writes its end to the journal, and frees the id of its row for another hold. */
   writeEnd(batch: Batch, rowIds: RowIds): void {
-    const { model, price, time } = this.#request
+    const { time } = this.#request
+    const { model, price } = this.#sale
     const { entries } = batch
     const { scopes, tags } = this.purse
     if (this.#rowId !== undefined) rowIds.give(this.#rowId)
-    for (const { attempt, channel, usage, amount, source, costPrice } of this.#costs ?? []) {
+    for (const cost of this.#costs ?? []) {
+      const { attempt, channel, usage, amount, source } = cost
       entries.push(
         'cost',
         this.requestId,
@@ -290,13 +309,13 @@ export class Hold implements Reservation {
         amount,
         0n,
         renderUsage(usage),
-        model,
+        cost.model ?? model,
         channel,
-        price.version,
+        cost.price ?? price.version,
         source,
         time,
         tags,
-        ...this.#costFor(usage, channel, costPrice)
+        ...this.#costFor(usage, channel, cost)
       )
     }
     const end = this.#settlement
@@ -344,13 +363,17 @@ export class Hold implements Reservation {
   }
 
   #costPrice(channel: string | null): Price | undefined {
-    const { costs } = this.#request
+    const { costs } = this.#sale
     return costs && channel !== null ? costs.get(channel) : undefined
   }
 
-  /** What the upstream charges, and the version of its price; nothing where it is not known, or cannot be true. */
-  #costFor(usage: Usage, channel: string, version?: string): [cost: bigint | null, version: string | null] {
-    const price = this.#costPrice(channel) ?? (version === undefined ? undefined : this.#book.price(version))
+  /**
+   * What the upstream charges, and the version of its price; nothing where it is not known, or cannot be true. `of`:
+   * the attempt, which may have been for another model than the last one.
+   */
+  #costFor(usage: Usage, channel: string, of?: AttemptCost): [cost: bigint | null, version: string | null] {
+    const own = of?.model === undefined ? this.#costPrice(channel) : undefined
+    const price = own ?? (of?.costPrice === undefined ? undefined : this.#book.price(of.costPrice))
     const cost = price ? costOf(usage, price) : undefined
     return cost === undefined || cost > incredible ? [null, null] : [cost, price!.version]
   }

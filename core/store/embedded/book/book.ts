@@ -9,7 +9,7 @@ import { parsePieces } from '../../../money/usage.ts'
 import type { Batch } from '../rows/batch.ts'
 import { Hold } from '../balance/hold.ts'
 import type { HoldKeeper } from '../balance/hold.ts'
-import type { Balance, BudgetStanding, BudgetWatcher, Ledger, Reservation, ReserveRequest } from '../../ledger.ts'
+import type { Balance, BudgetStanding, BudgetWatcher, Ledger, Reservation, ReserveRequest, Sale } from '../../ledger.ts'
 import { LookedAt } from '../balance/looked-at.ts'
 import { Purses } from './purses.ts'
 import type { Reader } from '../reader/reader.ts'
@@ -93,7 +93,7 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   reserve(request: ReserveRequest): Reservation {
-    const { requestId, part = '', amount, price, costs, time } = request
+    const { requestId, part = '', amount, time } = request
     if (this.#heir) throw new Error('this ledger was handed over, and holds nothing any more')
     const draft = this.#writer.admit()
     const name = nameOf(requestId, part)
@@ -104,8 +104,7 @@ export class Book implements Ledger, HoldKeeper {
       )
     }
     const purse = this.#purses.of(request.scopes, time)
-    if (!this.#knownPrices.has(price)) this.#learn(price)
-    if (costs) for (const cost of costs.values()) if (!this.#knownPrices.has(cost)) this.#learn(cost)
+    this.learn(request)
     purse.hold(amount)
     const hold = new Hold(request, purse, draft, this)
     this.#follow(name, hold)
@@ -250,6 +249,11 @@ export class Book implements Ledger, HoldKeeper {
   #follow(name: string, hold: Hold): void {
     this.#live.set(name, hold)
     if (hold.part !== '') this.#parts.set(hold.requestId, (this.#parts.get(hold.requestId) ?? 0) + 1)
+  }
+
+  learn({ price, costs }: Sale): void {
+    if (!this.#knownPrices.has(price)) this.#learn(price)
+    if (costs) for (const cost of costs.values()) if (!this.#knownPrices.has(cost)) this.#learn(cost)
   }
 
   /** Queues a new price, so that it is stored before the holds made at it. */

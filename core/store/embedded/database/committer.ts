@@ -29,9 +29,9 @@ const [tenantColumn, modelColumn, timeColumn, jsonColumn, factsColumn] = (
   ['tenant', 'model', 'time', 'json', 'facts'] as const
 ).map((name) => recordColumns.indexOf(name)) as [number, number, number, number, number]
 
-const [dispatchedColumn, channelColumn, costColumn, deliveredColumn] = (
-  ['dispatched', 'channel', 'cost_price', 'delivered_units'] as const
-).map((name) => holdColumns.indexOf(name)) as [number, number, number, number]
+/** Where a row of a hold has what changes while it is open; `dispatched` follows from the channel. */
+const changing = touchColumns.slice(0, -1).map((name) => holdColumns.indexOf(name as (typeof holdColumns)[number]))
+const dispatchedColumn = holdColumns.indexOf('dispatched')
 
 /**
  * Applies batches through one connection. After any error the connection must be closed, because the state here may no
@@ -157,14 +157,13 @@ export class Committer {
     const rows = this.#holds
     const leases = this.#leases
     for (let i = 0; i < touched.length; i += touchColumns.length) {
-      const [channel, cost, delivered, id] = [touched[i]!, touched[i + 1]!, touched[i + 2]!, touched[i + 3]!]
-      const row = rows.get(id as number)
+      const values = touched.slice(i, i + touchColumns.length)
+      const row = rows.get(values.at(-1) as number)
       if (row) {
-        row[dispatchedColumn] = channel === null ? 0 : 1
-        row[channelColumn] = channel
-        row[costColumn] = cost
-        row[deliveredColumn] = delivered
-      } else this.#sql.touch.run(channel, cost, delivered, id)
+        row[dispatchedColumn] = values[0] === null ? 0 : 1
+        // An earlier version wrote no model and no price: those stay.
+        changing.forEach((column, at) => (row[column] = at < 2 ? values[at]! : (values[at] ?? row[column]!)))
+      } else this.#sql.touch.run(...values)
     }
     for (let i = 0; i < opened.length; i += holdColumns.length) {
       const id = opened[i] as number
@@ -288,7 +287,8 @@ function prepare(database: Database) {
     limit: database.prepare('UPDATE balance SET "limit" = ? WHERE scope = ? AND window = ?'),
     open: insert('reservation', [...holdColumns, 'boot_id'], '', 'OR REPLACE'),
     touch: database.prepare(
-      'UPDATE reservation SET dispatched = ?1 IS NOT NULL, channel = ?1, cost_price = ?2, delivered_units = ?3 WHERE id = ?4'
+      'UPDATE reservation SET dispatched = ?1 IS NOT NULL, channel = ?1, cost_price = ?2, delivered_units = ?3, ' +
+        'model = coalesce(?4, model), price_version = coalesce(?5, price_version) WHERE id = ?6'
     ),
     close: database.prepare('DELETE FROM reservation WHERE id = ?'),
     lease: database.prepare('UPDATE reservation SET lease_until = ? WHERE id = ?'),

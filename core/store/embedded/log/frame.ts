@@ -30,7 +30,7 @@ const mark = Buffer.from([0x9e, 0x5c, 0x1f, 0x0a])
  * The first byte of a payload: which rows it has, and which columns they have. Formats before 5 had rows of keys
  * instead of documents, and no audit log.
  */
-const format = 6
+const format = 7
 
 /** Columns that came after the first format: the format that brought them, and what older rows have there. */
 interface Later {
@@ -42,7 +42,10 @@ const laterHolds: readonly Later[] = [
   { since: 3, absent: { pieces: null } },
   { since: 4, absent: { tags: null, cost_price: null } }
 ]
-const laterTouches: readonly Later[] = [{ since: 4, absent: { cost_price: null } }]
+const laterTouches: readonly Later[] = [
+  { since: 4, absent: { cost_price: null } },
+  { since: 7, absent: { model: null, price_version: null } }
+]
 const laterAnswers: readonly Later[] = [{ since: 2, absent: { tenant: '', headers: '{}' } }]
 const laterRecords: readonly Later[] = [{ since: 6, absent: { facts: null } }]
 const laterRoutes: readonly Later[] = [{ since: 2, absent: { tokens: null } }]

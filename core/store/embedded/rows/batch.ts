@@ -94,7 +94,7 @@ export const holdColumns = [
 ] as const
 
 /** Columns in {@link Batch.touched}. */
-export const touchColumns = ['channel', 'cost_price', 'delivered_units', 'id'] as const
+export const touchColumns = ['channel', 'cost_price', 'delivered_units', 'model', 'price_version', 'id'] as const
 
 /** Columns of the table request that come from a record; the writer adds seq and written. */
 export const requestColumns = ['request_id', 'tenant', 'key', 'model', 'time', 'json'] as const

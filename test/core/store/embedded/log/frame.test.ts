@@ -229,7 +229,7 @@ t.test('a frame of an earlier format is read, with what it did not write yet', (
     const batch = decodeBatch(payload.subarray(0, packer.write(payload, 1)), undefined)
     const held = [...hold, format < 3 ? null : '{"second":1}', null, null]
     t.same(batch.opened, [...held, ...held], `format ${format}`)
-    t.same(batch.touched, ['a', null, 5, 2, 'b', null, 6, 3], `format ${format}`)
+    t.same(batch.touched, ['a', null, 5, null, null, 2, 'b', null, 6, null, null, 3], `format ${format}`)
     const charged = [...entry, null, null, null]
     t.same(batch.entries, [...charged, ...charged], `format ${format}`)
     t.same(batch.answers, answers.flatMap(completed), `format ${format}`)
@@ -243,8 +243,8 @@ t.test('a frame of an earlier format is read, with what it did not write yet', (
       `format ${format}`
     )
     t.same(batch.audit, [], `format ${format}`)
-    payload[0] = 7
-    t.throws(() => decodeBatch(payload, undefined), /format 7/)
+    payload[0] = 8
+    t.throws(() => decodeBatch(payload, undefined), /format 8/)
   }
   t.end()
 })
