@@ -7,9 +7,10 @@ import { places } from '../core/admin/console/app/places.ts'
 import { assetOf, types } from '../core/admin/console/asset.ts'
 import type { Manifest } from '../core/admin/console/built-shelf.ts'
 import { folder as sources, listSources, textOf } from '../core/admin/console/sources.ts'
+import type { Source } from '../core/admin/console/sources.ts'
 
-/** Files that keep their names, as others name them: what runs before the page, workers, the icon. */
-const named = /(?:first|-worker)\.ts$/
+/** Modules that keep their names, as others name them. */
+const workers = /-worker\.ts$/
 
 /**
  * Writes the files into a folder.
@@ -20,7 +21,7 @@ export async function bundleConsole(folder: string): Promise<Manifest> {
   const list = await listSources()
   const files: Manifest['files'] = {}
   const put = async (name: string, type: string, body: Uint8Array, lasting: boolean): Promise<void> => {
-    const { etag, br, gz } = assetOf(type, body, 11)
+    const { etag, br, gz } = await assetOf(type, body, 11)
     const file = name.replaceAll('/', '-')
     files[name] = { file, type, etag, lasting }
     await Promise.all([
@@ -42,20 +43,16 @@ export async function bundleConsole(folder: string): Promise<Manifest> {
   })
   for (const { path, contents } of bundle.outputFiles)
     await put(path.slice(folder.length + 1), types.module, contents, true)
-  const alone = list.filter(({ name, kind }) => kind === 'typescript' && named.test(name))
-  for (const { name, paths } of alone) {
-    const [{ contents } = { contents: new Uint8Array() }] = (
-      await build({ ...common, entryPoints: [...paths], format: name.endsWith('first.ts') ? 'iife' : 'esm' })
-    ).outputFiles
-    await put(name, types.module, contents, false)
-  }
+  const alone = async ({ paths }: Source, format: 'iife' | 'esm'): Promise<Uint8Array> =>
+    (await build({ ...common, entryPoints: [...paths], format })).outputFiles[0]!.contents
+  let [first, style] = ['', '']
   for (const source of list) {
-    if (source.kind === 'style') {
-      const { code } = await transform(await textOf(source), { loader: 'css', minify: true, target: 'chrome123' })
-      const style = Buffer.from(code)
-      await put(`style-${assetOf(types.style, style).etag.slice(1, 9)}.css`, types.style, style, true)
-    }
-    if (source.kind === 'picture') await put(source.name, types.picture, Buffer.from(await textOf(source)), false)
+    const { name, kind } = source
+    if (name === 'app/first.ts') first = Buffer.from(await alone(source, 'iife')).toString()
+    else if (workers.test(name)) await put(name, types.module, await alone(source, 'esm'), false)
+    else if (kind === 'picture') await put(name, types.picture, Buffer.from(await textOf(source)), false)
+    else if (kind === 'style')
+      style = (await transform(await textOf(source), { loader: 'css', minify: true, target: 'chrome123' })).code
   }
   const outputs = new Map(
     Object.entries(bundle.metafile.outputs).map(([path, output]) => [path.slice(path.lastIndexOf('/') + 1), output])
@@ -71,8 +68,7 @@ export async function bundleConsole(folder: string): Promise<Manifest> {
   }
   const [script, ...preload] = reachedFrom('/app/main.ts')
   const pages = Object.fromEntries(places.map(({ path }) => [path, reachedFrom(`/app/pages/${path}/${path}.ts`)]))
-  const style = Object.keys(files).find((name) => name.endsWith('.css'))!
-  const manifest: Manifest = { script: script!, preload, pages, style, files }
+  const manifest: Manifest = { script: script!, preload, pages, first, style, files }
   await writeFile(join(folder, 'manifest.json'), JSON.stringify(manifest))
   return manifest
 }

@@ -244,7 +244,7 @@ export class AdminServer {
   async #handle(request: IncomingMessage, method: string, path: string, parameters: string, by: Actor): Promise<Given> {
     if (this.#console && isOfConsole(path)) {
       this.#parts.signingIn.origins.checkHost(request)
-      return this.#console.answer(method, path, request.headers)
+      return this.#console.answer(method, path, parameters, request.headers)
     }
     const { route, names } = findRoute(method, path)
     if (route.local) await checkHost(request, this.#guard)

@@ -22,13 +22,45 @@ t.test('every address of a page gives the page, and nobody has to be known', asy
     const reply = await ask(t, adminUrl, { path })
     t.equal(reply.status, 200, path)
     t.equal(reply.headers['content-type'], 'text/html; charset=utf-8')
-    const inline = /<script type="importmap">(.*?)<\/script>/s.exec(reply.text)![1]!
-    const hash = createHash('sha256').update(inline).digest('base64')
     const policy = reply.headers['content-security-policy']!
-    t.ok(policy.includes(`script-src 'self' 'sha256-${hash}';`), 'the one inline script is named by its hash')
+    t.same(allowed(policy, 'script-src'), ["'self'", ...inline(reply.text, 'script').map(hashOf)])
+    t.same(allowed(policy, 'style-src'), ["'self'", ...inline(reply.text, 'style').map(hashOf)])
+    t.equal(inline(reply.text, 'style').length, 1, 'all styles are in the page')
+    t.notMatch(reply.text, /rel="stylesheet"|<script src=/, 'nothing has to come before it is painted')
     for (const rule of ["default-src 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"])
       t.ok(policy.includes(rule), rule)
     t.equal(reply.headers['cache-control'], 'no-cache')
+  }
+})
+
+/** The texts of the elements of the page that have no address. */
+function inline(page: string, name: 'script' | 'style'): string[] {
+  return [...page.matchAll(new RegExp(`<${name}(?: type="importmap"| data-[^>]*)?>(.*?)</${name}>`, 'gs'))].map(
+    ([, text]) => text!
+  )
+}
+
+function hashOf(text: string): string {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+}
+
+/** What a policy allows of one kind. */
+function allowed(policy: string, kind: string): string[] {
+  return new RegExp(`${kind} ([^;]*)`).exec(policy)![1]!.split(' ')
+}
+
+t.test('browsers keep modules under addresses that change with them', async (t) => {
+  const { adminUrl } = await gateway(t)
+  const { text } = await ask(t, adminUrl, { path: '/console/operators' })
+  const [addresses] = inline(text, 'script').slice(1)
+  const { imports } = JSON.parse(addresses!) as { imports: Record<string, string> }
+  const main = imports['/console/app/main.ts']!
+  t.ok(text.includes(`<script type="module" src="${main}">`))
+  const kept = await ask(t, adminUrl, { path: main })
+  t.equal(kept.headers['cache-control'], 'public, max-age=31536000, immutable')
+  for (const path of ['/console/app/main.ts', '/console/app/main.ts?v=00000000']) {
+    const asked = await ask(t, adminUrl, { path })
+    t.match(asked, { status: 200, text: kept.text, headers: { 'cache-control': 'no-cache' } }, path)
   }
 })
 
@@ -113,13 +145,16 @@ t.test('the package holds it in files that browsers keep, of less than 150 kB to
   t.ok(sum > 10_000 && sum < 150_000, `${sum} bytes`)
   const shelf = new BuiltShelf(built)
   const { page, headers } = await shelf.shell('operators')
+  t.ok(sum + page.br.length < 150_000, `and ${page.br.length} bytes of the page itself`)
   const html = Buffer.from(page.body).toString()
   t.ok(pages['operators']!.length > 0, 'the code of a page is loaded with the rest')
   for (const name of [script, ...preload, ...pages['operators']!]) {
     t.ok(html.includes(`/console/${name}"`), 'the page names it')
     t.ok((await shelf.find(name))!.lasting, 'its name has its hash')
   }
-  t.ok(headers['content-security-policy']!.includes("script-src 'self';"), 'no inline script is left')
+  const policy = headers['content-security-policy']!
+  t.same(allowed(policy, 'script-src'), ["'self'", ...inline(html, 'script').map(hashOf)], 'without an import map')
+  t.equal(inline(html, 'script').length, 1)
   const text = (await Promise.all(Object.keys(files).map((name) => shelf.find(name))))
     .map((asset) => Buffer.from(asset!.body).toString())
     .join('\n')

@@ -1,5 +1,6 @@
 // What is around the pages of the console: navigation, addresses, the palette, colours, and what a role may see.
 import t from 'tap'
+import { places } from '../../core/admin/console/app/places.ts'
 import { accessible, inAllForms, openPage } from '../kit/browser.ts'
 import { ask } from '../kit/client.ts'
 import { gateway } from '../kit/gateway.ts'
@@ -60,4 +61,40 @@ t.test('an actor of one tenant sees no way to what is of the whole gateway', asy
   t.equal(await page.getByRole('link', { name: 'Operators' }).count(), 0, 'nor a link to it')
   t.match(await page.locator('.bar').textContent(), /carol.*tenant_admin of acme/)
   await accessible(t, page, 'the refusal')
+})
+
+t.test('what a page shows first is asked for once, before its modules are there', async (t) => {
+  const { adminUrl } = await gateway(t, { admin: { token } })
+  const headers = { authorization: `Bearer ${token}` }
+  const body = { name: 'carol', role: 'tenant_admin', tenant: 'acme' }
+  const made = await ask(t, adminUrl, { method: 'POST', path: '/admin/v1/operators', headers, body })
+  for (const [secret, tenant] of [
+    [token, undefined],
+    [made.json().token, 'acme']
+  ]) {
+    const page = await openPage(t, `${adminUrl}/console/operators`)
+    await page.getByLabel('Token').fill(secret)
+    await page.getByLabel('Token').press('Enter')
+    await page.locator('.person').waitFor()
+    let asked: string[] = []
+    page.on('request', (request) => asked.push(request.url().slice(adminUrl.length)))
+    for (const { path, title, asks, whole } of places) {
+      if (asks === undefined) continue
+      const first = tenant === undefined ? asks : `${asks}?tenant=${tenant}`
+      asked = []
+      // The page waits for none of its modules before it asks.
+      const early = !(whole && tenant !== undefined)
+      // The page waits for none of its modules before it asks.
+      await page.route('**/app/main.ts*', async (route) => {
+        await eventually(() => !early || asked.includes(first), 60_000)
+        await route.continue()
+      })
+      await page.goto(`${adminUrl}/console/${path}`)
+      await page.getByRole('heading', { name: title, level: 1 }).waitFor()
+      await page.locator('main [aria-busy="true"], main .waiting').waitFor({ state: 'detached' })
+      const times = asked.filter((one) => one === first || one === asks).length
+      t.equal(times, early ? 1 : 0, `${path} of ${tenant ?? 'all'}`)
+      await page.unroute('**/app/main.ts*')
+    }
+  }
 })

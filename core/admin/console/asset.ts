@@ -1,6 +1,10 @@
 // What a file of the console is once it can be sent: its bytes, and the same compressed.
 import { createHash } from 'node:crypto'
-import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import { promisify } from 'node:util'
+import { brotliCompress, constants, gzip } from 'node:zlib'
+
+const brotlied = promisify(brotliCompress)
+const gzipped = promisify(gzip)
 
 /** A file as browsers get it. */
 export interface Asset {
@@ -14,11 +18,17 @@ export interface Asset {
   readonly gz: Uint8Array
 }
 
-/** Makes an asset. It compresses, which takes milliseconds for 100 kB. `quality` is that of Brotli, up to 11. */
-export function assetOf(type: string, body: Uint8Array, quality = 5): Asset {
+/** Makes an asset. It is compressed beside the loop of the data path. `quality` is that of Brotli, up to 11. */
+export async function assetOf(type: string, body: Uint8Array, quality = 5): Promise<Asset> {
   const params = { [constants.BROTLI_PARAM_QUALITY]: quality, [constants.BROTLI_PARAM_SIZE_HINT]: body.length }
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
-  return { type, etag, body, br: brotliCompressSync(body, { params }), gz: gzipSync(body, { level: 9 }) }
+  const [br, gz] = await Promise.all([brotlied(body, { params }), gzipped(body, { level: 9 })])
+  return { type, etag, body, br, gz }
+}
+
+/** What follows the question mark in an address whose content never changes. */
+export function versionOf({ etag }: Asset): string {
+  return `v=${etag.slice(1, 9)}`
 }
 
 /** The types of files by the end of their names. */

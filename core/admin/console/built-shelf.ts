@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { places } from './app/places.ts'
 import type { Asset } from './asset.ts'
 import { shellOf } from './shell.ts'
 import type { Shell } from './shell.ts'
@@ -13,6 +14,8 @@ export interface Manifest {
   readonly preload: readonly string[]
   /** What the page of a place needs beyond that. */
   readonly pages: Readonly<Record<string, readonly string[]>>
+  /** The texts that every page has in itself. */
+  readonly first: string
   readonly style: string
   /** `file` is in the folder of the manifest, with `.br` and `.gz` beside it. */
   readonly files: Record<string, { file: string; type: string; etag: string; lasting: boolean }>
@@ -27,7 +30,9 @@ export function isBuilt(folder = builtFolder): boolean {
 }
 
 interface Loaded {
-  readonly shells: ReadonlyMap<string, Shell>
+  readonly manifest: Manifest
+  /** The pages that somebody has asked for. */
+  readonly shells: Map<string, Promise<Shell>>
   readonly assets: ReadonlyMap<string, Asset>
 }
 
@@ -41,8 +46,20 @@ export class BuiltShelf implements Shelf {
   }
 
   async shell(place: string): Promise<Shell> {
-    const { shells } = await this.#load()
-    return shells.get(place) ?? shells.get('')!
+    const { manifest, shells } = await this.#load()
+    const { script, preload, pages, first, style } = manifest
+    const known = Object.hasOwn(pages, place) ? place : ''
+    const shell =
+      shells.get(known) ??
+      shellOf({
+        place: places.find(({ path }) => path === known),
+        first,
+        style,
+        script,
+        preload: [...new Set([script, ...preload, ...(pages[known] ?? [])])]
+      })
+    shells.set(known, shell)
+    return shell
   }
 
   async find(name: string): Promise<Asset | undefined> {
@@ -59,17 +76,13 @@ export class BuiltShelf implements Shelf {
 
   async #read(): Promise<Loaded> {
     const read = (file: string): Promise<Buffer> => readFile(join(this.#folder, file))
-    const { script, preload, pages, style, files } = JSON.parse((await read('manifest.json')).toString()) as Manifest
+    const manifest = JSON.parse((await read('manifest.json')).toString()) as Manifest
     const assets = await Promise.all(
-      Object.entries(files).map(async ([name, { file, type, etag, lasting }]): Promise<[string, Asset]> => {
+      Object.entries(manifest.files).map(async ([name, { file, type, etag, lasting }]): Promise<[string, Asset]> => {
         const [body, br, gz] = await Promise.all([read(file), read(`${file}.br`), read(`${file}.gz`)])
         return [name, { type, etag, lasting, body, br, gz }]
       })
     )
-    const shells = Object.entries({ '': [], ...pages }).map(([place, more]): [string, Shell] => [
-      place,
-      shellOf({ script, preload: [...new Set([script, ...preload, ...more])], style })
-    ])
-    return { shells: new Map(shells), assets: new Map(assets) }
+    return { manifest, shells: new Map(), assets: new Map(assets) }
   }
 }

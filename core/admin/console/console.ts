@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../errors.ts'
 import type { Answer } from '../api/contract.ts'
+import { versionOf } from './asset.ts'
 import type { Asset } from './asset.ts'
 import { places } from './app/places.ts'
 import { BuiltShelf, isBuilt } from './built-shelf.ts'
@@ -20,9 +21,10 @@ export class Console {
 
   /**
    * Answers a request for a path of the console. It needs nobody to be known: the page asks the admin API who is there.
+   * `parameters` is what follows the question mark.
    * @throws GatewayError `route_not_found`, or `method_not_allowed`
    */
-  async answer(method: string, path: string, headers: IncomingHttpHeaders): Promise<Answer> {
+  async answer(method: string, path: string, parameters: string, headers: IncomingHttpHeaders): Promise<Answer> {
     if (method !== 'GET' && method !== 'HEAD')
       throw new GatewayError('method_not_allowed', 'The console takes GET, HEAD.', {
         headers: [['allow', 'GET, HEAD']]
@@ -33,7 +35,8 @@ export class Console {
     const asset = await this.#shelf.find(name)
     if (asset)
       return send(asset, headers, {
-        'cache-control': asset.lasting ? 'public, max-age=31536000, immutable' : 'no-cache',
+        'cache-control':
+          asset.lasting || parameters === versionOf(asset) ? 'public, max-age=31536000, immutable' : 'no-cache',
         ...(name.endsWith('-worker.ts') && workerHeaders)
       })
     if (!isPlace(name)) throw new GatewayError('route_not_found', 'There is nothing here: the console is at /console/.')

@@ -17,14 +17,14 @@ export const workerHeaders = {
     "default-src 'none'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 } as const
 
-/** On the page of the console. `inline` is the text of its one inline script, the import map; absent without one. */
-export function pageHeaders(inline: string | undefined): Readonly<Record<string, string>> {
-  const hash = inline === undefined ? '' : ` 'sha256-${createHash('sha256').update(inline).digest('base64')}'`
+/** On the page of the console. `scripts` and `style` are the texts that stand in the page itself. */
+export function pageHeaders(scripts: readonly string[], style: string): Readonly<Record<string, string>> {
+  const hash = (text: string): string => ` 'sha256-${createHash('sha256').update(text).digest('base64')}'`
   return {
     'content-security-policy': [
       "default-src 'none'",
-      `script-src 'self'${hash}`,
-      "style-src 'self'",
+      `script-src 'self'${scripts.map(hash).join('')}`,
+      `style-src 'self'${hash(style)}`,
       "img-src 'self' data: blob:",
       "media-src 'self' blob:",
       "connect-src 'self'",

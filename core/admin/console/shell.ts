@@ -1,5 +1,6 @@
 // The page of the console as HTML: what is to be seen before the first script runs. It tells nothing of the gateway.
 import { groups, places } from './app/places.ts'
+import type { Place } from './app/places.ts'
 import { assetOf, types } from './asset.ts'
 import type { Asset } from './asset.ts'
 import { pageHeaders } from './protection.ts'
@@ -10,18 +11,23 @@ export interface Shell {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** The names of the files that the page loads. */
+/** What the page has in itself, and the addresses below `/console/` of the files that it loads. */
 export interface ShellParts {
+  /** What the page asks the API for first, and whether that is about the whole gateway. */
+  readonly place: Pick<Place, 'asks' | 'whole'> | undefined
+  /** The text of first.ts and of all styles: with them in the page, nothing has to come before it is painted. */
+  readonly first: string
+  readonly style: string
   readonly script: string
   /** What the script imports, so that the browser need not find out step by step. */
   readonly preload: readonly string[]
-  readonly style: string
   /** JSON; absent when the script imports nothing by a bare name. */
   readonly importMap?: string
 }
 
 /** Makes the page. */
-export function shellOf({ script, preload, style, importMap }: ShellParts): Shell {
+export async function shellOf({ place, first, style, script, preload, importMap }: ShellParts): Promise<Shell> {
+  const asks = place?.asks === undefined ? '' : ` data-asks="${place.asks}"${place.whole ? ' data-whole' : ''}`
   const page = `<!doctype html>
 <html lang="en">
 <head>
@@ -30,8 +36,8 @@ export function shellOf({ script, preload, style, importMap }: ShellParts): Shel
 <meta name="color-scheme" content="light dark">
 <title>Sluice</title>
 <link rel="icon" href="/console/app/icon.svg" type="image/svg+xml">
-<script src="/console/app/first.ts"></script>
-<link rel="stylesheet" href="/console/${style}">
+<script${asks}>${first}</script>
+<style>${style}</style>
 ${importMap === undefined ? '' : `<script type="importmap">${importMap}</script>`}
 ${preload.map((name) => `<link rel="modulepreload" href="/console/${name}">`).join('\n')}
 <script type="module" src="/console/${script}"></script>
@@ -48,7 +54,8 @@ ${preload.map((name) => `<link rel="modulepreload" href="/console/${name}">`).jo
 </body>
 </html>
 `
-  return { page: assetOf(types.page, Buffer.from(page)), headers: pageHeaders(importMap) }
+  const scripts = importMap === undefined ? [first] : [first, importMap]
+  return { page: await assetOf(types.page, Buffer.from(page)), headers: pageHeaders(scripts, style) }
 }
 
 /** The same that the script draws later for somebody who may see all, so that nothing moves. */

@@ -1,6 +1,8 @@
 // The files of the console as they are written, for everybody who runs the sources: made when somebody asks for them.
+import { places } from './app/places.ts'
+import { versionOf } from './asset.ts'
 import type { Asset } from './asset.ts'
-import { importMap, listSources } from './sources.ts'
+import { libraries, listSources } from './sources.ts'
 import type { Source } from './sources.ts'
 import { shellOf } from './shell.ts'
 import type { Shell } from './shell.ts'
@@ -11,17 +13,36 @@ import type { Shelf } from './shelf.ts'
 export class SourceShelf implements Shelf {
   #sources: readonly Source[] = []
   #assets = new Map<string, Asset>()
-  #shells: Map<string, Shell> | undefined
+  #shells: Map<string, Promise<Shell>> | undefined
   #making: Promise<void> | undefined
 
   async shell(place: string): Promise<Shell> {
     await this.#renew()
     const known = this.#shells!.get(place)
     if (known) return known
-    const preload = reachedFrom(['app/main.ts', `app/pages/${place}/${place}.ts`], this.#assets)
-    const shell = shellOf({ script: 'app/main.ts', preload, style: 'style.css', importMap })
+    const shell = this.#shell(place)
     this.#shells!.set(place, shell)
     return shell
+  }
+
+  #shell(place: string): Promise<Shell> {
+    const text = (name: string): string => Buffer.from(this.#assets.get(name)!.body).toString()
+    const address = (name: string): string => `${name}?${versionOf(this.#assets.get(name)!)}`
+    const preload = reachedFrom(['app/main.ts', `app/pages/${place}/${place}.ts`], this.#assets)
+    // Browsers keep each module under an address that changes with it; modules themselves name each other without.
+    const modules = [...this.#assets.keys()].filter((name) => name.endsWith('.ts'))
+    const imports = {
+      ...Object.fromEntries(Object.entries(libraries).map(([name, file]) => [name, `/console/${address(file)}`])),
+      ...Object.fromEntries(modules.map((name) => [`/console/${name}`, `/console/${address(name)}`]))
+    }
+    return shellOf({
+      place: places.find(({ path }) => path === place),
+      first: text('app/first.ts'),
+      style: text('style.css'),
+      script: address('app/main.ts'),
+      preload: preload.map(address),
+      importMap: JSON.stringify({ imports })
+    })
   }
 
   async find(name: string): Promise<Asset | undefined> {
@@ -51,13 +72,15 @@ export class SourceShelf implements Shelf {
 
 /** Modules with those that they import, directly or through others, but for those that they load later. */
 function reachedFrom(starts: readonly string[], assets: ReadonlyMap<string, Asset>): string[] {
-  const libraries = (JSON.parse(importMap) as { imports: Record<string, string> }).imports
   const reached = new Set(starts)
   for (const name of reached) {
     const asset = assets.get(name)
     if (!asset) continue
     for (const [, specifier] of Buffer.from(asset.body).toString().matchAll(imported)) {
-      const { pathname } = new URL(libraries[specifier!] ?? specifier!, `http://localhost/console/${name}`)
+      const { pathname } = new URL(
+        specifier! in libraries ? `/console/${libraries[specifier!]}` : specifier!,
+        `http://localhost/console/${name}`
+      )
       reached.add(pathname.slice('/console/'.length))
     }
   }

@@ -17,8 +17,8 @@ export interface Source {
   readonly changed: number
 }
 
-/** The libraries by the names that modules import them by. */
-const libraries: Readonly<Record<string, () => string>> = {
+/** Where the libraries are, by the names that modules import them by. */
+const found: Readonly<Record<string, () => string>> = {
   preact: () => import.meta.resolve('preact'),
   'preact/hooks': () => import.meta.resolve('preact/hooks'),
   htm: () => import.meta.resolve('htm'),
@@ -30,12 +30,10 @@ const libraries: Readonly<Record<string, () => string>> = {
 
 const vendorName = (specifier: string): string => `vendor/${specifier.replace('@', '').replace('/', '-')}.js`
 
-/** The import map: the addresses of the libraries. */
-export const importMap = JSON.stringify({
-  imports: Object.fromEntries(
-    Object.keys(libraries).map((specifier) => [specifier, `/console/${vendorName(specifier)}`])
-  )
-})
+/** The files of the libraries by the names that modules import them by. */
+export const libraries: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.keys(found).map((specifier) => [specifier, vendorName(specifier)])
+)
 
 /** The styles that come before those of pages, which build on them. */
 const first = ['style/tokens.css', 'style/base.css', 'style/parts.css']
@@ -56,7 +54,7 @@ export async function listSources(): Promise<Source[]> {
       const kind = name.endsWith('.ts') ? 'typescript' : 'picture'
       return name.endsWith('.css') ? [] : [sourceOf(`app/${name}`, kind, [join(folder, name)])]
     }),
-    ...Object.entries(libraries).map(([specifier, resolve]) =>
+    ...Object.entries(found).map(([specifier, resolve]) =>
       sourceOf(vendorName(specifier), 'library', [fileURLToPath(resolve())])
     )
   ])

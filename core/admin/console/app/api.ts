@@ -23,6 +23,9 @@ export class ApiError extends Error {
   }
 }
 
+/** What first.ts has asked for before the modules were there, by path and query. Each answer is taken once. */
+const early = (globalThis as { sluiceEarly?: Map<string, Promise<Response>> }).sluiceEarly
+
 /** Values of a query; those that are undefined or empty are left out. */
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>
 
@@ -89,18 +92,22 @@ export async function open(method: string, path: string, question: Question): Pr
   const timeout = AbortSignal.timeout(question.patience ?? patience)
   let reply: Response
   try {
-    reply = await fetch(pathWith(path, query), {
-      method,
-      headers: {
-        accept: 'application/json',
-        ...(method !== 'GET' && { 'content-type': 'application/json' }),
-        ...(csrf !== null && { 'x-sluice-csrf': csrf })
-      },
-      // A change without anything to say is an empty object: the API takes JSON alone from browsers.
-      ...(method !== 'GET' && method !== 'DELETE' && { body: JSON.stringify(body ?? {}) }),
-      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-      redirect: 'error'
-    })
+    const address = pathWith(path, query)
+    const asked = method === 'GET' ? early?.get(address) : undefined
+    early?.delete(address)
+    reply = await (asked ??
+      fetch(address, {
+        method,
+        headers: {
+          accept: 'application/json',
+          ...(method !== 'GET' && { 'content-type': 'application/json' }),
+          ...(csrf !== null && { 'x-sluice-csrf': csrf })
+        },
+        // A change without anything to say is an empty object: the API takes JSON alone from browsers.
+        ...(method !== 'GET' && method !== 'DELETE' && { body: JSON.stringify(body ?? {}) }),
+        signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+        redirect: 'error'
+      }))
   } catch (error) {
     if (signal?.aborted) throw error
     const seconds = Math.round((question.patience ?? patience) / 1000)

@@ -6,7 +6,7 @@ import type { ApiError } from './api.ts'
 import { h, html } from './html.ts'
 import type { ComponentChildren, FunctionComponent, VNode } from './html.ts'
 import { shownError } from './load.ts'
-import { pages } from './pages.ts'
+import { loadedPage, loadPage } from './pages.ts'
 import { Palette } from './palette.ts'
 import { Announcer } from './parts/announcer.ts'
 import { Dialog } from './parts/dialog.ts'
@@ -121,20 +121,24 @@ function CurrentPage(): VNode | null {
     if (place === '' && first) go(linkTo(first.path), { replace: true })
   }, [place])
   if (place === '' && first) return null
-  if (!found || !pages[place]) return h(NoPage, {})
+  if (!found) return h(NoPage, {})
   return may(found) ? h(LoadedPage, { place: found, key: place }) : h(NotForYou, { place: found })
 }
 
 function LoadedPage({ place }: { place: Place }): VNode {
-  const [state, setState] = useState<{ page?: FunctionComponent; error?: ApiError }>({})
+  const [state, setState] = useState<{ page?: FunctionComponent | undefined; error?: ApiError }>({
+    page: loadedPage(place.path)
+  })
   const load = (): void => {
     setState({})
-    pages[place.path]!().then(
-      ({ default: page }) => setState({ page }),
+    loadPage(place.path).then(
+      (page) => setState({ page }),
       (error: unknown) => setState({ error: shownError(error) })
     )
   }
-  useEffect(load, [])
+  useEffect(() => {
+    if (!state.page) load()
+  }, [])
   // A reader who cannot see that the page changed hears its heading.
   useEffect(() => {
     if (state.page && moves.peek() > 0) document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true })

@@ -1,4 +1,5 @@
-// Runs before the page is drawn, as a script and not as a module: puts the colours on that somebody chose by hand.
+// Runs in the page before it is drawn, as a script and not as a module: puts the colours on that somebody chose by hand,
+// and asks the API for what the page shows first, so that the answers are there when its modules are.
 {
   let chosen: string | null = null
   try {
@@ -7,4 +8,28 @@
     // Without storage the browser's preference holds.
   }
   if (chosen === 'light' || chosen === 'dark') document.documentElement.style.colorScheme = chosen
+
+  const early = new Map<string, Promise<Response>>()
+  Object.assign(globalThis, { sluiceEarly: early })
+  const ask = async (path: string): Promise<Response> => {
+    const reply = fetch(path, {
+      headers: { accept: 'application/json' },
+      redirect: 'error',
+      signal: AbortSignal.timeout(30_000)
+    })
+    early.set(path, reply)
+    return (await reply).clone()
+  }
+  const { asks, whole } = (document.currentScript as HTMLScriptElement).dataset
+  const begin = async (): Promise<void> => {
+    const reply = await ask('/admin/v1/session')
+    // What an address with a query selects, its page alone knows.
+    if (!reply.ok || asks === undefined || location.search !== '') return
+    const { tenant } = (await reply.json()) as { tenant: string | null }
+    if (tenant === null) await ask(asks)
+    else if (whole === undefined) await ask(`${asks}?${new URLSearchParams({ tenant }).toString()}`)
+  }
+  // Whoever takes an answer over is told of its failure, and what nobody took is old by then.
+  begin().catch(() => {})
+  setTimeout(() => early.clear(), 10_000)
 }

@@ -1,5 +1,5 @@
 // Loading of what a page shows: every wait ends in data or in a reason.
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, get } from './api.ts'
 import type { Page, Query } from './api.ts'
 
@@ -33,7 +33,8 @@ export function useLoad<T>(
 ): Loaded<T> {
   const [turn, setTurn] = useState(0)
   const [state, setState] = useState<Omit<Loaded<T>, 'again'>>(nothing)
-  useEffect(() => {
+  // It is asked for at once, and not after the next frame.
+  useLayoutEffect(() => {
     const leaving = new AbortController()
     setState((before) => ({ ...before, busy: true }))
     load(leaving.signal).then(

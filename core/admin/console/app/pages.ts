@@ -7,7 +7,7 @@ export interface PageModule {
 }
 
 /** How to load the page of each place in places.ts. */
-export const pages: Readonly<Record<string, () => Promise<PageModule>>> = {
+const pages: Readonly<Record<string, () => Promise<PageModule>>> = {
   audit: () => import('./pages/audit/audit.ts'),
   configuration: () => import('./pages/configuration/configuration.ts'),
   ledger: () => import('./pages/ledger/ledger.ts'),
@@ -21,4 +21,21 @@ export const pages: Readonly<Record<string, () => Promise<PageModule>>> = {
   tenants: () => import('./pages/tenants/tenants.ts'),
   operators: () => import('./pages/operators/operators.ts'),
   chain: () => import('./pages/chain/chain.ts')
+}
+
+const loaded = new Map<string, FunctionComponent>()
+
+/** The page of a place, when its code is there. */
+export function loadedPage(place: string): FunctionComponent | undefined {
+  return loaded.get(place)
+}
+
+/**
+ * Loads the page of a place; undefined for none.
+ * @throws TypeError when its code does not come
+ */
+export async function loadPage(place: string): Promise<FunctionComponent | undefined> {
+  const page = Object.hasOwn(pages, place) ? (await pages[place]!()).default : undefined
+  if (page) loaded.set(place, page)
+  return page
 }
