@@ -74,14 +74,56 @@ t.test('new requests do not push what is read', async (t) => {
   const page = await openPage(t, `${local.adminUrl}/console/requests`)
   await page.getByText(/1 request,/).waitFor()
   const rows = page.getByRole('region', { name: 'Table of requests' }).locator('tbody tr')
+  // One a second, of which the stream shows each.
+  let sent = 0
+  const fresh = page.getByRole('button', { name: /^[1-9]\d* new$/ })
+  await eventually(async () => {
+    await local.chat()
+    sent++
+    await page.waitForTimeout(500)
+    return (await fresh.count()) > 0
+  }, 60_000)
+  t.equal(await rows.count(), 1, 'the list is as it was')
+  t.equal(page.url(), `${local.adminUrl}/console/requests`)
+  await fresh.click()
+  await eventually(async () => (await rows.count()) === 1 + sent, 20_000)
+  t.equal(await fresh.count(), 0)
+
+  await page.goto(`${local.adminUrl}/console/requests?model=none-such`)
+  await page.getByText('No request fits these filters').waitFor()
+  // Of two that end after one another, the second alone is of the filter.
+  await eventually(async () => {
+    await local.chat()
+    await local.chat({ model: 'none-such' })
+    return (await fresh.count()) > 0
+  }, 60_000)
+  const [{ length }] = [(await local.admin('/admin/v1/requests?model=none-such')).data]
+  t.ok(Number((await fresh.textContent())!.split(' ')[0]) <= length, 'those of other models are not counted')
+})
+
+t.test('the log is scrolled through its pages, and no row moves that is read', async (t) => {
+  const local = await gateway(t)
+  for (let place = 0; place < 150; place++) await local.chat()
+  const page = await openPage(t, `${local.adminUrl}/console/requests`)
+  await page.getByText(/150 requests,/).waitFor()
+  const box = page.getByRole('region', { name: 'Table of requests' })
+  await box.hover()
+  const top = (): Promise<unknown> => page.evaluate("document.querySelector('.table-box').scrollTop")
+  await page.mouse.wheel(0, 700)
+  await page.getByText('150 rows').waitFor()
+  await eventually(async () => (await top()) === 700, 60_000)
+  t.ok((await box.locator('tbody tr').count()) < 80, 'rows out of sight are not drawn')
+  const read = (await box.locator('tbody tr:not([aria-hidden]) a').nth(12).getAttribute('href'))!
+  const place = async (): Promise<unknown> => (await box.locator(`a[href="${read}"]`).boundingBox())?.y
+  const before = await place()
   const fresh = page.getByRole('button', { name: /new$/ })
   await eventually(async () => {
     await local.chat()
     return (await fresh.count()) > 0
   }, 60_000)
-  t.equal(await rows.count(), 1, 'the list is as it was')
+  t.equal(await place(), before, 'what is read stays where it is')
   await fresh.click()
-  await eventually(async () => (await rows.count()) > 1, 20_000)
+  await eventually(async () => (await top()) === 0, 60_000)
 })
 
 t.test('whatever clients and upstreams write stays text, with what cannot be seen named', async (t) => {

@@ -45,14 +45,47 @@ export const resets = signal(0)
 /** Whether the reader has stopped what moves. */
 export const paused = signal(false)
 
+/** Requests that ended within a second, as the stream shows them; `skipped` of them it does not. */
+export interface Arrivals {
+  readonly rows: readonly ArrivedRow[]
+  readonly skipped: number
+}
+
+/** What the stream shows of a request: a part of a row of the list. */
+export interface ArrivedRow {
+  readonly tenant: string | null
+  readonly project: string | null
+  readonly member: string | null
+  readonly key: string | null
+  readonly model: string | null
+  readonly endpoint: string
+  readonly status: number
+  readonly error_code: string | null
+  readonly outcome: string
+}
+
+const hearers = new Set<(arrivals: Arrivals) => void>()
+
+/** Calls `hear` with requests as they end, where the topic is followed; the returned function ends that. */
+export function onArrivals(hear: (arrivals: Arrivals) => void): () => void {
+  hearers.add(hear)
+  return () => void hearers.delete(hear)
+}
+
 /** How many ticks are kept. */
 const ticksKept = 300
 /** Milliseconds between two signs of life to the worker. */
 const signEvery = 15_000
 
-/** Follows the stream of a tenant, or of all, while the component is there and the page is seen. */
-export function useLive(tenant: string | undefined): void {
-  const stopped = paused.value
+/**
+ * Follows the stream of a tenant, or of all, while the component is there and the page is seen. `on`: whether it does
+ * so now.
+ */
+export function useLive(
+  tenant: string | undefined,
+  { topics = 'overview,troubles', on = true }: { topics?: string; on?: boolean } = {}
+): void {
+  const stopped = paused.value || !on
   useEffect(() => {
     ticks.value = []
     troubles.value = undefined
@@ -64,7 +97,7 @@ export function useLive(tenant: string | undefined): void {
       if (document.visibilityState === 'hidden') {
         leave?.()
         leave = undefined
-      } else leave ??= join(pathWith('/admin/v1/live', { topics: 'overview,troubles', tenant }))
+      } else leave ??= join(pathWith('/admin/v1/live', { topics, tenant }))
     }
     const go = (): void => {
       leave?.()
@@ -80,7 +113,7 @@ export function useLive(tenant: string | undefined): void {
       removeEventListener('pageshow', turn)
       go()
     }
-  }, [tenant, stopped])
+  }, [tenant, topics, stopped])
 }
 
 /** Joins a stream; the returned function leaves it. */
@@ -112,5 +145,6 @@ function take(message: LiveMessage): void {
   const { name, data } = message
   if (name === 'tick') ticks.value = [...ticks.peek(), data as Tick].slice(-ticksKept)
   else if (name === 'troubles') troubles.value = (data as { data: Trouble[] }).data
+  else if (name === 'requests') for (const hear of hearers) hear(data as Arrivals)
   else if (name === 'reset' || name === 'missed') resets.value++
 }

@@ -176,7 +176,8 @@ function Box<T>(props: BoxProps<T>): VNode {
   const height = box.current?.clientHeight ?? 700
   const from = large ? Math.max(0, Math.min(first - spare, rows.length - 1)) : 0
   const to = large ? Math.min(rows.length, first + Math.ceil(height / rowHeight) + spare) : rows.length
-  const atEnd = props.more !== undefined && to >= rows.length - spare && large
+  // They come before the end is seen.
+  const atEnd = props.more !== undefined && to >= rows.length - windowed && large
   // Without a box there is no scrolling to the end: then a button loads more.
   useEffect(() => {
     if (atEnd) props.more?.()

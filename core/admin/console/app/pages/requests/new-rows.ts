@@ -1,59 +1,47 @@
 // How many requests have come since the list was loaded. The list stays as it is until the reader wants them.
-import { useEffect, useState } from 'preact/hooks'
-import { get } from '../../api.ts'
-import type { RequestRecord } from './record.ts'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { onArrivals, resets, useLive } from '../../live.ts'
+import type { ArrivedRow } from '../../live.ts'
 
-/** Milliseconds between two questions. */
-const pause = 2500
-
-interface Polled {
-  readonly data: readonly { event: string; data: { data?: readonly RequestRecord[]; skipped?: number } }[]
-  readonly next: string
+/** What came. */
+export interface NewRows {
+  readonly count: number
+  /** Whether there were more than the stream showed. */
+  readonly more: boolean
 }
 
-/** Counts those that fit exact filters, while the page is seen; `on` is false for spans that are over. */
-export function useNewRows(
-  filters: Readonly<Record<string, string>>,
-  on: boolean,
-  since: number | undefined
-): { count: number; more: boolean } {
-  const [found, setFound] = useState({ count: 0, more: false })
+const none: NewRows = { count: 0, more: false }
+
+/**
+ * Counts those that fit exact filters by the live stream, while the page is seen; `on` is false for spans that are
+ * over, and `since` is when the list was loaded.
+ */
+export function useNewRows(filters: Readonly<Record<string, string>>, on: boolean, since: number | undefined): NewRows {
+  useLive(filters['tenant'], { topics: 'requests', on })
+  const [found, setFound] = useState(none)
   const asked = JSON.stringify([filters, on, since])
+  const resetsBefore = useRef(0)
   useEffect(() => {
-    setFound({ count: 0, more: false })
-    if (!on || since === undefined) return
-    const leaving = new AbortController()
-    let last = 'begin'
-    const timer = setInterval(() => {
-      if (document.hidden) return
-      void get<Polled>(
-        '/admin/v1/live',
-        { topics: 'requests', since: last, tenant: filters['tenant'] },
-        leaving.signal
-      ).then(
-        ({ data, next }) => {
-          last = next
-          const events = data.map((event) => event.data)
-          const rows = events.flatMap((event) => event.data ?? [])
-          const count = rows.filter((row) => fits(row, filters)).length
-          const skipped = events.some((event) => (event.skipped ?? 0) > 0)
-          if (count > 0 || skipped)
-            setFound((before) => ({ count: before.count + count, more: before.more || skipped }))
-        },
-        () => {}
-      )
-    }, pause)
-    return () => {
-      leaving.abort()
-      clearInterval(timer)
-    }
+    setFound(none)
+    resetsBefore.current = resets.peek()
+    if (!on || since === undefined) return undefined
+    return onArrivals(({ rows, skipped }) => {
+      const count = rows.filter((row) => fits(row, filters)).length
+      if (count > 0 || skipped > 0)
+        setFound((before) => ({ count: before.count + count, more: before.more || skipped > 0 }))
+    })
   }, [asked])
-  return found
+  // The stream begins with one reset; after another one nobody knows what came meanwhile.
+  const broken = on && resets.value > resetsBefore.current + 1
+  return broken ? { ...found, more: true } : found
 }
 
-const exact = ['tenant', 'project', 'member', 'key', 'model', 'endpoint', 'outcome', 'request_id'] as const
+const exact = ['tenant', 'project', 'member', 'key', 'model', 'endpoint', 'outcome'] as const
 
-function fits(row: RequestRecord, filters: Readonly<Record<string, string>>): boolean {
+/** The filters that are found out by a row of the stream. */
+export const foundInRows: ReadonlySet<string> = new Set([...exact, 'status', 'code', 'since', 'until'])
+
+function fits(row: ArrivedRow, filters: Readonly<Record<string, string>>): boolean {
   const { status, code } = filters
   if (code !== undefined && row.error_code !== code) return false
   if (status !== undefined && !new RegExp(`^${status.replace('xx', '\\d\\d')}$`).test(String(row.status))) return false

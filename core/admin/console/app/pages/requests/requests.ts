@@ -10,7 +10,8 @@ import { Table } from '../../parts/table.ts'
 import { address, go, linkTo, setQuery } from '../../router.ts'
 import { may, ownTenant } from '../../session.ts'
 import { FilterBar, filtersOf, isField } from './filters.ts'
-import { useNewRows } from './new-rows.ts'
+import { foundInRows, useNewRows } from './new-rows.ts'
+import type { NewRows } from './new-rows.ts'
 import { OverTime } from './over-time.ts'
 import { Panel } from './panel.ts'
 import { columnsOf } from './record.ts'
@@ -50,7 +51,7 @@ export default function RequestsPage(): VNode {
       busy: list.busy,
       onFilter: (column, value) => setQuery({ [column]: value }, { replace: false }),
       empty,
-      children: h(Fresh, { ...fresh, show: list.again })
+      children: h(Fresh, { fresh, sure: Object.keys(filters).every((name) => foundInRows.has(name)), show: list.again })
     })}
     <p class="quiet">Keys: <kbd>/</kbd> filter, <kbd>J</kbd> older, <kbd>K</kbd> newer, <kbd>Esc</kbd> closes.</p>
   </div>`
@@ -69,11 +70,19 @@ export default function RequestsPage(): VNode {
   `
 }
 
-/** What came since, which does not push what is read. */
-function Fresh({ count, more, show }: { count: number; more: boolean; show(): void }): VNode {
+/** What came since, which does not push what is read. `sure`: whether what is counted fits all filters. */
+function Fresh({ fresh, sure, show }: { fresh: NewRows; sure: boolean; show(): void }): VNode {
+  const { count, more } = fresh
+  const load = (event: Event): void => {
+    // What is new is at the top.
+    ;(event.currentTarget as HTMLElement).closest('.table')?.querySelector('.table-box')?.scrollTo(0, 0)
+    show()
+  }
   return count === 0 && !more
     ? html`<span class="quiet">Newest first</span>`
-    : html`<button type="button" class="small primary" onClick=${show}>${counted(count)}${more ? '+' : ''} new</button>`
+    : html`<button type="button" class="small primary" onClick=${load}>
+        ${counted(count)}${more ? '+' : ''} ${sure ? 'new' : 'new, of any'}
+      </button>`
 }
 
 /** J, K and Esc, which do nothing while somebody writes. */
