@@ -104,7 +104,7 @@ async function once(page: Page, address: string): Promise<[painted: number, read
 /** A page has its data when it has a heading, and nothing in it is on its way. */
 const settled = `document.querySelector('main h1, .alone h1') && !document.querySelector('main [aria-busy="true"], main .waiting')`
 
-/** Scrolls the log by some thousand rows, which come page by page: the longest frame, and the farthest jump of a row. */
+/** Scrolls the log by thousands of rows, which come page by page: the longest frame, and how far a row jumps. */
 async function scrolled(page: Page, address: string): Promise<{ rows: number; frame: number; jump: number }> {
   await once(page, address)
   await page.evaluate(`(() => {

@@ -1,5 +1,5 @@
-// Runs in the page before it is drawn, as a script and not as a module: puts the colours on that somebody chose by hand,
-// and asks the API for what the page shows first, so that the answers are there when its modules are.
+// Runs in the page before it is drawn, as a script and not as a module: puts the colours on that somebody chose by
+// hand, and asks the API for what the page shows first, so that the answers are there when its modules are.
 {
   let chosen: string | null = null
   try {
