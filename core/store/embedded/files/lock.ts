@@ -67,14 +67,21 @@ export class Ownership {
    * Makes this process the owner, and the files of the store private to their user. Makes the folder, an empty database
    * and the lock file when they are missing, and ends a restore that was broken off. A repair and a restore pass
    * `damaged`, to take a store that cannot be opened too.
-   * @throws Error when another process, or another store of this one, owns the file (the error names the process); when
-   * the file has several hard links; when a process has it open and its lock file was removed
+   * @throws Error when something else than a file is there; when another process, or another store of this one, owns the
+   * file (the error names the process); when the file has several hard links; when a process has it open and its lock file was removed
    */
   static take(given: string, { damaged = false } = {}): Ownership {
     makeFolder(given)
     const file = canonicalPath(given)
     makeFolder(file)
-    const { nlink } = statSync(file, { throwIfNoEntry: false }) ?? { nlink: 1 }
+    const found = statSync(file, { throwIfNoEntry: false })
+    if (found && !found.isFile())
+      throw new Error(
+        found.isDirectory()
+          ? `${given} is a folder, and the store is a file: name a file in it, such as ${join(given, 'sluice.db')}`
+          : `${given} is no file but a device, a pipe or a socket: name another file, which is made when it is not there`
+      )
+    const nlink = found?.nlink ?? 1
     // The commit log lies beside one of the names. A start by another name would not find it.
     if (nlink > 1)
       throw new Error(

@@ -84,6 +84,15 @@ t.test('who reads a database is not in the way of a gateway', async (t) => {
   t.pass('it starts')
 })
 
+t.test('a folder in the place of the database is named as one, and so is a device', async (t) => {
+  const folder = t.testdir()
+  await t.rejects(open(folder), {
+    message: `${folder} is a folder, and the store is a file: name a file in it, such as ${join(folder, 'sluice.db')}`
+  })
+  await t.rejects(open('/dev/null'), { message: /^\/dev\/null is no file but a device/ })
+  t.strictSame(readdirSync(folder), [], 'nothing was made')
+})
+
 t.test('a database with two names is refused by both', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   await (await open(file)).close()
