@@ -140,7 +140,7 @@ async function stop(gateway: Gateway, stops: Stops, hurry: Promise<string>, log:
   const { cut } = await gateway.close({ drain: true })
   closed = true
   clearTimeout(deadline)
-  log.info('the gateway has stopped', { cut })
+  log.info('the gateway has stopped', { cut, generation: gateway.generation })
   // So that whoever watches the gateway starts it anew.
   if (stops.fault || gateway.stranded) return exits.failed
   return hurried ? exits.interrupted : exits.ok

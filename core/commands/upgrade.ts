@@ -3,7 +3,7 @@ import { accessOptions, gatewayNote, withGateway } from './asking/admin-access.t
 import { defineCommand, exits, jsonOption } from './command/command.ts'
 
 /** Longer than a gateway waits for the next process to load and to open the store. */
-const patienceMs = 70_000
+const patienceMs = 150_000
 
 /** The answer of the gateway. */
 interface Done {

@@ -1,6 +1,7 @@
 // What two processes of a gateway say to each other when one takes the place of the other.
 import type { Settings } from '../catalogue/settings.ts'
 import type { KeptHold } from '../store/embedded/book/book.ts'
+import { migrations } from '../store/embedded/database/schema.ts'
 import { canonicalPath } from '../store/embedded/files/lock.ts'
 import type { KeptClaim } from '../store/memory/claims.ts'
 import type { KeptLimits } from '../store/memory/limits.ts'
@@ -22,6 +23,8 @@ export interface Place {
   readonly store: string
   readonly listen: string
   readonly admin: string | null
+  /** The newest migration that the program knows. What the old process has may not be newer. */
+  readonly schema: number
 }
 
 /** What a process that takes the place of this one must have in common with it. */
@@ -31,7 +34,8 @@ export function placeOf({ store, listen, admin }: Settings): Place {
     protocol: protocol,
     store: canonicalPath(store.sqlite),
     listen: addressOf(listen),
-    admin: admin ? addressOf(admin) : null
+    admin: admin ? addressOf(admin) : null,
+    schema: migrations.length
   }
 }
 

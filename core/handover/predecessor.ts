@@ -1,12 +1,14 @@
 // The process whose place this one takes, as this one sees it: its parent.
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rmSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import type { Deputy } from './deputy.ts'
 import { Line } from './line.ts'
 import type { Port } from './line.ts'
 import { generationVariable } from './messages.ts'
 import type { Estate, FromNew, FromOld, Place } from './messages.ts'
+import { makeSocketFolder } from './socket-folder.ts'
+import type { SocketPlace } from './socket-folder.ts'
 import type { Documents } from '../store/documents.ts'
 import type { Server } from '../clients/server.ts'
 
@@ -17,6 +19,7 @@ export class Predecessor {
   readonly #line: Line
   readonly #place = Promise.withResolvers<Place>()
   readonly #estate = Promise.withResolvers<Estate>()
+  #socket: SocketPlace | undefined
   #served = false
 
   private constructor(generation: number) {
@@ -56,23 +59,29 @@ export class Predecessor {
       ['admin', 'the address in admin was changed, and a hand-over keeps the sockets: stop the gateway and start it']
     ] as const)
       if (place[name] !== own[name]) throw new Error(`${remedy} (${name}: ${place[name]} before, ${own[name]} now)`)
+    if (place.schema > own.schema)
+      throw new Error(
+        `the store has schema version ${place.schema} and this program knows ${own.schema}: an older version cannot take over from a newer one after a migration`
+      )
+    // Nothing has changed for anybody yet, should there be no room for it.
+    this.#socket = await makeSocketFolder(dirname(own.store))
+    const { folder } = this.#socket
+    void this.#line.closed.then(() => rm(folder, { recursive: true, force: true }))
     this.#say({ kind: 'loaded' })
     return this.#estate.promise
   }
 
   /**
-   * Takes its place: serves what it still has to do, and what still comes on its connections. Resolves when it has been
+   * Takes its place, after {@link estate}: serves what it still has to do, and what still comes on its connections. Resolves when it has been
    * told of that.
    */
   async serve(deputy: Deputy, documents: Documents, server: Server): Promise<void> {
-    const folder = await mkdtemp(join(tmpdir(), 'sluice-'))
-    const path = join(folder, 'connections')
+    const { path } = this.#socket!
     await server.takeFrom(path, this.#line.closed)
     const unwatch = documents.watch((changes) => this.#line.tell('documents', changes))
-    void this.#line.closed.then(async () => {
+    void this.#line.closed.then(() => {
       unwatch()
       deputy.end()
-      await rm(folder, { recursive: true, force: true })
     })
     this.#line.serve(deputy.served)
     this.#served = true
@@ -82,6 +91,8 @@ export class Predecessor {
   /** Says why this process cannot take its place. */
   fail(error: unknown): void {
     if (this.#served) return
+    // This process ends before its line closes.
+    if (this.#socket) rmSync(this.#socket.folder, { recursive: true, force: true })
     this.#say({ kind: 'failed', reason: error instanceof Error ? error.message : String(error) })
   }
 

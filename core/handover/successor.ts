@@ -7,8 +7,11 @@ import type { Port } from './line.ts'
 import { generationVariable } from './messages.ts'
 import type { Estate, FromNew, FromOld, Place } from './messages.ts'
 
-/** How long the next process may take to load everything, and to open the store, in milliseconds. */
-const loadingMs = 30_000
+/**
+ * How long the next process may take to load everything, which on a starved machine is many times the usual second and
+ * disturbs nobody, and to open the store, for which requests wait; in milliseconds.
+ */
+const loadingMs = 90_000
 const openingMs = 30_000
 
 /** What the next process is started with. */

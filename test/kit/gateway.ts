@@ -44,6 +44,12 @@ export interface GatewaySetup {
   operations?: GatewayOptions['operations']
 }
 
+/** What a gateway in a process of its own is started with. */
+export interface ProcessSetup extends Omit<GatewaySetup, 'plugins' | 'operations'> {
+  /** The program; the one that is tested unless it is another version. */
+  main?: string
+}
+
 /** A gateway as a test uses it, wherever it runs. */
 export interface TestGateway {
   readonly url: string
@@ -102,6 +108,8 @@ export interface SpawnedGateway extends TestGateway {
   /** The ids of all these processes, as their ready lines tell them. */
   readonly pids: () => number[]
   readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
+  /** Resolves when its standard streams are closed: then all these processes are gone. */
+  readonly ended: Promise<void>
 }
 
 /**
@@ -111,10 +119,10 @@ export interface SpawnedGateway extends TestGateway {
 export async function spawnGateway(
   t: Test,
   overrides: Overrides | string = {},
-  setup: Omit<GatewaySetup, 'plugins' | 'operations'> = {}
+  { main = join(root, 'core/main.ts'), ...setup }: ProcessSetup = {}
 ): Promise<SpawnedGateway> {
   const file = gatewayFile(t, overrides, setup)
-  const child = spawn(process.execPath, [join(root, 'core/main.ts'), 'start', '--config', file], {
+  const child = spawn(process.execPath, [main, 'start', '--config', file], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...setup.env }
   })
@@ -127,6 +135,7 @@ export async function spawnGateway(
   const exited = once(child, 'exit').then(
     ([code, signal]) => ({ code, signal }) as { code: number | null; signal: NodeJS.Signals | null }
   )
+  const ended = once(child, 'close').then(() => {})
   const [url, adminUrl] = await new Promise<string[]>((resolve, reject) => {
     const take = (text: Buffer): void => {
       output += text.toString()
@@ -137,7 +146,7 @@ export async function spawnGateway(
     child.stderr.on('data', take)
     void exited.then(() => reject(new Error(`the gateway did not start: ${output}`)))
   })
-  return { ...speaker(t, file, setup, url!, adminUrl!), process: child, output: () => output, pids, exited }
+  return { ...speaker(t, file, setup, url!, adminUrl!), process: child, output: () => output, pids, exited, ended }
 }
 
 function end(pid: number): void {

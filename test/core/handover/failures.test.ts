@@ -1,4 +1,5 @@
 // Hand-overs that fail: what clients see, and what those learn who watch the gateway.
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -6,15 +7,15 @@ import { completion, delta, done, finish, opening, sse, usage } from '../../faul
 import { ask } from '../../kit/client.ts'
 import type { Client } from '../../kit/client.ts'
 import { sluice } from '../../kit/command.ts'
-import { spawnGateway } from '../../kit/gateway.ts'
+import { spawnGateway, testKey } from '../../kit/gateway.ts'
 import type { SpawnedGateway } from '../../kit/gateway.ts'
 import { eventually } from '../../kit/probe.ts'
 import { endOfBody, events, until, Upstream } from '../../kit/upstream.ts'
 
 t.setTimeout(600_000)
-// Two of them wait for half a minute.
+// Two of them wait for the ends of times of half a minute and more.
 t.jobs = 4
-const patience = 120_000
+const patience = 300_000
 const upgrade = { method: 'POST', path: '/admin/v1/upgrade' }
 const steps = ['sabotage', 'auth', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter']
 
@@ -92,7 +93,7 @@ t.test('a process that does not load in its time is given up, and the old one se
   t.match([refused.status, refused.json().error.message], [409, /an upgrade is under way already: process \d+/])
   goOn()
   t.match((await client.reply()).text, /\[DONE\]/)
-  await servesOn(t, scene, /it was not loaded within 30 seconds/)
+  await servesOn(t, scene, /it was not loaded within 90 seconds/)
 })
 
 t.test('a process that does not get the store open in its time gives it back', async (t) => {
@@ -105,6 +106,23 @@ t.test('a process that does not get the store open in its time gives it back', a
   const reply = await asked
   t.match([reply.status, reply.json().error.message], [409, /it has not opened the store within 30 seconds/])
   await servesOn(t, scene, /it has not opened the store within 30 seconds/)
+})
+
+t.test('a folder of temporary files with a name too long for a socket is no hindrance', async (t) => {
+  const folder = join(t.testdir(), 'long'.repeat(30))
+  mkdirSync(folder)
+  const running = await spawnGateway(t, {}, { env: { TMPDIR: folder } })
+  const kept = await running.openChat()
+  t.equal((await kept.reply()).status, 200)
+  const reply = await ask(t, running.adminUrl, upgrade)
+  t.match([reply.status, reply.json()], [200, { ok: true, generation: 2 }])
+  const again = kept.send({
+    path: '/v1/chat/completions',
+    headers: { authorization: `Bearer ${testKey}` },
+    body: { model: 'demo', messages: [{ role: 'user', content: 'Hi' }] }
+  })
+  t.equal((await again.reply()).status, 200, 'a connection of the old process is served by the new one')
+  t.strictSame(await running.exited, { code: 0, signal: null })
 })
 
 t.test('a process that fails with the store gives it back at once', async (t) => {
