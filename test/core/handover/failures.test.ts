@@ -1,5 +1,6 @@
 // Hand-overs that fail: what clients see, and what those learn who watch the gateway.
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -109,7 +110,9 @@ t.test('a process that does not get the store open in its time gives it back', a
 })
 
 t.test('a folder of temporary files with a name too long for a socket is no hindrance', async (t) => {
-  const folder = join(t.testdir(), 'long'.repeat(30))
+  const short = mkdtempSync(join(tmpdir(), 'sluice-'))
+  t.teardown(() => rmSync(short, { recursive: true, force: true }))
+  const folder = join(short, 'long'.repeat(30))
   mkdirSync(folder)
   const running = await spawnGateway(t, {}, { env: { TMPDIR: folder } })
   const kept = await running.openChat()
