@@ -72,8 +72,8 @@ export class Predecessor {
   }
 
   /**
-   * Takes its place, after {@link estate}: serves what it still has to do, and what still comes on its connections. Resolves when it has been
-   * told of that.
+   * Takes its place, after {@link estate}: serves what it still has to do, and what still comes on its connections.
+   * Resolves when it has been told of that.
    */
   async serve(deputy: Deputy, documents: Documents, server: Server): Promise<void> {
     const { path } = this.#socket!

@@ -1,6 +1,6 @@
 // Hands a gateway over again and again under load, and counts what its clients noticed: nothing is the only good count.
 // As a script: node test/chaos/restarts.ts [hand-overs, default 100] [requests a second, default 300] [drain_timeout,
-// default 20s]. It says what it does, ends with a table of what was noticed and why, and takes less than twelve minutes.
+// default 20s]. It says what it does, ends with a table of what was noticed and why, and takes twelve minutes at most.
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'

@@ -67,8 +67,9 @@ export class Ownership {
    * Makes this process the owner, and the files of the store private to their user. Makes the folder, an empty database
    * and the lock file when they are missing, and ends a restore that was broken off. A repair and a restore pass
    * `damaged`, to take a store that cannot be opened too.
-   * @throws Error when something else than a file is there; when another process, or another store of this one, owns the
-   * file (the error names the process); when the file has several hard links; when a process has it open and its lock file was removed
+   * @throws Error when something else than a file is there; when another process, or another store of this one, owns
+   * the file (the error names the process); when the file has several hard links; when a process has it open and its
+   * lock file was removed
    */
   static take(given: string, { damaged = false } = {}): Ownership {
     makeFolder(given)
