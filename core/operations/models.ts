@@ -158,7 +158,8 @@ function asked(exchange: Exchange, { catalogue }: OperationContext): Model {
 }
 
 /** The Gemini methods that at least one channel of the model supports. */
-function methodsOf({ channels }: Model): string[] {
+function methodsOf(model: Model): string[] {
+  const { channels } = model.standIns?.models[0] ?? model
   return Object.entries(methods).flatMap(([method, { endpoint, upstream }]) =>
     channels.some((channel) => channel.endpoints.has(endpoint) && upstream?.[channel.protocol]) ? [method] : []
   )

@@ -370,13 +370,14 @@ export const explanation = object(
         })
       )
     ),
+    models: nullable(listOf(text)),
     excluded: nullable(listOf(object({ channel: text, by: text, ...why }, { optional: ['until'] }))),
     upstream: nullable(mapOf(anything)),
     dropped: listOf(text),
     skipped_plugins: listOf(text)
   },
   // Actors of one tenant are not shown these.
-  { optional: ['answered_by', 'order', 'excluded', 'upstream', 'skipped_plugins'] }
+  { optional: ['answered_by', 'order', 'models', 'excluded', 'upstream', 'skipped_plugins'] }
 )
 
 export const health = object({ status: text, reasons: listOf(text) }, { optional: ['reasons'] })

@@ -34,6 +34,8 @@ const dated = object({ from: said(nullable(time), 'Null: always.'), ...priceMemb
 
 const hidden = {
   ...amount('cost'),
+  asked: said(nullable(listOf(text)), 'The models that may answer, in order; null: this one alone.'),
+  fallback_on: said(nullable(listOf(text)), 'What lets the next of those be asked.'),
   channels: listOf(
     object({
       name: text,

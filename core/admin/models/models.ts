@@ -19,7 +19,7 @@ import { presentPrices, priceHistory, showRates } from './model-price.ts'
 import { allSums } from './sums.ts'
 
 /** What actors of one tenant do not see of a model: where it goes, and what that costs the operator. */
-export const hiddenOfModels = ['channels', 'cost_usd', 'cost_nano']
+export const hiddenOfModels = ['channels', 'asked', 'fallback_on', 'cost_usd', 'cost_nano']
 
 /** Lists the models, all or those that a tenant may use, with what was used of each in some days. */
 export async function listModels({ query }: Call, parts: AdminParts): Promise<Answer> {
@@ -76,13 +76,16 @@ async function shower(
 }
 
 function show(model: Model, sum: SpendSum | undefined, parts: AdminParts, health: Health): Record<string, unknown> {
-  const { name, ownedBy, contextWindow, maxOutputTokens, tiers, state, created, deprecated, channels } = model
+  const { name, ownedBy, contextWindow, maxOutputTokens, tiers, state, created, deprecated, standIns } = model
+  // A name for other models has no channels of its own: those of all that it stands for are behind it.
+  const behind = model.channels.length === 0 ? (standIns?.models ?? []) : [model]
+  const channels = behind.flatMap((one) => one.channels.map((channel) => ({ channel, of: one })))
   const cost = sum?.cost
   return {
     name,
     owned_by: ownedBy,
     created: new Date(created * 1000).toISOString(),
-    endpoints: [...new Set(channels.flatMap(({ endpoints }) => [...endpoints]))].sort(),
+    endpoints: [...new Set(channels.flatMap(({ channel }) => [...channel.endpoints]))].sort(),
     context_window: contextWindow ?? null,
     max_output_tokens: maxOutputTokens ?? null,
     service_tiers: tiers ?? null,
@@ -101,13 +104,15 @@ function show(model: Model, sum: SpendSum | undefined, parts: AdminParts, health
     cost_usd: cost === undefined ? null : formatDollars(cost),
     cost_nano: cost === undefined ? null : String(cost),
     usage: sum?.usage ?? {},
-    channels: channels.map((channel) => {
-      const cost = inForce(model.costs?.get(channel.name) ?? [], Date.now())
+    asked: standIns?.models.map((one) => one.name) ?? null,
+    fallback_on: standIns ? [...standIns.on] : null,
+    channels: channels.map(({ channel, of }) => {
+      const cost = inForce(of.costs?.get(channel.name) ?? [], Date.now())
       const known = health[channel.name]
       return {
         name: channel.name,
         protocol: parts.generations.current.config.simulated.includes(channel.name) ? 'simulator' : channel.protocol,
-        upstream_model: channel.models.get(name)!,
+        upstream_model: channel.models.get(of.name) ?? of.upstreamName ?? of.name,
         priority: channel.priority,
         weight: channel.weight,
         state: stateOf(channel, parts, health),

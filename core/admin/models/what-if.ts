@@ -71,7 +71,8 @@ export async function whatIf({ json }: Call, parts: AdminParts): Promise<Answer>
 }
 
 function targetsOf(names: readonly string[] | undefined, models: ReadonlyMap<string, Model>): readonly Model[] {
-  if (names === undefined) return [...models.values()].slice(0, mostModels)
+  if (names === undefined)
+    return [...models.values()].filter(({ channels }) => channels.length > 0).slice(0, mostModels)
   if (names.length === 0 || names.length > mostModels)
     throw invalidField('to', `to names ${names.length} models: it must name 1 to ${mostModels}, or be left out for all`)
   return [...new Set(names)].map((name) => {

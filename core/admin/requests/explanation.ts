@@ -3,6 +3,7 @@ import type { Caller } from '../../catalogue/caller.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
 import { describe } from '../../contract/decision.ts'
 import type { BudgetStanding, ChannelHealth, LimitStanding, Quote, Standing } from '../../contract/contract.ts'
+import { modelsFor } from '../../contract/stand-ins.ts'
 import { caller, dropped, quote } from '../../contract/slots.ts'
 import type { GatewayError, Reason } from '../../errors.ts'
 import type { Generation } from '../../exchange/state/generation.ts'
@@ -40,6 +41,8 @@ export interface Explanation {
    * when it is of no model that its caller may use.
    */
   order: ShownCandidate[] | null
+  /** The models that may answer, in order; null where it is the one that was asked for. */
+  models: string[] | null
   excluded: ExclusionRecord[] | null
   upstream: ShownRequest | null
   dropped: readonly string[]
@@ -48,7 +51,14 @@ export interface Explanation {
 }
 
 /** What actors of one tenant are not shown: channels, what is sent to them, and which plugins there are. */
-export const hiddenOfExplanations = ['answered_by', 'order', 'excluded', 'upstream', 'skipped_plugins'] as const
+export const hiddenOfExplanations = [
+  'answered_by',
+  'order',
+  'models',
+  'excluded',
+  'upstream',
+  'skipped_plugins'
+] as const
 
 /** An explanation as whoever asked is shown it. */
 export type ShownExplanation = Omit<Explanation, (typeof hiddenOfExplanations)[number]> &
@@ -128,17 +138,20 @@ async function standingsOf({ chain }: Generation, who: Caller, model: string): P
 function channelsOf({
   exchange,
   generation
-}: Pick<Rehearsed, 'exchange' | 'generation'>): Pick<Explanation, 'order' | 'excluded'> {
+}: Pick<Rehearsed, 'exchange' | 'generation'>): Pick<Explanation, 'order' | 'excluded' | 'models'> {
   const { candidates, model } = exchange
-  if (!candidates) return { order: null, excluded: null }
+  if (!candidates) return { order: null, excluded: null, models: null }
   const { order, excluded } = describe(candidates)
   const { channels, models } = generation.catalogue
   const health = generation.chain.reportHealth?.call() ?? {}
-  const own = models.get(model)?.channels ?? [...channels.values()]
+  const asked = candidates.model ?? models.get(model)
+  const own = asked?.channels ?? [...channels.values()]
+  const standIns = models.get(model)?.standIns && modelsFor(exchange, generation.catalogue)
   const others = [...channels.values()].filter((channel) => !own.includes(channel))
   return {
     order: order.map((candidate) => ({ ...candidate, health: showHealth(health[candidate.channel]) })),
-    excluded: [...excluded, ...others.map((channel) => withoutModel(channel, model))]
+    excluded: [...excluded, ...others.map((channel) => withoutModel(channel, asked?.name ?? model))],
+    models: standIns?.map(({ name }) => name) ?? null
   }
 }
 

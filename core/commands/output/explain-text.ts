@@ -11,7 +11,7 @@ type Section = readonly [heading: string, lines: readonly string[]]
 
 /** What would become of a request. */
 export function renderExplanation(told: ShownExplanation): string {
-  const { request, caller, held, order, excluded, upstream, dropped, skipped_plugins: skipped = [] } = told
+  const { request, caller, held, order, models, excluded, upstream, dropped, skipped_plugins: skipped = [] } = told
   const { requested_model: asked } = request
   const facts = [
     ['Request', `${request.method} ${request.path}${request.streamed ? ', streamed' : ''} (${request.endpoint})`],
@@ -41,6 +41,7 @@ export function renderExplanation(told: ShownExplanation): string {
           )
         : []
     ],
+    ['Models that may answer, in order', models ? [models.join(', ')] : []],
     ['Left out', excludedLines(excluded ?? [])],
     ['Sent upstream', upstream ? upstreamLines(upstream) : []],
     ['Dropped in translation', dropped.length > 0 ? [dropped.join(', ')] : []],

@@ -6,7 +6,7 @@ import type { ReceivedReply } from '../../kit/client.ts'
 import { gateway } from '../../kit/gateway.ts'
 
 const owner = 'the token of the owner'
-const hidden = ['answered_by', 'order', 'excluded', 'upstream', 'skipped_plugins']
+const hidden = ['answered_by', 'order', 'models', 'excluded', 'upstream', 'skipped_plugins']
 
 type Explain = (body: unknown) => Promise<ReceivedReply>
 

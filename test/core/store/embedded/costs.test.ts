@@ -11,6 +11,7 @@ import { openStore } from '../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../core/store/embedded/store.ts'
 import { verify } from '../../../../core/store/embedded/care/verify.ts'
 import type { Price } from '../../../../core/money/price.ts'
+import type { Reservation } from '../../../../core/store/ledger.ts'
 import type { Scope } from '../../../../core/catalogue/caller.ts'
 import { rewind } from './earlier.ts'
 import { giveBack, noon, query, record, reserve, scope, settle, used } from './sample.ts'
@@ -215,5 +216,58 @@ t.test('a store of an earlier version is taken over, and its entries keep their 
     { requestId: 'left', amount: 20n, source: 'recovered', tags: null, cost: null },
     { amount: 7n, tags: { team: 'search' }, cost: 4n }
   ])
+  t.same(verify(copy), [])
+})
+
+t.test('a hold is charged by the model that was asked last, after a crash and another start too', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const other: Price = { version: 'other:1', perMillion: { input: 5_000_000n, output: 3_000_000n } }
+  const sale = { model: 'stand-in', price: other, costs: new Map([['b', half]]) }
+  const store = await open(file)
+  const held = (requestId: string): Reservation => reserve(store.ledger, tagged, 999n, { requestId, costs })
+  const [early, late, kept, done] = ['early', 'late', 'kept', 'done'].map(held) as Reservation[]
+  // Of one the row was written before the other model was asked, of the others with it.
+  late!.dispatched('openai')
+  await late!.durable
+  for (const one of [early!, late!, kept!, done!]) {
+    one.dispatched('b', sale)
+    t.equal(one.price, other)
+  }
+  const failed = { channel: 'openai', usage: used(4), amount: 4n, source: 'estimated', costPrice: 'half:1' } as const
+  await done!.settle({
+    usage: used(10),
+    amount: 30n,
+    source: 'upstream',
+    channel: 'b',
+    costs: [{ attempt: 1, ...failed, model: 'gpt-5', price: 'sample:1' }]
+  })
+  store.requests.append(record({ request_id: 'done', cost_nano: '30', cost_usd: '0.00000003' }))
+  await kept!.detach(noon * 2)
+  await early!.durable
+  await giveBack(store, reserve(store.ledger, tagged, 1n))
+  const copy = killed(file, 'copy.db')
+  await Promise.all([early!, late!, kept!].map((one) => giveBack(store, one)))
+  await store.close()
+  const again = await open(copy)
+  const resumed = again.ledger.detached('kept')!
+  t.equal(resumed.price.version, 'other:1')
+  await resumed.settle({ usage: used(1), amount: 3n, source: 'upstream', channel: 'b' })
+  again.requests.append(record({ request_id: 'kept', cost_nano: '3', cost_usd: '0.000000003' }))
+  await again.close()
+  t.same(query(copy, "SELECT model, price_version, amount, cost FROM journal WHERE request_id = 'done' ORDER BY seq"), [
+    { model: 'gpt-5', price_version: 'sample:1', amount: 4n, cost: 2n },
+    { model: 'stand-in', price_version: 'other:1', amount: 30n, cost: 5n }
+  ])
+  t.same(
+    query(
+      copy,
+      "SELECT request_id AS id, model, price_version, amount FROM journal WHERE request_id IN ('early', 'late', 'kept') ORDER BY id"
+    ),
+    [
+      { id: 'early', model: 'stand-in', price_version: 'other:1', amount: 50n },
+      { id: 'kept', model: 'stand-in', price_version: 'other:1', amount: 3n },
+      { id: 'late', model: 'stand-in', price_version: 'other:1', amount: 50n }
+    ]
+  )
   t.same(verify(copy), [])
 })

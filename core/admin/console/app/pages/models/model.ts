@@ -55,6 +55,9 @@ export interface Model {
   readonly charge_nano: string
   readonly usage: Readonly<Record<string, number>>
   readonly channels?: readonly Behind[]
+  /** The models that may answer, in order; null where it alone does. */
+  readonly asked?: readonly string[] | null
+  readonly fallback_on?: readonly string[] | null
 }
 
 interface Version {
@@ -132,6 +135,15 @@ function Facts({ model }: { model: Model & { prices: readonly Version[] } }): VN
       <dd>${model.context_window === null ? 'not said' : `${counted(model.context_window)} tokens`}</dd>
       <dt>Longest answer</dt>
       <dd>${model.max_output_tokens === null ? 'not said' : `${counted(model.max_output_tokens)} tokens`}</dd>
+      ${
+        model.asked
+          ? html`<dt>Asked in order</dt>
+              <dd>
+                ${model.asked.map((name) => html`<a href=${linkTo('models', [name])}>${h(Text, { text: name })}</a> `)}
+                <span class="quiet">the next one on ${(model.fallback_on ?? []).join(', ')}</span>
+              </dd>`
+          : null
+      }
       <dt>Last 7 days</dt>
       <dd>
         ${`${counted(model.requests)} ${model.requests === 1 ? 'request' : 'requests'}, `}${h(Money, { nano: model.charge_nano })}

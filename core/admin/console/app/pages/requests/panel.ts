@@ -124,9 +124,10 @@ function Times({ life: { times } }: { life: Life }): VNode | null {
 }
 
 function Chosen({ decision }: { decision: Decision }): VNode {
-  const { order, excluded, stopped, omitted } = decision
+  const { order, excluded, stopped, models = [], omitted } = decision
   return html`
     <h2>Why this channel</h2>
+    ${models.map(({ model, code, reason }) => html`<p>Another model stood in for <b>${visible(model)}</b>: ${visible(reason)} <span class="quiet">(${visible(code)})</span></p>`)}
     <ol>
       ${order.map(({ channel, rank, weight, health }) => html`<li>${visible(channel)} <span class="quiet">rank ${rank}, weight ${weight}${health ? `; ${visible(health.reason)}` : ''}</span></li>`)}
     </ol>

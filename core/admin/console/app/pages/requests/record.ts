@@ -55,6 +55,7 @@ export interface Decision {
   readonly order: readonly { channel: string; rank: number; weight: number; health?: { reason: string } }[]
   readonly excluded: readonly { channel: string; by: string; code: string; reason: string }[]
   readonly stopped?: string
+  readonly models?: readonly { model: string; code: string; reason: string }[]
   readonly omitted?: number
 }
 
