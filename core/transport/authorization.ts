@@ -64,6 +64,7 @@ function signature(
     ...(keys.sessionToken !== undefined && { 'x-amz-security-token': keys.sessionToken })
   }
   const sent: Record<string, string> = { host: channel.baseUrl.host }
+  for (const [name, value] of Object.entries(channel.headers)) if (isSigned(name)) sent[name] = value
   for (let i = 0; i < headers.length; i += 2) if (isSigned(headers[i]!)) sent[headers[i]!] = headers[i + 1]!
   const request = { method, target: targetOf(channel, path), headers: { ...sent, ...added }, bodyHash }
   return Object.entries({ ...added, authorization: signatureOf(request, keys, source) }).flat()
