@@ -42,6 +42,12 @@ export const channelsShape = {
         enum: ['openai', 'anthropic', 'gemini', 'bedrock', 'simulator'],
         description: 'What the upstream speaks; simulator is a local stand-in that needs no network.'
       },
+      dialect: {
+        type: 'string',
+        enum: ['invoke', 'predict'],
+        description:
+          "How a platform wants Anthropic's Messages: `invoke` as models are invoked on Amazon Bedrock, `predict` as they are asked on Vertex AI."
+      },
       simulates: {
         type: 'string',
         enum: ['openai', 'anthropic', 'gemini'],
@@ -235,12 +241,14 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
   const family = familyOf(entry)
   if (!simulated && entry.simulates !== undefined)
     report.key(['channels', name, 'simulates'], 'is for simulators: say "protocol: simulator", or remove this')
+  if (entry.dialect !== undefined && entry.protocol !== 'anthropic')
+    report.key(['channels', name, 'dialect'], 'is for "protocol: anthropic": remove this')
   const { credential = '' } = entry
   if (entry.credential === '')
     report.value(['channels', name, 'credential'], 'is empty: give the key, or leave this out where none is needed')
   const living =
     sound('credential') && typeof credential !== 'string'
-      ? new CredentialReader(name, sources.env, report).read(credential, family, entry.credential_header)
+      ? new CredentialReader(name, sources.env, report).read(credential, family, entry.credential_header, entry.dialect)
       : undefined
   const baseUrl = sound('protocol', 'base_url', 'private')
     ? readBaseUrl(name, entry, sources.simulatorUrl, report)
@@ -255,6 +263,7 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
   return {
     name,
     protocol: family,
+    dialect: entry.dialect,
     baseUrl,
     credential: typeof credential === 'string' ? credential : '',
     living,
@@ -339,7 +348,7 @@ function readHeaders(
   report: Report
 ): Record<string, string> {
   const key = typeof entry.credential === 'string' ? entry.credential : ''
-  const usual = credentialHeader(familyOf(entry), key)
+  const usual = credentialHeader(familyOf(entry), key, entry.dialect)
   const [of, credential] = entry.credential_header === undefined ? usual : [entry.credential_header.toLowerCase(), key]
   const own = living?.header ?? of
   const headers: Record<string, string> = Object.create(null)

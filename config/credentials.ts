@@ -137,7 +137,8 @@ export class CredentialReader {
   read(
     entry: Exclude<Entry, string>,
     family: Parameters<typeof credentialHeader>[0],
-    header: string | undefined
+    header: string | undefined,
+    dialect?: string
   ): LivingCredential | undefined {
     const given = kinds.filter((kind) => entry[kind] !== undefined)
     const [kind] = given
@@ -151,7 +152,7 @@ export class CredentialReader {
     if (!source || !this.#report.sound(...this.#path)) return undefined
     // What these give is a token by its nature, wherever the upstream expects keys.
     if (kind !== 'file' && kind !== 'command') return { source, header: 'authorization', prefix: 'Bearer ' }
-    const [name, prefix] = header === undefined ? credentialHeader(family, '') : [header.toLowerCase(), '']
+    const [name, prefix] = header === undefined ? credentialHeader(family, '', dialect) : [header.toLowerCase(), '']
     return { source, header: name, prefix }
   }
 

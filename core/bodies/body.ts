@@ -117,6 +117,8 @@ class Reading implements Work<RequestBody> {
 export class BodyEdit {
   readonly original: RequestBody
   #changes: Map<string, string> | undefined
+  /** The members that are left out. */
+  #removed: Set<string> | undefined
   #replacement: Buffer | undefined
 
   constructor(original: RequestBody) {
@@ -132,16 +134,25 @@ export class BodyEdit {
   setRaw(key: string, json: string): void {
     this.#changes ??= new Map()
     this.#changes.set(key, json)
+    this.#removed?.delete(key)
+  }
+
+  /** Leaves out a top-level member of a JSON body. */
+  remove(key: string): void {
+    this.#changes?.delete(key)
+    ;(this.#removed ??= new Set()).add(key)
   }
 
   /** The parsed value of a top-level member, with the edits so far; undefined when there is none. */
   json(key: string): unknown {
+    if (this.#removed?.has(key)) return undefined
     const change = this.#changes?.get(key)
     return change === undefined ? this.#lens.json(key) : JSON.parse(change)
   }
 
   /** The JSON text of a top-level member, with the edits so far; undefined when there is none. */
   raw(key: string): Buffer | undefined {
+    if (this.#removed?.has(key)) return undefined
     const change = this.#changes?.get(key)
     return change === undefined ? this.#lens.slice(key) : Buffer.from(change)
   }
@@ -149,7 +160,7 @@ export class BodyEdit {
   /** Replaces the whole body. Edits made before are lost; later ones need the bytes to be one JSON object. */
   replace(bytes: Buffer): void {
     this.#replacement = bytes
-    this.#changes = undefined
+    this.#changes = this.#removed = undefined
   }
 
   /** The bytes to send: views of the client's own bytes, with the edits between them. */
@@ -158,6 +169,10 @@ export class BodyEdit {
     if (!this.#replacement) {
       if (contentType === undefined) return []
       if (form) return form.render(this.#changes)
+    }
+    if (this.#removed) {
+      const removed = [...this.#removed].map((key): [string, undefined] => [key, undefined])
+      return withMembers(this.#lens, new Map([...(this.#changes ?? []), ...removed]))
     }
     return this.#changes ? withMembers(this.#lens, this.#changes) : [this.#replacement ?? bytes]
   }

@@ -84,6 +84,8 @@ export interface Channel {
   readonly name: string
   /** A `simulator` channel has become an `openai` channel with a loopback address. */
   readonly protocol: ChannelFamily
+  /** How a platform wants the protocol of another vendor; see `UpstreamForm.dialect`. */
+  readonly dialect?: string | undefined
   /**
    * With the version and without a trailing slash: `https://api.openai.com/v1`. A query in it is added to every
    * request.

@@ -6,6 +6,7 @@ import { GatewayError } from '../errors.ts'
 import { Uninspectable } from '../protocols/index.ts'
 import type { Protocol, ProtocolText, TextPart } from '../protocols/index.ts'
 import { takes } from './extras.ts'
+import type { UpstreamForm } from './operation.ts'
 import type { MeteredUsage } from './slots.ts'
 
 /** The method and path of the request to an upstream, and the protocol it is written in. */
@@ -13,6 +14,8 @@ export interface Target {
   protocol: Protocol
   method: 'GET' | 'POST' | 'DELETE'
   path: string
+  /** How the request is finished, and what streams are accepted. */
+  form?: Pick<UpstreamForm, 'finish' | 'accepts'>
 }
 
 /**
@@ -38,6 +41,7 @@ export class Attempt {
   readonly asked: Protocol
   /** True when the client speaks another protocol than the upstream. */
   readonly translated: boolean
+  readonly form: Target['form']
   method: 'GET' | 'POST' | 'DELETE'
   /** The path below the channel's base address, with its query. */
   path: string
@@ -72,7 +76,7 @@ export class Attempt {
     number: number,
     channel: Channel,
     upstreamModel: string,
-    { protocol, method, path }: Target,
+    { protocol, method, path, form }: Target,
     body: RequestBody,
     bodyProtocol: Protocol,
     without?: string,
@@ -88,6 +92,7 @@ export class Attempt {
     this.asked = bodyProtocol
     this.translated = protocol !== bodyProtocol
     this.method = method
+    this.form = form
     this.path = path
     this.body = new BodyEdit(body)
   }

@@ -46,6 +46,10 @@ export interface TargetRequest {
 
 /** How an operation is asked of an upstream. One object for all requests. */
 export interface UpstreamForm {
+  /** What a channel must say in `dialect` for this form; absent: nothing. */
+  readonly dialect?: string
+  /** The media type of the upstream's streams, where it is not that of server-sent events. */
+  readonly accepts?: string
   /** The protocol of the request to the upstream. When it is not the operation's own, the request is translated. */
   readonly protocol: ProtocolName
   /** The endpoint that a channel must list in `endpoints` for this form; by default the operation's own. */
@@ -60,6 +64,11 @@ export interface UpstreamForm {
   rename?(body: BodyEdit, model: string): void
   /** Changes the client's body where this upstream wants other words. */
   adapt?(body: BodyEdit): void
+  /**
+   * Changes the body as it is to be sent, translated or not, and the headers of the protocol, whose names are in lower
+   * case. Called once for each attempt, last of all.
+   */
+  finish?(body: BodyEdit, headers: Record<string, string>): void
 }
 
 /** How an operation is charged; absent for operations that are free and have no hold. */
@@ -204,7 +213,11 @@ export interface Operation {
 export function formFor({ endpoint, upstream }: Operation, channel: Channel): UpstreamForm | undefined {
   const forms = upstream?.[channel.protocol]
   if (forms === undefined) return undefined
-  if ('protocol' in forms) return channel.endpoints.has(forms.endpoint ?? endpoint) ? forms : undefined
-  for (const form of forms) if (channel.endpoints.has(form.endpoint ?? endpoint)) return form
+  if ('protocol' in forms) return fits(forms, endpoint, channel) ? forms : undefined
+  for (const form of forms) if (fits(form, endpoint, channel)) return form
   return undefined
+}
+
+function fits(form: UpstreamForm, endpoint: EndpointName, { endpoints, dialect }: Channel): boolean {
+  return form.dialect === dialect && endpoints.has(form.endpoint ?? endpoint)
 }

@@ -1,6 +1,8 @@
 // How upstreams of each protocol are asked to continue a conversation or to make embeddings. A client of any of these
 // protocols can be served by any of these upstreams.
 import type { UpstreamForm } from '../contract/operation.ts'
+import { invokeBody, predictBody } from '../protocols/anthropic/platforms.ts'
+import { eventStreamType } from '../protocols/event-stream.ts'
 
 /** https://platform.openai.com/docs/api-reference/chat */
 const chat: UpstreamForm = {
@@ -21,6 +23,29 @@ const respond: UpstreamForm = {
 /** https://platform.claude.com/docs/en/api/messages */
 const messages: UpstreamForm = { protocol: 'anthropic', endpoint: 'chat', method: 'POST', target: () => '/messages' }
 
+/** https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html */
+const invoke: UpstreamForm = {
+  ...messages,
+  dialect: 'invoke',
+  accepts: eventStreamType,
+  target: ({ model, streaming }) =>
+    `/model/${encodeURIComponent(model)}/${streaming ? 'invoke-with-response-stream' : 'invoke'}`,
+  finish: invokeBody
+}
+
+/** https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude */
+const predict: UpstreamForm = {
+  ...messages,
+  dialect: 'predict',
+  target: ({ model, streaming }) => `/models/${versioned(model)}:${streaming ? 'streamRawPredict' : 'rawPredict'}`,
+  finish: predictBody
+}
+
+/** A model's name in a path, whose version stands behind an `@`. */
+function versioned(model: string): string {
+  return encodeURIComponent(model).replaceAll('%40', '@')
+}
+
 /** https://ai.google.dev/api/generate-content */
 const generate: UpstreamForm = {
   protocol: 'gemini',
@@ -35,6 +60,7 @@ const converse: UpstreamForm = {
   protocol: 'bedrock',
   endpoint: 'chat',
   method: 'POST',
+  accepts: eventStreamType,
   target: ({ model, streaming }) => `/model/${encodeURIComponent(model)}/${streaming ? 'converse-stream' : 'converse'}`
 }
 
@@ -44,7 +70,7 @@ const converse: UpstreamForm = {
  */
 export const conversation = {
   openai: [chat, respond],
-  anthropic: messages,
+  anthropic: [messages, invoke, predict],
   gemini: generate,
   bedrock: converse
 } as const

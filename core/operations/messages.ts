@@ -1,5 +1,6 @@
 // The operations of Anthropic's Messages, for clients of that protocol.
 import { anthropicTiers } from './service-tiers.ts'
+import { predictCount } from '../protocols/anthropic/platforms.ts'
 import { messagesTools } from '../protocols/hosted-tools.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { namesOne, toAccount } from './account.ts'
@@ -62,7 +63,18 @@ export const countTokens: ServedOperation = {
   protocol: 'anthropic-count',
   body: 'json',
   model: { in: 'body', name: 'model' },
-  upstream: { anthropic: { protocol: 'anthropic-count', method: 'POST', target: () => '/messages/count_tokens' } },
+  upstream: {
+    anthropic: [
+      { protocol: 'anthropic-count', method: 'POST', target: () => '/messages/count_tokens' },
+      {
+        protocol: 'anthropic-count',
+        dialect: 'predict',
+        method: 'POST',
+        target: () => '/models/count-tokens:rawPredict',
+        finish: predictCount
+      }
+    ]
+  },
   required: ['model', 'messages'],
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },

@@ -7,8 +7,11 @@
  */
 export function credentialHeader(
   family: 'openai' | 'anthropic' | 'gemini' | 'bedrock',
-  credential: string
+  credential: string,
+  dialect?: string
 ): [name: string, value: string] {
+  // Platforms that serve the models of another vendor have tokens of their own.
+  if (dialect !== undefined) return ['authorization', `Bearer ${credential}`]
   if (family === 'anthropic') return ['x-api-key', credential]
   return family === 'gemini' ? ['x-goog-api-key', credential] : ['authorization', `Bearer ${credential}`]
 }

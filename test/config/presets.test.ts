@@ -29,12 +29,15 @@ t.test('every preset makes a channel with what it leaves open', (t) => {
   for (const preset of presetNames) {
     const { config, problems } = load(t, {
       preset,
-      ...(preset === 'azure' && { base_url: 'https://me.openai.azure.com/openai' }),
+      // Those of a resource, a region or a project have no address that all share.
+      ...(/^(?:azure|bedrock|vertex)/.test(preset) && { base_url: 'https://me.example.com/v1' }),
       credential: 'secret'
     })
     t.same(problems, undefined, preset)
     const channel = config!.channels.get('a')!
-    t.equal(channel.protocol, 'openai')
+    const [, family = 'openai'] = /(claude|bedrock$|vertex$)/.exec(preset) ?? []
+    const spoken: Record<string, string> = { claude: 'anthropic', vertex: 'gemini' }
+    t.equal(channel.protocol, spoken[family] ?? family, preset)
     t.ok(channel.endpoints.has('chat') && /^https?:/.test(channel.baseUrl.href))
   }
   t.end()

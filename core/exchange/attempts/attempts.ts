@@ -264,10 +264,11 @@ function send(
 
 /** What an attempt sends, as its plugins have left it. */
 export function upstreamRequest(exchange: LiveExchange, attempt: Attempt): UpstreamRequest {
+  const headers = headersOf(exchange, attempt)
   return {
     method: attempt.method,
     path: attempt.path,
-    headers: headersOf(exchange, attempt),
+    headers,
     body: attempt.body.render(),
     once: exchange.dear
   }

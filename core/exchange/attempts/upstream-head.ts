@@ -5,15 +5,17 @@ import { protocols } from '../../protocols/index.ts'
 
 /** Flat pairs; requests that are alike share one array, which transports look at once. */
 const jsonHeaders: readonly string[] = ['content-type', 'application/json', 'accept', 'application/json']
-const streamHeaders: readonly string[] = ['content-type', 'application/json', 'accept', 'text/event-stream']
+const events = 'text/event-stream'
+const streamHeaders: readonly string[] = ['content-type', 'application/json', 'accept', events]
 
 /**
  * Flat pairs of names in lower case and values: what the body is, what is wanted, what the protocol demands, what
- * plugins set.
+ * plugins set. The body is finished with them: a form may say in one what others say in the other.
  */
 export function headersOf(exchange: LiveExchange, attempt: Attempt): readonly string[] {
-  const described = description(exchange)
+  const described = description(exchange, attempt)
   const own = protocolHeaders(exchange, attempt)
+  attempt.form?.finish?.(attempt.body, own ?? {})
   const more = own ? { ...own, ...attempt.headers } : attempt.headers
   return isEmpty(more) ? described : described.concat(...Object.entries(more))
 }
@@ -28,10 +30,12 @@ export function socketHeadersOf(exchange: LiveExchange, attempt: Attempt): Reado
   return { ...protocolHeaders(exchange, attempt), ...attempt.headers }
 }
 
-function description({ body, streaming, request }: LiveExchange): readonly string[] {
+function description({ body, streaming, request }: LiveExchange, { form }: Attempt): readonly string[] {
   const { answers } = request.operation
-  if (body.contentType === 'application/json' && !answers) return streaming ? streamHeaders : jsonHeaders
-  const accept = ['accept', streaming ? 'text/event-stream' : answers?.includes('bytes') ? '*/*' : 'application/json']
+  const stream = form?.accepts ?? events
+  if (body.contentType === 'application/json' && !answers && stream === events)
+    return streaming ? streamHeaders : jsonHeaders
+  const accept = ['accept', streaming ? stream : answers?.includes('bytes') ? '*/*' : 'application/json']
   return body.contentType === undefined ? accept : ['content-type', body.contentType, ...accept]
 }
 

@@ -349,7 +349,8 @@ export class LiveExchange extends UnderWay implements Shared {
       protocol: protocols[form.protocol],
       method: form.method,
       path:
-        pathTo(channel, model) + form.target({ model, streaming: this.#streaming, parameters, query, exchange: this })
+        pathTo(channel, model) + form.target({ model, streaming: this.#streaming, parameters, query, exchange: this }),
+      form
     }
     const attempt = new Attempt(
       this.attempts.length + 1,

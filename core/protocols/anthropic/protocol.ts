@@ -5,6 +5,7 @@ import { textBytes } from '../text-bytes.ts'
 import { mergeAnthropicUsage, readAnthropicUsage } from '../usage/anthropic.ts'
 import { isUnparsedBody, memberOf } from '../whole-body.ts'
 import { errorBody, readError, statuses } from './errors.ts'
+import { messageFrames } from './frames.ts'
 import { chunksOf, MessageCollector } from './shape.ts'
 import { messagesText } from './text.ts'
 import { MessagesWatch } from './watch.ts'
@@ -30,6 +31,7 @@ export const anthropic: Protocol = {
   withoutUsage: () => undefined,
   answerBytes,
   looksInto: ['message', 'delta'],
+  framing: messageFrames,
   modelPlaces: [['model'], ['message', 'model']],
   text: messagesText
 }
