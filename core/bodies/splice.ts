@@ -10,7 +10,8 @@ interface Replaced {
 
 /**
  * The object with members set to new JSON texts, as pieces to be sent one after the other. Values are replaced in
- * place; new members are put first; a member without a text is left out. Unchanged pieces are views of the lens's bytes.
+ * place; new members are put first; a member without a text is left out. Unchanged pieces are views of the lens's
+ * bytes.
  */
 export function withMembers(lens: Lens, changes: ReadonlyMap<string, string | undefined>): Buffer[] {
   const { kept, replaced } = leftOut(lens, changes)

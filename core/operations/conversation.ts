@@ -23,7 +23,7 @@ const respond: UpstreamForm = {
 /** https://platform.claude.com/docs/en/api/messages */
 const messages: UpstreamForm = { protocol: 'anthropic', endpoint: 'chat', method: 'POST', target: () => '/messages' }
 
-/** https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html */
+/** https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModel.html */
 const invoke: UpstreamForm = {
   ...messages,
   dialect: 'invoke',

@@ -1,5 +1,5 @@
-// What platforms that serve Anthropic's models want of a Messages request: the model stands in the path, and the version
-// of the protocol in the body.
+// What platforms that serve Anthropic's models want of a Messages request: the model stands in the path, and the
+// version of the protocol in the body.
 
 /** The body of a request as it is sent, and its members. */
 interface Sent {
