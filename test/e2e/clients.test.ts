@@ -24,7 +24,7 @@ for (const { name, protocol, sees = true, sums = true, open } of libraries) {
     `${name} holds a conversation with tools by way of every channel, and sees the tokens that it is charged for`,
     async (t) => {
       const local = await startAll(t)
-      for (const channel of Object.keys(channels)) {
+      for (const channel of channels) {
         for (const streamed of [false, true]) {
           const conversation = open({ url: local.url, key: testKey, model: `via-${channel}` }, streamed)
           const said: Said[] = []
@@ -40,7 +40,7 @@ for (const { name, protocol, sees = true, sums = true, open } of libraries) {
 t.test('loops of libraries call their tool and end with the answer, by way of every channel', async (t) => {
   const local = await startAll(t)
   for (const { name, run } of loops) {
-    for (const channel of Object.keys(channels)) {
+    for (const channel of channels) {
       for (const streamed of [false, true]) {
         const asked: unknown[] = []
         const act = (input: unknown): string => (asked.push(input), 'snow, 4 °C')

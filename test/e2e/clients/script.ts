@@ -2,25 +2,39 @@
 import type { Test } from 'tap'
 import { gateway } from '../../kit/gateway.ts'
 import type { LocalGateway, TestGateway } from '../../kit/gateway.ts'
+import { awsRegion, scriptedBedrock, withAwsKeys } from '../../kit/bedrock.ts'
+import { directed } from './converse.ts'
 import type { Library, Said } from './library.ts'
 
 /**
  * Channels by what they speak. Of the models the simulator wants signatures of thoughts back, as the vendors' newest
  * do.
  */
-export const channels = {
+const simulated = {
   chat: { protocol: 'simulator', endpoints: ['chat'], models: { 'via-chat': 'demo' } },
   responses: { protocol: 'simulator', endpoints: ['responses'], models: { 'via-responses': 'demo' } },
   anthropic: { protocol: 'simulator', simulates: 'anthropic', models: { 'via-anthropic': 'demo' } },
   gemini: { protocol: 'simulator', simulates: 'gemini', models: { 'via-gemini': 'gemini-3-pro' } }
 }
 
+/** All of them; the simulator does not speak Bedrock's protocol, which a scripted upstream does. */
+export const channels: readonly string[] = [...Object.keys(simulated), 'bedrock']
+
 /** A gateway with all of them. */
-export function startAll(t: Test): Promise<LocalGateway> {
+export async function startAll(t: Test): Promise<LocalGateway> {
+  withAwsKeys(t)
+  const { url } = await scriptedBedrock(t, directed)
+  const bedrock = {
+    protocol: 'bedrock',
+    base_url: url,
+    private: true,
+    credential: { aws: { region: awsRegion } },
+    models: { 'via-bedrock': 'us.a-model-v1:0' }
+  }
   const models = Object.fromEntries(
-    Object.keys(channels).map((channel) => [`via-${channel}`, { price: { input: 1, cached_input: 0.1, output: 2 } }])
+    channels.map((channel) => [`via-${channel}`, { price: { input: 1, cached_input: 0.1, output: 2 } }])
   )
-  return gateway(t, { channels, models })
+  return gateway(t, { channels: { ...simulated, bedrock }, models })
 }
 
 /** One turn: a question, or the results of the calls of the turn before. */
