@@ -46,7 +46,7 @@ export const channelsShape = {
         type: 'string',
         enum: ['invoke', 'predict'],
         description:
-          "How a platform wants Anthropic's Messages: `invoke` as models are invoked on Amazon Bedrock, `predict` as they are asked on Vertex AI."
+          "How a platform of another vendor wants Anthropic's Messages: `invoke` by InvokeModel, `predict` by rawPredict."
       },
       simulates: {
         type: 'string',

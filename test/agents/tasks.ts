@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
-import { channels, startAll } from '../e2e/clients/script.ts'
+import { simulated, startAll } from '../e2e/clients/script.ts'
 import { testKey } from '../kit/gateway.ts'
 import { agents } from './agents.ts'
 import type { Agent } from './agents.ts'
@@ -82,7 +82,7 @@ for (const agent of agents) {
     async (t) => {
       const local = await startAll(t)
       const { url: proxy, wanted } = await trap(t)
-      for (const channel of Object.keys(channels)) {
+      for (const channel of Object.keys(simulated)) {
         const { code, output, written } = await run(
           t,
           agent,
@@ -115,7 +115,7 @@ t.test('gemini-cli does not end well when its answer breaks off', { timeout: 600
   const local = await startAll(t)
   const { url: proxy } = await trap(t)
   const agent = agents.find(({ name }) => name === 'gemini-cli')!
-  for (const channel of Object.keys(channels)) {
+  for (const channel of Object.keys(simulated)) {
     const address = { url: local.url, key: testKey, model: `via-${channel}` }
     const { code, output } = await run(t, agent, address, proxy, { tokens: 80, cut: 'reset', after_events: 20 })
     t.equal(code, 1, channel, { output })

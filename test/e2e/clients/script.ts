@@ -10,7 +10,7 @@ import type { Library, Said } from './library.ts'
  * Channels by what they speak. Of the models the simulator wants signatures of thoughts back, as the vendors' newest
  * do.
  */
-const simulated = {
+export const simulated = {
   chat: { protocol: 'simulator', endpoints: ['chat'], models: { 'via-chat': 'demo' } },
   responses: { protocol: 'simulator', endpoints: ['responses'], models: { 'via-responses': 'demo' } },
   anthropic: { protocol: 'simulator', simulates: 'anthropic', models: { 'via-anthropic': 'demo' } },
