@@ -574,7 +574,7 @@ t.test('the same request is the same bytes, and its long numbers keep their digi
 
 t.test('the matrix has every pair and says nothing of what passes as it is', async (t) => {
   const pairs = capabilityMatrix()
-  t.equal(pairs.length, 16)
+  t.equal(pairs.length, 20)
   t.ok(pairs.filter(({ passed }) => passed).every(({ client, channel }) => client === channel))
   const pair = pairs.find(({ client, channel }) => client === 'openai-chat' && channel === 'anthropic')!
   t.match(pair.request, {
