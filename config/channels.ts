@@ -7,12 +7,12 @@ import { isMap } from '../core/options/schema-check.ts'
 import { costShape } from './costs.ts'
 import { ConnectingReader, connectingShape } from './connecting.ts'
 import { CredentialReader, credentialShape } from './credentials.ts'
+import { channelLimitsShape, credentialsShape, readChannelLimits, readCredentials } from './several.ts'
 import { modelNames, names } from './names.ts'
 import { presetNames } from './presets.ts'
 import { traitsOf, traitsShape } from './traits.ts'
 import type { ConnectingSources } from './connecting.ts'
 import type { Channel } from '../core/catalogue/catalogue.ts'
-import type { LivingCredential } from '../core/credentials/source.ts'
 import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
 import type { Report } from './report.ts'
 
@@ -83,6 +83,7 @@ export const channelsShape = {
         description: 'The header that the credential travels in as it is, where that is not the one of the protocol.'
       },
       credential: credentialShape,
+      credentials: credentialsShape,
       endpoints: {
         type: 'array',
         minItems: 1,
@@ -122,6 +123,7 @@ export const channelsShape = {
         description: 'Share within one priority; 0 only when nothing else is left.'
       },
       priority: { type: 'integer', minimum: 0, maximum: 1_000_000, default: 0, description: 'Lower is tried first.' },
+      limits: channelLimitsShape,
       timeouts: {
         type: 'object',
         description: 'How long to wait for the upstream.',
@@ -248,25 +250,45 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
     report.value(['channels', name, 'credential'], 'is empty: give the key, or leave this out where none is needed')
   const living =
     sound('credential') && typeof credential !== 'string'
-      ? new CredentialReader(name, sources.env, report).read(credential, family, entry.credential_header, entry.dialect)
+      ? new CredentialReader(['channels', name, 'credential'], sources.env, report).read(
+          credential,
+          family,
+          entry.credential_header,
+          entry.dialect
+        )
       : undefined
+  if (entry.credential !== undefined && entry.credentials !== undefined)
+    report.key(['channels', name, 'credentials'], 'there is "credential" already: make it the first entry here')
+  const several =
+    Array.isArray(entry.credentials) && sound('protocol', 'credential_header')
+      ? readCredentials(
+          name,
+          entry.credentials as NonNullable<ChannelEntry['credentials']>,
+          { family, header: entry.credential_header, dialect: entry.dialect, env: sources.env },
+          report
+        )
+      : undefined
+  const limits = sound('limits') ? readChannelLimits(name, entry.limits, report) : undefined
   const baseUrl = sound('protocol', 'base_url', 'private')
     ? readBaseUrl(name, entry, sources.simulatorUrl, report)
     : undefined
-  const headers = sound('headers', 'credential') ? readHeaders(name, entry, living, report) : undefined
+  const own = several?.[0] ?? { credential: typeof credential === 'string' ? credential : '', living }
+  const headers = sound('headers', 'credential', 'credentials') ? readHeaders(name, entry, own, report) : undefined
+  if (headers) for (const one of several ?? []) readHeaders(name, entry, one, report)
   if (sound('http', 'reuse') && entry.http === 2 && !entry.reuse) {
     report.value(['channels', name, 'reuse'], 'HTTP/2 carries many requests on a connection: remove this, or "http: 2"')
   }
   const connecting = new ConnectingReader(name, entry, baseUrl, simulated, sources, report).read()
   if (!baseUrl || !headers || !connecting || !report.sound('channels', name)) return undefined
   const { connect, first_byte: firstByte, first_byte_whole: firstByteWhole, idle, total } = entry.timeouts
-  return {
+  const channel: Channel = {
     name,
     protocol: family,
     dialect: entry.dialect,
     baseUrl,
-    credential: typeof credential === 'string' ? credential : '',
-    living,
+    credential: own.credential,
+    living: own.living,
+    ...(limits && { limits }),
     endpoints: new Set(entry.endpoints ?? (simulated ? channelEndpoints : ['chat'])),
     private: simulated || entry.private,
     models: new Map(Object.entries(entry.models)),
@@ -281,6 +303,18 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
     streamOptions: entry.usage.stream_options,
     ...connecting
   }
+  if (!several) return channel
+  const { limits: _ofAll, ...bare } = channel
+  const byCredential = several.map((one): Channel => ({
+    ...bare,
+    credential: one.credential,
+    living: one.living,
+    headers: headersWith(entry, one).headers,
+    weight: one.weight,
+    credentialName: one.name,
+    ...(one.limits && { limits: one.limits })
+  }))
+  return { ...channel, byCredential }
 }
 
 /** The protocol that the channel speaks; for a simulator, the one that it simulates. */
@@ -341,26 +375,34 @@ export function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
   return `${host} is a private or loopback address: say "private: true" if that is meant`
 }
 
-function readHeaders(
-  name: string,
+/** A credential, as far as headers have it. */
+type Carried = Pick<Channel, 'credential' | 'living'>
+
+function readHeaders(name: string, entry: ChannelEntry, carried: Carried, report: Report): Record<string, string> {
+  const { own, headers } = headersWith(entry, carried)
+  const seen = new Set<string>()
+  for (const written of Object.keys(entry.headers)) {
+    const header = written.toLowerCase()
+    const path = ['channels', name, 'headers', written]
+    const decided = header === own && (carried.credential !== '' || carried.living !== undefined)
+    if (ownHeaders.has(header)) report.key(path, 'the gateway sets this header itself')
+    else if (decided) report.key(path, 'there is a credential already: keep one of the two')
+    else if (seen.has(header)) report.key(path, 'this header stands here twice')
+    seen.add(header)
+  }
+  return headers
+}
+
+/** The headers of every request with a credential, and the name of the one that it travels in. */
+function headersWith(
   entry: ChannelEntry,
-  living: LivingCredential | undefined,
-  report: Report
-): Record<string, string> {
-  const key = typeof entry.credential === 'string' ? entry.credential : ''
+  { credential: key, living }: Carried
+): { own: string; headers: Record<string, string> } {
   const usual = credentialHeader(familyOf(entry), key, entry.dialect)
   const [of, credential] = entry.credential_header === undefined ? usual : [entry.credential_header.toLowerCase(), key]
   const own = living?.header ?? of
   const headers: Record<string, string> = Object.create(null)
-  for (const [written, value] of Object.entries(entry.headers)) {
-    const header = written.toLowerCase()
-    const path = ['channels', name, 'headers', written]
-    const decided = header === own && (key !== '' || living !== undefined)
-    if (ownHeaders.has(header)) report.key(path, 'the gateway sets this header itself')
-    else if (decided) report.key(path, 'there is a credential already: keep one of the two')
-    else if (header in headers) report.key(path, 'this header stands here twice')
-    headers[header] = value
-  }
+  for (const [written, value] of Object.entries(entry.headers)) headers[written.toLowerCase()] = value
   if (key !== '') headers[own] = credential
-  return headers
+  return { own, headers }
 }

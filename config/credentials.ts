@@ -1,5 +1,5 @@
-// The key `credential` of a channel in gateway.yaml: a text, or where one comes from that changes while the gateway
-// runs.
+// The key `credential` of a channel in gateway.yaml, and each of its `credentials`: a text, or where one comes from
+// that changes while the gateway runs.
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { missingLibrary } from '../core/credentials/aws.ts'
@@ -9,7 +9,7 @@ import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
 import { credentialHeader } from '../core/protocols/credentials.ts'
 import { Files } from './files.ts'
 import { isLocal } from './proxy.ts'
-import type { Report } from './report.ts'
+import type { Path, Report } from './report.ts'
 import type { Environment } from './variables.ts'
 
 const file = { type: 'string', minLength: 1 } as const satisfies Partial<OptionSchema>
@@ -116,26 +116,28 @@ export const credentialShape = {
   }
 } as const satisfies OptionSchema
 
-type Entry = OptionValue<typeof credentialShape>
-type Of<K extends keyof Exclude<Entry, string>> = NonNullable<Exclude<Entry, string>[K]>
+type Entry = Exclude<OptionValue<typeof credentialShape>, string>
+type Of<K extends keyof Entry> = NonNullable<Entry[K]>
 
-const kinds = ['file', 'command', 'oauth2', 'gcp', 'azure', 'aws'] as const
+/** The kinds of what changes while the gateway runs. */
+export const kinds = ['file', 'command', 'oauth2', 'gcp', 'azure', 'aws'] as const
 
 /** Reads the credential of one channel where it is a map. */
 export class CredentialReader {
-  readonly #path: readonly string[]
+  readonly #path: Path
   readonly #env: Environment
   readonly #report: Report
 
-  constructor(channel: string, env: Environment, report: Report) {
-    this.#path = ['channels', channel, 'credential']
+  /** `path`: where the credential stands. */
+  constructor(path: Path, env: Environment, report: Report) {
+    this.#path = path
     this.#env = env
     this.#report = report
   }
 
   /** Reads it; undefined when it is faulty, which is reported. `header`: what the channel says of it. */
   read(
-    entry: Exclude<Entry, string>,
+    entry: Entry,
     family: Parameters<typeof credentialHeader>[0],
     header: string | undefined,
     dialect?: string
@@ -156,7 +158,7 @@ export class CredentialReader {
     return { source, header: name, prefix }
   }
 
-  #sourceOf({ file, command, every, oauth2, gcp, azure, aws }: Exclude<Entry, string>): CredentialSource | undefined {
+  #sourceOf({ file, command, every, oauth2, gcp, azure, aws }: Entry): CredentialSource | undefined {
     if (file !== undefined) return this.#file(file)
     if (command !== undefined) return this.#command(command, every ?? 300_000)
     if (oauth2) return this.#oauth2(oauth2)

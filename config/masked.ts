@@ -1,5 +1,5 @@
 // The texts of the files of a configuration as people may see them: as they are written, but for secrets in clear.
-import { isAlias, isScalar, parseDocument, visit } from 'yaml'
+import { isAlias, isScalar, isSeq, parseDocument, visit } from 'yaml'
 import type { Document, Scalar } from 'yaml'
 import type { OptionSchema, OptionSchemas } from '../core/options/schema.ts'
 import type { ConfigText } from '../core/catalogue/settings.ts'
@@ -106,13 +106,16 @@ class Scalars {
     const cuts: Cut[] = []
     visit(this.#document, {
       Pair: (_key, pair, path) => {
-        if (!isScalar(pair.key) || isAlias(pair.value) || !isScalar(pair.value)) return
+        if (!isScalar(pair.key) || isAlias(pair.value)) return
+        const values = (isSeq(pair.value) ? pair.value.items : [pair.value]).filter((one) => isScalar(one))
+        if (values.length === 0) return
         const top = path.map((one) => (one as { key?: unknown }).key).find((key) => isScalar(key))
         const section = String(isScalar(top) ? top.value : pair.key.value)
-        const value = pair.value as Scalar
-        if (!section.startsWith('x-') || !names.has(String(pair.key.value)) || typeof value.value !== 'string') return
-        if (value.value !== '' && !/^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/.test(value.value))
-          cuts.push(this.#cutOf(value, mask))
+        if (!section.startsWith('x-') || !names.has(String(pair.key.value))) return
+        for (const value of values) {
+          if (typeof value.value !== 'string' || value.value === '') continue
+          if (!/^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/.test(value.value)) cuts.push(this.#cutOf(value, mask))
+        }
       }
     })
     return cuts

@@ -4,9 +4,12 @@ import { isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
 import type { Path, Report } from './report.ts'
 
-/** Checks the models of tenants, members and keys and of their limits, even when other parts of them are faulty. */
+/**
+ * Checks the models of tenants, members and keys and of limits, those of channels too, even when other parts of them
+ * are faulty.
+ */
 export function checkReach(
-  { tenants, keys }: { tenants: unknown; keys: unknown },
+  { channels, tenants, keys }: { channels: unknown; tenants: unknown; keys: unknown },
   models: readonly string[],
   report: Report
 ): void {
@@ -23,6 +26,10 @@ export function checkReach(
       for (const [index, glob] of globs.entries()) if (typeof glob === 'string') warn(glob, [...path, 'models', index])
     const limits = isMap(entry) ? entry['limits'] : undefined
     for (const [glob] of entriesOf(limits, 'models')) warn(glob, [...path, 'limits', 'models', glob])
+  }
+  for (const [channel, entry] of entriesOf(channels)) {
+    const limits = isMap(entry) ? entry['limits'] : undefined
+    for (const [glob] of entriesOf(limits, 'models')) warn(glob, ['channels', channel, 'limits', 'models', glob])
   }
   for (const [tenant, entry] of entriesOf(tenants)) {
     check(entry, ['tenants', tenant])

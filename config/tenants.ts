@@ -67,12 +67,19 @@ const tagsShape = {
   }
 } as const satisfies OptionSchema
 
-const rates = {
+/** Limits of requests and tokens; at every level the same words. */
+export const rates = {
   rps: { ...atMost, description: 'Requests per second.' },
   rpm: { ...atMost, description: 'Requests per minute.' },
   tpm: { ...atMost, description: 'Tokens per minute, input and output together.' },
   concurrency: { ...atMost, description: 'Requests at one time.' }
 } as const satisfies Readonly<Record<string, OptionSchema>>
+
+/** The names of limits for models. */
+export const modelPatterns = {
+  pattern: '^[^\\s\\p{C}]{1,256}$',
+  patternErrorMessage: 'a model or a pattern such as gpt-*: 1 to 256 characters without spaces'
+}
 
 const limitsShape = {
   type: 'object',
@@ -84,10 +91,7 @@ const limitsShape = {
     models: {
       type: 'object',
       description: `Limits for models, by name or pattern, at most ${mostPatterns}: every pattern that matches limits a request, and counts by itself.`,
-      propertyNames: {
-        pattern: '^[^\\s\\p{C}]{1,256}$',
-        patternErrorMessage: 'a model or a pattern such as gpt-*: 1 to 256 characters without spaces'
-      },
+      propertyNames: modelPatterns,
       additionalProperties: { type: 'object', description: 'The limits of the models that match.', properties: rates }
     }
   }

@@ -1,4 +1,5 @@
 // Prepares a generation: everything that a configuration describes, checked and set up beside what runs.
+import { withEachCredential } from './catalogue/account.ts'
 import type { Catalogue } from './catalogue/catalogue.ts'
 import type { ChainEntry, Config } from './catalogue/settings.ts'
 import type { Credentials } from './credentials/credentials.ts'
@@ -82,9 +83,10 @@ export async function prepare(
   try {
     refuseClashes(tenancy)
     tellWays(config, log)
-    const forget = credentials.use(config.channels.values())
+    const channels = withEachCredential(config.channels.values())
+    const forget = credentials.use(channels)
     leave = forget
-    const disconnect = await transport.use(config.channels.values())
+    const disconnect = await transport.use(channels)
     leave = () => {
       disconnect()
       forget()

@@ -1,6 +1,6 @@
 // Estimates the usage of a request from the size of its body and its limits, without counting tokens.
-import { elementsOf, GatewayError, inTurns, numberOrDigits } from '../core/contract/contract.ts'
-import type { Awaitable, Exchange } from '../core/contract/contract.ts'
+import { elementsOf, GatewayError, inTurns, limitedTokens, numberOrDigits } from '../core/contract/contract.ts'
+import type { Awaitable, Exchange, Turn } from '../core/contract/contract.ts'
 import type { RequestBody } from '../core/bodies/body.ts'
 import type { Metering } from '../core/contract/operation.ts'
 import type { Offer, OfferedTools } from '../core/protocols/hosted-tools.ts'
@@ -55,6 +55,27 @@ export function typicalInput(exchange: Exchange): number {
     (exchange.find(recalledInput)?.tokens ?? 0) +
     (length <= smallBytes ? Math.ceil(length / 3) : tokensOf(promptOf(body, false), 3, length))
   )
+}
+
+/**
+ * The tokens that a request is expected to take of a limit of tokens; the count is corrected at the end of the answer.
+ * It is never 0, which would mean that the request takes no tokens. `expectedOutput`: of an answer without a limit.
+ */
+export function expectedTokens(exchange: Exchange, expectedOutput: number): number {
+  const { body, request } = exchange
+  const metering = request.operation.metering!
+  return (
+    typicalInput(exchange) + Math.min(outputLimit(body, metering) ?? Infinity, expectedOutput) * answers(body, metering)
+  )
+}
+
+/**
+ * What a turn of a session that is over counts with in a limit of tokens. When an upstream had it and its usage is
+ * unknown, that is what it may read.
+ */
+export function tokensOfTurn({ usage: metered, begun, abandoned, input }: Turn): number {
+  if (metered) return limitedTokens(metered.usage)
+  return begun || abandoned ? input.typical : 0
 }
 
 /**

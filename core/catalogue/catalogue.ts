@@ -2,7 +2,7 @@
 // store.
 import type { LivingCredential } from '../credentials/source.ts'
 import type { RuleReason } from '../errors.ts'
-import type { Caller, Rights, Scope } from './caller.ts'
+import type { Caller, LevelLimits, Rights, Scope } from './caller.ts'
 import type { PricePeriod } from '../money/price.ts'
 
 /** The family of protocols that an upstream speaks. */
@@ -98,6 +98,15 @@ export interface Channel {
   readonly credential: string
   /** A credential that changes while the gateway runs: what requests carry is known when they are sent. */
   readonly living?: LivingCredential | undefined
+  /**
+   * With several credentials: this channel with each of them, in the order of the file. Requests are sent by these; its
+   * own credential is that of the first. Absent where the file gives one.
+   */
+  readonly byCredential?: readonly Channel[] | undefined
+  /** In {@link byCredential}: the name of the credential. Weight and limits are then those of the credential. */
+  readonly credentialName?: string | undefined
+  /** What its upstream allows; absent where the file sets no limit. */
+  readonly limits?: LevelLimits | undefined
   /** The names of the endpoints that the upstream supports. */
   readonly endpoints: ReadonlySet<string>
   /** Whether the base address may lead to a private or loopback address. */

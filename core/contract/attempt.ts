@@ -53,6 +53,8 @@ export class Attempt {
   readonly startedAt = performance.now()
   /** When the head of the upstream's answer came, or its handshake. */
   headAt: number | undefined
+  /** The headers of the upstream's answer, by lower-case name, whatever its status; undefined without an answer. */
+  answered: Readonly<Record<string, string | string[] | undefined>> | undefined
   firstByteAt: number | undefined
   endedAt: number | undefined
   /** The status of the upstream's answer; undefined when it did not answer. */

@@ -102,9 +102,16 @@ export class Candidates {
     this.#channels = left
   }
 
-  /** Keeps the channels at whose account something is kept that the request refers to, as {@link keep} does. */
+  /**
+   * Keeps the channels at whose account something is kept that the request refers to, as {@link keep} does. Of a
+   * channel with several credentials that is not kept as a whole, it keeps those for which `holds` is true.
+   */
   bind(holds: (channel: Channel) => boolean): void {
     this.#bound = true
+    this.#channels = this.#channels.flatMap((channel) => {
+      const those = holds(channel) ? [] : (channel.byCredential?.filter(holds) ?? [])
+      return those.length === 0 ? [channel] : those
+    })
     this.keep(holds, {
       code: 'reference',
       reason: 'what the request refers to is kept at the account of another channel'

@@ -56,9 +56,14 @@ export function describe(candidates: Candidates, asked: readonly Channel[] = [])
   const { channels, excluded, passedOver, stopped } = candidates
   // When all are passed over, any of them may be chosen.
   const all = channels.every((channel) => passedOver.has(channel))
-  const isLeftOut = (channel: Channel): boolean => !all && passedOver.has(channel) && !asked.includes(channel)
+  const isAsked = (channel: Channel): boolean =>
+    asked.some((one) => one === channel || channel.byCredential?.includes(one))
+  const isLeftOut = (channel: Channel): boolean => !all && passedOver.has(channel) && !isAsked(channel)
   const order = channels.filter((channel) => !isLeftOut(channel))
-  const out = [...excluded, ...channels.filter(isLeftOut).map((channel) => passedOver.get(channel)!)]
+  const credentials = [...passedOver.values()].filter(
+    ({ channel }) => channel.credentialName !== undefined && !channels.includes(channel) && !asked.includes(channel)
+  )
+  const out = [...excluded, ...channels.filter(isLeftOut).map((channel) => passedOver.get(channel)!), ...credentials]
   const omitted = Math.max(0, order.length - mostChannels) + Math.max(0, out.length - mostChannels)
   return {
     order: order.slice(0, mostChannels).map((channel) => candidateRecord(candidates, channel)),
@@ -75,7 +80,8 @@ function candidateRecord(candidates: Candidates, channel: Channel): CandidateRec
 }
 
 function exclusionRecord({ channel, by, ...why }: Exclusion): ExclusionRecord {
-  return { channel: channel.name, by, ...whyRecord(why) }
+  const { name, credentialName } = channel
+  return { channel: name, ...(credentialName !== undefined && { credential: credentialName }), by, ...whyRecord(why) }
 }
 
 function whyRecord({

@@ -90,6 +90,7 @@ function attemptRecord(
   return {
     channel: channel.name,
     ...(passed.length > 0 && { model: model.slice(0, longestName) }),
+    ...(channel.credentialName !== undefined && { credential: channel.credentialName }),
     status,
     error_code: error?.code,
     ...(error && failureOf(error, dispatched)),

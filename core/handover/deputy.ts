@@ -7,8 +7,7 @@ import type { Book, KeptHold } from '../store/embedded/book/book.ts'
 import { endAbandoned } from '../store/embedded/abandoned.ts'
 import type { Hold, HoldEnd } from '../store/embedded/balance/hold.ts'
 import type { Reservation, ReserveRequest, Sale } from '../store/ledger.ts'
-import type { LimitSet } from '../catalogue/caller.ts'
-import type { Decision, Lease } from '../store/limits.ts'
+import type { CountedSet, Decision, Lease } from '../store/limits.ts'
 import type { KeptClaim } from '../store/memory/claims.ts'
 import type { Services } from '../store/services.ts'
 import type { Store } from '../store/embedded/store.ts'
@@ -18,9 +17,9 @@ import type { Logger } from '../telling/log.ts'
 import type { Served } from './line.ts'
 
 /** A decision as it is sent: its lease stays here, under a name. */
-export type SentDecision =
-  | (Omit<Extract<Decision, { admitted: true }>, 'lease'> & { readonly lease: string })
-  | Extract<Decision, { admitted: false }>
+export type SentDecision<S extends CountedSet = CountedSet> =
+  | (Omit<Extract<Decision<S>, { admitted: true }>, 'lease'> & { readonly lease: string })
+  | Extract<Decision<S>, { admitted: false }>
 
 /** What a deputy works with. */
 export interface DeputyParts {
@@ -89,8 +88,8 @@ export class Deputy {
       },
       detach: (requestId: string, part: string, until: number) => this.#hold(requestId, part).detach(until),
       end: (requestId: string, part: string, end: HoldEnd) => this.#end(requestId, part, end),
-      decide: (sets: readonly LimitSet[], tokens: number, within: boolean) => this.#decide(sets, tokens, within),
-      look: async (sets: readonly LimitSet[], tokens: number) => {
+      decide: (sets: readonly CountedSet[], tokens: number, within: boolean) => this.#decide(sets, tokens, within),
+      look: async (sets: readonly CountedSet[], tokens: number) => {
         const decision = await limits.look(sets, tokens)
         return decision.admitted ? { ...decision, lease: '' } : decision
       },
@@ -178,7 +177,7 @@ export class Deputy {
     return 'settlement' in end ? hold.settle(end.settlement) : hold.void(end.costs)
   }
 
-  async #decide(sets: readonly LimitSet[], tokens: number, within: boolean): Promise<SentDecision> {
+  async #decide(sets: readonly CountedSet[], tokens: number, within: boolean): Promise<SentDecision> {
     const decision = await this.#parts.services.limits.decide(sets, tokens, within)
     if (!decision.admitted) return decision
     const lease = `new ${++this.#lastLease}`

@@ -1,12 +1,11 @@
 // The services of a process that has handed the store over: what they do goes to the next process as messages.
-import type { LimitSet } from '../catalogue/caller.ts'
 import type { Answers } from '../store/answers.ts'
 import type { Book, Heir, KeptHold } from '../store/embedded/book/book.ts'
 import type { Claims } from '../store/claims.ts'
 import type { Documents } from '../store/documents.ts'
 import type { Hold } from '../store/embedded/balance/hold.ts'
 import type { AttemptCost, Ledger, Reservation, ReserveRequest, Sale, Settlement } from '../store/ledger.ts'
-import type { Decision, Limits } from '../store/limits.ts'
+import type { CountedSet, Decision, Limits } from '../store/limits.ts'
 import type { RequestBook } from '../store/requests.ts'
 import type { Routes } from '../store/routes.ts'
 import type { Secrets } from '../store/secrets.ts'
@@ -128,7 +127,7 @@ export function distantHeir(line: Line): Heir {
 }
 
 export function distantLimits(line: Line): Limits {
-  const received = (sent: SentDecision): Decision => {
+  const received = <S extends CountedSet>(sent: SentDecision<S>): Decision<S> => {
     if (!sent.admitted) return sent
     const { lease } = sent
     let released = false
@@ -143,9 +142,10 @@ export function distantLimits(line: Line): Limits {
     }
   }
   return {
-    decide: async (sets: readonly LimitSet[], tokens, within = false) =>
-      received(await line.ask<SentDecision>('decide', sets, tokens, within)),
-    look: async (sets, tokens) => received(await line.ask<SentDecision>('look', sets, tokens))
+    decide: async <S extends CountedSet>(sets: readonly S[], tokens: number, within = false) =>
+      received(await line.ask<SentDecision<S>>('decide', sets, tokens, within)),
+    look: async <S extends CountedSet>(sets: readonly S[], tokens: number) =>
+      received(await line.ask<SentDecision<S>>('look', sets, tokens))
   }
 }
 

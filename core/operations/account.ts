@@ -1,6 +1,6 @@
 // Requests that refer to something that one account of an upstream keeps and that was not made through the gateway:
 // containers, threads, cached contents.
-import { accountOf } from '../catalogue/account.ts'
+import { accountOf, byAccount } from '../catalogue/account.ts'
 import type { Fields } from '../bodies/fields.ts'
 import { GatewayError } from '../contract/contract.ts'
 import type { ErrorCode } from '../errors.ts'
@@ -35,7 +35,7 @@ export function toAccount(referring: readonly Referring[]): NonNullable<ServedOp
     const native = candidates.channels.filter((channel) => formFor(operation, channel)!.protocol === operation.protocol)
     // Without a native channel, translation decides, and it has its own errors for what it cannot express.
     if (native.length === 0) return
-    if (new Set(native.map(accountOf)).size > 1) {
+    if (new Set(native.flatMap(byAccount).map(accountOf)).size > 1) {
       const { code, param } = found
       throw new GatewayError(
         code,

@@ -1,6 +1,6 @@
 // References in requests to things that an upstream keeps. Of a thing that was made through the gateway, its owner and
 // its account are known. Any other thing may belong to anybody who uses the same account.
-import { accountOf } from '../catalogue/account.ts'
+import { accountOf, byAccount } from '../catalogue/account.ts'
 import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
 import { compileGlobs } from '../catalogue/globs.ts'
 import { Models } from '../catalogue/models.ts'
@@ -49,7 +49,7 @@ export function refusesForeign(exchange: Exchange, catalogue: Catalogue, channel
   const { tenant = '' } = exchange.find(caller) ?? {}
   const wish = catalogue.tenants.get(tenant)?.foreignReferences
   if (wish) return wish === 'refuse'
-  return channels.some((channel) => sharedOf(catalogue).has(accountOf(channel)))
+  return channels.flatMap(byAccount).some((channel) => sharedOf(catalogue).has(accountOf(channel)))
 }
 
 /** By the map of tenants, which is another one when a tenant has changed. */
@@ -81,7 +81,7 @@ function sharedOf({ tenants, models }: Catalogue): ReadonlySet<string> {
     const named = [...models.values()].filter(({ name }) => matches(name))
     const served = named.flatMap((model) => [model, ...(model.standIns?.models ?? [])])
     const reached = new Set([...open, ...served.flatMap(({ channels }) => channels)])
-    for (const channel of reached) {
+    for (const channel of [...reached].flatMap(byAccount)) {
       const account = accountOf(channel)
       const known = users.get(account)
       if (known) known.add(tenant.name)
@@ -144,7 +144,7 @@ async function keepAccountOf(
       'invalid_field',
       'What the request refers to is kept in different places: send what it stands for.'
     )
-  if (!candidates.channels.some((channel) => accountOf(channel) === first.account))
+  if (!candidates.channels.flatMap(byAccount).some((channel) => accountOf(channel) === first.account))
     throw new GatewayError(
       'invalid_field',
       `What the request refers to is kept where this model is not served: ask for the model \`${first.model}\`.`,

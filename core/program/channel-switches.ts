@@ -1,4 +1,5 @@
 // Which channels are switched off or drain: by gateway.yaml, and by what operators set at run time.
+import { byAccount } from '../catalogue/account.ts'
 import type { Channel, ChannelSwitch } from '../catalogue/catalogue.ts'
 import { documentKind } from '../store/documents.ts'
 import type { Documents } from '../store/documents.ts'
@@ -50,7 +51,8 @@ export class ChannelSwitches {
     for (const channel of this.#channels.values()) {
       const stored = this.#documents.find(switchDocuments, channel.name)?.to ?? 'on'
       const state = strength[stored] > strength[channel.switch] ? stored : channel.switch
-      if (state !== 'on') switched.set(channel, state)
+      if (state === 'on') continue
+      for (const one of [channel, ...byAccount(channel)]) switched.set(one, state)
     }
     return switched
   }

@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import type { BackgroundWork } from '../exchange/background/background.ts'
 import type { Engine } from '../exchange/engine.ts'
 import type { Metrics } from '../telling/metrics.ts'
+import type { LimitLeft } from '../contract/contract.ts'
 import { observeCredentials } from '../credentials/credentials.ts'
 import type { Credentials } from '../credentials/credentials.ts'
 import type { Server } from '../clients/server.ts'
@@ -38,6 +39,22 @@ export function observeProgram(parts: {
       labels: ['channel', 'state']
     },
     () => statesOf(generations.current)
+  )
+  metrics.observed(
+    {
+      name: 'credential_state',
+      help: '1 for the state that one of several credentials of a channel is in, 0 for the others.',
+      labels: ['channel', 'credential', 'state']
+    },
+    () => credentialStatesOf(generations.current)
+  )
+  metrics.observed(
+    {
+      name: 'channel_left_ratio',
+      help: 'The share that is left of the limits of a channel or of one of its credentials, the smallest of a kind.',
+      labels: ['channel', 'credential', 'limit']
+    },
+    () => sharesOf(generations.current)
   )
   metrics.observed(
     {
@@ -104,6 +121,40 @@ function freeBytes(folder: string): number | [] {
   } catch {
     return []
   }
+}
+
+const healthStates = ['healthy', 'cooling', 'ejected', 'probing'] as const
+
+/** The state of each credential of the channels that have several. */
+function credentialStatesOf({
+  chain
+}: Generations['current']): [{ channel: string; credential: string; state: string }, number][] {
+  return Object.entries(chain.reportHealth?.call() ?? {}).flatMap(([channel, { credentials = [] }]) =>
+    credentials.flatMap(({ name, state: present }) =>
+      healthStates.map((state): ReturnType<typeof credentialStatesOf>[number] => [
+        { channel, credential: name, state },
+        Number(state === present)
+      ])
+    )
+  )
+}
+
+/** What is left, for limits that are known. Without a credential's name: of the channel. */
+function sharesOf({
+  chain
+}: Generations['current']): [{ channel: string; credential: string; limit: string }, number][] {
+  const found: ReturnType<typeof sharesOf> = []
+  const add = (channel: string, credential: string, limits: readonly LimitLeft[]): void => {
+    const least = new Map<string, number>()
+    for (const { of, limit, left } of limits)
+      if (limit !== null && limit > 0) least.set(of, Math.min(least.get(of) ?? 1, left / limit))
+    for (const [limit, share] of least) found.push([{ channel, credential, limit }, share])
+  }
+  for (const [channel, { limits = [], credentials = [] }] of Object.entries(chain.reportHealth?.call() ?? {})) {
+    add(channel, '', limits)
+    for (const one of credentials) add(channel, one.name, one.limits)
+  }
+  return found
 }
 
 const states = ['healthy', 'cooling', 'ejected', 'probing', 'draining', 'off'] as const

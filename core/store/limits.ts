@@ -5,10 +5,13 @@ import type { Level } from '../errors.ts'
 /** Which limit refused. */
 export type LimitName = 'concurrency' | 'rps' | 'rpm' | 'tpm'
 
+/** What the limiter has to know of limits that are counted together. */
+export type CountedSet = Pick<LimitSet, 'id' | 'models' | 'rates'>
+
 /** One limit's state after a decision, as the headers show it. */
-export interface LimitState {
+export interface LimitState<S extends CountedSet = LimitSet> {
   /** The set that it belongs to. */
-  set: LimitSet
+  set: S
   name: LimitName
   limit: number
   /** Whole units left, never negative. */
@@ -21,9 +24,9 @@ export interface LimitState {
  * The decision over all limits in one step: either everything is taken, or nothing. `refusedBy` is the one that takes
  * longest to admit the request.
  */
-export type Decision =
-  | { admitted: true; states: readonly LimitState[]; lease: Lease }
-  | { admitted: false; states: readonly LimitState[]; refusedBy: LimitState; asked: number; retryAfterMs: number }
+export type Decision<S extends CountedSet = LimitSet> =
+  | { admitted: true; states: readonly LimitState<S>[]; lease: Lease }
+  | { admitted: false; states: readonly LimitState<S>[]; refusedBy: LimitState<S>; asked: number; retryAfterMs: number }
 
 /** What an admitted request has taken. Its owner releases it once; a second call does nothing. */
 export interface Lease {
@@ -55,7 +58,7 @@ export interface Limits {
    * Admits or refuses a request. With `tokens` 0 token limits are neither asked nor shown, and so are those of
    * concurrency with `within`, for what happens within a request that has its slots.
    */
-  decide(sets: readonly LimitSet[], tokens: number, within?: boolean): Decision | Promise<Decision>
+  decide<S extends CountedSet>(sets: readonly S[], tokens: number, within?: boolean): Decision<S> | Promise<Decision<S>>
   /** What {@link Limits.decide} would say, for a request that is only explained. Nothing is taken. */
-  look(sets: readonly LimitSet[], tokens: number): Decision | Promise<Decision>
+  look<S extends CountedSet>(sets: readonly S[], tokens: number): Decision<S> | Promise<Decision<S>>
 }

@@ -7,6 +7,8 @@ export interface AttemptRecord {
   channel: string
   /** The model that was asked, where several were asked one after another. */
   model?: string | undefined
+  /** The name of the credential, for a channel that has several. */
+  credential?: string | undefined
   /** The status of the upstream's answer. Absent when there was none. */
   status?: number | undefined
   error_code?: string | undefined
@@ -64,7 +66,8 @@ export interface CandidateRecord {
 /** Why a channel was not asked. */
 export interface WhyRecord {
   /**
-   * `endpoint`, `model`, `protocol`, `reference`, `ejected`, `cooling`, `probing`, `plugin`, or a plugin's own word.
+   * `endpoint`, `model`, `protocol`, `reference`, `ejected`, `cooling`, `probing`, `spent`, `full`, `plugin`, or a
+   * plugin's own word.
    */
   code: string
   reason: string
@@ -75,6 +78,8 @@ export interface WhyRecord {
 /** A channel that was not asked. */
 export interface ExclusionRecord extends WhyRecord {
   channel: string
+  /** The name of the credential, where not the channel was left out but one of its several credentials. */
+  credential?: string
   /** The plugin that left it out, or `gateway`. */
   by: string
 }

@@ -1,5 +1,5 @@
 // Records every exchange when it is over: a record in the request log, a line to the sink, and metrics.
-import { definePlugin, recordOf, sharedKey } from '../../core/contract/contract.ts'
+import { definePlugin, recordOf, sharedKey, withEachCredential } from '../../core/contract/contract.ts'
 import type { Exchange } from '../../core/contract/contract.ts'
 import { charge, goingOn, slot } from '../../core/contract/slots.ts'
 import { Excerpt, redactor } from './bodies.ts'
@@ -61,7 +61,7 @@ export default definePlugin({
       sink === 'none'
         ? undefined
         : share(sharedKey<Sink>(sink), () => new Sink(writeTo(sink), (lost) => dropped.add({}, lost)))
-    const text = redactor(body_limit, catalogue.channels.values())
+    const text = redactor(body_limit, withEachCredential(catalogue.channels.values()))
 
     const bodiesOf = (exchange: Exchange): object => ({
       request_body: text(exchange.body.bytes),

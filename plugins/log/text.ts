@@ -146,6 +146,7 @@ function toldBy({ attempts, channel, status }: RequestRecord): boolean {
   const [attempt] = attempts as [AttemptRecord]
   return (
     attempt.channel === channel &&
+    attempt.credential === undefined &&
     attempt.status === status &&
     attempt.error_code === undefined &&
     attempt.head_ms !== undefined &&

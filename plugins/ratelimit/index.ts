@@ -1,11 +1,11 @@
 // Limits the requests, tokens and concurrency of tenants, projects, members and keys. All limits are checked in one
 // step, and the tightest is shown on every reply.
 import { definePlugin, GatewayError, limitedTokens } from '../../core/contract/contract.ts'
-import type { Exchange, Outcome, Turn } from '../../core/contract/contract.ts'
+import type { Exchange, Outcome } from '../../core/contract/contract.ts'
 import { caller, slot, usage } from '../../core/contract/slots.ts'
 import type { Caller, LimitSet } from '../../core/catalogue/caller.ts'
 import type { Decision, Lease, LimitName, LimitState } from '../../core/store/limits.ts'
-import { answers, outputLimit, typicalInput } from '../estimate.ts'
+import { expectedTokens, tokensOfTurn } from '../estimate.ts'
 
 const words: Readonly<Record<LimitName, string>> = {
   concurrency: 'requests at the same time',
@@ -104,7 +104,7 @@ export default definePlugin({
           : 0
         const take = (decision: Decision): void => {
           if (!decision.admitted) throw refusalOf(decision)
-          turn.defer(() => decision.lease.release(tokensOf(turn)))
+          turn.defer(() => decision.lease.release(tokensOfTurn(turn)))
         }
         const decision = services.limits.decide(sets, tokens, true)
         return decision instanceof Promise ? decision.then(take) : take(decision)
@@ -116,18 +116,6 @@ export default definePlugin({
 function limitTokens(sets: readonly LimitSet[]): boolean {
   for (const { rates } of sets) if (rates.tpm !== undefined) return true
   return false
-}
-
-/**
- * The tokens that a request is expected to take; the count is corrected at the end of the answer. It is never 0, which
- * would mean that the request takes no tokens.
- */
-function expectedTokens(exchange: Exchange, expectedOutput: number): number {
-  const { body, request } = exchange
-  const metering = request.operation.metering!
-  return (
-    typicalInput(exchange) + Math.min(outputLimit(body, metering) ?? Infinity, expectedOutput) * answers(body, metering)
-  )
 }
 
 /** The limit with the smallest share left; undefined when the request has no limits. */
@@ -148,12 +136,6 @@ function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
   const metered = exchange.attempts.at(-1)?.usage?.usage
   if (metered) lease.release(limitedTokens(metered))
   else lease.release(kind === 'failed' || exchange.attempts.length === 0 ? 0 : undefined)
-}
-
-/** What a turn that is over counts with. When an upstream had it and its usage is unknown, that is what it may read. */
-function tokensOf({ usage: metered, begun, abandoned, input }: Turn): number {
-  if (metered) return limitedTokens(metered.usage)
-  return begun || abandoned ? input.typical : 0
 }
 
 function refusalOf({ refusedBy, retryAfterMs, asked }: Extract<Decision, { admitted: false }>): GatewayError {

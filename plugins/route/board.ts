@@ -1,62 +1,113 @@
-// The health of all channels, kept across reloads.
+// The health of all channels and their credentials, kept across reloads.
 import { hash } from 'node:crypto'
-import { isDeepStrictEqual } from 'node:util'
 import type { Channel, ChannelHealth } from '../../core/contract/contract.ts'
+import type { Limits } from '../../core/store/limits.ts'
 import { ChannelState } from './health.ts'
 import type { KeptHealth } from './health.ts'
+import { Seat, Standing } from './standing.ts'
+import { Told } from './told.ts'
+import type { KeptTold } from './told.ts'
+import { UpstreamLimits } from './upstream-limits.ts'
 
-/** The health of the channels of one generation. */
-export type States = ReadonlyMap<Channel, ChannelState>
+/** The channels of one generation, and each with each of its credentials, as requests are sent there. */
+export type States = ReadonlyMap<Channel, Standing>
+
+/** What is known of a channel or a credential, as a process leaves it to the next one. */
+export interface KeptPast {
+  readonly health: KeptHealth
+  readonly told: KeptTold
+}
+
+/** What is known of a channel or a credential for as long as it stays the same. */
+interface Past {
+  readonly health: ChannelState
+  readonly told: Told
+}
+
+/** One generation. */
+interface Entry {
+  readonly states: States
+  readonly pasts: ReadonlyMap<string, Past>
+}
 
 /** The health boards of all generations. One per process, shared under `health`. */
 export class HealthBoard {
   /** Oldest first. Old generations last as long as their exchanges; a new one may be discarded before it is used. */
-  readonly #generations: States[] = []
+  readonly #generations: Entry[] = []
   /** What the process before has left, for the channels of the first generation. */
-  #left: ReadonlyMap<string, KeptHealth>
+  #left: ReadonlyMap<string, KeptPast>
 
-  constructor(left: ReadonlyMap<string, KeptHealth> = new Map()) {
+  constructor(left: ReadonlyMap<string, KeptPast> = new Map()) {
     this.#left = left
   }
 
   /** What the next process is to know of the present channels. */
-  get kept(): ReadonlyMap<string, KeptHealth> {
-    return new Map(Array.from(this.#generations.at(-1) ?? [], ([channel, state]) => [markOf(channel), state.kept]))
+  get kept(): ReadonlyMap<string, KeptPast> {
+    const pasts = this.#generations.at(-1)?.pasts ?? []
+    return new Map(Array.from(pasts, ([mark, { health, told }]) => [mark, { health: health.kept, told: told.kept }]))
   }
 
-  /** The states of a new generation's channels: the existing ones where the upstream has not changed. */
+  /**
+   * The channels of a new generation, with what is known of those whose upstream has not changed, and of each
+   * credential that is still there.
+   */
   enter(channels: Iterable<Channel>): States {
-    const states = new Map<Channel, ChannelState>()
-    for (const channel of channels)
-      states.set(channel, this.#known(channel) ?? new ChannelState(this.#left.get(markOf(channel))))
+    const states = new Map<Channel, Standing>()
+    const pasts = new Map<string, Past>()
+    const known = this.#generations.at(-1)?.pasts
+    const pastOf = (mark: string): Past => {
+      const left = this.#left.get(mark)
+      const past = known?.get(mark) ?? { health: new ChannelState(left?.health), told: new Told(left?.told) }
+      pasts.set(mark, past)
+      return past
+    }
+    for (const channel of channels) {
+      const mark = markOf(channel)
+      const past = pastOf(mark)
+      const { name, limits, byCredential } = channel
+      const shared = limits && new UpstreamLimits(`channel:${name}`, `the channel ${name}`, limits)
+      const seats = byCredential?.map((one) => seatOf(one, pastOf)) ?? [new Seat(channel, past.health, past.told)]
+      const standing = new Standing(channel, past.health, seats, shared)
+      states.set(channel, standing)
+      if (byCredential)
+        for (const seat of seats)
+          states.set(seat.channel, new Standing(seat.channel, past.health, [seat], shared, standing))
+    }
     this.#left = new Map()
-    this.#generations.push(states)
+    this.#generations.push({ states, pasts })
     return states
   }
 
   /** Removes a generation that is over. */
   leave(states: States): void {
-    this.#generations.splice(this.#generations.indexOf(states), 1)
-  }
-
-  /** With another address or credential, the past of a channel means nothing. */
-  #known({ name, baseUrl, credential, living }: Channel): ChannelState | undefined {
-    for (const [channel, state] of this.#generations.at(-1) ?? []) {
-      if (channel.name !== name) continue
-      const isSame = channel.baseUrl.href === baseUrl.href && channel.credential === credential
-      return isSame && isDeepStrictEqual(channel.living, living) ? state : undefined
-    }
-    return undefined
+    const at = this.#generations.findIndex((entry) => entry.states === states)
+    if (at !== -1) this.#generations.splice(at, 1)
   }
 }
 
-/** What makes a channel the same in another process: its name, address and credential, which cannot be read from it. */
-function markOf({ name, baseUrl, credential, living }: Channel): string {
-  return hash('sha256', JSON.stringify([name, baseUrl.href, credential, living]))
+function seatOf(channel: Channel, pastOf: (mark: string) => Past): Seat {
+  const mark = markOf(channel)
+  const { health, told } = pastOf(mark)
+  const { name, credentialName, limits } = channel
+  const own = limits && new UpstreamLimits(`credential:${mark}`, `the credential ${credentialName} of ${name}`, limits)
+  return new Seat(channel, health, told, own)
+}
+
+/**
+ * What makes a channel the same in another generation or process: its name, address and credential, which cannot be
+ * read from it. With another address or credential its past means nothing. That of a channel with several credentials
+ * is of its upstream alone.
+ */
+function markOf({ name, baseUrl, credential, living, byCredential }: Channel): string {
+  return hash('sha256', JSON.stringify([name, baseUrl.href, ...(byCredential ? [] : [credential, living])]))
 }
 
 /** The health of channels by name. */
-export function reportOf(states: States): Record<string, ChannelHealth> {
+export function reportOf(states: States, limits: Limits): Record<string, ChannelHealth> {
   const now = performance.now()
-  return Object.fromEntries(Array.from(states, ([{ name }, state]) => [name, state.report(now)]))
+  return Object.fromEntries(
+    Array.from(states.values())
+      .filter((standing) => standing.whole === standing)
+      .map((standing) => [standing.channel.name, standing.report(now, limits)])
+  )
 }

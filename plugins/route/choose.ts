@@ -1,6 +1,16 @@
 // Chooses among channels by rank, then by weight, and leaves out those that are unavailable.
-import type { Candidates, Channel } from '../../core/contract/contract.ts'
-import type { States } from './board.ts'
+import type { Candidates, Channel, Why } from '../../core/contract/contract.ts'
+
+/**
+ * What is asked of a channel. Times are values of `performance.now()`; `model` is the public name, empty without one.
+ */
+export interface Availability {
+  available(now: number, model: string): boolean
+  /** When it is available again, 0 when it is. */
+  freeAt(now: number, model: string): number
+  /** Only asked while it is not available. */
+  why(now: number, model: string): Why
+}
 
 /**
  * Chooses one of the channels, which are sorted by rank; undefined when all have failed. `random`: gives a number from
@@ -11,9 +21,10 @@ import type { States } from './board.ts'
 export function choose(
   candidates: Candidates,
   failed: ReadonlySet<Channel>,
-  states: States,
+  states: ReadonlyMap<Channel, Availability>,
   now: number,
-  random: () => number
+  random: () => number,
+  model = ''
 ): Channel | undefined {
   const { channels, replaceable } = candidates
   if (channels.length === 1 && !replaceable) {
@@ -21,14 +32,14 @@ export function choose(
     const only = channels[0]!
     const state = states.get(only)!
     if (failed.has(only)) return undefined
-    if (!state.available(now)) candidates.passOver(only, state.why(now))
+    if (!state.available(now, model)) candidates.passOver(only, state.why(now, model))
     return only
   }
-  const usable = channels.filter((channel) => states.get(channel)!.available(now))
+  const usable = channels.filter((channel) => states.get(channel)!.available(now, model))
   if (usable.length < channels.length) {
     for (const channel of channels) {
       const state = states.get(channel)!
-      if (!failed.has(channel) && !state.available(now)) candidates.passOver(channel, state.why(now))
+      if (!failed.has(channel) && !state.available(now, model)) candidates.passOver(channel, state.why(now, model))
     }
   }
   if (replaceable && usable.length === 0) return undefined
@@ -36,12 +47,35 @@ export function choose(
   const first = left[0]
   if (!first || left.length === 1) return first
   if (usable.length === 0)
-    return left.reduce((best, channel) => (states.get(channel)!.until < states.get(best)!.until ? channel : best))
+    return left.reduce((best, channel) =>
+      states.get(channel)!.freeAt(now, model) < states.get(best)!.freeAt(now, model) ? channel : best
+    )
   const rank = candidates.rank(first)
   return byWeight(
     left.filter((channel) => candidates.rank(channel) === rank),
     random
   )
+}
+
+/** The least share that counts, so that what is nearly used up is still chosen now and then, and told of anew. */
+const leastShare = 0.001
+
+/**
+ * Chooses one by its weight times the share that is left of it, from 0 to 1. Where all weights are 0 they count as 1.
+ * Returns its index. The list must not be empty.
+ */
+export function chooseByLeft(
+  options: readonly { readonly weight: number; readonly left: number }[],
+  random: () => number
+): number {
+  const even = options.every(({ weight }) => weight === 0)
+  const parts = options.map(({ weight, left }) => (even ? 1 : weight) * Math.max(leastShare, left))
+  let at = random() * parts.reduce((sum, part) => sum + part, 0)
+  for (let index = 0; index < parts.length; index++) {
+    at -= parts[index]!
+    if (at < 0) return index
+  }
+  return parts.findLastIndex((part) => part > 0)
 }
 
 function byWeight(channels: readonly Channel[], random: () => number): Channel {

@@ -96,6 +96,11 @@ export class ChannelState {
     return this.#state === 'healthy' || now >= this.#until
   }
 
+  /** As {@link until}; a channel's health is the same for all models. */
+  freeAt(): number {
+    return this.until
+  }
+
   get healthy(): boolean {
     return this.#state === 'healthy'
   }

@@ -1,14 +1,20 @@
 // Chooses the channel of a request, and the next one when that fails.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { definePlugin, labelOf, sharedKey } from '../../core/contract/contract.ts'
-import type { AttemptFailure, Candidates, Channel, Exchange } from '../../core/contract/contract.ts'
+import type { AttemptFailure, Awaitable, Candidates, Channel, Exchange } from '../../core/contract/contract.ts'
 import { soonest } from './again.ts'
 import { HealthBoard, reportOf } from './board.ts'
+import type { States } from './board.ts'
 import { RetryBudget } from './budget.ts'
 import { choose } from './choose.ts'
-import { Judge } from './judge.ts'
+import { Crowd } from './crowd.ts'
+import { Entrance, modelOf, setsOfSession } from './entrance.ts'
+import type { Full } from './entrance.ts'
+import { isOfCredential, Judge } from './judge.ts'
+import type { Seat, Standing } from './standing.ts'
 
 const health = sharedKey<HealthBoard>('health')
+const crowds = sharedKey<Crowd>('crowd')
 const retryBudgets = sharedKey<Map<string, RetryBudget>>('retry budgets')
 
 /** Whether an attempt got no answer in time. After two such waits for a whole answer, no client waits any longer. */
@@ -22,8 +28,23 @@ const nameOf = ({ model }: Candidates): string => (model ? labelOf(model) : '')
 
 const noneFailed: ReadonlySet<Channel> = new Set()
 
-function failedOf(failures: readonly AttemptFailure[]): ReadonlySet<Channel> {
-  return failures.length === 0 ? noneFailed : new Set(failures.map(({ attempt }) => attempt.channel))
+/**
+ * What this request is not sent to any more: the credentials that it failed with, and the channels for which another
+ * credential would change nothing, or that have none left.
+ */
+function failedOf(failures: readonly AttemptFailure[], states: States): ReadonlySet<Channel> {
+  if (failures.length === 0) return noneFailed
+  const failed = new Set(failures.map(({ attempt }) => attempt.channel))
+  for (const { attempt, error } of failures) {
+    const { channel, seats } = states.get(attempt.channel)!.whole
+    if (!isOfCredential(error) || seats.every((seat) => failed.has(seat.channel))) failed.add(channel)
+  }
+  return failed
+}
+
+/** How many channels or credentials an exchange has failed at, each counted once. */
+function distinctOf(failures: readonly AttemptFailure[]): number {
+  return new Set(failures.map(({ attempt }) => attempt.channel)).size
 }
 
 export default definePlugin({
@@ -68,9 +89,27 @@ export default definePlugin({
       minimum: 0,
       default: 10,
       description: 'Second tries a second that each model has in addition, so that a quiet one can fail over as well.'
+    },
+    wait: {
+      type: 'string',
+      format: 'duration',
+      default: '2s',
+      atMost: '1h',
+      description:
+        'How long a request waits at most when all channels that it may be sent to have reached their `limits`; 0s to refuse it at once with 429.'
+    },
+    waiting: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 100_000,
+      default: 1000,
+      description: 'How many requests may wait so at one time, over all models; more are refused at once with 429.'
     }
   },
-  setup({ attempts, repeats, eject_after, retry_ratio, retry_per_second }, { catalogue, log, metrics, share }) {
+  setup(
+    { attempts, repeats, eject_after, retry_ratio, retry_per_second, wait, waiting },
+    { catalogue, log, metrics, services, share }
+  ) {
     const board = share(
       health,
       // The version of the messages of a hand-over counts this form too.
@@ -82,6 +121,15 @@ export default definePlugin({
     const budgets = share(retryBudgets, () => new Map())
     const allowance = { ratio: retry_ratio, perSecond: retry_per_second }
     const judge = new Judge(states, eject_after, { log, metrics })
+    const fullness = metrics.counter({
+      name: 'channel_full_total',
+      help: 'Times a channel was passed over because it had reached its limits.',
+      labels: ['channel']
+    })
+    const crowd = share(crowds, () => new Crowd())
+    const entrance = new Entrance(services.limits, crowd, { wait, waiting }, ({ name }) =>
+      fullness.add({ channel: name })
+    )
 
     const budgetOf = (model: string): RetryBudget => {
       let budget = budgets.get(model)
@@ -102,15 +150,68 @@ export default definePlugin({
       const { signal } = exchange
       await sleep(next.ms, undefined, { signal }).catch(() => {})
       if (signal.aborted) return undefined
-      states.get(next.channel)!.chosen(performance.now())
-      return next.channel
+      const standing = states.get(next.channel)!
+      if (!standing.limited) return sentBy(standing, standing.seats[0]!)
+      const seat = await entrance.enter(
+        exchange,
+        candidates,
+        standing,
+        noneFailed,
+        failures.length > 0,
+        () => undefined
+      )
+      return seat && sentBy(standing, seat)
+    }
+
+    const sentBy = (standing: Standing, seat: Seat): Channel => {
+      standing.chosen(seat, performance.now())
+      return seat.channel
+    }
+
+    /** What the request is sent by: the one credential of a channel, or one that is chosen and has room. */
+    const enter = (
+      exchange: Exchange,
+      candidates: Candidates,
+      channel: Channel,
+      failed: ReadonlySet<Channel>,
+      asked = false
+    ): Awaitable<Channel | undefined> => {
+      const standing = states.get(channel)!
+      const { rehearsal } = exchange
+      const model = modelOf(exchange, candidates)
+      const random = rehearsal ? () => 0 : Math.random
+      if (!standing.limited) {
+        const seat = standing.plain
+          ? standing.seats[0]!
+          : standing.pick({ now: performance.now(), model, candidates, random }, failed)!
+        return rehearsal ? seat.channel : sentBy(standing, seat)
+      }
+      const next = (full: ReadonlyMap<Channel, Full>): Standing | undefined => {
+        const others = choose(
+          candidates,
+          new Set([...failed, ...full.keys()]),
+          states,
+          performance.now(),
+          random,
+          model
+        )
+        return others && states.get(others)!
+      }
+      return entrance.enter(exchange, candidates, standing, failed, asked, next).then((seat) => {
+        if (!seat || rehearsal) return seat?.channel
+        return sentBy(states.get(seat.channel)!, seat)
+      })
     }
 
     return {
       selectChannel(exchange, failures, candidates) {
         const name = nameOf(candidates)
+        const model = modelOf(exchange, candidates)
         const now = performance.now()
         const last = failures.at(-1)
+        // That of a model which another one now stands in for, too.
+        const before = exchange.attempts.at(-1)
+        if (before) entrance.leave(exchange, before)
         if (last) {
           if (!exchange.rehearsal) judge.failed(exchange)
           // A channel that could not carry the request was not asked, so it does not count as an attempt.
@@ -122,34 +223,37 @@ export default definePlugin({
         }
         if (exchange.rehearsal) {
           // Without chance the same is explained each time.
-          const first = choose(candidates, failedOf(failures), states, now, () => 0)
-          return first ?? candidates.stop('no channel is left')
+          const failed = failedOf(failures, states)
+          const first = choose(candidates, failed, states, now, () => 0, model)
+          return first ? enter(exchange, candidates, first, failed) : candidates.stop('no channel is left')
         }
         if (!last) budgetOf(name).request(now)
-        const failed = failedOf(failures)
-        const channel = choose(candidates, failed, states, now, Math.random)
+        const failed = failedOf(failures, states)
+        const channel = choose(candidates, failed, states, now, Math.random, model)
         if (!channel) {
-          if (last && failures.length - failed.size < repeats) return again(exchange, failures, candidates, now)
+          if (last && failures.length - distinctOf(failures) < repeats)
+            return again(exchange, failures, candidates, now)
           if (last) return candidates.stop('no other channel is left')
           return candidates.stop(
             candidates.replaceable ? 'no channel is well, and another model stands in' : 'no channel is left'
           )
         }
         if (last?.attempt.dispatched && !budgetOf(name).take(now, allowance)) return candidates.stop(tooManyRetries)
-        states.get(channel)!.chosen(now)
-        return channel
+        return enter(exchange, candidates, channel, failed, last !== undefined)
       },
 
       onResponse(_exchange, { attempt }) {
-        if (!attempt) return
-        const { channel, startedAt } = attempt
-        const state = states.get(channel)!
-        if (!state.healthy) state.answered(performance.now(), startedAt)
+        if (attempt) judge.answered(attempt)
+      },
+
+      onTurn(exchange, turn) {
+        const sets = setsOfSession(exchange)
+        return sets && entrance.turn(exchange, sets, turn)
       },
 
       onSettled: (exchange) => judge.settled(exchange),
 
-      reportHealth: () => reportOf(states),
+      reportHealth: () => reportOf(states, services.limits),
 
       dispose() {
         board.leave(states)

@@ -60,8 +60,8 @@ function namesIn(expr: string): string[] {
 }
 
 /**
- * A gateway that answers some requests and fails others, with a certificate, a credential of a command, and a budget of
- * which a threshold is reached.
+ * A gateway that answers some requests and fails others, with a certificate, a credential of a command, a channel with
+ * two credentials, and a budget of which a threshold is reached.
  */
 async function busyGateway(t: Test): Promise<{ running: LocalGateway; traffic(): Promise<void> }> {
   const { cert, key } = makeCertificate(t)
@@ -73,8 +73,9 @@ async function busyGateway(t: Test): Promise<{ running: LocalGateway; traffic():
     tls: { cert, key },
     models: { dead: 'dead' }
   }
+  const { credential: _one, ...rest } = dead
   const running = await gateway(t, {
-    channels: { dead },
+    channels: { dead, pair: { ...rest, credentials: ['sk-one-00000000', 'sk-two-00000000'], priority: 1 } },
     models: { dead: { price: { input: 1, output: 1 } }, demo: { price: { input: 10_000, output: 10_000 } } },
     store: { backups: { to: './backups' } },
     tenants: { acme: { budget: { usd: 100, per: 'total', alerts: [1] } } }

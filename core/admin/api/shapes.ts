@@ -206,7 +206,9 @@ const candidate = { channel: text, rank: number, weight: number }
 const decision = object(
   {
     order: listOf(object({ ...candidate, health: object(why, { optional: ['until'] }) }, { optional: ['health'] })),
-    excluded: listOf(object({ channel: text, by: text, ...why }, { optional: ['until'] })),
+    excluded: listOf(
+      object({ channel: text, credential: text, by: text, ...why }, { optional: ['credential', 'until'] })
+    ),
     stopped: text,
     models: listOf(object({ model: text, code: text, reason: text })),
     omitted: count
@@ -371,7 +373,9 @@ export const explanation = object(
       )
     ),
     models: nullable(listOf(text)),
-    excluded: nullable(listOf(object({ channel: text, by: text, ...why }, { optional: ['until'] }))),
+    excluded: nullable(
+      listOf(object({ channel: text, credential: text, by: text, ...why }, { optional: ['credential', 'until'] }))
+    ),
     upstream: nullable(mapOf(anything)),
     dropped: listOf(text),
     skipped_plugins: listOf(text)

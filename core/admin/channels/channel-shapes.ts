@@ -2,6 +2,29 @@
 import { amount, count, flag, listOf, mapOf, nullable, number, object, oneOf, said, text, time } from '../api/shape.ts'
 
 const switched = oneOf('on', 'draining', 'off')
+const limitLeft = object({
+  name: said(text, '`rpm`, `tpm` and `concurrency` of the file, or what the upstream calls it.'),
+  of: oneOf('requests', 'tokens', 'concurrency'),
+  by: said(oneOf('file', 'upstream'), 'Who says so: gateway.yaml, or the upstream in the heads of its answers.'),
+  models: said(nullable(text), 'The models that it is for; null for all.'),
+  limit: said(nullable(number), 'Null when it was not told.'),
+  left: number,
+  resets: said(nullable(time), 'When all of it is free again, if nothing more is taken.')
+})
+const credentialHealth = object({
+  name: said(text, 'As the file calls it, or its place in the list. A credential itself is never shown.'),
+  weight: number,
+  state: said(
+    oneOf('healthy', 'cooling', 'ejected', 'probing'),
+    '`cooling`: it rests, as the upstream asked. `ejected`: the upstream refuses it.'
+  ),
+  until: said(nullable(time), 'When it is used again.'),
+  since: said(nullable(time), 'Since when it rests.'),
+  reason: nullable(text),
+  successes: count,
+  failures: count,
+  limits: listOf(limitLeft)
+})
 const channelHealth = object({
   state: oneOf('healthy', 'cooling', 'ejected', 'probing'),
   since: said(nullable(time), 'Since when it is not healthy.'),
@@ -16,7 +39,12 @@ const channelHealth = object({
     nullable(object({ p50: number, p95: number })),
     'Milliseconds from the start of an attempt to the first event or byte of its answer.'
   ),
-  tokens_per_second: said(nullable(number), 'Output tokens a second of streams.')
+  tokens_per_second: said(nullable(number), 'Output tokens a second of streams.'),
+  limits: said(
+    listOf(limitLeft),
+    'What is left of its limits; of a channel with one credential, those that are told too.'
+  ),
+  credentials: said(listOf(credentialHealth), 'Empty for a channel with one credential.')
 })
 export const channel = object({
   name: text,

@@ -1,5 +1,6 @@
 // The routes of channels: list them with their health, switch them, and try them. They never show a credential.
 import type { Channel } from '../../catalogue/catalogue.ts'
+import type { LimitLeft } from '../../contract/contract.ts'
 import { GatewayError } from '../../errors.ts'
 import { formatDollars } from '../../money/money.ts'
 import { suggestion } from '../../options/suggest.ts'
@@ -154,6 +155,10 @@ export function stateOf(channel: Channel, { generations }: Pick<AdminParts, 'gen
   return generations.current.catalogue.switched.get(channel) ?? health[channel.name]?.state ?? 'healthy'
 }
 
+function showLimit(limit: LimitLeft): object {
+  return { ...limit, resets: showTime(limit.resets ?? undefined) }
+}
+
 function show(channel: Channel, { generations, store }: AdminParts, allHealth: Health): object {
   const { config } = generations.current
   const { name, protocol, baseUrl, endpoints, models, priority, weight } = channel
@@ -178,7 +183,18 @@ function show(channel: Channel, { generations, store }: AdminParts, allHealth: H
       by: stored?.by ?? null
     },
     health: health
-      ? { ...health, since: showTime(health.since ?? undefined), until: showTime(health.until ?? undefined) }
+      ? {
+          ...health,
+          since: showTime(health.since ?? undefined),
+          until: showTime(health.until ?? undefined),
+          limits: (health.limits ?? []).map(showLimit),
+          credentials: (health.credentials ?? []).map((one) => ({
+            ...one,
+            since: showTime(one.since ?? undefined),
+            until: showTime(one.until ?? undefined),
+            limits: one.limits.map(showLimit)
+          }))
+        }
       : null
   }
 }

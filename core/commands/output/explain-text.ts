@@ -83,13 +83,17 @@ export function renderRecord(record: ShownRecord): string {
       attempts.length > 0
         ? table(
             ['CHANNEL', 'STATUS', 'CODE', 'MS', 'SAID'],
-            attempts.map(({ channel, status, error_code, duration_ms, error, upstream_error: said, sent }) => [
-              channel,
-              sent === false ? 'not sent' : String(status ?? '-'),
-              error_code ?? 'ok',
-              String(duration_ms),
-              said ? [said.code, said.type, said.message].filter((one) => one !== undefined).join(': ') : (error ?? '')
-            ])
+            attempts.map(
+              ({ channel, credential, status, error_code, duration_ms, error, upstream_error: said, sent }) => [
+                named(channel, credential),
+                sent === false ? 'not sent' : String(status ?? '-'),
+                error_code ?? 'ok',
+                String(duration_ms),
+                said
+                  ? [said.code, said.type, said.message].filter((one) => one !== undefined).join(': ')
+                  : (error ?? '')
+              ]
+            )
           )
         : []
     ],
@@ -160,10 +164,15 @@ function stateOf(state: string, reason: string | null, until: string | null): st
   return `${state}${until === null ? '' : ` until ${until}`}${reason === null ? '' : `: ${reason}`}`
 }
 
+/** A channel, with the credential of it that is meant where it has several. */
+function named(channel: string, credential: string | undefined): string {
+  return credential === undefined ? channel : `${channel} (${credential})`
+}
+
 function excludedLines(excluded: readonly ExclusionRecord[]): string[] {
   if (excluded.length === 0) return []
-  const rows = excluded.map(({ channel, by, code, reason, until }) => [
-    channel,
+  const rows = excluded.map(({ channel, credential, by, code, reason, until }) => [
+    named(channel, credential),
     by,
     stateOf(code, reason, until ?? null)
   ])

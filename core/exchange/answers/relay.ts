@@ -106,6 +106,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     if (this.over) return
     this.attempt.status = status
     this.attempt.headAt = performance.now()
+    this.attempt.answered = headers
     if (!this.#decode(String(headers['content-encoding'] ?? 'identity'))) return
     try {
       this.#intake = intakeFor(this, status, headers, this.#options)

@@ -6,6 +6,7 @@ import { GatewayError } from '../../errors.ts'
 import type { UpstreamSaid } from '../../errors.ts'
 import type { UpstreamError } from '../../protocols/protocol.ts'
 import { blameOf } from '../../protocols/signs.ts'
+import { resetOfSpent } from '../../protocols/told-limits.ts'
 import type { UpstreamHeaders } from '../../transport/transport.ts'
 import { cleanName, cleanText } from './redact.ts'
 import { toldOf } from './withheld.ts'
@@ -44,7 +45,8 @@ export function errorFromResponse(
     return new GatewayError('upstream_bad_response', 'The upstream answered with a redirect, which is never followed.')
   const said = attempt.protocol.readError(parsed(body), headers)
   const otherwise = `The upstream answered with status ${status}.`
-  return errorOf(attempt, { ...said, retryAfterMs: pauseOf(headers) ?? said.retryAfterMs }, otherwise, { status })
+  const retryAfterMs = pauseOf(headers) ?? said.retryAfterMs ?? (status === 429 ? resetOfSpent(headers) : undefined)
+  return errorOf(attempt, { ...said, retryAfterMs }, otherwise, { status })
 }
 
 /** An event of a stream whose status was 2xx, and which the protocol takes for an error. `begun`: after content. */
@@ -173,11 +175,11 @@ function parsed(body: Buffer): unknown {
 }
 
 /**
- * How long the upstream asks to be left alone, in milliseconds: RFC 9110 §10.2.3, and the millisecond form that
- * OpenAI's clients read. Undefined when it does not say, or not so that it can be understood.
+ * How long the upstream asks to be left alone, in milliseconds: RFC 9110 §10.2.3, and the millisecond forms of OpenAI
+ * and Azure. Undefined when it does not say, or not so that it can be understood.
  */
 function pauseOf(headers: UpstreamHeaders): number | undefined {
-  const exact = headers['retry-after-ms']
+  const exact = headers['retry-after-ms'] ?? headers['x-ms-retry-after-ms']
   const after = headers['retry-after']
   const ms = read(exact) ?? read(after, 1000) ?? dated(after)
   return ms

@@ -43,6 +43,7 @@ export async function openSession(
       attempt.headAt = performance.now()
       if (!(answer instanceof FrameSocket)) {
         attempt.status = answer.status
+        attempt.answered = answer.headers
         throw errorFromResponse(attempt, answer.status, answer.headers, answer.body)
       }
       attempt.status = 101

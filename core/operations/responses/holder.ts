@@ -1,6 +1,6 @@
 // Finds the account of an upstream that holds what a client refers to by an id, by the route that was kept when the id
 // was given out.
-import { accountOf } from '../../catalogue/account.ts'
+import { accountOf, byAccount } from '../../catalogue/account.ts'
 import type { Catalogue, Channel } from '../../catalogue/catalogue.ts'
 import type { Candidates } from '../../contract/candidates.ts'
 import { GatewayError } from '../../contract/contract.ts'
@@ -46,10 +46,10 @@ export function keepHolder(
       { param: 'input' }
     )
   }
-  const named = candidates.channels.find((channel) => channel.name === name && holds(channel))
+  const named = candidates.channels.flatMap(byAccount).find((channel) => channel.name === name && holds(channel))
   candidates.bind((channel) => (named ? channel === named : holds(channel)))
   if (candidates.channels.length > 0) return
-  if (param !== undefined && [...channels.values()].some(holds)) {
+  if (param !== undefined && [...channels.values()].flatMap(byAccount).some(holds)) {
     throw new GatewayError(
       'invalid_field',
       `What \`${param}\` refers to is kept where this model is not served: ask for the model \`${first!.model}\`.`,

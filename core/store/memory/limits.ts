@@ -1,7 +1,7 @@
 // The limiter of a single process. It decides at once, in memory, with exact leaky buckets and counted concurrency
 // slots.
-import type { LimitSet, Rates } from '../../catalogue/caller.ts'
-import type { Decision, Lease, Limits, LimitName, LimitState } from '../limits.ts'
+import type { Rates } from '../../catalogue/caller.ts'
+import type { CountedSet, Decision, Lease, Limits, LimitName, LimitState } from '../limits.ts'
 
 const second = 1_000_000
 const minute = 60 * second
@@ -77,7 +77,7 @@ class Bucket {
     this.content = Math.max(0, Math.min(this.content + change, 2 * this.#capacity()))
   }
 
-  state(set: LimitSet, name: LimitName): LimitState {
+  state<S extends CountedSet>(set: S, name: LimitName): LimitState<S> {
     return {
       set,
       name,
@@ -189,8 +189,8 @@ export interface KeptLimits {
 }
 
 /** The limit that takes longest to admit a request, while it is looked for. */
-interface Longest {
-  set: LimitSet
+interface Longest<S> {
+  set: S
   name: LimitName
   asked: number
   /** Microseconds. */
@@ -230,7 +230,7 @@ export class MemoryLimits implements Limits {
     return this.#entries.size
   }
 
-  decide(sets: readonly LimitSet[], tokens: number, within = false): Decision {
+  decide<S extends CountedSet>(sets: readonly S[], tokens: number, within = false): Decision<S> {
     const now = this.#now()
     if (now - this.#sweptAt >= sweepEvery) this.#sweep(now)
     const before = this.#entries.size
@@ -292,14 +292,14 @@ export class MemoryLimits implements Limits {
     )
   }
 
-  look(sets: readonly LimitSet[], tokens: number): Decision {
+  look<S extends CountedSet>(sets: readonly S[], tokens: number): Decision<S> {
     const entries = this.#entriesOf(sets, this.#now())
     const longest = longestOf(sets, entries, tokens, false)
     const states = statesOf(sets, entries, tokens, false)
     return longest ? refusal(states, longest) : { admitted: true, states, lease: noLease }
   }
 
-  #entriesOf(sets: readonly Pick<LimitSet, 'id' | 'rates'>[], now: number): Entry[] {
+  #entriesOf(sets: readonly Pick<CountedSet, 'id' | 'rates'>[], now: number): Entry[] {
     return sets.map(({ id, rates }) => {
       let entry = this.#entries.get(id)
       if (!entry) this.#entries.set(id, (entry = new Entry(id)))
@@ -335,13 +335,13 @@ function tokensOf({ tpm }: Rates, tokens: number): number {
 }
 
 /** The limit with the longest wait, as the client has to wait that long in any case; undefined when all admit it. */
-function longestOf(
-  sets: readonly LimitSet[],
+function longestOf<S extends CountedSet>(
+  sets: readonly S[],
   entries: readonly Entry[],
   tokens: number,
   within: boolean
-): Longest | undefined {
-  let longest: Longest | undefined
+): Longest<S> | undefined {
+  let longest: Longest<S> | undefined
   for (let at = 0; at < sets.length; at++) {
     const set = sets[at]!
     const { rps, rpm, tpm, concurrency } = set.rates
@@ -368,13 +368,21 @@ function take(entry: Entry, rates: Rates, asked: number, slot: boolean): Taken {
   return { entry, slot, tokens, level: entry.tpm?.content ?? 0 }
 }
 
-function refusal(states: readonly LimitState[], { set, name, asked, wait }: Longest): Decision {
+function refusal<S extends CountedSet>(
+  states: readonly LimitState<S>[],
+  { set, name, asked, wait }: Longest<S>
+): Decision<S> {
   const refusedBy = states.find((state) => state.set === set && state.name === name)!
   return { admitted: false, states, refusedBy, asked, retryAfterMs: Math.ceil(wait / 1000) }
 }
 
-function statesOf(sets: readonly LimitSet[], entries: readonly Entry[], tokens: number, within: boolean): LimitState[] {
-  const states: LimitState[] = []
+function statesOf<S extends CountedSet>(
+  sets: readonly S[],
+  entries: readonly Entry[],
+  tokens: number,
+  within: boolean
+): LimitState<S>[] {
+  const states: LimitState<S>[] = []
   for (let at = 0; at < sets.length; at++) {
     const set = sets[at]!
     const { rps, rpm, tpm, concurrency } = set.rates

@@ -29,7 +29,8 @@ class OneAtATime {
   }
 
   decide(key: string, rates: Rates, tokens: number): Answer {
-    const decision = this.#limits.decide([{ id: key, level: 'key', scope: key, models: null, rates }], tokens)
+    const set: LimitSet = { id: key, level: 'key', scope: key, models: null, rates }
+    const decision = this.#limits.decide([set], tokens)
     return decision.admitted ? decision : { ...decision, refusedBy: decision.refusedBy.name }
   }
 }

@@ -1,6 +1,28 @@
 // A channel as the admin API shows it, and what its state means.
 import type { Tone } from '../../parts/status.ts'
 
+/** What is left of one limit. */
+export interface LimitLeft {
+  readonly name: string
+  readonly by: 'file' | 'upstream'
+  readonly models: string | null
+  readonly limit: number | null
+  readonly left: number
+  readonly resets: string | null
+}
+
+/** One of several credentials of a channel. */
+export interface Credential {
+  readonly name: string
+  readonly weight: number
+  readonly state: 'healthy' | 'cooling' | 'ejected' | 'probing'
+  readonly until: string | null
+  readonly reason: string | null
+  readonly successes: number
+  readonly failures: number
+  readonly limits: readonly LimitLeft[]
+}
+
 /** What `GET /admin/v1/channels` lists. */
 export interface Channel {
   readonly name: string
@@ -30,6 +52,8 @@ export interface Channel {
     readonly error_rate: number | null
     readonly first_event_ms: { readonly p50: number; readonly p95: number } | null
     readonly tokens_per_second: number | null
+    readonly limits: readonly LimitLeft[]
+    readonly credentials: readonly Credential[]
   } | null
 }
 

@@ -14,6 +14,7 @@ import { ofPoints } from '../overview/figures.ts'
 import type { Overview } from '../overview/figures.ts'
 import { buttonsOf } from './buttons.ts'
 import type { Doing } from './buttons.ts'
+import { Limits } from './limits.ts'
 import { tones, whyOf } from './channel.ts'
 import type { Channel } from './channel.ts'
 
@@ -53,6 +54,7 @@ export function Detail({ channel, act }: { channel: Channel; act: ((doing: Doing
             : fact('Health', 'No plugin of the chain tells it.')
         }
       </dl>
+      ${health ? h(Limits, { limits: health.limits, credentials: health.credentials }) : null}
       <h3>The last hour</h3>
       ${h(When<Overview>, {
         loaded: past,

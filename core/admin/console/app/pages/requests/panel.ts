@@ -65,10 +65,10 @@ function Shown({ life }: { life: Life }): VNode {
       ${h(Copy, { text: () => JSON.stringify(life, null, 2), label: 'Copy JSON' })}
     </div>
     ${explained ? h(Explain, { record: life }) : null} ${reason ? h(Why, { reason }) : null}
-    ${(attempts ?? []).map(({ channel, error, upstream_error: said }) =>
+    ${(attempts ?? []).map(({ channel, credential, error, upstream_error: said }) =>
       error || said
         ? html`<p class="notice bad">
-            ${visible(channel)} said:
+            ${visible(named(channel, credential))} said:
             ${visible(said ? [said.code, said.message].filter(Boolean).join(': ') : (error ?? ''))}
           </p>`
         : null
@@ -123,6 +123,11 @@ function Times({ life: { times } }: { life: Life }): VNode | null {
   </p>`
 }
 
+/** A channel, with the credential of it that is meant where it has several. */
+function named(channel: string, credential: string | undefined): string {
+  return credential === undefined ? channel : `${channel} (${credential})`
+}
+
 function Chosen({ decision }: { decision: Decision }): VNode {
   const { order, excluded, stopped, models = [], omitted } = decision
   return html`
@@ -131,7 +136,7 @@ function Chosen({ decision }: { decision: Decision }): VNode {
     <ol>
       ${order.map(({ channel, rank, weight, health }) => html`<li>${visible(channel)} <span class="quiet">rank ${rank}, weight ${weight}${health ? `; ${visible(health.reason)}` : ''}</span></li>`)}
     </ol>
-    ${excluded.map(({ channel, by, reason }) => html`<p>Not <b>${visible(channel)}</b>: ${visible(reason)} <span class="quiet">(${visible(by)})</span></p>`)}
+    ${excluded.map(({ channel, credential, by, reason }) => html`<p>Not <b>${visible(named(channel, credential))}</b>: ${visible(reason)} <span class="quiet">(${visible(by)})</span></p>`)}
     ${stopped === undefined ? null : html`<p>No further one: ${visible(stopped)}.</p>`}
     ${omitted === undefined ? null : html`<p class="quiet">${omitted} channels are not listed.</p>`}
   `

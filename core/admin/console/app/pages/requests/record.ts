@@ -46,6 +46,7 @@ export interface RequestRecord {
 
 interface Attempt {
   readonly channel: string
+  readonly credential?: string
   readonly error?: string
   readonly upstream_error?: { code?: string; type?: string; param?: string; message?: string }
 }
@@ -53,7 +54,7 @@ interface Attempt {
 /** How the channel was chosen. */
 export interface Decision {
   readonly order: readonly { channel: string; rank: number; weight: number; health?: { reason: string } }[]
-  readonly excluded: readonly { channel: string; by: string; code: string; reason: string }[]
+  readonly excluded: readonly { channel: string; credential?: string; by: string; code: string; reason: string }[]
   readonly stopped?: string
   readonly models?: readonly { model: string; code: string; reason: string }[]
   readonly omitted?: number

@@ -1,0 +1,59 @@
+// Requests that wait because every channel of their model is full.
+
+/** Nobody is told of what another process gives back, so it is looked for at least so often, in milliseconds. */
+const longestSleep = 250
+
+/** The place of one request among those who wait. */
+export interface Place {
+  /** Resolves after so many milliseconds, when something was given back, or when the client leaves. Never rejects. */
+  sleep(ms: number): Promise<void>
+  /** Called once, when it waits no more. */
+  leave(): void
+}
+
+interface Waiting {
+  readonly channels: ReadonlySet<string>
+  /** Undefined while it is awake. */
+  wake: (() => void) | undefined
+}
+
+/** Those who wait. One per process, shared among generations. */
+export class Crowd {
+  /** In the order in which they came. */
+  readonly #waiting = new Set<Waiting>()
+
+  get size(): number {
+    return this.#waiting.size
+  }
+
+  /** Begins to wait for one of these channels. `signal`: of the client. */
+  join(channels: ReadonlySet<string>, signal: AbortSignal): Place {
+    const own: Waiting = { channels, wake: undefined }
+    this.#waiting.add(own)
+    return {
+      sleep: (ms) =>
+        new Promise((resolve) => {
+          const wake = (): void => {
+            own.wake = undefined
+            clearTimeout(timer)
+            signal.removeEventListener('abort', wake)
+            resolve()
+          }
+          const timer = setTimeout(wake, Math.min(ms, longestSleep))
+          own.wake = wake
+          signal.addEventListener('abort', wake)
+          if (signal.aborted) wake()
+        }),
+      leave: () => void this.#waiting.delete(own)
+    }
+  }
+
+  /** Something of this channel was given back: who has waited longest for it looks again. */
+  wake(channel: string): void {
+    for (const one of this.#waiting) {
+      if (!one.wake || !one.channels.has(channel)) continue
+      one.wake()
+      return
+    }
+  }
+}
