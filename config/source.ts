@@ -90,7 +90,7 @@ export class Source {
   masked(pointer: string, schema: OptionSchema): Masked[] {
     const found: Masked[] = []
     const visit = (entry: Entry, its: OptionSchema | undefined, around: boolean): void => {
-      const secret = around || its?.secret === true
+      const secret = around || isSecretAt(its, entry)
       const items = its?.type === 'array' ? its.items : undefined
       for (const [name, child] of entry.children ?? [])
         visit(child, Array.isArray(entry.value) ? items : propertyOf(its, name).schema, secret)

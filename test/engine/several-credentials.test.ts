@@ -308,3 +308,40 @@ t.test('a reload keeps what is known of a credential that stays, and begins anew
   })
   t.pass('a new one is used')
 })
+
+t.test('no credential of a list is shown in the text of the file, in comments and anchors neither', async (t) => {
+  const secrets = ['sk-clear-one-00000000', 'sk-clear-two-00000000', 'sk-clear-three-000000']
+  const running = await gateway(
+    t,
+    `x-old: { credentials: [${secrets[2]}] }
+# credentials: [${secrets[0]}]
+listen: { host: 127.0.0.1, port: 0 }
+admin: { host: 127.0.0.1, port: 0 }
+store: { sqlite: ./store.db, durability: process }
+channels:
+  up: { protocol: openai, base_url: "https://api.example.com/v1", models: { m: m }, credentials: [ ${secrets[0]}, { key: ${secrets[1]}, name: b } ] }
+models: { m: { price: free } }
+tenants: { acme: {} }
+chain: [auth, route]
+`
+  )
+  for (const path of ['/admin/v1/config', '/admin/v1/config/file', '/admin/v1/channels/up']) {
+    const { text, status } = await ask(t, running.adminUrl, { path })
+    t.equal(status, 200)
+    for (const secret of secrets) t.notOk(text.includes(secret), `${path} does not show ${secret}`)
+  }
+})
+
+t.test('a credential that is refused is a trouble of its own', async (t) => {
+  const upstream = await tokenServer(t, (one) => (carried(one) === 'a' ? unauthorized : answer))
+  const running = await gateway(t, overrides(upstream, { credentials: credentials('a', 'b') }))
+  await eventually(async () => {
+    await running.chat({ model: 'm' })
+    return upstream.asked.some((one) => carried(one) === 'a')
+  })
+  const { data } = await running.admin('/admin/v1/troubles')
+  t.match(
+    data.filter(({ kind }: { kind: string }) => kind === 'credential'),
+    [{ severity: 'warning', text: /^The credential a of the channel up is left out/, link: 'channels/up' }]
+  )
+})
