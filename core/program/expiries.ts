@@ -1,5 +1,6 @@
 // When the certificates that gateway.yaml names expire, and the credentials of channels.
 import { X509Certificate } from 'node:crypto'
+import { byAccount } from '../catalogue/account.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Config } from '../catalogue/settings.ts'
 import { credentialOf } from '../credentials/credentials.ts'
@@ -30,11 +31,16 @@ export function expiriesOf({
 
 /**
  * When what a channel identifies itself with expires, in Unix milliseconds: its certificate, a credential that is a
- * JSON Web Token, or the present one of those that are renewed, whichever ends first. Undefined when nobody says so.
+ * JSON Web Token, or the present one of those that are renewed, whichever ends first of all of its credentials.
+ * Undefined when nobody says so.
  */
 export function channelExpiryOf(channel: Channel): number | undefined {
-  const renewed = channel.living && credentialOf(channel.living.source)?.state.expiresAt
-  return firstOf(fixedExpiryOf(channel), renewed)
+  return firstOf(
+    ...byAccount(channel).flatMap((one) => [
+      fixedExpiryOf(one),
+      one.living && credentialOf(one.living.source)?.state.expiresAt
+    ])
+  )
 }
 
 /** The same of what nobody but an operator renews. */

@@ -1,6 +1,7 @@
 // Finds what is wrong with the gateway now.
 import { statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { byAccount } from '../../catalogue/account.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
 import { undeliveredDocuments } from '../../program/alerts.ts'
 import { switchDocuments } from '../../program/channel-switches.ts'
@@ -104,7 +105,23 @@ function ofChannels({ generations, store }: Parts): Trouble[] {
       })
       continue
     }
-    const { state = 'healthy', reason, since } = health[name] ?? {}
+    const { state = 'healthy', reason, since, credentials = [] } = health[name] ?? {}
+    // One that only rests, as its upstream asked, is what several are for.
+    for (const one of credentials)
+      if (one.state === 'ejected' || one.state === 'probing')
+        troubles.push({
+          id: `credential ${name} ${one.name}`,
+          kind: 'credential',
+          severity: 'warning',
+          since: one.since ?? undefined,
+          text: sentence(
+            `The credential ${one.name} of the channel ${name} is left out: ${one.reason ?? 'it is refused'}`
+          ),
+          remedy:
+            'Give the channel another one in its place, and reload; the others of the channel are used meanwhile.',
+          link,
+          tenant: null
+        })
     if (state === 'healthy') continue
     out.add(channel)
     const how = state === 'cooling' ? 'paused' : 'ejected'
@@ -225,18 +242,21 @@ function ofCertificates({ generations }: Parts, now: number): Trouble[] {
           'certificate'
         )
       : []),
-    ...Array.from(config.channels.values()).flatMap((channel) => {
-      const ends = fixedExpiryOf(channel)
-      if (ends === undefined) return []
-      const link = `channels/${encodeURIComponent(channel.name)}`
-      return ending(
-        `The credential of the channel ${channel.name}`,
-        ends,
-        'Give the channel a new one, and reload.',
-        link,
-        'credential'
-      )
-    })
+    ...Array.from(config.channels.values())
+      .flatMap(byAccount)
+      .flatMap((channel) => {
+        const ends = fixedExpiryOf(channel)
+        if (ends === undefined) return []
+        const link = `channels/${encodeURIComponent(channel.name)}`
+        const which = channel.credentialName === undefined ? '' : ` ${channel.credentialName}`
+        return ending(
+          `The credential${which} of the channel ${channel.name}`,
+          ends,
+          'Give the channel a new one, and reload.',
+          link,
+          'credential'
+        )
+      })
   ]
 }
 
