@@ -1,7 +1,7 @@
 // The command `sluice ledger repair`: shows what is wrong with a store that does not start, and mends it on request.
 import { formatDollars } from '../../money/money.ts'
 import { Ownership } from '../../store/embedded/files/lock.ts'
-import { planRepair, repair, repairSpend } from '../../store/embedded/care/repair.ts'
+import { planRepair, repair, repairSpend, repairTraffic } from '../../store/embedded/care/repair.ts'
 import type { RepairPlan, Share } from '../../store/embedded/care/repair.ts'
 import { defineCommand, exits, jsonOption, UsageError } from '../command/command.ts'
 import { Progress } from '../output/progress.ts'
@@ -13,6 +13,9 @@ export const repairLedger = defineCommand({
   options: {
     apply: { text: 'mends it; without this nothing is changed' },
     spend: { text: 'only adds spend up anew from the journal, where verify finds it wrong (I19)' },
+    traffic: {
+      text: 'only adds figures over time up anew from the request records, where verify finds them wrong (I20)'
+    },
     ...storeOptions,
     ...jsonOption
   },
@@ -22,11 +25,13 @@ log that the database lacks is applied, also behind a gap; requests whose end is
 with what cannot be saved are put aside in a folder FILE.damaged-TIME, and nothing is removed. After a database was brought back
 from a backup, the log of what came after it is put aside.
 Exits with 0 when nothing is wrong or it was mended, and with 3 when there is something to mend.`,
-  async run({ apply, spend, json, ...given }) {
-    if (spend && (apply || json)) throw new UsageError('--spend stands alone: leave --apply and --json out')
+  async run({ apply, spend, traffic, json, ...given }) {
+    const sums = spend ? ('spend' as const) : traffic ? ('traffic' as const) : undefined
+    if (sums && (apply || json || (spend && traffic)))
+      throw new UsageError(`--${sums} stands alone: leave --apply, --json and other sums out`)
     const owner = Ownership.take(await storeFile(given), { damaged: true })
     try {
-      if (spend) return await addUp(owner.file)
+      if (sums) return await addUp(owner.file, sums)
       const [plan, folder] = await Progress.of('looking for damage', (tell) => {
         const plan = planRepair(owner.file)
         tell('mending')
@@ -43,12 +48,13 @@ Exits with 0 when nothing is wrong or it was mended, and with 3 when there is so
   }
 })
 
-async function addUp(file: string): Promise<number> {
-  await Progress.of('adding spend up', () => {
-    if (planRepair(file)) throw new Error(`${file} is damaged: mend it first, without --spend`)
-    repairSpend(file)
+async function addUp(file: string, sums: 'spend' | 'traffic'): Promise<number> {
+  await Progress.of(`adding ${sums} up`, () => {
+    if (planRepair(file)) throw new Error(`${file} is damaged: mend it first, without --${sums}`)
+    if (sums === 'spend') repairSpend(file)
+    else repairTraffic(file)
   })
-  print(`${file}: spend was added up anew from the journal`)
+  print(`${file}: ${sums} was added up anew from the ${sums === 'spend' ? 'journal' : 'request records'}`)
   return exits.ok
 }
 

@@ -85,9 +85,9 @@ for (const kinds of [1, 150]) {
   const written = cost(400_000, (call) => {
     const one = kinds === 1 ? 0 : call % 1000
     const { tenant, model } = records[one]!
-    table.add(tenant, model, start + call * 2, facts[one]!, json[one]!)
+    table.add(call, tenant, model, start + call * 2, facts[one]!, json[one]!)
     // A transaction each quarter of a second, of 125 records.
-    if (call % 125 === 124) table.flush()
+    if (call % 125 === 124) table.flush(125)
   })
   const mixed = kinds === 1 ? 'of one tenant, model and channel' : 'of ten tenants, five models and three channels'
   console.log(`a record ${mixed} in the sums by minute and hour, in the writer thread: ${us(written)}`)

@@ -405,4 +405,9 @@ t.test('a sum that was changed by hand is named', async (t) => {
     code: 2,
     err: /--spend stands alone/
   })
+  t.match(await sluice(['ledger', 'repair', '--traffic', '--db', file]), { code: 0, out: /traffic was added up anew/ })
+  t.match(await sluice(['ledger', 'repair', '--traffic', '--spend', '--db', file]), {
+    code: 2,
+    err: /--spend stands alone/
+  })
 })

@@ -33,7 +33,7 @@ export const invariants = {
   I6: {
     text: 'a budget is exceeded by no more than what requests cost beyond what was held for them',
     checked: true,
-    tests: ['money/budgets', 'money/clamp', 'core/store/rolling']
+    tests: ['money/budgets', 'money/clamp', 'core/store/embedded/rolling']
   },
   I7: {
     text: 'usage is what the upstream counted, or says that it is not',
@@ -52,12 +52,12 @@ export const invariants = {
   I13: {
     text: 'a batch or a recovery that is repeated changes nothing',
     checked: false,
-    tests: ['money/points', 'money/disk', 'core/store/durability']
+    tests: ['money/points', 'money/disk', 'core/store/embedded/durability']
   },
   I14: {
     text: 'the windows of an entry follow from the time of its reservation',
     checked: true,
-    tests: ['money/budgets', 'core/store/rolling']
+    tests: ['money/budgets', 'core/store/embedded/rolling']
   },
   I16: {
     text: 'request records, documents, the audit log and the head are what was written',
@@ -66,7 +66,8 @@ export const invariants = {
   },
   I17: { text: "the file is whole, by SQLite's own check", checked: true, tests: [] },
   I18: { text: 'the commit log is there, and goes on where the database ends', checked: true, tests: ['chaos/damage'] },
-  I19: { text: 'spend is what the journal adds up to', checked: true, tests: ['core/store/spend', 'money/points'] }
+  I19: { text: 'spend is what the journal adds up to', checked: true, tests: ['core/store/spend', 'money/points'] },
+  I20: { text: 'traffic by minute and hour is what the request records add up to', checked: true, tests: [] }
 } as const satisfies Readonly<Record<string, Invariant>>
 
 /** The name of an invariant. */

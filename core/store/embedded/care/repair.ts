@@ -12,6 +12,7 @@ import { syncDirectory } from '../files/directory.ts'
 import { baseOf, readSegmentHead, segmentPaths } from '../log/segment.ts'
 import type { SegmentHead } from '../log/segment.ts'
 import { SpendTable } from '../database/spend-table.ts'
+import { fillTraffic } from './traffic-check.ts'
 import { connectAlone, openDatabase } from '../files/sqlite.ts'
 import type { Database, Value } from '../files/sqlite.ts'
 import { checkHead, hasHead, missingBatches, nothing, survey, surveyLog } from '../recovery/survey.ts'
@@ -146,6 +147,16 @@ export function repairSpend(file: string): void {
       database.exec('DELETE FROM spend_day; DELETE FROM spend_month; DELETE FROM spender')
       new SpendTable(database).fill(database, file)
     })
+  } finally {
+    database.close()
+  }
+}
+
+/** Adds the traffic of a sound store up anew from its request records, as far back as there are some. */
+export function repairTraffic(file: string): void {
+  const database = openDatabase(file, 'power', (opened) => migrate(opened, file))
+  try {
+    new Committer(database).alter((head) => fillTraffic(database, head))
   } finally {
     database.close()
   }

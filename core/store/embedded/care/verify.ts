@@ -15,6 +15,7 @@ import { attempt, checkFile, checkWritten } from './soundness.ts'
 import { openForReading, readRows } from '../files/sqlite.ts'
 import type { Database, Row, Value } from '../files/sqlite.ts'
 import { checkSpend } from './spend-check.ts'
+import { checkTraffic } from './traffic-check.ts'
 import { SpendSums } from '../database/spend-sums.ts'
 import { surveyBeside } from '../recovery/survey.ts'
 import type { Tell } from './tell.ts'
@@ -26,7 +27,7 @@ import { daysOf } from '../../window.ts'
  * it begins with a large table.
  */
 export type Progress = (
-  table: 'file' | 'price' | 'journal' | 'reservation' | 'balance' | 'request',
+  table: 'file' | 'price' | 'journal' | 'reservation' | 'balance' | 'request' | 'traffic',
   rows?: number,
   of?: number
 ) => void
@@ -74,6 +75,8 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
     check(['I8'], () => checkRecords(database, head, sealed, report))
     check(['I11'], () => checkIntegers(database, report))
     check(['I16'], () => progress('request', checkWritten(database, report)))
+    const read = (rows: number): void => progress('traffic', rows, head.requests)
+    check(['I20'], () => checkTraffic(database, head, Date.now(), report, read))
     check(['I18'], () => {
       for (const { file: path, text } of surveyBeside(file).damage) report('I18', basename(path), text)
     })

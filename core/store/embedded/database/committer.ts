@@ -117,8 +117,9 @@ export class Committer {
     const { entry, record, open, close, lease, head, commit } = this.#sql
     entry.flush()
     this.#spend.flush()
-    this.#traffic.flush()
-    this.#next.requests += record.flush()
+    const recorded = record.flush()
+    this.#next.requests += recorded
+    this.#traffic.flush(recorded)
     const { boot } = this.#next
     for (const [id, row] of this.#holds) {
       if (row) open.run(...row, boot)
@@ -207,6 +208,7 @@ export class Committer {
       const json = records[i + jsonColumn] as string
       this.#blocks.add(records, i, seq, written)
       this.#traffic.add(
+        seq,
         records[i + tenantColumn] as string | null,
         records[i + modelColumn] as string | null,
         records[i + timeColumn] as number,

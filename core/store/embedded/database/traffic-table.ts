@@ -12,8 +12,8 @@ export const trafficSpans = { minute: 60_000, hour: 3_600_000 } as const
 /** The name of a span. */
 export type TrafficSpan = keyof typeof trafficSpans
 
-/** The columns of the sums, in the order of {@link valuesOf}. */
-const sums = ['requests', 'codes', 'input', 'output', 'cost', 'first'] as const
+/** The columns of the sums. */
+export const trafficColumns = ['requests', 'codes', 'input', 'output', 'cost', 'first'] as const
 
 /** The most sums that are kept in memory, because more is likely to be added to them. */
 const mostKept = 10_000
@@ -25,19 +25,71 @@ interface Cell {
   changed: boolean
 }
 
+/** A record whose row waits to be inserted. */
+interface Waiting {
+  readonly seq: number
+  readonly tenant: string | null
+  readonly model: string | null
+  readonly time: number
+  readonly passed: Passed
+}
+
 /** The traffic of one database, through one connection. */
 export class TrafficTable {
   readonly #spans: readonly Span[]
-  /** What was added since the last flush, by where it belongs: most records belong where some before do. */
+  /** The records that were added since the last flush. */
+  #waiting: Waiting[] = []
+  /** Their sums, by where they belong: most records belong where some before do. */
   readonly #added = new Map<string, { readonly place: Place; readonly traffic: Traffic }>()
+  readonly #database: Database
 
   constructor(database: Database) {
+    this.#database = database
     this.#spans = (Object.keys(trafficSpans) as TrafficSpan[]).map((span) => new Span(database, span))
   }
 
-  /** Adds a record that is written. `facts`: as the record has them; null for one of an earlier version. */
-  add(tenant: string | null, model: string | null, time: number, facts: string | null, json: string): void {
-    const passed = passedIn(facts, json)
+  /** Adds a record that is to be written as this row. `facts`: as it has them; null for one of an earlier version. */
+  add(
+    seq: number,
+    tenant: string | null,
+    model: string | null,
+    time: number,
+    facts: string | null,
+    json: string
+  ): void {
+    this.#waiting.push({ seq, tenant, model, time, passed: passedIn(facts, json) })
+  }
+
+  /** Writes what was added since the last call. `inserted`: how many of these records became rows. */
+  flush(inserted: number): void {
+    const waiting = this.#waiting
+    this.#waiting = []
+    // A record that was logged twice became one row, and counts once.
+    const find = inserted === waiting.length ? undefined : this.#database.prepare('SELECT 1 FROM request WHERE seq = ?')
+    for (const record of waiting) if (!find || find.get(record.seq)) this.#sum(record)
+    this.#write()
+  }
+
+  /**
+   * Adds all records that a database has to the minutes and hours that begin after `after`, in Unix
+   * milliseconds. `each` is called with how many were read.
+   */
+  fill(database: Database, after = -1, each?: (records: number) => void): void {
+    let added = 0
+    for (const row of readRows(database, 'SELECT tenant, model, time, json FROM request WHERE time > ?', after)) {
+      const [tenant, model] = [row['tenant'] as string | null, row['model'] as string | null]
+      const passed = readable(row['json'] as string)
+      if (passed) this.#sum({ tenant, model, time: Number(row['time']), passed })
+      if (++added % mostKept === 0) {
+        this.#write(after)
+        each?.(added)
+      }
+    }
+    this.#write(after)
+    each?.(added)
+  }
+
+  #sum({ tenant, model, time, passed }: Omit<Waiting, 'seq'>): void {
     const minute = Math.floor(time / trafficSpans.minute)
     const place = { minute, tenant: tenant ?? '', model: isKnown(passed) ? (model ?? '') : '', channel: passed.channel }
     const name = `${minute}\0${place.tenant}\0${place.model}\0${place.channel}`
@@ -46,23 +98,12 @@ export class TrafficTable {
     added.traffic.add(passed)
   }
 
-  /** Writes what was added since the last call. */
-  flush(): void {
+  #write(after = -1): void {
     for (const span of this.#spans) {
-      for (const { place, traffic } of this.#added.values()) span.add(place, traffic)
+      for (const { place, traffic } of this.#added.values()) span.add(place, traffic, after)
       span.flush()
     }
     this.#added.clear()
-  }
-
-  /** Adds all records that the database has. */
-  fill(database: Database): void {
-    let added = 0
-    for (const { tenant, model, time, json } of readRows(database, 'SELECT tenant, model, time, json FROM request')) {
-      this.add(tenant as string | null, model as string | null, Number(time), null, json as string)
-      if (++added % mostKept === 0) this.flush()
-    }
-    this.flush()
   }
 }
 
@@ -87,7 +128,7 @@ class Span {
   constructor(database: Database, span: TrafficSpan) {
     this.#minutes = trafficSpans[span] / trafficSpans.minute
     const place = ['scope', 'time', 'model', 'channel']
-    const columns = [...place, ...sums]
+    const columns = [...place, ...trafficColumns]
     this.#find = database.prepare(
       `SELECT ${selected} FROM traffic_${span} WHERE ${place.map((name) => `${name} = ?`).join(' AND ')}`
     )
@@ -96,8 +137,9 @@ class Span {
     )
   }
 
-  add({ minute, tenant, model, channel }: Place, traffic: Traffic): void {
+  add({ minute, tenant, model, channel }: Place, traffic: Traffic, after: number): void {
     const at = Math.floor(minute / this.#minutes)
+    if (at * this.#minutes * trafficSpans.minute <= after) return
     this.#cell('', at, '', '').join(traffic)
     if (tenant !== '') this.#cell(`tenant:${tenant}`, at, model, channel).join(traffic)
     if (model !== '') this.#cell(`model:${model}`, at, '', channel).join(traffic)
@@ -129,7 +171,16 @@ class Span {
 }
 
 /** The sums as {@link StoredTraffic} has them: a number does not hold all costs. */
-export const selected = sums.map((name) => (name === 'cost' ? 'CAST(cost AS TEXT) AS cost' : name)).join(', ')
+export const selected = trafficColumns.map((name) => (name === 'cost' ? 'CAST(cost AS TEXT) AS cost' : name)).join(', ')
+
+/** What a record adds; undefined when its JSON was changed by hand and is no record, which `verify` names (I16). */
+function readable(json: string): Passed | undefined {
+  try {
+    return passedIn(null, json)
+  } catch {
+    return undefined
+  }
+}
 
 /**
  * Whether a request got so far that its model is one of the catalogue. Names of others come from clients, who send

@@ -6,8 +6,10 @@ import { changeOf, documentKind } from '../../../../../core/store/documents.ts'
 import { invariants } from '../../../../../core/store/embedded/care/invariants.ts'
 import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
+import { repairTraffic } from '../../../../../core/store/embedded/care/repair.ts'
 import { verify } from '../../../../../core/store/embedded/care/verify.ts'
 import { giveBack, noon, query, record, reserve, scope, settle } from '../sample.ts'
+import { eventually } from '../../../../kit/probe.ts'
 
 const folder = t.testdir()
 const honest = join(folder, 'honest.db')
@@ -250,8 +252,8 @@ const tampered: Record<string, [sql: string, ...breaches: string[]]> = {
 
 for (const [what, [sql, ...breaches]] of Object.entries(tampered)) {
   t.test(`${what} is named when somebody tampered with it`, (t) => {
-    // Spend follows from the journal and differs with it; core/store/spend has what is wrong with spend alone.
-    const found = after(t, sql).filter((breach) => !breach.startsWith('I19'))
+    // Spend follows from the journal, and traffic from the records, and they differ with these.
+    const found = after(t, sql).filter((breach) => !/^I(?:19|20) /.test(breach))
     t.same(found.sort(), breaches.sort())
     t.end()
   })
@@ -308,12 +310,13 @@ t.test('every rule that is checked is broken by a test, and names suites that th
   const broken = new Set([
     'I17',
     'I19',
+    'I20',
     ...Object.values(tampered).flatMap(([, ...breaches]) => breaches.map((breach) => breach.split(' ')[0]!))
   ])
   for (const [name, { checked, tests }] of Object.entries(invariants)) {
     t.equal(broken.has(name), checked, name)
     t.ok(checked || tests.length > 0, `${name} is proven somewhere`)
-    for (const suite of tests) t.ok(existsSync(join(import.meta.dirname, `../../${suite}.test.ts`)), suite)
+    for (const suite of tests) t.ok(existsSync(join(import.meta.dirname, `../../../../${suite}.test.ts`)), suite)
   }
   t.end()
 })
@@ -327,3 +330,84 @@ t.test('every column of a journal row counts', (t) => {
   }
   t.end()
 })
+
+t.test(
+  'traffic is what the records add up to, a record that was logged twice counts once, and a repair adds it up',
+  async (t) => {
+    const file = join(t.testdir(), 'traffic.db')
+    const now = Date.now()
+    const store = await openStore({ file, durability: 'process' })
+    const logged = (request_id: string, hours: number, more: object = {}): void =>
+      store.requests.append(record({ request_id, time: new Date(now - hours * 3_600_000).toISOString(), ...more }))
+    logged('one', 0)
+    logged('two', 0, { status: 429, error_code: 'rate_limit_rpm', outcome: 'rejected', model: 'gpt-5' })
+    logged('three', 30, { tenant: 'zeta', channel: null, error_code: 'no_available_channel' })
+    logged('old', 24 * 500)
+    // In one transaction, and in one of its own.
+    logged('one', 0, { cost_nano: '5' })
+    await store.requests.list({ limit: 1 })
+    await eventually(() => query(file, 'SELECT 1 FROM request').length === 4)
+    logged('two', 0)
+    await store.close()
+    t.same(verify(file), [])
+    t.same(
+      query(file, "SELECT requests FROM traffic_hour WHERE scope = 'tenant:acme' ORDER BY time").map(({ requests }) =>
+        Number(requests)
+      ),
+      [1, 2],
+      'the old one too, though it is not compared any more'
+    )
+    const tampered: readonly (readonly [sql: string, ...breaches: RegExp[]])[] = [
+      [
+        "UPDATE traffic_minute SET requests = 9 WHERE scope = '' AND time > (SELECT min(time) FROM traffic_minute) + 600",
+        /minute .* all: has requests 9, .* where the records make requests [12]/
+      ],
+      [
+        "UPDATE traffic_hour SET codes = '{}' WHERE scope = 'tenant:zeta'",
+        /hour .* tenant:zeta gpt-5: has .*codes {}.* make .*no_available_channel/
+      ],
+      [
+        "UPDATE traffic_hour SET first = '1:1' WHERE scope = 'tenant:zeta'",
+        /hour .* tenant:zeta gpt-5: has .*first 1:1/
+      ],
+      [
+        "DELETE FROM traffic_hour WHERE scope = 'tenant:zeta'",
+        /hour .* tenant:zeta gpt-5: is missing; the records make requests 1/
+      ],
+      [
+        "INSERT INTO traffic_hour SELECT 'tenant:none', time, model, channel, requests, codes, input, output, cost, first FROM traffic_hour WHERE scope = 'tenant:zeta'",
+        /hour .* tenant:none gpt-5: has sums where there are no records/
+      ]
+    ]
+    for (const [sql, ...breaches] of tampered) {
+      const copy = join(t.testdirName, 'copy.db')
+      cpSync(file, copy)
+      const database = openDatabase(copy, 'process')
+      database.exec(sql)
+      database.close()
+      const rows: number[] = []
+      const found = verify(copy, (table, read) => void (table === 'traffic' && read !== undefined && rows.push(read)))
+      t.same(rows, [4], 'progress is told')
+      t.equal(found.length >= 1, true, sql)
+      for (const { invariant, row, message } of found) {
+        t.equal(invariant, 'I20')
+        t.match(`${row}: ${message}`, breaches[0])
+      }
+      repairTraffic(copy)
+      t.same(verify(copy), [], 'mended')
+      t.same(traffic(copy), traffic(file), 'and nothing else was changed')
+    }
+    const copy = join(t.testdirName, 'copy.db')
+    const database = openDatabase(copy, 'process')
+    database.exec(`DELETE FROM traffic_hour; UPDATE head SET unrecorded = ${now}`)
+    database.close()
+    t.notOk(
+      verify(copy).some(({ invariant }) => invariant === 'I20'),
+      'what may miss records is not compared'
+    )
+  }
+)
+
+function traffic(file: string): unknown {
+  return ['minute', 'hour'].map((span) => query(file, `SELECT * FROM traffic_${span}`))
+}
