@@ -56,6 +56,7 @@ export class Custody {
         'reserve',
         'look',
         'detached',
+        'scopes',
         'balances',
         'watch',
         'price',

@@ -29,6 +29,7 @@ export class DistantHolds {
       },
       look: (request) => before.look(request),
       detached: (requestId, part) => before.detached(requestId, part),
+      scopes: () => before.scopes(),
       balances: (filter) => before.balances(filter),
       watch: () => {},
       price: (version) => before.price(version),

@@ -186,6 +186,8 @@ export interface Ledger {
    * the current tick of the event loop is over, so of several callers that see the work end, only one settles.
    */
   detached(requestId: string, part?: string): Reservation | undefined
+  /** The scopes that have balances, in no order. */
+  scopes(): readonly string[]
   /** The balances of the current windows, sorted by scope. */
   balances(filter?: { scope?: string }): Balance[]
   /** Tells a watcher of the thresholds of budgets from now on. */

@@ -88,6 +88,10 @@ export class TestLedger implements Ledger {
 
   watch(): void {}
 
+  scopes(): string[] {
+    return []
+  }
+
   balances(): Balance[] {
     return []
   }

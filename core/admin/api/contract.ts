@@ -67,7 +67,10 @@ export interface AdminParts {
   /** Hears the records of exchanges that have ended. */
   finished: Pick<RequestTap, 'listen'>
   /** What is wrong now, of one tenant or of all, and as JSON. The listener makes it. */
-  troubles: { now(tenant: string | null): readonly Trouble[]; shown(tenant: string | null): string }
+  troubles: {
+    look(tenant: string | null): Promise<readonly Trouble[]>
+    shown(tenant: string | null): string | undefined
+  }
   /** Who watches the gateway; the listener makes it. */
   live: {
     /** @throws GatewayError `too_many_streams` */

@@ -1,4 +1,5 @@
 // Finds the budgets that are nearly used up, or used up.
+import { setImmediate as turn } from 'node:timers/promises'
 import type { Budget } from '../../catalogue/caller.ts'
 import { formatDollars } from '../../money/money.ts'
 import { rollingDays, windowOf } from '../../store/window.ts'
@@ -15,13 +16,34 @@ const most = 200
 
 type Parts = Pick<AdminParts, 'store' | 'generations'>
 
+/** How many scopes are looked at in one turn of the event loop, as there may be a hundred thousand. */
+const atOnce = 500
+
 /** The budgets of which so much was charged in their present window. */
-export function budgetTroubles({ store, generations }: Parts, now: number): Trouble[] {
-  const { catalogue } = generations.current
-  const found: { percent: bigint; trouble: Trouble }[] = []
-  for (const { scope, window, posted } of store.ledger.balances()) {
+export async function budgetTroubles(parts: Parts, now: number): Promise<Trouble[]> {
+  const found: Found[] = []
+  for (const [count, scope] of parts.store.ledger.scopes().entries()) {
+    if (count % atOnce === atOnce - 1) await turn()
+    found.push(...ofScope(scope, parts, now))
+  }
+  return found
+    .sort((one, other) => (one.percent < other.percent ? 1 : one.percent > other.percent ? -1 : 0))
+    .slice(0, most)
+    .map(({ trouble }) => trouble)
+}
+
+interface Found {
+  readonly percent: bigint
+  readonly trouble: Trouble
+}
+
+function ofScope(scope: string, { store, generations }: Parts, now: number): Found[] {
+  const budgets = generations.current.catalogue.scope(scope)?.budgets ?? []
+  if (budgets.length === 0) return []
+  const found: Found[] = []
+  for (const { window, posted } of store.ledger.balances({ scope })) {
     if (posted <= 0n) continue
-    for (const { limit, per } of catalogue.scope(scope)?.budgets ?? []) {
+    for (const { limit, per } of budgets) {
       const own = rollingDays(per) === undefined ? windowOf(per as Span, now) : per
       if (own !== window || limit <= 0n || posted * 100n < limit * near) continue
       const percent = (posted * 100n) / limit
@@ -44,9 +66,6 @@ export function budgetTroubles({ store, generations }: Parts, now: number): Trou
     }
   }
   return found
-    .sort((one, other) => (one.percent < other.percent ? 1 : one.percent > other.percent ? -1 : 0))
-    .slice(0, most)
-    .map(({ trouble }) => trouble)
 }
 
 /** The tenant of a scope: `member:acme/web/alice` begins with it, and a key is asked for it. */

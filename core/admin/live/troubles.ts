@@ -16,38 +16,58 @@ export const troublesRoute: Route = {
   access: { needs: 'see', tenant: { in: 'query' } },
   query: ['tenant'],
   answers: { 200: troublesShape },
-  handle: ({ query }: Call, { troubles }: AdminParts): Answer => ({
-    json: { data: troubles.now(query.get('tenant') ?? null).map(showTrouble), next: null }
+  handle: async ({ query }: Call, { troubles }: AdminParts): Promise<Answer> => ({
+    json: { data: (await troubles.look(query.get('tenant') ?? null)).map(showTrouble), next: null }
   })
 }
 
+type Parts = Pick<AdminParts, 'store' | 'generations' | 'reloader' | 'backups' | 'credentials' | 'log'>
+
 /** What is wrong now, for everybody who asks. */
 export class Troubles {
-  readonly #find: () => Trouble[]
-  #found: readonly Trouble[] = []
+  readonly #parts: Parts
+  /** What the last search found. */
+  #found: readonly Trouble[] | undefined
+  #search: Promise<void> | undefined
+  /** When the next search may begin, by performance.now(). */
   #again = -Infinity
 
-  constructor(parts: Pick<AdminParts, 'store' | 'generations' | 'reloader' | 'backups' | 'credentials'>) {
-    this.#find = () => {
-      const now = Date.now()
-      return [...findTroubles(parts, now), ...budgetTroubles(parts, now)].sort(byWeight)
-    }
+  constructor(parts: Parts) {
+    this.#parts = parts
   }
 
   /** The troubles of one tenant, or with null all: the worst first, and of these the newest. */
-  now(tenant: string | null): readonly Trouble[] {
-    const began = performance.now()
-    if (began >= this.#again) {
-      this.#found = this.#find()
-      const ended = performance.now()
-      this.#again = ended + Math.max(restMs, restTimes * (ended - began))
-    }
-    return tenant === null ? this.#found : this.#found.filter((trouble) => trouble.tenant === tenant)
+  async look(tenant: string | null): Promise<readonly Trouble[]> {
+    await this.#fresh()
+    return this.#of(tenant, this.#found ?? [])
   }
 
-  /** The same as JSON, for live streams. */
-  shown(tenant: string | null): string {
-    return JSON.stringify({ data: this.now(tenant).map(showTrouble) })
+  /** The same as JSON, for live streams, as they were found last; undefined before the first search has ended. */
+  shown(tenant: string | null): string | undefined {
+    void this.#fresh()
+    return this.#found && JSON.stringify({ data: this.#of(tenant, this.#found).map(showTrouble) })
+  }
+
+  #of(tenant: string | null, found: readonly Trouble[]): readonly Trouble[] {
+    return tenant === null ? found : found.filter((trouble) => trouble.tenant === tenant)
+  }
+
+  /** Resolves when the search has ended that is under way, or due. Never rejects. */
+  async #fresh(): Promise<void> {
+    if (performance.now() >= this.#again) this.#search ??= this.#find().finally(() => (this.#search = undefined))
+    await this.#search
+  }
+
+  async #find(): Promise<void> {
+    const began = performance.now()
+    const now = Date.now()
+    try {
+      this.#found = [...findTroubles(this.#parts, now), ...(await budgetTroubles(this.#parts, now))].sort(byWeight)
+    } catch (error) {
+      this.#parts.log.error('what is wrong could not be found out', { error: String(error) })
+    }
+    const ended = performance.now()
+    this.#again = ended + Math.max(restMs, restTimes * (ended - began))
   }
 }
 

@@ -124,6 +124,11 @@ export class Book implements Ledger, HoldKeeper {
     return hold?.detached ? hold : undefined
   }
 
+  /** See {@link Ledger.scopes}. */
+  scopes(): readonly string[] {
+    return this.#purses.scopes()
+  }
+
   balances(filter?: { scope?: string }): Balance[] {
     return this.#purses.balances(filter)
   }

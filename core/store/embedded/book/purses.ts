@@ -177,6 +177,11 @@ export class Purses {
     return watch
   }
 
+  /** The scopes that have balances, in no order. */
+  scopes(): readonly string[] {
+    return [...new Set([...this.#cells.keys(), ...this.#hours.keys()])]
+  }
+
   /** The balances of the current windows, sorted by scope. */
   balances({ scope }: { scope?: string } = {}): Balance[] {
     const now = this.#parts.now()
