@@ -42,6 +42,8 @@ export class Playground implements Front {
   ended(): void {}
 
   run(key: Buffer, by: Actor, { request, client, body, socket, over, watch }: Carrier): void {
+    // Who left while it was noted that they ask: nothing would tell of the end of such a run.
+    if (over.destroyed) return
     const who = `${by.kind} ${by.id}`
     if (this.#closed) throw restarting()
     this.#checkRoom(who)

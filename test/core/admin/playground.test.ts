@@ -420,3 +420,19 @@ t.test('a page opens a session with its cookie and its csrf, and nobody else by 
   await session.closed
   t.pass('it ends with the session of the page')
 })
+
+t.test('who leaves before a run has begun takes nobody its place', async (t) => {
+  const local = await gateway(t, settings)
+  const body = { model: 'demo', messages: words }
+  // More than one may run at once, each gone while the audit log takes its entry.
+  for (let place = 0; place < 24; place++) {
+    const client = await connect(t, local.adminUrl)
+    client.send(parts(`${root}/keys/ours/v1/chat/completions`, { method: 'POST', body }))
+    await new Promise((resolve) => client.socket.write('', resolve))
+    client.socket.resetAndDestroy()
+  }
+  await eventually(async () => {
+    const reply = await ask(t, local.adminUrl, parts(`${root}/keys/ours/v1/chat/completions`, { method: 'POST', body }))
+    return reply.status === 200
+  })
+})
