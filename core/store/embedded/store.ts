@@ -124,8 +124,10 @@ export async function openStore({
   ).catch(refused)
   owner.hold()
   const reader = new Reader(path)
+  // What operators ask for may take long. It has a thread of its own, so that no request of a client waits for it.
+  const searcher = new Reader(path)
   const ledger = new Book(writer, snapshot, reader, troubles, clock, kept)
-  const requests = new Logbook(writer, reader, troubles, (requestId) => ledger.owes(requestId))
+  const requests = new Logbook(writer, searcher, troubles, (requestId) => ledger.owes(requestId))
   const answers = new Shelf(writer, reader, keeping?.answers?.age ?? Infinity, lasting)
   const { ended, doubted: doubtful } = snapshot.recovered
   if (ended > 0)
@@ -141,15 +143,15 @@ export async function openStore({
     requests,
     answers,
     routes: new RouteBook(writer, reader, routeAge, lasting),
-    documents: new DocumentBook(writer, reader, snapshot.documents, clock),
+    documents: new DocumentBook(writer, searcher, snapshot.documents, clock),
     works: new WorkList(writer, reader, results, found, snapshot.works, new Room(snapshot.room), lasting),
     async spend(query) {
       if (writer.health.healthy) await writer.flushed()
-      return (await reader.ask({ kind: 'spend', query })).page
+      return (await searcher.ask({ kind: 'spend', query })).page
     },
     async traffic(query) {
       if (writer.health.healthy) await writer.flushed()
-      return (await reader.ask({ kind: 'traffic', query })).points
+      return (await searcher.ask({ kind: 'traffic', query })).points
     },
     async flush() {
       await writer.flushed()
@@ -158,8 +160,8 @@ export async function openStore({
     async close() {
       try {
         answers.close()
-        await reader.quiet()
-        await reader.close()
+        await Promise.all([reader.quiet(), searcher.quiet()])
+        await Promise.all([reader.close(), searcher.close()])
         owner.loosen()
         await writer.close()
       } finally {

@@ -7,7 +7,7 @@ import { openStore } from '../../../core/store/embedded/store.ts'
 import type { Store } from '../../../core/store/embedded/store.ts'
 import { verify } from '../../../core/store/embedded/care/verify.ts'
 import { eventually } from '../../kit/probe.ts'
-import { noon, query } from './embedded/sample.ts'
+import { noon, query, record } from './embedded/sample.ts'
 
 const hour = 3_600_000
 const owner = { tenant: 'acme', project: 'web' }
@@ -103,4 +103,23 @@ t.test('what is too old is not found, and goes', async (t) => {
   t.match(await later.routes.find(owner, 'young'), route('young'))
   await later.close()
   t.same(verify(file), [])
+})
+
+t.test('a route is found while operators search the log', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await open(file)
+  t.teardown(() => store.close())
+  for (let number = 0; number < 1000; number++) store.requests.append(record())
+  await store.routes.put([route('resp_1')])
+  await store.flush()
+  await store.routes.find(owner, 'resp_1')
+  await store.requests.list({ limit: 1 })
+  let answered = 0
+  // None has such a member, so each search reads all of them.
+  const searches = Array.from({ length: 200 }, () =>
+    store.requests.list({ limit: 1, member: 'nobody' }).then(() => answered++)
+  )
+  t.match(await store.routes.find(owner, 'resp_1'), route('resp_1'))
+  t.ok(answered < 200, `${answered} searches of 200 came first`)
+  await Promise.all(searches)
 })

@@ -67,13 +67,21 @@ export interface LoadedList<T> extends Omit<Loaded<readonly T[]>, 'data'> {
   readonly more: (() => void) | undefined
 }
 
+/** A page that has rows, or the last one: a search that takes long finds none in some of its steps. */
+async function nextPage<T>(path: string, query: Query, signal?: AbortSignal): Promise<Page<T>> {
+  let page = await get<Page<T>>(path, query, signal)
+  while (page.data.length === 0 && page.next !== null)
+    page = await get<Page<T>>(path, { ...query, cursor: page.next }, signal)
+  return page
+}
+
 /** The most rows that a page keeps. Who wants to see others narrows the filter. */
 const mostRows = 20_000
 
 /** Loads a list of the API from its first page on, anew whenever the path or the query changes. */
 export function useList<T>(path: string, query: Query = {}): LoadedList<T> {
   const asked = JSON.stringify([path, query])
-  const first = useLoad((signal) => get<Page<T>>(path, query, signal), [asked], { keep: true })
+  const first = useLoad((signal) => nextPage<T>(path, query, signal), [asked], { keep: true })
   const [rest, setRest] = useState<{ of: unknown; rows: readonly T[]; next: string | null; error?: ApiError }>()
   const [busy, setBusy] = useState(false)
   const current = useRef<unknown>(undefined)
@@ -85,7 +93,7 @@ export function useList<T>(path: string, query: Query = {}): LoadedList<T> {
     setBusy(true)
     const of = first.data
     try {
-      const page = await get<Page<T>>(path, { ...query, cursor: next ?? undefined })
+      const page = await nextPage<T>(path, { ...query, cursor: next ?? undefined })
       if (current.current === of) setRest({ of, rows: [...rows, ...page.data], next: page.next })
     } catch (error) {
       if (current.current === of) setRest({ of, rows, next, error: shownError(error) })

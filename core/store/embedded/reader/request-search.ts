@@ -5,6 +5,9 @@ import type { RequestRecord } from '../../requests.ts'
 import { blockSize } from '../database/schema.ts'
 import type { Database } from '../files/sqlite.ts'
 
+/** The most blocks that one question reads, some two million records: other searches wait for it. */
+const mostBlocks = 2000
+
 /** A checked query of the request log. */
 export interface RequestSearch extends FactQuery {
   readonly id: string | undefined
@@ -13,7 +16,10 @@ export interface RequestSearch extends FactQuery {
   readonly limit: number
 }
 
-/** A page: records as JSON, newest first, and the `before` of the next page. */
+/**
+ * A page: records as JSON, newest first, and the `before` of the next page. One that read as many blocks as a question
+ * may has fewer records than asked for, or none, and the next goes on there.
+ */
 export interface FoundRequests {
   records: string[]
   next: number | undefined
@@ -24,14 +30,14 @@ interface Line {
   json: string
 }
 
-/** Finds one page of records, of one moment. */
-export function searchRequests(database: Database, query: RequestSearch): FoundRequests {
+/** Finds one page of records, of one moment. `most` is how many blocks it reads. */
+export function searchRequests(database: Database, query: RequestSearch, most = mostBlocks): FoundRequests {
   database.exec('BEGIN')
   try {
     const { limit } = query
-    const lines = query.id === undefined ? scan(database, query) : find(database, query)
+    const { lines, reached } = query.id === undefined ? scan(database, query, most) : find(database, query)
     const page = lines.slice(0, limit)
-    return { records: page.map(({ json }) => json), next: lines.length > limit ? page.at(-1)!.seq : undefined }
+    return { records: page.map(({ json }) => json), next: lines.length > limit ? page.at(-1)!.seq : reached }
   } finally {
     database.exec('COMMIT')
   }
@@ -50,15 +56,21 @@ function fits(row: Row, query: RequestSearch): boolean {
   return matches({ ...row, facts: factsOf(JSON.parse(row.json) as RequestRecord) }, query)
 }
 
-function find(database: Database, query: RequestSearch): Line[] {
+/** Lines that match; `reached`: those with a smaller seq were not looked at. */
+interface Found {
+  readonly lines: readonly Line[]
+  readonly reached?: number | undefined
+}
+
+function find(database: Database, query: RequestSearch): Found {
   const rows = database
     .prepare(`SELECT ${columns} FROM request WHERE request_id = ? AND seq < ?`)
     .all(query.id!, query.before ?? Number.MAX_SAFE_INTEGER) as unknown as Row[]
-  return rows.filter((row) => fits(row, query))
+  return { lines: rows.filter((row) => fits(row, query)) }
 }
 
 /** Collects one record more than the page has, so that it is known whether there is a next page. */
-function scan(database: Database, query: RequestSearch): Line[] {
+function scan(database: Database, query: RequestSearch, most: number): Found {
   const { before = Number.MAX_SAFE_INTEGER, limit } = query
   const edge = (which: 'min' | 'max'): number =>
     (database.prepare(`SELECT ${which}(seq) AS seq FROM request`).get()!['seq'] as number | null) ?? 0
@@ -81,6 +93,7 @@ function scan(database: Database, query: RequestSearch): Line[] {
   })
   const open = blockOf(last)
   const found: Line[] = []
+  let read = 0
   for (let block = blockOf(Math.min(last, before - 1)); block >= blockOf(first) && found.length <= limit; block--) {
     if (block < open && !listed.every(([field, value]) => holds.get(block, field, value))) continue
     const from = block * blockSize
@@ -88,6 +101,7 @@ function scan(database: Database, query: RequestSearch): Line[] {
     if (known) {
       const columns = known['columns'] as Uint8Array | null
       if (!columns) continue
+      if (read++ === most) return { lines: found, reached: from + blockSize }
       for (const place of search(columns, query)) {
         const seq = from + place
         if (seq >= before || seq < first) continue
@@ -100,7 +114,7 @@ function scan(database: Database, query: RequestSearch): Line[] {
       for (const row of all as Iterable<Row>) if (fits(row, query) && found.push(row) > limit) break
     }
   }
-  return found
+  return { lines: found }
 }
 
 function blockOf(seq: number): number {

@@ -8,7 +8,8 @@ import type { Test } from 'tap'
 import { auditMembers, changeOf, documentKind } from '../../../../../core/store/documents.ts'
 import type { AuditQuery } from '../../../../../core/store/documents.ts'
 import type { Bounds, RequestQuery, RequestRecord } from '../../../../../core/store/requests.ts'
-import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts'
+import { searchRequests } from '../../../../../core/store/embedded/reader/request-search.ts'
+import { openDatabase, openForReading } from '../../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../../core/store/embedded/store.ts'
 import { verify } from '../../../../../core/store/embedded/care/verify.ts'
@@ -348,4 +349,37 @@ t.test('the audit log is searched by any members together', async (t) => {
   }
   await close()
   t.same(verify(file), [])
+})
+
+t.test('a search reads so many blocks at once, and goes on where it stopped', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await openStore({ file, durability: 'process' })
+  // Five full blocks and one that is being filled; the rare ones are in the oldest and in the newest.
+  const rare = new Set([10, 20, 5200])
+  for (let number = 0; number < 5300; number++)
+    store.requests.append(record({ request_id: `req_${number}`, member: rare.has(number) ? 'rare' : 'alice' }))
+  await store.close()
+  const database = openForReading(file)
+  const search = (member: string, limit: number, before?: number): ReturnType<typeof searchRequests> =>
+    searchRequests(database, { id: undefined, texts: { member }, from: {}, to: {}, limit, before }, 2)
+  const found: string[] = []
+  const counts: number[] = []
+  let next: number | undefined
+  do {
+    const page = search('rare', 10, next)
+    found.push(...page.records.map((json) => (JSON.parse(json) as RequestRecord).request_id))
+    counts.push(page.records.length)
+    next = page.next
+  } while (next !== undefined)
+  t.same(found, ['req_5200', 'req_20', 'req_10'], 'each once, the newest first')
+  t.same(counts, [1, 0, 2], 'in three steps, one of which finds none')
+  const all: string[] = []
+  do {
+    const page = search('alice', 700, next)
+    all.push(...page.records)
+    next = page.next
+  } while (next !== undefined)
+  t.equal(all.length, 5297)
+  t.equal(new Set(all).size, 5297)
+  database.close()
 })
