@@ -1,4 +1,7 @@
-// Measures what live streams and figures over time cost, in processor time: `node test/core/admin/measure-live.ts`.
+// Measures what live streams and figures over time cost, in processor time:
+// `node test/core/admin/measure-live.ts [rounds] [requests]`. Rounds with and without five open consoles take turns, of
+// so many requests each; 0 rounds measure the parts alone.
+import { loadavg } from 'node:os'
 import { Writable } from 'node:stream'
 import { Audience } from '../../../core/admin/live/audience.ts'
 import { streamOf } from '../../../core/admin/live/stream.ts'
@@ -7,6 +10,8 @@ import { migrate } from '../../../core/store/embedded/database/migration.ts'
 import type { RequestRecord } from '../../../core/store/requests.ts'
 import { RequestTap } from '../../../core/store/request-tap.ts'
 import { openDatabase } from '../../../core/store/embedded/files/sqlite.ts'
+import { measureConsoles } from './open-consoles.ts'
+import type { Cost } from './open-consoles.ts'
 import { TrafficTable } from '../../../core/store/embedded/database/traffic-table.ts'
 
 const records: RequestRecord[] = Array.from({ length: 1000 }, (_, number) => ({
@@ -91,4 +96,30 @@ for (const kinds of [1, 150]) {
   })
   const mixed = kinds === 1 ? 'of one tenant, model and channel' : 'of ten tenants, five models and three channels'
   console.log(`a record ${mixed} in the sums by minute and hour, in the writer thread: ${us(written)}`)
+}
+
+const [rounds = 20, requests = 4000] = process.argv.slice(2).map(Number)
+const consoles = 5
+/** What an open console may cost the requests of clients at most, in percent. */
+const target = 1
+
+const quantile = (values: readonly number[], share: number): number =>
+  values.toSorted((one, other) => one - other)[Math.min(values.length - 1, Math.floor(values.length * share))]!
+
+if (rounds > 0) {
+  const { without, with: open } = await measureConsoles(consoles, rounds, requests)
+  const names = [...new Set([...without, ...open].flatMap((cost) => Object.keys(cost)))]
+  const of = (costs: readonly Cost[], name: string): number[] => costs.map((cost) => cost[name] ?? 0)
+  console.log(
+    `\nprocessor time of a request, medians of ${rounds} rounds of ${requests} requests; load ${loadavg()[0]!.toFixed(1)}`
+  )
+  console.log(`| thread | no console | ${consoles} consoles |\n|---|---|---|`)
+  for (const name of names.filter((one) => quantile(of(without, one), 0.5) >= 0.1))
+    console.log(`| ${name} | ${us(quantile(of(without, name), 0.5))} | ${us(quantile(of(open, name), 0.5))} |`)
+  // Each round with consoles is compared with the one beside it.
+  const more = of(open, 'all').map((cost, round) => (cost / without[round]!['all']! - 1) * 100)
+  const [least, middle, most] = [0.25, 0.5, 0.75].map((share) => quantile(more, share) / consoles)
+  const told = `${middle!.toFixed(2)} % (half of the rounds: ${least!.toFixed(2)} to ${most!.toFixed(2)} %)`
+  const sure = most! < target ? 'yes' : least! < target ? 'not sure: the rounds differ too much' : 'NO'
+  console.log(`\n| an open console costs the data path | < ${target} % |\n|---|---|\n| ${told} | ${sure} |`)
 }
