@@ -20,6 +20,7 @@ t.test('somebody signs in by a token, and out', async (t) => {
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.getByRole('heading', { name: 'Operators' }).waitFor()
   t.same(await page.evaluate('Object.values(localStorage).concat(document.cookie).join()'), '', 'scripts see no secret')
+  await page.locator('.bar summary').click()
   await page.getByRole('button', { name: 'Sign out' }).click()
   await field.waitFor()
 })

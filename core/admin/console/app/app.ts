@@ -6,10 +6,12 @@ import type { ApiError } from './api.ts'
 import { h, html } from './html.ts'
 import type { ComponentChildren, FunctionComponent, VNode } from './html.ts'
 import { shownError } from './load.ts'
+import { allowSingleKeys, singleKeys } from './keys.ts'
 import { loadedPage, loadPage } from './pages.ts'
 import { Palette } from './palette.ts'
 import { Announcer } from './parts/announcer.ts'
 import { Dialog } from './parts/dialog.ts'
+import { Menu } from './parts/menu.ts'
 import { Failure, Waiting } from './parts/states.ts'
 import { groups, places } from './places.ts'
 import type { Place } from './places.ts'
@@ -29,7 +31,7 @@ export function App({ error }: { error: ApiError | undefined }): VNode {
     ${h(Bar, {})}
     <div class="frame">
       <nav class="places" id="places" aria-label="Pages">${h(Navigation, {})}</nav>
-      <main id="main">${h(Catch, { key: address.value.place }, h(CurrentPage, {}))}</main>
+      <main id="main" tabindex="-1">${h(Catch, { key: address.value.place }, h(CurrentPage, {}))}</main>
     </div>
     ${h(Announcer, {})} ${h(Palette, {})} ${now ? null : h(Dialog, { title: 'Your session is over' }, h(SignIn, { again: true }))}
   `
@@ -53,7 +55,7 @@ function Bar(): VNode {
       </button>
       <a class="brand" href="/console/">Sluice</a>
       <span class="grow"></span>
-      ${h(SchemeChoice, {})} ${h(Person, {})}
+      ${h(Person, {})}
     </header>
   `
 }
@@ -66,7 +68,7 @@ function SchemeChoice(): VNode {
   }
   return html`
     <select
-      class="slim scheme"
+      class="slim wide"
       aria-label="Colours"
       value=${scheme.value}
       onChange=${(event: Event) => choose((event.target as HTMLSelectElement).value as Scheme)}
@@ -76,7 +78,7 @@ function SchemeChoice(): VNode {
   `
 }
 
-/** Who is signed in, with the way out. Without a session there is none: a program of this machine needs no sign-in. */
+/** Who is there, with what is theirs. Without a session there is no way out: this machine needs no sign-in. */
 function Person(): VNode | null {
   const { value } = known
   const leave = (): void =>
@@ -86,10 +88,28 @@ function Person(): VNode | null {
     )
   if (!value) return null
   const where = value.tenant === null ? '' : ` of ${value.tenant}`
-  return html`
-    <span class="person"><b>${value.name ?? value.id}</b> <span class="quiet">${value.role}${where}</span></span>
-    ${value.csrf === null ? null : html`<button type="button" class="small" onClick=${leave}>Sign out</button>`}
-  `
+  const title = html`<span class="person"
+      ><b>${value.name ?? value.id}</b>${' '}<span class="quiet">${value.role}${where}</span></span
+    >
+    <span aria-hidden="true">▾</span>`
+  return h(
+    Menu,
+    { title, class: 'plain' },
+    html`
+      <p class="quiet">${value.role}${where}</p>
+      ${places.filter((place) => place.group === undefined && may(place)).map(({ path, title: name }) => html`<p><a href=${linkTo(path)}>${name}</a></p>`)}
+      <p>${h(SchemeChoice, {})}</p>
+      <label
+        ><input
+          type="checkbox"
+          checked=${singleKeys.value}
+          onChange=${(event: Event) => allowSingleKeys((event.target as HTMLInputElement).checked)}
+        />
+        Shortcuts of a single key</label
+      >
+      ${value.csrf === null ? null : html`<p><button type="button" class="small" onClick=${leave}>Sign out</button></p>`}
+    `
+  )
 }
 
 function Navigation(): VNode[] {
@@ -139,20 +159,26 @@ function LoadedPage({ place }: { place: Place }): VNode {
   useEffect(() => {
     if (!state.page) load()
   }, [])
-  // A reader who cannot see that the page changed hears its heading.
-  useEffect(() => {
-    if (state.page && moves.peek() > 0) document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true })
-  }, [state.page])
+  useHeading(state.page)
   if (state.error) return h(Failure, { error: state.error, again: load })
   return state.page ? h(state.page, {}) : h(Waiting, {})
 }
 
+/** Lets a reader who cannot see that the page changed hear its heading. */
+function useHeading(page: unknown): void {
+  useEffect(() => {
+    if (page && moves.peek() > 0) document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true })
+  }, [page])
+}
+
 function NoPage(): VNode {
+  useHeading(true)
   return html`<h1 tabindex="-1">There is no such page</h1>
     <p>The navigation has those that there are.</p>`
 }
 
 function NotForYou({ place }: { place: Place }): VNode {
+  useHeading(place)
   return html`<h1 tabindex="-1">${place.title}</h1>
     <p class="notice warn">
       Your role ${known.value?.role} does not see this page. An owner can give you another one.

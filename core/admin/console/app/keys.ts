@@ -13,8 +13,8 @@ export function allowSingleKeys(allowed: boolean): void {
 }
 
 /**
- * Lets single keys act while the component is there: `{ j: next, k: previous }`, by `KeyboardEvent.key`. What is
- * pressed with Control, Alt or the like is the browser's.
+ * Lets single keys act while the component is there: `{ j: next, k: previous }`, by `KeyboardEvent.key` in lower case.
+ * What is pressed with Control, Alt or the like is the browser's.
  */
 export function useKeys(keys: Readonly<Record<string, () => void>>): void {
   const latest = useRef(keys)
@@ -22,7 +22,8 @@ export function useKeys(keys: Readonly<Record<string, () => void>>): void {
   useEffect(() => {
     const press = (event: KeyboardEvent): void => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !singleKeys.peek()) return
-      const act = Object.hasOwn(latest.current, event.key) ? latest.current[event.key] : undefined
+      const key = event.key.length === 1 ? event.key.toLowerCase() : event.key
+      const act = Object.hasOwn(latest.current, key) ? latest.current[key] : undefined
       if (!act || isField(event.target) || document.querySelector('dialog[open]')) return
       event.preventDefault()
       act()

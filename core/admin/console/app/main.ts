@@ -2,6 +2,7 @@
 import { h, render } from 'preact'
 import { App } from './app.ts'
 import { findWho } from './api.ts'
+import { keepFocus } from './focus.ts'
 import { shownError } from './load.ts'
 import { loadPage } from './pages.ts'
 import { address, listen } from './router.ts'
@@ -10,6 +11,7 @@ import { nameSigns } from './signs.ts'
 const root = document.getElementById('console')!
 listen()
 nameSigns()
+keepFocus()
 // The code of the page comes while the API is asked. Why it does not come, the page says when it tries again.
 const [error] = await Promise.all([
   findWho().then(() => undefined, shownError),

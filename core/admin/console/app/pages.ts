@@ -20,6 +20,7 @@ const pages: Readonly<Record<string, () => Promise<PageModule>>> = {
   keys: () => import('./pages/keys/keys.ts'),
   tenants: () => import('./pages/tenants/tenants.ts'),
   operators: () => import('./pages/operators/operators.ts'),
+  sessions: () => import('./pages/sessions/sessions.ts'),
   chain: () => import('./pages/chain/chain.ts')
 }
 

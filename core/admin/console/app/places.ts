@@ -10,7 +10,8 @@ export interface Place {
   readonly path: string
   /** Its name in the navigation and in the title of the window. */
   readonly title: string
-  readonly group: (typeof groups)[number]
+  /** Where the navigation has it; absent: it is in the menu of whoever is signed in. */
+  readonly group?: (typeof groups)[number]
   /** Whom it is for; absent: all who may come in. `manage` and `operate` mean what they mean for routes of the API. */
   readonly needs?: 'manage' | 'operate'
   /** It is about the whole gateway: actors of one tenant do not see it. */
@@ -33,5 +34,6 @@ export const places: readonly Place[] = [
   { path: 'chain', title: 'Chain', group: 'Gateway', whole: true, asks: '/admin/v1/chain' },
   { path: 'configuration', title: 'Configuration', group: 'Gateway', whole: true, asks: '/admin/v1/config' },
   { path: 'audit', title: 'Audit', group: 'Record', asks: '/admin/v1/audit' },
-  { path: 'ledger', title: 'Ledger', group: 'Record', whole: true, asks: '/admin/v1/ledger/verify' }
+  { path: 'ledger', title: 'Ledger', group: 'Record', whole: true, asks: '/admin/v1/ledger/verify' },
+  { path: 'sessions', title: 'Sessions' }
 ]

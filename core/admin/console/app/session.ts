@@ -10,6 +10,8 @@ export interface Who {
   readonly role: 'owner' | 'operator' | 'tenant_admin' | 'viewer'
   /** The tenant whose things alone they may see; null for all. */
   readonly tenant: string | null
+  /** What its session is called; null without one. */
+  readonly session: string | null
   /** What changes have to carry; null where the browser sends no cookie. */
   readonly csrf: string | null
   /** The address that the gateway listens at for clients. */

@@ -19,18 +19,29 @@ export function Dialog(props: {
   const box = useRef<HTMLDialogElement>(null)
   const id = useId()
   useEffect(() => {
+    const dialog = box.current
     const before = document.activeElement
-    box.current?.showModal()
+    dialog?.showModal()
+    // Not the button that closes it, which stands first.
+    dialog?.querySelector<HTMLElement>('input, select, textarea')?.focus()
     return () => {
-      if (before instanceof HTMLElement) before.focus()
+      // What is behind an open one can have no focus.
+      dialog?.close()
+      if (before instanceof HTMLElement && before.isConnected) before.focus()
     }
   }, [])
+  // A browser closes a dialog by a second Escape though the first was refused: one that has to be answered stays.
+  const closed = (): void => {
+    if (props.close) props.close()
+    else if (box.current?.isConnected) box.current.showModal()
+  }
   return html`
     <dialog
       ref=${box}
       class=${props.wide ? 'wide' : ''}
       aria-labelledby=${id}
       onCancel=${(event: Event) => (event.preventDefault(), props.close?.())}
+      onClose=${closed}
     >
       <div class="dialog-head">
         <h2 id=${id}>${props.title}</h2>

@@ -5,6 +5,7 @@ import type { ComponentChildren, VNode } from '../html.ts'
 import { recall, remember } from '../remembered.ts'
 import { say } from './announcer.ts'
 import { copy } from './copy.ts'
+import { Menu } from './menu.ts'
 import { counted } from './number.ts'
 import { matches, sorted, tsvOf } from './table-rows.ts'
 import type { Sort, Valued } from './table-rows.ts'
@@ -144,23 +145,19 @@ function ColumnChoice<T>({ columns, shown, choose }: ChoiceProps<T>): VNode {
     const next = columns.map((column) => column.id).filter((one) => (one === id) !== ids.includes(one))
     if (next.length > 0) choose(next)
   }
-  const close = (event: KeyboardEvent): void => {
-    if (event.key === 'Escape') (event.currentTarget as HTMLDetailsElement).open = false
-  }
-  return html`
-    <details class="choice" onKeyDown=${close}>
-      <summary class="button small">Columns</summary>
-      <div class="choice-box">
-        ${columns.map(
-          ({ id, title }) =>
-            html`<label
-              ><input type="checkbox" checked=${ids.includes(id)} onChange=${() => toggle(id)} /> ${title}</label
-            >`
-        )}
-        <button type="button" class="small" onClick=${() => choose(undefined)}>As at first</button>
-      </div>
-    </details>
-  `
+  return h(
+    Menu,
+    { title: 'Columns' },
+    html`
+      ${columns.map(
+        ({ id, title }) =>
+          html`<label
+            ><input type="checkbox" checked=${ids.includes(id)} onChange=${() => toggle(id)} /> ${title}</label
+          >`
+      )}
+      <button type="button" class="small" onClick=${() => choose(undefined)}>As at first</button>
+    `
+  )
 }
 
 interface BoxProps<T> extends Omit<TableProps<T>, 'sort'> {

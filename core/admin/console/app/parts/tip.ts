@@ -1,5 +1,5 @@
 // More about something on hover and on focus; Escape closes it (WCAG 1.4.13).
-import { useId, useState } from 'preact/hooks'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { html } from '../html.ts'
 import type { ComponentChildren, VNode } from '../html.ts'
 
@@ -7,6 +7,10 @@ import type { ComponentChildren, VNode } from '../html.ts'
 export function Tip({ tip, still, children }: { tip: string; still?: boolean; children?: ComponentChildren }): VNode {
   const [place, setPlace] = useState<{ left: number; top: number }>()
   const id = useId()
+  const box = useRef<HTMLElement>(null)
+  // A link is come to itself: what is in it is no further stop.
+  const [inLink, setInLink] = useState(false)
+  useEffect(() => setInLink(box.current?.closest('a') !== null), [])
   const open = (event: Event): void => {
     const { left, bottom, top } = (event.currentTarget as HTMLElement).getBoundingClientRect()
     const below = bottom + 100 < innerHeight
@@ -16,7 +20,8 @@ export function Tip({ tip, still, children }: { tip: string; still?: boolean; ch
   return html`
     <span
       class="tip"
-      tabindex=${still ? undefined : 0}
+      ref=${box}
+      tabindex=${still || inLink ? undefined : 0}
       aria-describedby=${place ? id : undefined}
       onMouseEnter=${open}
       onMouseLeave=${close}

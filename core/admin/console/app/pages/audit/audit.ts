@@ -5,6 +5,7 @@ import type { VNode } from '../../html.ts'
 import { useList } from '../../load.ts'
 import { Diff } from '../../parts/diff.ts'
 import { Head } from '../../parts/head.ts'
+import { Panel } from '../../parts/panel.ts'
 import { Failure, Nothing } from '../../parts/states.ts'
 import { Status } from '../../parts/status.ts'
 import { Table } from '../../parts/table.ts'
@@ -161,8 +162,10 @@ const shownJson = (value: Readonly<Record<string, unknown>> | null): string =>
 
 function EntryPanel({ entry, back }: { entry: Entry; back: string }): VNode {
   const { before, after } = entry
-  return html`
-    <section class="panel" aria-label="Entry">
+  return h(
+    Panel,
+    { label: 'Entry', back },
+    html`
       <div class="dialog-head">
         <h2>${entry.action} · ${h(Text, { text: entry.object, most: 40 })}</h2>
         <a class="button plain small" href=${back} aria-label="Close">✕</a>
@@ -214,6 +217,6 @@ function EntryPanel({ entry, back }: { entry: Entry; back: string }): VNode {
           ? html`<p class="quiet">Nothing was changed by it.</p>`
           : h(Diff, { before: shownJson(before), after: shownJson(after), name: 'Before and after' })
       }
-    </section>
-  `
+    `
+  )
 }

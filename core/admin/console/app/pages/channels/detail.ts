@@ -5,6 +5,7 @@ import type { ComponentChildren, VNode } from '../../html.ts'
 import { useLoad } from '../../load.ts'
 import { Chart } from '../../parts/chart.ts'
 import { duration, percent, perSecond, short } from '../../parts/number.ts'
+import { Panel } from '../../parts/panel.ts'
 import { When } from '../../parts/states.ts'
 import { Status } from '../../parts/status.ts'
 import { Text } from '../../parts/text.ts'
@@ -29,11 +30,13 @@ export function Detail({ channel, act }: { channel: Channel; act: ((doing: Doing
       get<Overview>('/admin/v1/overview', { channel: name, since: new Date(Date.now() - hour).toISOString() }, signal),
     [name]
   )
-  return html`
-    <section class="panel" aria-labelledby="channel">
+  return h(
+    Panel,
+    { label: name, back: linkTo('channels') },
+    html`
       <div class="dialog-head">
-        <h2 id="channel">${h(Text, { text: name, most: 60 })}</h2>
-        <a href=${linkTo('channels')} aria-label="Close the channel">✕</a>
+        <h2>${h(Text, { text: name, most: 60 })}</h2>
+        <a class="button plain small" href=${linkTo('channels')} aria-label="Close the channel">✕</a>
       </div>
       <p>${h(Status, { tone: tones[state] }, state)} ${why ?? 'Requests are sent there.'}</p>
       ${act ? html`<p class="actions">${buttonsOf(channel, act)}</p>` : null}
@@ -82,8 +85,8 @@ export function Detail({ channel, act }: { channel: Channel; act: ((doing: Doing
             </li>`
         )}
       </ul>
-    </section>
-  `
+    `
+  )
 }
 
 function fact(title: string, value: ComponentChildren): VNode {

@@ -7,6 +7,7 @@ import { useList, useLoad } from '../../load.ts'
 import { say } from '../../parts/announcer.ts'
 import { Confirm } from '../../parts/dialog.ts'
 import { Diff } from '../../parts/diff.ts'
+import { Panel } from '../../parts/panel.ts'
 import { Failure, Nothing, When } from '../../parts/states.ts'
 import { Status } from '../../parts/status.ts'
 import { Table } from '../../parts/table.ts'
@@ -100,11 +101,14 @@ function PastPanel({ hash, inUse, done }: { hash: string; inUse: boolean; done: 
     done()
     loaded.again()
   }
-  return html`
-    <section class="panel" aria-label="Configuration of the history">
+  const list = linkTo('configuration', ['history'])
+  return h(
+    Panel,
+    { label: 'Configuration of the history', back: list },
+    html`
       <div class="dialog-head">
         <h2>${h(Id, { id: hash, most: 20 })}</h2>
-        <a class="button plain small" href=${linkTo('configuration', ['history'])} aria-label="Close">✕</a>
+        <a class="button plain small" href=${list} aria-label="Close">✕</a>
       </div>
       ${h(When<{ past: Whole; now: Whole['config'] }>, {
         loaded,
@@ -127,8 +131,8 @@ function PastPanel({ hash, inUse, done }: { hash: string; inUse: boolean; done: 
         `
       })}
       ${asking ? h(Back, { hash, act: back, close: () => setAsking(false) }) : null}
-    </section>
-  `
+    `
+  )
 }
 
 function Back({

@@ -12,7 +12,7 @@ import { Status } from '../../parts/status.ts'
 import { Table } from '../../parts/table.ts'
 import type { Column } from '../../parts/table.ts'
 import { Time } from '../../parts/time.ts'
-import { address, go, linkTo, setQuery } from '../../router.ts'
+import { address, linkTo, setQuery } from '../../router.ts'
 import { may, ownTenant } from '../../session.ts'
 import { tones } from './key.ts'
 import type { IssuedKey, Key } from './key.ts'
@@ -105,7 +105,7 @@ export default function KeysPage(): VNode {
               name: open,
               changed: list.again,
               issued: setIssued,
-              close: () => go(linkTo('keys', [], kept))
+              back: linkTo('keys', [], kept)
             })
       }
     </div>

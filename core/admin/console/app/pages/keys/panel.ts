@@ -6,6 +6,7 @@ import type { VNode } from '../../html.ts'
 import { useLoad } from '../../load.ts'
 import { Balances } from '../../parts/balances.ts'
 import { Confirm } from '../../parts/dialog.ts'
+import { Panel } from '../../parts/panel.ts'
 import { budgetsText, editable, Facts, limitsText } from '../../parts/rights.ts'
 import { FormDialog } from '../../parts/rights-forms.ts'
 import { When } from '../../parts/states.ts'
@@ -17,33 +18,35 @@ import { tones } from './key.ts'
 import type { IssuedKey, Key } from './key.ts'
 import { Visibility } from './visibility.ts'
 
-interface PanelProps {
+interface KeyPanelProps {
   name: string
+  /** The address without it. */
+  back: string
   /** Called when the key was changed. */
   changed: () => void
   issued: (key: IssuedKey) => void
-  close: () => void
 }
 
 /** The panel. */
-export function KeyPanel({ name, ...props }: PanelProps): VNode {
+export function KeyPanel({ name, back, issued, ...props }: KeyPanelProps): VNode {
   const path = `/admin/v1/keys/${encodeURIComponent(name)}`
   const loaded = useLoad((signal) => get<Key>(path, {}, signal), [name])
   const changed = (): void => {
     loaded.again()
     props.changed()
   }
-  return html`<section class="panel" aria-label=${`Key ${name}`}>
+  const content = html`
     <p class="actions">
       <b class="grow">${name}</b>
       <a class="button small" href=${linkTo('requests', [], { key: name })}>Requests</a>
-      <button type="button" class="plain" aria-label="Close the key" onClick=${props.close}>✕</button>
+      <a class="button plain small" href=${back} aria-label="Close the key">✕</a>
     </p>
-    ${h(When<Key>, { loaded, children: (key) => h(Content, { ...props, changed, of: key, path, turn: loaded.at }) })}
-  </section>`
+    ${h(When<Key>, { loaded, children: (key) => h(Content, { issued, changed, of: key, path, turn: loaded.at }) })}
+  `
+  return h(Panel, { label: `Key ${name}`, back }, content)
 }
 
-interface ContentProps extends Omit<PanelProps, 'name'> {
+interface ContentProps extends Omit<KeyPanelProps, 'name' | 'back'> {
   of: Key
   path: string
   turn: unknown

@@ -5,6 +5,7 @@ import type { ComponentChildren, VNode } from '../../html.ts'
 import { useLoad } from '../../load.ts'
 import { Money } from '../../parts/money.ts'
 import { counted, percent } from '../../parts/number.ts'
+import { Panel } from '../../parts/panel.ts'
 import { When } from '../../parts/states.ts'
 import { Status } from '../../parts/status.ts'
 import type { Tone } from '../../parts/status.ts'
@@ -90,15 +91,17 @@ export function ModelPanel({ name }: { name: string }): VNode {
       get<Model & { prices: readonly Version[] }>(`/admin/v1/models/${encodeURIComponent(name)}`, { tenant }, signal),
     [name, tenant]
   )
-  return html`
-    <section class="panel" aria-label=${`Model ${name}`}>
+  return h(
+    Panel,
+    { label: `Model ${name}`, back: linkTo('models') },
+    html`
       <div class="dialog-head">
         <h2>${h(Text, { text: name, most: 60 })}</h2>
         <a class="button plain small" href=${linkTo('models')} aria-label="Close">✕</a>
       </div>
       ${h(When<Model & { prices: readonly Version[] }>, { loaded, children: (model) => h(Facts, { model }) })}
-    </section>
-  `
+    `
+  )
 }
 
 function Facts({ model }: { model: Model & { prices: readonly Version[] } }): VNode {

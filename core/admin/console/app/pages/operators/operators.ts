@@ -49,6 +49,8 @@ export default function OperatorsPage(): VNode {
   const list = useList<Operator>(path)
   const [doing, setDoing] = useState<Doing>()
   const close = (): void => setDoing(undefined)
+  // By then what shows the token may have taken the place of what asked.
+  const closeAsked = (): void => setDoing((now) => (now?.what === 'issued' ? now : undefined))
   const issued = ({ name, token }: Operator & { token: string }): void => {
     setDoing({ what: 'issued', name, token })
     list.again()
@@ -75,7 +77,7 @@ export default function OperatorsPage(): VNode {
     })}
     ${doing?.what === 'make' ? h(Make, { close, issued }) : null}
     ${doing?.what === 'change' ? h(Change, { operator: doing.operator, close, done: list.again }) : null}
-    ${doing?.what === 'token' ? h(NewToken, { operator: doing.operator, close, issued }) : null}
+    ${doing?.what === 'token' ? h(NewToken, { operator: doing.operator, close: closeAsked, issued }) : null}
     ${doing?.what === 'revoke' ? h(Revoke, { operator: doing.operator, close, done: list.again }) : null}
     ${doing?.what === 'issued' ? h(Issued, { ...doing, close }) : null}
   `
@@ -201,12 +203,10 @@ interface NewTokenProps {
 function NewToken({ operator: { name }, close, issued }: NewTokenProps): VNode {
   const act = async (): Promise<void> =>
     issued(await send<Operator & { token: string }>('POST', `${path}/${encodeURIComponent(name)}/tokens`))
-  // What shows the token takes the place of this dialog.
   return h(
     Confirm,
-    { title: `New token for ${name}`, action: 'Give a new token', act, close: () => undefined },
-    html`<p>The present token stops working at once.</p>
-      <p><button type="button" class="small" onClick=${close}>Keep the present one</button></p>`
+    { title: `New token for ${name}`, action: 'Give a new token', act, close },
+    html`<p>The present token stops working at once.</p>`
   )
 }
 

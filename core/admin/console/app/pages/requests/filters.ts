@@ -1,5 +1,5 @@
 // The filters of the log: each a chip, and a key of the address.
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { get } from '../../api.ts'
 import { h, html } from '../../html.ts'
 import type { VNode } from '../../html.ts'
@@ -53,20 +53,10 @@ export function FilterBar({ whole }: { whole: boolean }): VNode {
   const offered = filters.filter((one) => whole || !one.whole)
   const [name, setName] = useState('status')
   const [value, setValue] = useState('')
-  const field = useRef<HTMLInputElement>(null)
   const known = useLoad<Record<string, readonly string[]>>(
     (signal) => get('/admin/v1/requests/filters', {}, signal),
     []
   )
-  useEffect(() => {
-    const focus = (event: KeyboardEvent): void => {
-      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || isField(event.target)) return
-      event.preventDefault()
-      field.current?.focus()
-    }
-    addEventListener('keydown', focus)
-    return () => removeEventListener('keydown', focus)
-  }, [])
   const add = (event: Event): void => {
     event.preventDefault()
     if (value.trim() === '') return
@@ -85,7 +75,6 @@ export function FilterBar({ whole }: { whole: boolean }): VNode {
         ${offered.map((one) => html`<option value=${one.name}>${one.title}</option>`)}
       </select>
       <input
-        ref=${field}
         type="search"
         class="slim"
         list="request-values"
@@ -105,9 +94,4 @@ export function FilterBar({ whole }: { whole: boolean }): VNode {
     </form>
     ${h(Filters, { names: offered.map((one) => one.name), titles })}
   `
-}
-
-/** Whether keys typed there are text. */
-export function isField(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
 }

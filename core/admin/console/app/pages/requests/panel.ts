@@ -7,10 +7,12 @@ import { useLoad } from '../../load.ts'
 import { Copy } from '../../parts/copy.ts'
 import { Money } from '../../parts/money.ts'
 import { counted, duration } from '../../parts/number.ts'
+import { Panel } from '../../parts/panel.ts'
 import { When } from '../../parts/states.ts'
 import { Status } from '../../parts/status.ts'
 import { Id, visible } from '../../parts/text.ts'
 import { Time } from '../../parts/time.ts'
+import { linkTo } from '../../router.ts'
 import { may } from '../../session.ts'
 import { tryLink } from '../playground/link.ts'
 import { Explain } from './explained.ts'
@@ -23,7 +25,7 @@ import type { Step } from './waterfall.ts'
 type Life = RequestRecord & { readonly timeline: readonly Step[] }
 
 /** The panel. `close` is the address without it. */
-export function Panel(props: {
+export function RequestPanel(props: {
   id: string
   close: string
   previous?: string | undefined
@@ -31,8 +33,10 @@ export function Panel(props: {
 }): VNode {
   const { id, close, previous, next } = props
   const loaded = useLoad<Life>((signal) => get(`/admin/v1/requests/${encodeURIComponent(id)}`, {}, signal), [id])
-  return html`
-    <aside class="panel request-panel" aria-label="One request">
+  return h(
+    Panel,
+    { label: 'One request', back: close, class: 'request-panel' },
+    html`
       <div class="actions">
         ${h(Id, { id, most: 24 })}<span class="grow"></span>
         ${previous ? html`<a class="button small" href=${previous} title="K">Newer</a>` : null}
@@ -40,8 +44,8 @@ export function Panel(props: {
         <a class="button small" href=${close} title="Esc">Close</a>
       </div>
       ${h(When<Life>, { loaded, children: (life) => h(Shown, { life, key: id }) })}
-    </aside>
-  `
+    `
+  )
 }
 
 function Shown({ life }: { life: Life }): VNode {
@@ -186,7 +190,7 @@ function Facts({ life }: { life: Life }): VNode {
   const facts: (readonly [string, ComponentChildren])[] = [
     ['came', h(Time, { at: life.time })],
     ['whose', owner === '' ? null : owner],
-    ['key', life.key && visible(life.key)],
+    ['key', life.key && html`<a href=${linkTo('keys', [life.key])}>${visible(life.key)}</a>`],
     ['model', model && visible(model)],
     ['endpoint', `${life.endpoint}, ${life.client_protocol}${life.streamed ? ', streamed' : ''}`],
     ['channel', life.channel && `${visible(life.channel)} (${life.channel_protocol})`],

@@ -1,7 +1,8 @@
 // The log of requests: filters in the address, how many there are over time, the rows, and one request beside them.
-import { useEffect, useMemo } from 'preact/hooks'
+import { useMemo } from 'preact/hooks'
 import { h, html } from '../../html.ts'
 import type { VNode } from '../../html.ts'
+import { singleKeys, useKeys } from '../../keys.ts'
 import { useList } from '../../load.ts'
 import { Head } from '../../parts/head.ts'
 import { counted } from '../../parts/number.ts'
@@ -9,11 +10,11 @@ import { Failure, Nothing } from '../../parts/states.ts'
 import { Table } from '../../parts/table.ts'
 import { address, go, linkTo, setQuery } from '../../router.ts'
 import { may, ownTenant } from '../../session.ts'
-import { FilterBar, filtersOf, isField } from './filters.ts'
+import { FilterBar, filtersOf } from './filters.ts'
 import { foundInRows, useNewRows } from './new-rows.ts'
 import type { NewRows } from './new-rows.ts'
 import { OverTime } from './over-time.ts'
-import { Panel } from './panel.ts'
+import { RequestPanel } from './panel.ts'
 import { columnsOf } from './record.ts'
 import type { RequestRecord } from './record.ts'
 
@@ -30,7 +31,9 @@ export default function RequestsPage(): VNode {
   const to = (id: string | undefined): string => linkTo('requests', id === undefined ? [] : [id], filters)
   const place = list.rows.findIndex(({ request_id }) => request_id === open)
   const [newer, older] = place === -1 ? [] : [list.rows[place - 1]?.request_id, list.rows[place + 1]?.request_id]
-  useKeys(open, { j: older ?? (open ? undefined : list.rows[0]?.request_id), k: newer }, to, list.more)
+  const show = (id: string | undefined, otherwise?: () => void): void =>
+    id === undefined ? otherwise?.() : go(to(id), { replace: open !== undefined })
+  useKeys({ j: () => show(older ?? (open ? undefined : list.rows[0]?.request_id), list.more), k: () => show(newer) })
   const empty = h(
     Nothing,
     { title: Object.keys(filters).length > 0 ? 'No request fits these filters' : 'No requests yet' },
@@ -53,20 +56,20 @@ export default function RequestsPage(): VNode {
       empty,
       children: h(Fresh, { fresh, sure: Object.keys(filters).every((name) => foundInRows.has(name)), show: list.again })
     })}
-    <p class="quiet">Keys: <kbd>/</kbd> filter, <kbd>J</kbd> older, <kbd>K</kbd> newer, <kbd>Esc</kbd> closes.</p>
+    ${singleKeys.value ? html`<p class="quiet">Keys: <kbd>/</kbd> filter, <kbd>J</kbd> older, <kbd>K</kbd> newer.</p>` : null}
   </div>`
   return html`
     ${h(Head, { title: 'Requests', about: 'Each request with what became of it, and why.' })}
     ${h(FilterBar, { whole })} ${h(OverTime, { filters: confined, ready: list.at !== undefined })}
     ${list.error ? h(Failure, { error: list.error, again: list.again }) : null}
-    ${
-      open === undefined
-        ? table
-        : html`<div class="split">
-            ${table}
-            ${h(Panel, { id: open, close: to(undefined), previous: newer && to(newer), next: older && to(older) })}
-          </div>`
-    }
+    <div class=${open === undefined ? '' : 'split'}>
+      ${table}
+      ${
+        open === undefined
+          ? null
+          : h(RequestPanel, { id: open, close: to(undefined), previous: newer && to(newer), next: older && to(older) })
+      }
+    </div>
   `
 }
 
@@ -83,41 +86,4 @@ function Fresh({ fresh, sure, show }: { fresh: NewRows; sure: boolean; show(): v
     : html`<button type="button" class="small primary" onClick=${load}>
         ${counted(count)}${more ? '+' : ''} ${sure ? 'new' : 'new, of any'}
       </button>`
-}
-
-/** J, K and Esc, which do nothing while somebody writes. */
-function useKeys(
-  open: string | undefined,
-  beside: { readonly j: string | undefined; readonly k: string | undefined },
-  to: (id: string | undefined) => string,
-  more: (() => void) | undefined
-): void {
-  useEffect(() => {
-    const press = (event: KeyboardEvent): void => {
-      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || isField(event.target)) return
-      const key = event.key.toLowerCase()
-      if (key === 'escape' && open !== undefined) {
-        if (document.querySelector('dialog[open]')) return
-        go(to(undefined))
-        backTo(to(open))
-      } else if (key === 'j' || key === 'k') {
-        const next = beside[key]
-        if (next !== undefined) go(to(next), { replace: open !== undefined })
-        else if (key === 'j') more?.()
-      }
-    }
-    addEventListener('keydown', press)
-    return () => removeEventListener('keydown', press)
-  }, [open, beside.j, beside.k, to, more])
-}
-
-/** Focuses the row that was open, once it is drawn. */
-function backTo(link: string): void {
-  setTimeout(() =>
-    document
-      .querySelector<HTMLElement>(
-        `.table a[href="${CSS.escape(link)}"], .table a[href="${link.replaceAll('"', '%22')}"]`
-      )
-      ?.focus({ preventScroll: true })
-  )
 }

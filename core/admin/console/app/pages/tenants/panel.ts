@@ -6,6 +6,7 @@ import type { VNode } from '../../html.ts'
 import { useLoad } from '../../load.ts'
 import { Balances } from '../../parts/balances.ts'
 import { Confirm } from '../../parts/dialog.ts'
+import { Panel } from '../../parts/panel.ts'
 import { budgetsText, editable, Facts, limitsText } from '../../parts/rights.ts'
 import { FormDialog } from '../../parts/rights-forms.ts'
 import { When } from '../../parts/states.ts'
@@ -25,15 +26,16 @@ const routes = {
   member: '/admin/v1/members/{tenant}/{project}/{member}'
 } as const
 
-interface PanelProps {
+interface LevelPanelProps {
   /** The name, after those above it. */
   names: readonly string[]
   changed: () => void
-  close: () => void
+  /** The address without it. */
+  back: string
 }
 
 /** The panel. */
-export function LevelPanel({ names, changed, close }: PanelProps): VNode {
+export function LevelPanel({ names, changed, back }: LevelPanelProps): VNode {
   const kind = kinds[names.length - 1] ?? 'member'
   const path = `/admin/v1/${kind}s/${names.map(encodeURIComponent).join('/')}`
   const loaded = useLoad((signal) => get<Level>(path, {}, signal), [path])
@@ -44,12 +46,12 @@ export function LevelPanel({ names, changed, close }: PanelProps): VNode {
     loaded.again()
     changed()
   }
-  return html`<section class="panel" aria-label=${`${kind} ${names.join(' / ')}`}>
+  const content = html`
     <p class="actions">
       <b class="grow">${names.map(visible).join(' / ')}</b>
       <a class="button small" href=${linkTo('keys', [], query)}>Keys</a>
       <a class="button small" href=${linkTo('spend', [], query)}>Spend</a>
-      <button type="button" class="plain" aria-label=${`Close the ${kind}`} onClick=${close}>✕</button>
+      <a class="button plain small" href=${back} aria-label=${`Close the ${kind}`}>✕</a>
     </p>
     ${h(When<Level>, {
       loaded,
@@ -69,7 +71,8 @@ export function LevelPanel({ names, changed, close }: PanelProps): VNode {
         ${h(Balances, { scopes, tenant, turn: loaded.at })}
       `
     })}
-  </section>`
+  `
+  return h(Panel, { label: `${kind} ${names.join(' / ')}`, back }, content)
 }
 
 interface ActionsProps {

@@ -10,7 +10,7 @@ import { Failure, Nothing } from '../../parts/states.ts'
 import { Status } from '../../parts/status.ts'
 import { Table } from '../../parts/table.ts'
 import type { Column } from '../../parts/table.ts'
-import { address, go, linkTo } from '../../router.ts'
+import { address, linkTo } from '../../router.ts'
 import { may, ownTenant } from '../../session.ts'
 import { pathOf, tones } from './level.ts'
 import type { Level, Tenant } from './level.ts'
@@ -62,7 +62,7 @@ export default function TenantsPage(): VNode {
       ${
         open === undefined
           ? null
-          : h(LevelPanel, { key: open, names: rest, changed: list.again, close: () => go(linkTo('tenants')) })
+          : h(LevelPanel, { key: open, names: rest, changed: list.again, back: linkTo('tenants') })
       }
     </div>
     ${
