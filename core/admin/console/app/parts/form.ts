@@ -210,9 +210,10 @@ function Group(props: MemberProps): VNode {
       ${wrong === undefined ? null : html`<p class="wrong" role="alert">✕ ${wrong}</p>`}
       ${there ? h(Content, props) : null}
       ${
+        // Two buttons, and not one with another text: what is set is in the place of the first, and has its focus then.
         there
-          ? html`<button type="button" class="small" onClick=${() => change(undefined)}>Without ${title}</button>`
-          : html`<button type="button" class="small" onClick=${begin}>Set ${title}</button>`
+          ? html`<button key="out" type="button" class="small" onClick=${() => change(undefined)}>Without ${title}</button>`
+          : html`<button key="in" type="button" class="small" onClick=${begin}>Set ${title}</button>`
       }
     </fieldset>
   `
