@@ -1,8 +1,10 @@
 // Tests of the kit itself: its upstream plays scripts, its client sees the answers, and its checker refuses what SDKs
 // refuse.
+import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { ask, connect } from './client.ts'
+import { gateway } from './gateway.ts'
 import { eventually, residentBytes } from './probe.ts'
 import { checkChatStream, readEvents } from './sse.ts'
 import {
@@ -249,4 +251,14 @@ t.test('the checker refuses what SDKs trip over', async (t) => {
     ['a replacement character', text([open, at({ content: '\uFFFD' }), close])]
   ]
   for (const [what, stream, expectation] of refusals) t.throws(() => checkChatStream(stream, expectation), what)
+})
+
+t.test('the folder of a gateway is there until the gateway is closed', async (t) => {
+  let there = false
+  await t.test('a test whose gateway is the first thing that it opens', async (t) => {
+    const { file } = await gateway(t)
+    t.teardown(() => (there = existsSync(file)))
+    t.ok(existsSync(file))
+  })
+  t.ok(there)
 })
