@@ -187,7 +187,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 async function start(
   reader: ConfigReader,
   operations: readonly ServedOperation[],
-  { sockets = {}, predecessor, command }: GatewayOptions,
+  { sockets = {}, predecessor, command, console: built }: GatewayOptions,
   stops: Stops,
   log: Logger,
   tap: LogTap
@@ -285,6 +285,7 @@ async function start(
     (await AdminServer.start(
       {
         settings,
+        console: built,
         ...shown,
         configFile: new ConfigFile({ reader, reloader, current: () => generations.current.config }),
         engine,

@@ -79,7 +79,7 @@ export class AdminServer {
     const { settings, generations, log } = parts
     this.#playground = new Playground(parts.serve, () => generations.current.config.settings.limits.clientStall)
     const { documents } = parts.store
-    this.#console = settings.console ? new Console() : undefined
+    this.#console = settings.console ? new Console(parts.console) : undefined
     this.#operators = new OperatorBook(documents, log)
     this.#refusals = new Refusals(documents, log)
     this.#admissions = new Admissions(documents)

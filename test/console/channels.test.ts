@@ -1,6 +1,7 @@
 // The channels in a browser: how they are doing, a test, and switching them with a question before.
 import t from 'tap'
 import { accessible, inAllForms, openPage } from '../kit/browser.ts'
+import '../kit/built-console.ts'
 import { gateway, testModel } from '../kit/gateway.ts'
 import { head, Upstream } from '../kit/upstream.ts'
 

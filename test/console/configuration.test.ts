@@ -5,6 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { accessible, inAllForms, openPage } from '../kit/browser.ts'
 import type { Page } from '../kit/browser.ts'
+import '../kit/built-console.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 

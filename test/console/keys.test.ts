@@ -1,6 +1,7 @@
 // The page of keys in a browser: one is made, used as its snippet says, looked at, changed, rotated and revoked.
 import t from 'tap'
 import { accessible, inAllForms, openPage } from '../kit/browser.ts'
+import '../kit/built-console.ts'
 import { ask } from '../kit/client.ts'
 import { gateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'

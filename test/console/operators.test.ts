@@ -2,6 +2,7 @@
 import t from 'tap'
 import { ask } from '../kit/client.ts'
 import { accessible, inAllForms, openPage } from '../kit/browser.ts'
+import '../kit/built-console.ts'
 import { gateway } from '../kit/gateway.ts'
 
 t.test('an operator is made, changed and revoked', async (t) => {

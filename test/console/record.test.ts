@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { openDatabase } from '../../core/store/embedded/files/sqlite.ts'
 import { accessible, inAllForms, openPage } from '../kit/browser.ts'
+import '../kit/built-console.ts'
 import { ask } from '../kit/client.ts'
 import { gateway } from '../kit/gateway.ts'
 

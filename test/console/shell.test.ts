@@ -2,6 +2,7 @@
 import t from 'tap'
 import { places } from '../../core/admin/console/app/places.ts'
 import { accessible, inAllForms, openPage } from '../kit/browser.ts'
+import '../kit/built-console.ts'
 import { ask } from '../kit/client.ts'
 import { gateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'

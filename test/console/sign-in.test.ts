@@ -1,6 +1,7 @@
 // Signing in to the console by a token, in a browser, and what is kept when a session ends.
 import t from 'tap'
 import { accessible, inAllForms, openPage } from '../kit/browser.ts'
+import '../kit/built-console.ts'
 import { ask } from '../kit/client.ts'
 import { gateway } from '../kit/gateway.ts'
 

@@ -83,6 +83,9 @@ export interface LogLine {
   fields: LogFields
 }
 
+/** What gateways in this process are started with as well. */
+export const common: Pick<GatewayOptions, 'console'> = {}
+
 /** Starts a gateway in this process. It is closed when the test is over. A string is used as the whole file. */
 export async function gateway(
   t: Test,
@@ -91,7 +94,7 @@ export async function gateway(
 ): Promise<LocalGateway> {
   const file = gatewayFile(t, overrides, setup)
   const lines: LogLine[] = []
-  const options: GatewayOptions = { config: file, log: recordingLog(lines) }
+  const options: GatewayOptions = { ...common, config: file, log: recordingLog(lines) }
   if (setup.env) options.env = setup.env
   if (setup.plugins) options.plugins = setup.plugins
   if (setup.operations) options.operations = setup.operations

@@ -32,6 +32,8 @@ import type { Shape } from './shape.ts'
 /** The services of a gateway that operators inspect and control. */
 export interface AdminParts {
   settings: NonNullable<Settings['admin']>
+  /** Where the files of the console are that were built; absent: those of the package or the sources. */
+  console?: string | undefined
   /** The address that clients are served at. */
   clients: string
   store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'spend' | 'traffic' | 'health'>

@@ -17,7 +17,12 @@ export function isOfConsole(path: string): boolean {
 
 /** The console of one listener. */
 export class Console {
-  readonly #shelf: Shelf = isBuilt() ? new BuiltShelf() : new SourceShelf()
+  readonly #shelf: Shelf
+
+  /** `built` is a folder of files that were built, in place of those of the package or the sources. */
+  constructor(built?: string) {
+    this.#shelf = built !== undefined || isBuilt() ? new BuiltShelf(built) : new SourceShelf()
+  }
 
   /**
    * Answers a request for a path of the console. It needs nobody to be known: the page asks the admin API who is there.
