@@ -21,10 +21,13 @@ export async function bind(
   await new Promise<void>((resolve, reject) => {
     const onError = (error: NodeJS.ErrnoException): void => reject(bindError(error, host, port, section))
     server.once('error', onError)
-    server.listen(fd === undefined ? { host, port, backlog } : { fd, backlog }, () => {
+    const listening = (): void => {
       server.off('error', onError)
       resolve()
-    })
+    }
+    // Of a socket that is bound, Node takes this bound as an argument alone, and would lower it to its default.
+    if (fd === undefined) server.listen({ host, port, backlog }, listening)
+    else server.listen({ fd }, backlog, listening)
   })
   const address = server.address()
   if (address === null || typeof address === 'string')

@@ -1,7 +1,8 @@
 // Sockets that a gateway is started with, as systemd passes them.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { existsSync, readFileSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
 import type { AddressInfo, Server } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
@@ -12,6 +13,8 @@ import { gatewayFile, testKey } from '../../kit/gateway.ts'
 import { eventually } from '../../kit/probe.ts'
 
 const main = join(import.meta.dirname, '..', '..', '..', 'core/main.ts')
+/** Where Linux says how many connections may wait at most. */
+const bound = '/proc/sys/net/core/somaxconn'
 const models = { path: '/v1/models', headers: { authorization: `Bearer ${testKey}` } }
 
 t.test('sockets are told apart by their names, and by their order when they have none', (t) => {
@@ -67,6 +70,36 @@ t.test('a gateway serves on the sockets that it is passed, whatever addresses it
   t.equal((await ask(t, `http://127.0.0.1:${clients}`, models)).status, 200)
   t.equal((await ask(t, `http://127.0.0.1:${admin}`, { path: '/readyz' })).status, 200)
 })
+
+const longest = Number(existsSync(bound) ? readFileSync(bound, 'utf8') : 0)
+const tooShort = longest < 1024 && 'the kernel lets fewer connections wait'
+
+t.test(
+  'as many connections may wait on a socket that is passed as on one of its own',
+  { skip: tooShort },
+  async (t) => {
+    const socket = await listening(t)
+    const file = gatewayFile(t)
+    const child = spawn(process.execPath, [main, 'start', '--config', file], {
+      stdio: ['ignore', 'pipe', 'inherit', descriptor(socket)],
+      env: { ...process.env, LISTEN_FDS: '1', LISTEN_FDNAMES: 'clients' }
+    })
+    t.teardown(() => child.kill('SIGKILL'))
+    const port = portOf(socket)
+    socket.close()
+    await once(child.stdout!, 'data')
+    // As in a hand-over on a busy machine, nobody accepts for a while.
+    child.kill('SIGSTOP')
+    let connected = 0
+    const clients = Array.from({ length: 700 }, () =>
+      connect(port, '127.0.0.1', () => connected++).on('error', () => {})
+    )
+    t.teardown(() => clients.forEach((client) => client.destroy()))
+    await eventually(() => connected === clients.length, 60_000)
+    child.kill('SIGCONT')
+    t.equal((await ask(t, `http://127.0.0.1:${port}`, models)).status, 200)
+  }
+)
 
 const activator = 'systemd-socket-activate'
 const skip = spawnSync(activator, ['--version']).error ? `${activator} is not installed (Debian: systemd)` : false
