@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -31,6 +31,11 @@ export interface Tally {
   refused: number
   reset: number
   cut: number
+  /**
+   * Connections that the kernel of this machine did not take because too many waited; undefined where it does not tell.
+   * Their clients notice after minutes, by a reset.
+   */
+  overflows: number | undefined
   /** Answers that the processes cut, as they say themselves. */
   cutByProcesses: number
   /** Answers that the ledger has no charge for, and those that it has several for. */
@@ -164,6 +169,7 @@ export async function restarts({ handOvers, rate, tls = false, drain = '300s', .
   const began = performance.now()
   try {
     await row.until(() => row.generation === 1)
+    const overflowed = overflows()
     const load = new Load(row.url, rate, row)
     let done = 0
     for (; done < handOvers && performance.now() - began < longestMs; done++) {
@@ -182,15 +188,34 @@ export async function restarts({ handOvers, rate, tls = false, drain = '300s', .
     await sleep(500)
     await load.end()
     await row.stop()
+    const now = overflows()
+    const more = now === undefined || overflowed === undefined ? undefined : now - overflowed
     const { gapsMs, failedUpgrades, cutByProcesses } = row
     const { tally, noticed, codes } = load
-    return { ...tally, handOvers: done, failedUpgrades, cutByProcesses, gapsMs, noticed, codes, ...judge(folder, load) }
+    return {
+      ...tally,
+      handOvers: done,
+      failedUpgrades,
+      overflows: more,
+      cutByProcesses,
+      gapsMs,
+      noticed,
+      codes,
+      ...judge(folder, load)
+    }
   } catch (error) {
     row.kill()
     throw error
   } finally {
     for (const clean of ended) clean()
   }
+}
+
+/** Connections that the kernel did not take since its start because too many waited. */
+function overflows(): number | undefined {
+  if (process.platform !== 'linux') return undefined
+  const [names = '', values = ''] = readFileSync('/proc/net/netstat', 'utf8').split('\n')
+  return Number(values.split(' ')[names.split(' ').indexOf('ListenOverflows')])
 }
 
 function configure(folder: string, tls: boolean, drain: string, ended: (() => void)[]): string {
