@@ -1,5 +1,5 @@
 // Regular backups: when they are made, what is removed after them, and how trouble with their folder shows.
-import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -11,6 +11,7 @@ import { openStore } from '../../../core/store/embedded/store.ts'
 import type { Store } from '../../../core/store/embedded/store.ts'
 import { verify } from '../../../core/store/embedded/care/verify.ts'
 import { Metrics } from '../../../core/telling/metrics.ts'
+import { Disk, noDisk } from '../../chaos/disk.ts'
 import { gateway } from '../../kit/gateway.ts'
 import { eventually } from '../../kit/probe.ts'
 import { reserve, scope, settle } from '../store/embedded/sample.ts'
@@ -136,6 +137,63 @@ t.test('a folder that cannot be written is named once, nothing is removed, and i
   await eventually(() => made(lines) >= 1, 200_000)
   backups.use(undefined)
   t.equal(namesIn(other).length, 1, 'the older one went after the new one was checked')
+})
+
+t.test('a full disk under the folder costs no older backup, and leaves nothing half', { skip: noDisk }, async (t) => {
+  const folder = t.testdir({ backups: {} })
+  const file = await closedStore(join(folder, 'sluice.db'))
+  const to = join(folder, 'backups')
+  const disk = Disk.make(t, join(to, 'sluice'))
+  await makeBackup(to, file, 5, Date.now() - 100_000)
+  const before = namesIn(to)
+  // The process that makes backups has it from this one.
+  Object.assign(process.env, disk.env)
+  t.teardown(() => Object.keys(disk.env).forEach((name) => delete process.env[name]))
+  disk.set({ writes: 'ENOSPC' })
+  const { backups, lines, figure } = scheduled(t, file)
+  backups.use({ to, every: 200, keep: 5 })
+  await eventually(async () => Number(await figure('store_backups_total{outcome="failed"}')) >= 2, 200_000)
+  t.match(backups.standing.failure, /full|ENOSPC|no space/i)
+  t.match(lines, [{ level: 'error', fields: { folder: to, error: /full|ENOSPC|no space/i } }])
+  disk.set()
+  await eventually(() => made(lines) >= 1, 200_000)
+  backups.use(undefined)
+  t.equal(backups.standing.failure, undefined)
+  const after = namesIn(to)
+  t.ok(before.every((name) => after.includes(name)))
+  for (const { path } of backupsIn(to, file)) t.same(verify(path), [])
+  t.notOk(
+    after.some((name) => name.includes('.part')),
+    'what was broken off is gone'
+  )
+})
+
+t.test('a folder that is removed under it again and again is filled again when that ends', async (t) => {
+  const folder = t.testdir()
+  const file = await closedStore(join(folder, 'sluice.db'), 50)
+  const to = join(folder, 'backups')
+  const { backups, lines, figure } = scheduled(t, file)
+  backups.use({ to, every: 200, keep: 2 })
+  let removed = 0
+  const attempts = async (): Promise<number> =>
+    Number((await figure('store_backups_total{outcome="made"}')) ?? 0) +
+    Number((await figure('store_backups_total{outcome="failed"}')) ?? 0)
+  await eventually(async () => {
+    if (existsSync(to)) {
+      rmSync(to, { recursive: true, force: true, maxRetries: 10 })
+      removed++
+    }
+    return removed >= 3 && (await attempts()) >= 3
+  }, 200_000)
+  const [count, before] = [made(lines), await attempts()]
+  await eventually(() => made(lines) > count + 1, 200_000)
+  backups.use(undefined)
+  t.ok((await attempts()) > before)
+  t.ok(backupsIn(to, file).length > 0)
+  for (const { path } of backupsIn(to, file)) t.same(verify(path), [])
+  for (const { level, fields } of lines)
+    if (level === 'error')
+      t.match(fields, { folder: to, error: /ENOENT|unable to open|no such file|not there|removed/i })
 })
 
 t.test('a store that is damaged leaves the older backups alone', async (t) => {
