@@ -1,7 +1,7 @@
 // The section `alerts` of gateway.yaml: the webhook that is told when budgets reach their thresholds.
 import type { AlertSettings } from '../core/catalogue/settings.ts'
 import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
-import { faultOf } from './channels.ts'
+import { faultOf } from './addresses.ts'
 import { environmentProxy } from './proxy.ts'
 import type { Report } from './report.ts'
 import type { Environment } from './variables.ts'

@@ -1,13 +1,12 @@
 // The section `channels` of gateway.yaml: its shape, and how it becomes the channels of the core.
-import { isIP } from 'node:net'
 import { channelEndpoints } from '../core/catalogue/endpoints.ts'
 import { credentialHeader } from '../core/protocols/credentials.ts'
-import { isPublic } from '../core/transport/egress.ts'
 import { isMap } from '../core/options/schema-check.ts'
 import { costShape } from './costs.ts'
 import { ConnectingReader, connectingShape } from './connecting.ts'
 import { CredentialReader, credentialShape } from './credentials.ts'
 import { channelLimitsShape, credentialsShape, readChannelLimits, readCredentials } from './several.ts'
+import { faultOf, notAnAddress, shownAddress } from './addresses.ts'
 import { modelNames, names } from './names.ts'
 import { presetNames } from './presets.ts'
 import { traitsOf, traitsShape } from './traits.ts'
@@ -344,35 +343,6 @@ function readBaseUrl(name: string, entry: ChannelEntry, simulatorUrl: URL, repor
   for (const [parameter, value] of Object.entries(entry.query))
     if (!url.searchParams.has(parameter)) url.searchParams.set(parameter, value)
   return url
-}
-
-const notAnAddress = 'must be an address like https://api.openai.com/v1'
-
-/** The beginning of a faulty address for its message; empty when it may be a secret: a misplaced key, or a password. */
-function shownAddress(written: string): string {
-  const [start = ''] = /^(?:[a-z][a-z\d+.-]*:\/\/)?[\w.:[\]-]*(?=\/|$)/i.exec(written) ?? []
-  if (start.startsWith('sk-') || !/[./:]/.test(start)) return ''
-  return `, not "${start}${start === written ? '' : '/…'}"`
-}
-
-/** The paths that calls add to a base address, which people may have copied together with it. */
-const endpointPath =
-  /\/(?:chat\/completions|completions|responses|embeddings|messages|moderations|rerank|images\/(?:generations|edits|variations)|audio\/(?:speech|transcriptions|translations)|videos|realtime|models(?:\/[^/]+:\w+)?)\/*$/
-
-/**
- * Says what is wrong with a base address, if anything. It shows only the path and the host, because the rest may have a
- * password.
- */
-export function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') return notAnAddress
-  if (url.username !== '' || url.password !== '') return 'must not hold a user or password: put the key in "credential"'
-  if (url.hash !== '') return 'must not hold a fragment (#…)'
-  const [call] = endpointPath.exec(url.pathname) ?? []
-  if (call !== undefined) return `must not end in ${call}, which each call adds: leave that out`
-  const host = url.hostname.replace(/^\[|\]$/g, '')
-  const inside = isIP(host) === 0 ? /(^|\.)localhost\.?$/.test(host) : !isPublic(host)
-  if (!inside || mayBePrivate) return undefined
-  return `${host} is a private or loopback address: say "private: true" if that is meant`
 }
 
 /** A credential, as far as headers have it. */

@@ -17,7 +17,10 @@ export interface GatewayOptions {
   operations?: readonly ServedOperation[]
   /** By default, JSON lines on standard error. */
   log?: Logger
-  /** Where the files of the console are as `.tools/console.ts` built them; by default those of the package or the sources. */
+  /**
+   * Where the files of the console are as `.tools/console.ts` built them; by default those of the package or the
+   * sources.
+   */
   console?: string | undefined
   /** Sockets to listen on instead of the addresses in the file. */
   sockets?: Sockets
