@@ -79,6 +79,8 @@ class Teller {
   readonly #pipeline: Pipeline
   readonly #log: Logger
   readonly #goesTo: (channel: string) => boolean
+  /** By channel: its names for models. */
+  readonly #listed = new WeakMap<Channel, ReadonlySet<string>>()
   readonly #api
 
   constructor({ telemetry, channels, settings }: TelemetryParts['config'], pipeline: Pipeline, log: Logger) {
@@ -185,7 +187,8 @@ class Teller {
 
   #endServer(exchange: Exchange, { kind, status, error }: Outcome, { server, epoch }: Trace): void {
     if (server.isRecording()) {
-      const { id, request, model, requestedModel } = exchange
+      const { id, request, requestedModel, attempts } = exchange
+      const model = attempts.at(-1)?.model || exchange.model
       const who = exchange.find(caller)
       const charged = exchange.find(charge)
       server.setAttributes({
@@ -223,16 +226,24 @@ class Teller {
     this.#pipeline.record(record, undefined)
   }
 
+  /** Whether a channel's entry has a model. Names that only fit a pattern are the clients' own, and metrics grow. */
+  #isListed(channel: Channel, model: string): boolean {
+    const listed = this.#listed.get(channel) ?? new Set(channel.models.values())
+    this.#listed.set(channel, listed)
+    return listed.has(model)
+  }
+
   #nameAttempt(
     endpoint: Parameters<typeof operationOf>[0],
-    { name, protocol, baseUrl }: Channel,
+    channel: Channel,
     model: string,
     error: string | undefined
   ): Attributes {
+    const { name, protocol, baseUrl } = channel
     return {
       [names.operation]: operationOf(endpoint, protocol),
       [names.provider]: this.#settings.providers[name] ?? providers[protocol],
-      ...(model !== '' && { [names.model]: model }),
+      ...(model !== '' && { [names.model]: this.#isListed(channel, model) ? model : '_OTHER' }),
       [names.serverAddress]: baseUrl.hostname,
       [names.serverPort]: Number(baseUrl.port) || (baseUrl.protocol === 'https:' ? 443 : 80),
       ...(error !== undefined && { [names.errorType]: error })

@@ -5,6 +5,7 @@ import type { Test } from 'tap'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../kit/gateway.ts'
 import { eventually, figures, settled } from '../kit/probe.ts'
+import { openRealtime } from '../kit/realtime.ts'
 import { bytes, endOfBody, events, head, reset, until, Upstream } from '../kit/upstream.ts'
 import type { Step } from '../kit/upstream.ts'
 import { completion, delta, done, opening, sse, whole } from '../faults/vendor.ts'
@@ -41,7 +42,7 @@ async function bench(t: Test, models: Overrides, more: Overrides = {}): Promise<
         base_url: upstream.url.href,
         private: true,
         credential: `secret-of-${name}`,
-        endpoints: ['chat', 'embeddings'],
+        endpoints: ['chat', 'embeddings', 'responses'],
         models: { [name]: `${name}-upstream` }
       }
     ])
@@ -111,7 +112,7 @@ t.test('a name for several models asks one after another, and says which one ans
 /** What the books say of failed attempts adds up, and names the model of each. */
 async function chained(t: Test, local: LocalGateway): Promise<void> {
   const lines = [...(await figures(t, local)).keys()].filter((line) => line.includes('model="'))
-  const known = /model="(?:a|b|c|best|fast|other|test-model|x\/\*)"/
+  const known = /model="(?:a|b|c|best|fast|other|test-model|(?:x|list)\/\*)"/
   for (const line of lines) t.match(line, known, 'metrics know the models of the file alone')
 }
 
@@ -259,6 +260,7 @@ t.test('embeddings are those of one model, and tokens are counted for one', asyn
 t.test('a name of a pattern goes to its channel, at the price of the pattern', async (t) => {
   const { local, a } = await bench(t, {
     'x/*': { channel: 'a', price: { input: 2, output: 4 } },
+    'list/*': { channel: 'a', price: 'list' },
     best: { fallback: ['a', 'b'] }
   })
   a.always(...well)
@@ -268,6 +270,11 @@ t.test('a name of a pattern goes to its channel, at the price of the pattern', a
   t.same(asked(a), ['new-model'])
   const record = await local.record(reply)
   t.same([record.model, Number(record.cost_nano)], ['x/new-model', (11 * 2 + 7 * 4) * 1000])
+  const unpriced = await local.chat({ model: 'list/nobody-knows-it' })
+  t.same([unpriced.status, unpriced.json().error.code], [503, 'price_missing'])
+  const listed = await local.record(await local.chat({ model: 'list/gpt-5' }))
+  t.ok(BigInt(listed.cost_nano) > 0n, 'at the public price')
+  t.same(asked(a), ['new-model', 'gpt-5'])
   t.equal((await local.chat({ model: 'y/new-model' })).status, 404)
   t.equal((await local.chat({ model: 'x/' })).status, 404)
   t.equal((await local.chat({ model: 'x/a b' })).status, 404)
@@ -353,4 +360,62 @@ t.test('whatever fails, at most what was held is charged, once, by the model tha
     { numRuns: 60 }
   )
   await settled(t, local)
+})
+
+t.test('what is kept at an account goes there, and nobody stands in for it', async (t) => {
+  const { local, a, b } = await bench(t, { best: { fallback: ['a', 'b'] } })
+  const response = (id: string): Step[] =>
+    json(200, {
+      id,
+      object: 'response',
+      created_at: 1,
+      status: 'completed',
+      model: 'x',
+      output: [],
+      error: null,
+      usage: { input_tokens: 11, output_tokens: 7, total_tokens: 18 }
+    })
+  const respond = (more: object = {}) =>
+    local.ask({ path: '/v1/responses', body: { model: 'best', input: 'Hi', ...more } })
+  a.always(...error(503, 'overloaded'))
+  b.always(...response('resp_b'))
+  const first = await respond()
+  t.same([first.status, first.json().id, first.headers['x-sluice-model']], [200, 'resp_b', 'b'])
+  a.always(...response('resp_a'))
+  const before = a.requests.length
+  const second = await respond({ previous_response_id: 'resp_b' })
+  t.same([second.status, second.headers['x-sluice-model']], [200, 'b'], second.text)
+  t.equal(a.requests.length, before, 'nobody is asked for what it does not know')
+  const own = await respond()
+  t.equal(own.json().id, 'resp_a')
+  a.always(...error(503, 'overloaded'))
+  const asked = b.requests.length
+  const third = await respond({ previous_response_id: 'resp_a' })
+  t.equal(third.status, 503)
+  t.equal(b.requests.length, asked)
+  t.equal((await respond({ previous_response_id: 'resp_unknown' })).status, 404)
+  await settled(t, local)
+})
+
+t.test('a session is opened by whoever takes it, and its turns cost what that one costs', async (t) => {
+  const { local, a, b } = await bench(
+    t,
+    {
+      best: { fallback: ['a', 'talk'] },
+      talk: { price: { input: 3, output: 5 } }
+    },
+    { channels: { demo: { protocol: 'simulator', models: { demo: 'demo', talk: 'demo' } } } }
+  )
+  a.always(...error(503, 'overloaded'))
+  const client = await openRealtime(t, local, { model: 'best' })
+  t.equal(client.headers['x-sluice-model'], 'talk')
+  client.ask('Hello')
+  await client.event('response.done')
+  client.socket.close()
+  await client.closed
+  await settled(t, local)
+  const { data } = await local.admin('/admin/v1/requests?limit=1')
+  t.same([data[0].model, data[0].requested_model], ['talk', 'best'])
+  t.equal(Number(data[0].cost_nano), (data[0].usage.input * 3 + data[0].usage.output * 5) * 1000)
+  t.equal(b.requests.length, 0)
 })
