@@ -211,7 +211,8 @@ t.test('texts of others stay text on every page', async (t) => {
     chain: 'protocol-translate',
     configuration: /<img|Configuration/,
     audit: 'key.change',
-    ledger: 'Ledger'
+    ledger: 'Ledger',
+    sessions: 'Sessions'
   }
   for (const { path } of places) await visit(path, seen[path]!)
 

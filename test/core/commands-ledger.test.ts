@@ -116,13 +116,13 @@ t.test('verify says what it checked and that all of it holds', async (t) => {
   const { code, out, err } = await sluice(['ledger', 'verify', '--db', honest])
   t.equal(code, 0)
   t.match(err, silence)
-  t.match(out, /honest\.db: price 2, journal 7, reservation 0, balance \d, request 5 rows read in \d+\.\d\d s\n/)
+  t.match(out, /honest\.db: price 2, journal 7, reservation 0, balance \d, request 5, traffic \d+ rows read in \d+\.\d\d s\n/)
   t.same(
     Array.from(out.matchAll(/^(?:holds |tested) {2}(I\d+) +\S/gm), ([, name]) => name),
     Object.keys(invariants),
     'each has its line'
   )
-  t.match(out, /^tested {2}I13 {2}.* \(by .*core\/store\/durability\)$/m, 'or the tests that prove it')
+  t.match(out, /^tested {2}I13 {2}.* \(by .*core\/store\/embedded\/durability\)$/m, 'or the tests that prove it')
   const { code: again, out: json } = await sluice(['ledger', 'verify', '--db', honest, '--json'])
   t.equal(again, 0)
   t.match(JSON.parse(json), {

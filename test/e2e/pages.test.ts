@@ -76,7 +76,7 @@ t.test('what is for gateway.yaml is good in it', async (t) => {
     writeFileSync(file, completed(text, join(folder, 'secret')))
     return file
   })
-  const env = { OPENAI_API_KEY: 'a', GROQ_API_KEY: 'b', CLIENT_SECRET: 'c' }
+  const env = { OPENAI_API_KEY: 'a', OPENAI_KEY_A: 'd', GROQ_API_KEY: 'b', CLIENT_SECRET: 'c' }
   const ended = await sluiceEach(
     files.map((file) => ['check', '--config', file]),
     { cwd: folder, env }

@@ -9,6 +9,7 @@
   }
   if (chosen === 'light' || chosen === 'dark') document.documentElement.style.colorScheme = chosen
 
+  const session = '/admin/v1/session'
   const early = new Map<string, Promise<Response>>()
   Object.assign(globalThis, { sluiceEarly: early })
   const ask = async (path: string): Promise<Response> => {
@@ -22,10 +23,12 @@
   }
   const { asks, whole } = (document.currentScript as HTMLScriptElement).dataset
   const begin = async (): Promise<void> => {
-    const reply = await ask('/admin/v1/session')
+    const reply = await ask(session)
     // What an address with a query selects, its page alone knows.
     if (!reply.ok || asks === undefined || location.search !== '') return
     const { tenant } = (await reply.json()) as { tenant: string | null }
+    // Modules that have taken the session over already ask by themselves.
+    if (!early.has(session)) return
     if (tenant === null) await ask(asks)
     else if (whole === undefined) await ask(`${asks}?${new URLSearchParams({ tenant }).toString()}`)
   }

@@ -17,6 +17,7 @@ export function Dialog(props: {
   children?: ComponentChildren
 }): VNode {
   const box = useRef<HTMLDialogElement>(null)
+  const drawn = useRef(true)
   const id = useId()
   useEffect(() => {
     const dialog = box.current
@@ -25,6 +26,7 @@ export function Dialog(props: {
     // Not the button that closes it, which stands first.
     dialog?.querySelector<HTMLElement>('input, select, textarea')?.focus()
     return () => {
+      drawn.current = false
       // What is behind an open one can have no focus.
       dialog?.close()
       if (before instanceof HTMLElement && before.isConnected) before.focus()
@@ -32,6 +34,8 @@ export function Dialog(props: {
   }, [])
   // A browser closes a dialog by a second Escape though the first was refused: one that has to be answered stays.
   const closed = (): void => {
+    // The reader has not closed one that another took the place of.
+    if (!drawn.current) return
     if (props.close) props.close()
     else if (box.current?.isConnected) box.current.showModal()
   }
