@@ -62,6 +62,7 @@ t.test('a page on another port of the host is sent the cookie, and can do nothin
   const answered = page.waitForResponse((reply) => reply.request().method() === 'POST')
   await page.evaluate('document.forms[0].submit()')
   t.equal((await answered).status(), 403, 'a form does nothing either')
+  await page.waitForURL(`${adminUrl}/admin/v1/keys`)
   const headers = { authorization: `Bearer ${token}` }
   const { data } = (await ask(t, adminUrl, { path: '/admin/v1/keys', headers })).json()
   t.same(

@@ -86,8 +86,10 @@ t.test('new requests do not push what is read', async (t) => {
   }, 60_000)
   t.equal(await rows.count(), 1, 'the list is as it was')
   t.equal(page.url(), `${local.adminUrl}/console/requests`)
+  // A request is in the log a moment after its answer has ended, and in the stream after that.
+  await page.getByRole('button', { name: `${sent} new`, exact: true }).waitFor()
   await fresh.click()
-  await eventually(async () => (await rows.count()) === 1 + sent, 20_000)
+  await eventually(async () => (await rows.count()) === 1 + sent, 60_000)
   t.equal(await fresh.count(), 0)
 
   await page.goto(`${local.adminUrl}/console/requests?model=none-such`)
@@ -96,6 +98,7 @@ t.test('new requests do not push what is read', async (t) => {
   await eventually(async () => {
     await local.chat()
     await local.chat({ model: 'none-such' })
+    await page.waitForTimeout(500)
     return (await fresh.count()) > 0
   }, 60_000)
   const [{ length }] = [(await local.admin('/admin/v1/requests?model=none-such')).data]

@@ -116,7 +116,10 @@ t.test('verify says what it checked and that all of it holds', async (t) => {
   const { code, out, err } = await sluice(['ledger', 'verify', '--db', honest])
   t.equal(code, 0)
   t.match(err, silence)
-  t.match(out, /honest\.db: price 2, journal 7, reservation 0, balance \d, request 5, traffic \d+ rows read in \d+\.\d\d s\n/)
+  t.match(
+    out,
+    /honest\.db: price 2, journal 7, reservation 0, balance \d, request 5, traffic \d+ rows read in \d+\.\d\d s\n/
+  )
   t.same(
     Array.from(out.matchAll(/^(?:holds |tested) {2}(I\d+) +\S/gm), ([, name]) => name),
     Object.keys(invariants),

@@ -337,6 +337,7 @@ class Running {
 
 interface Attempted {
   channel: object
+  model: string
   protocol: object
   translated?: boolean
   usage?: MeteredUsage
@@ -344,6 +345,7 @@ interface Attempted {
 
 const attempt = (more: Partial<Attempted> = {}): Attempted => ({
   channel: { name: 'a' },
+  model: 'demo',
   protocol: protocols['openai-chat'],
   ...more
 })

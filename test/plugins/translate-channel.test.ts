@@ -76,7 +76,7 @@ t.test('what a channel was not told is no matter of the one that answers in its 
 t.test('GET /admin/v1/capabilities', async (t) => {
   const local = await gateway(t)
   const { data, next } = await local.admin('/admin/v1/capabilities')
-  t.match([next, data.length], [null, 16])
+  t.match([next, data.length], [null, 20])
   const [pair, ...others] = (await local.admin('/admin/v1/capabilities?client=anthropic&channel=openai-chat')).data
   t.same(others, [])
   t.match(pair, {

@@ -1,4 +1,5 @@
 // Asks the admin API. Whatever a page shows or changes goes through here; the same requests can be made with curl.
+import { forgetEarly, takeEarly } from './early.ts'
 import { who } from './session.ts'
 import type { Who } from './session.ts'
 
@@ -22,9 +23,6 @@ export class ApiError extends Error {
     this.param = param
   }
 }
-
-/** What first.ts has asked for before the modules were there, by path and query. Each answer is taken once. */
-const early = (globalThis as { sluiceEarly?: Map<string, Promise<Response>> }).sluiceEarly
 
 /** Values of a query; those that are undefined or empty are left out. */
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>
@@ -93,9 +91,8 @@ export async function open(method: string, path: string, question: Question): Pr
   let reply: Response
   try {
     const address = pathWith(path, query)
-    const asked = method === 'GET' ? early?.get(address) : undefined
-    early?.delete(address)
-    reply = await (asked ??
+    if (method !== 'GET') forgetEarly()
+    reply = await (takeEarly(address) ??
       fetch(address, {
         method,
         headers: {

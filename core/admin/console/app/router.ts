@@ -1,4 +1,5 @@
 // The address of the page: what is shown follows from it alone, so that every view can be sent to somebody.
+import { forgetEarly } from './early.ts'
 import { signal } from '@preact/signals'
 
 /** An address below `/console/`. */
@@ -51,6 +52,7 @@ export function go(to: string, { replace = false }: { replace?: boolean } = {}):
 }
 
 function arrive(before: Address): void {
+  forgetEarly()
   const now = read()
   address.value = now
   if (now.place === before.place && now.rest.join('/') === before.rest.join('/')) return
