@@ -342,6 +342,47 @@ t.test('how much to think is told in a word or a budget, and a schema as text', 
   t.strictSame(budget.dropped, ['temperature'])
 })
 
+t.test('models with a budget think only where the calls before have thoughts that they signed', async (t) => {
+  const thoughts = { reasoningContent: { reasoningText: { text: 'Hm', signature: 'c2ln' } } }
+  const call = { toolUse: { toolUseId: 'call_1', name: 'look', input: {} } }
+  const said = {
+    output: { message: { role: 'assistant', content: [thoughts, call] } },
+    stopReason: 'tool_use',
+    usage: { inputTokens: 1, outputTokens: 1, totalTokens: 2 }
+  }
+  const answered = translateAnswer(planOf('anthropic'), said, answerHead).body as Json
+  const asked = (content: unknown, more: readonly Json[] = []): ReturnType<typeof sent> =>
+    sent(
+      'anthropic',
+      {
+        model: 'm',
+        max_tokens: 10_000,
+        temperature: 0.5,
+        thinking: { type: 'enabled', budget_tokens: 2000 },
+        tools: [{ name: 'look', input_schema: { type: 'object' } }],
+        messages: [
+          { role: 'user', content: 'Hi' },
+          { role: 'assistant', content },
+          { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'call_1', content: 'Found' }] },
+          ...more
+        ]
+      },
+      { thinking: 'budget' }
+    )
+  const thinking = { thinking: { type: 'enabled', budget_tokens: 2000 } }
+  const bare = answered['content'].filter(({ type }: Json) => type === 'tool_use')
+  t.strictSame(asked(answered['content']).body['additionalModelRequestFields'], thinking)
+  const without = asked(bare)
+  t.equal(without.body['additionalModelRequestFields'], undefined, 'calls without thoughts are refused beside it')
+  t.strictSame(without.body['inferenceConfig'], { maxTokens: 10_000, temperature: 0.5 })
+  t.ok(without.dropped.length > 0, 'which is told')
+  const later = [
+    { role: 'assistant', content: 'Done' },
+    { role: 'user', content: 'And now?' }
+  ]
+  t.strictSame(asked(bare, later).body['additionalModelRequestFields'], thinking, 'what is behind the user is past')
+})
+
 t.test('addresses are those of S3, and files are of a known type', async (t) => {
   const picture = (url: string): Json => ({
     model: 'm',

@@ -19,7 +19,7 @@ import { MediaWriter } from './media-encode.ts'
 type Block = Record<string, unknown>
 
 /** A message of the request. */
-interface Message {
+export interface Message {
   role: 'user' | 'assistant'
   content: Block[]
 }

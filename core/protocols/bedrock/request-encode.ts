@@ -9,6 +9,7 @@ import type { ModelRequest } from '../canonical/request.ts'
 import type { Traits } from '../canonical/traits.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 import { writeConversation } from './messages-encode.ts'
+import type { Message } from './messages-encode.ts'
 import { writeTools } from './tools-encode.ts'
 
 const leastBudget = 1024
@@ -35,7 +36,7 @@ export function encodeRequest(request: ModelRequest, { traits }: Target, losses:
   if (system.length > 0) body['system'] = system
   const inference: Body = {}
   writeParameters(inference, { maxOutputTokens: 'maxTokens' }, request)
-  const thinks = writeThinking(body, inference, request, traits, losses)
+  const thinks = writeThinking(body, inference, request, { messages, traits }, losses)
   writeSampling(inference, request, thinks, traits, losses)
   const stop = request.stop.filter((sequence) => !isBlank(sequence))
   if (stop.length < request.stop.length) losses.drop('stop')
@@ -56,7 +57,7 @@ function writeThinking(
   body: Body,
   inference: Body,
   { reasoning, toolChoice, maxOutputTokens }: ModelRequest,
-  traits: Traits,
+  { messages, traits }: { messages: readonly Message[]; traits: Traits },
   losses: Losses
 ): boolean {
   if (reasoning.effort !== undefined && !isEffort(reasoning.effort))
@@ -68,7 +69,8 @@ function writeThinking(
     const longest = maxTokens ?? Math.max(usualMaxTokens, budget * 2)
     const fitting = Math.min(Math.max(budget, leastBudget), longest - 1)
     // The models that have a budget refuse to combine it with a forced call.
-    if (fitting < leastBudget || toolChoice?.mode === 'required' || toolChoice?.mode === 'named') {
+    const forced = toolChoice?.mode === 'required' || toolChoice?.mode === 'named'
+    if (forced || fitting < leastBudget || !provesItsCalls(messages)) {
       losses.drop('reasoning_effort')
       losses.drop('reasoning_budget')
       return false
@@ -81,6 +83,18 @@ function writeThinking(
   if (effort === undefined || effort === 'none') return false
   body['outputConfig'] = { effort: effort === 'minimal' ? 'low' : effort }
   return true
+}
+
+/**
+ * Whether every turn of the model with calls, since the last user message without results, begins with thoughts. Models
+ * with a budget require that.
+ */
+function provesItsCalls(messages: readonly Message[]): boolean {
+  const holds = ({ content }: Message, block: string): boolean => content.some((each) => block in each)
+  const lastUser = messages.findLastIndex((message) => message.role === 'user' && !holds(message, 'toolResult'))
+  return messages
+    .slice(lastUser + 1)
+    .every((message) => !holds(message, 'toolUse') || 'reasoningContent' in message.content[0]!)
 }
 
 function writeSampling(
