@@ -7,7 +7,7 @@ export const mark = '[redacted]'
 /** Texts that may be keys or ids, also with their middle in asterisks. */
 const runs = /[-\w*]{8,}/g
 /** How keys and ids begin. */
-const beginnings = /(?<!\w)(?:sk-|ek_|key|AIza|AKIA|org-|proj_|user-)/g
+const beginnings = /(?<!\w)(?:sk-|ek_|key|AIza|AKIA|ASIA|org-|proj_|user-)/g
 /** What has to follow each beginning. Those that also begin words, such as `key`, need a digit in the rest. */
 const vendors: Readonly<Record<string, { least: number; digit: boolean; plain: boolean }>> = {
   'sk-': { least: 8, digit: false, plain: false },
@@ -15,6 +15,7 @@ const vendors: Readonly<Record<string, { least: number; digit: boolean; plain: b
   key: { least: 12, digit: true, plain: false },
   AIza: { least: 12, digit: true, plain: false },
   AKIA: { least: 12, digit: true, plain: false },
+  ASIA: { least: 12, digit: true, plain: true },
   'org-': { least: 12, digit: false, plain: true },
   proj_: { least: 12, digit: false, plain: true },
   'user-': { least: 16, digit: true, plain: true }

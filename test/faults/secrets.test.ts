@@ -318,7 +318,9 @@ t.test('nobody learns whose account it is', async (t) => {
     'resource project acme',
     'gateway@acme-1.iam.gserviceaccount.com',
     'account 123456789012',
-    'ek_0123456789abcdef0123'
+    'ek_0123456789abcdef0123',
+    'AKIA0123456789ABCDEF',
+    'ASIA0123456789ABCDEF'
   ]
   for (const id of ids) {
     vendor.script(...json(400, JSON.stringify({ error: { message: `It says "${id}": no.`, code: id, type: 'x' } })))
@@ -326,7 +328,7 @@ t.test('nobody learns whose account it is', async (t) => {
     t.notMatch(JSON.stringify(error), /acme|0123456789|AbCdEf/i, id)
     t.match(error.message, /^It says ".*\[redacted\].*": no\.$/, id)
   }
-  const told = 'This project uses a key-value store for user-facing text; see https://ai.azure.com and arn: x.'
+  const told = 'This project uses a key-value store for user-facing text; see https://ai.azure.com, ASIA-NORTHEAST1 and arn: x.'
   vendor.script(...json(400, JSON.stringify({ error: { message: told } })))
   t.equal((await local.chat()).json().error.message, told, 'words stay')
 })
