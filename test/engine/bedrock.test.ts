@@ -134,6 +134,21 @@ t.test('what breaks in a stream is an error of the client, and never an end', as
   }
 })
 
+t.test('an answer that the model gave up is an error, with the usage that came behind it', async (t) => {
+  const gaveUp = events.map(([type, event]): (typeof events)[number] =>
+    type === 'messageStop' ? [type, { stopReason: 'malformed_model_output' }] : [type, event]
+  )
+  const { local } = await open(t, () => ({ frames: [converseBytes(gaveUp)] }))
+  const reply = await local.chat(chat('alone', { stream: true }))
+  t.match(reply.text, /"error":\{/)
+  t.notMatch(reply.text, /\[DONE\]|"finish_reason":"/)
+  t.match(await local.record(reply), {
+    outcome: 'failed',
+    usage: { input: 9, cached_input: 3, output: 6 },
+    usage_source: 'upstream'
+  })
+})
+
 t.test('a failure before anything was shown goes to the next channel', async (t) => {
   let present: BedrockAnswer = { json: {} }
   const { local, bedrock, spare } = await open(t, () => present)

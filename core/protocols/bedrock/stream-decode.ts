@@ -39,13 +39,14 @@ export class ConverseStreamDecoder implements StreamDecoder {
   /** The open blocks, by index. */
   readonly #blocks = new Map<number, Block>()
   #started = false
+  #stopped = false
+  #stopReason: unknown
   #finish: Finish | undefined
-  #whole = false
   #called = false
   #usage: unknown
 
   push(event: Payload, emit: EmitEvent): void {
-    if (this.#whole) return
+    if (this.finished()) return
     const body = asObject(event.json())
     if (!body) throw foreign()
     const type = typeOf(event.event, body)
@@ -64,11 +65,13 @@ export class ConverseStreamDecoder implements StreamDecoder {
       case 'contentBlockStop':
         return this.#close(numberOf(body), emit)
       case 'messageStop':
-        this.#finish = readFinish(body['stopReason'])
+        this.#stopped = true
+        this.#stopReason = body['stopReason']
         return
       case 'metadata':
         this.#usage = body['usage']
-        this.#whole = this.#finish !== undefined
+        // What the model gave up is charged all the same: its usage has to come before it fails.
+        if (this.#stopped) this.#finish = readFinish(this.#stopReason)
     }
   }
 
@@ -82,7 +85,7 @@ export class ConverseStreamDecoder implements StreamDecoder {
   }
 
   finished(): boolean {
-    return this.#whole
+    return this.#finish !== undefined
   }
 
   #start(index: number, start: JsonObject, emit: EmitEvent): void {
