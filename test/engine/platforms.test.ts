@@ -109,6 +109,12 @@ t.test('Claude by invocation for clients of other protocols, and at every byte',
   const bytes = Buffer.concat(chunks)
   frames = Array.from({ length: bytes.length }, (_, at) => bytes.subarray(at, at + 1))
   t.equal((await asMessages(local, { stream: true })).text, sse.replace('"claude-x"', '"m"'))
+  for (const sign of ['\n', '\r', '\r\n']) {
+    const written = JSON.stringify(messageEvents[1]).replaceAll(',', `,${sign}`)
+    frames = chunks.with(1, eventFrame('chunk', { bytes: Buffer.from(written).toString('base64') }))
+    const streamed = await asMessages(local, { stream: true })
+    t.equal(streamed.text, sse.replace('"claude-x"', '"m"'), `an event has one line: ${JSON.stringify(sign)}`)
+  }
   frames = [...chunks.slice(0, 5), exceptionFrame('modelStreamErrorException', 'Lost it')]
   const lost = await asMessages(local, { stream: true })
   t.match(lost.text, /"type":"error".*Lost it/)

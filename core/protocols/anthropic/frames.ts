@@ -11,7 +11,8 @@ const metrics = 'amazon-bedrock-invocationMetrics'
 
 /** The type of an event, where it stands first, as in all that the vendor sends. */
 const leadingType = /^\{"type":"(\w{1,64})"/
-const lineFeed = 0x0a
+/** Each of them ends a line of an event. */
+const [lineFeed, carriageReturn] = [0x0a, 0x0d]
 
 export const messageFrames: UpstreamFraming = {
   mediaType: eventStreamType,
@@ -32,7 +33,7 @@ export const messageFrames: UpstreamFraming = {
 /** The JSON of the event in a payload, in one line. */
 function eventIn(payload: Buffer): Buffer {
   const data = Buffer.from(asText(asObject(parsed(payload))?.['bytes']), 'base64')
-  if (!data.includes(lineFeed) && !data.includes(metrics)) return data
+  if (!data.includes(lineFeed) && !data.includes(carriageReturn) && !data.includes(metrics)) return data
   const { [metrics]: _metrics, ...event } = asObject(parsed(data)) ?? {}
   return Buffer.from(JSON.stringify(event))
 }
