@@ -12,6 +12,8 @@ export interface ModelPattern {
 
 /** The most models of patterns that are remembered. Clients choose their names. */
 const mostRemembered = 1000
+/** What would lead to another address where an upstream takes the name in its path. */
+const climbing = /(?:^|[/\\])\.{1,2}(?:[/\\]|$)/
 /** The most characters of such a name. */
 const longestName = 128
 
@@ -37,7 +39,7 @@ export class Models extends Map<string, Model> {
     if (known) return known
     if (name.length > longestName || !/^[\x21-\x7e]+$/.test(name)) return undefined
     const pattern = this.patterns.find(({ prefix }) => name.startsWith(prefix) && name.length > prefix.length)
-    if (!pattern) return undefined
+    if (!pattern || climbing.test(name) || climbing.test(name.slice(pattern.prefix.length))) return undefined
     if (this.#made.size >= mostRemembered) this.#made.delete(this.#made.keys().next().value!)
     const made = pattern.of(name)
     this.#made.set(name, made)

@@ -261,6 +261,7 @@ t.test('a name of a pattern goes to its channel, at the price of the pattern', a
   const { local, a } = await bench(t, {
     'x/*': { channel: 'a', price: { input: 2, output: 4 } },
     'list/*': { channel: 'a', price: 'list' },
+    'y-*': { channel: 'a', price: { input: 2, output: 4 } },
     best: { fallback: ['a', 'b'] }
   })
   a.always(...well)
@@ -279,6 +280,9 @@ t.test('a name of a pattern goes to its channel, at the price of the pattern', a
   t.equal((await local.chat({ model: 'x/' })).status, 404)
   t.equal((await local.chat({ model: 'x/a b' })).status, 404)
   t.equal((await local.chat({ model: `x/${'l'.repeat(200)}` })).status, 404)
+  for (const model of ['x/..', 'x/.', 'x/../gpt-5', 'x/a/../../b', 'y-..', 'y-../a', 'x/..\\a'])
+    t.equal((await local.chat({ model })).status, 404, `${model} would be another address`)
+  t.same(asked(a), ['new-model', 'gpt-5'])
   a.always(...error(404, 'model_not_found'))
   const unknown = await local.chat({ model: 'x/none' })
   t.equal(unknown.status, 404, 'what the upstream does not know is unknown')
