@@ -328,7 +328,8 @@ t.test('nobody learns whose account it is', async (t) => {
     t.notMatch(JSON.stringify(error), /acme|0123456789|AbCdEf/i, id)
     t.match(error.message, /^It says ".*\[redacted\].*": no\.$/, id)
   }
-  const told = 'This project uses a key-value store for user-facing text; see https://ai.azure.com, ASIA-NORTHEAST1 and arn: x.'
+  const told =
+    'This project uses a key-value store for user-facing text; see https://ai.azure.com, ASIA-NORTHEAST1 and arn: x.'
   vendor.script(...json(400, JSON.stringify({ error: { message: told } })))
   t.equal((await local.chat()).json().error.message, told, 'words stay')
 })

@@ -68,7 +68,15 @@ export function Made({ name, secret, close }: { name: string; secret: string; cl
           ><span>Address of the gateway</span><input value=${base} autocomplete="off" onInput=${take}
         /></label>
       </div>
-      ${h(Snippet, { text: recipe.text({ base: base.replace(/\/$/, ''), key: secret, model }), label: recipe.title })}
+      ${
+        // Somebody may copy it at once, so it is shown when it has a model that works.
+        models.data || models.error
+          ? h(Snippet, {
+              text: recipe.text({ base: base.replace(/\/$/, ''), key: secret, model }),
+              label: recipe.title
+            })
+          : html`<p class="waiting" role="status">Looking which models this key may use …</p>`
+      }
       <p class="actions end"><button type="button" class="primary" onClick=${close}>I have kept it</button></p>
     `
   )
