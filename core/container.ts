@@ -54,7 +54,7 @@ import { Custody } from './handover/custody.ts'
 import { Handover } from './handover/handover.ts'
 import { placeOf } from './handover/messages.ts'
 import type { Estate } from './handover/messages.ts'
-import { Vault } from './store/vault.ts'
+import { SealedVault } from './store/sealed/vault.ts'
 import type { Transport } from './transport/transport.ts'
 import { Transports } from './transport/transports.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
@@ -78,6 +78,7 @@ const tokens = {
   log: token<Logger>('log'),
   settings: token<Settings>('settings'),
   store: token<Store>('store'),
+  vault: token<SealedVault>('vault'),
   services: token<Services>('services'),
   metrics: token<Metrics>('metrics'),
   generations: token<Generations>('generations'),
@@ -105,15 +106,15 @@ function wire(
   give(tokens.store, store)
   make(tokens.metrics, () => new Metrics())
   make(tokens.transport, () => new Transports())
+  make(tokens.vault, () => new SealedVault(get(tokens.store).works, get(tokens.settings).state))
   make(tokens.services, () => {
     const { documents, ledger, requests, works, answers, routes } = get(tokens.store)
-    const vault = new Vault(works, get(tokens.settings).state)
     return {
       documents,
       ledger,
       requests: finished.on(requests),
       works,
-      vault,
+      vault: get(tokens.vault),
       answers,
       routes,
       limits,
@@ -240,7 +241,7 @@ async function start(
       const prepared = await prepare(next, reader.plugins, parts)
       if (listen.tls) server.certify(listen.tls)
       generations.replace(prepared)
-      parts.services.vault.use(next.settings.state)
+      get(tokens.vault).use(next.settings.state)
       backups.use(next.settings.store.backups)
     },
     tell: (result, before) => noteReload(result, before, generations.current.config, { history, store, log }),

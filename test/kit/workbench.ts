@@ -35,7 +35,7 @@ import { Room } from '../../core/store/embedded/book/room.ts'
 import type { Works } from '../../core/store/works.ts'
 import type { RequestLog, RequestRecord } from '../../core/store/requests.ts'
 import { Transports } from '../../core/transport/transports.ts'
-import { Vault } from '../../core/store/vault.ts'
+import { SealedVault } from '../../core/store/sealed/vault.ts'
 import { Watchdog } from '../../core/watchdog/watchdog.ts'
 import { plugins } from '../../plugins/index.ts'
 import { MemoryDocuments } from './documents.ts'
@@ -289,7 +289,7 @@ export class Workbench {
       secrets: this.#secrets,
       requests,
       works: noWorks,
-      vault: new Vault(noWorks, { key: '', keep: 1, largest: 1, of_tenant: 2 ** 28, size: 2 ** 30 }),
+      vault: new SealedVault(noWorks, { key: '', keep: 1, largest: 1, of_tenant: 2 ** 28, size: 2 ** 30 }),
       cache: this.cache,
       answers: this.answers,
       claims: this.#claims,

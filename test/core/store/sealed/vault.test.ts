@@ -1,20 +1,20 @@
 // What the gateway keeps for clients takes no more room than it may, however many come at one time.
 import { join } from 'node:path'
 import t from 'tap'
-import { openStore } from '../../../core/store/embedded/store.ts'
-import { Vault } from '../../../core/store/vault.ts'
+import { openStore } from '../../../../core/store/embedded/store.ts'
+import { SealedVault } from '../../../../core/store/sealed/vault.ts'
 
 t.test('of many that are kept at one time no more stay than there is room for', async (t) => {
   const store = await openStore({ file: join(t.testdir(), 'sluice.db'), durability: 'process' })
   const most = 200_000
-  const vault = new Vault(store.works, {
+  const vault = new SealedVault(store.works, {
     key: 'secret',
     keep: 1_000_000,
     largest: 1_000_000,
     of_tenant: most,
     size: 10 * most
   })
-  const label = (id: string): Parameters<Vault['put']>[0] => ({
+  const label = (id: string): Parameters<SealedVault['put']>[0] => ({
     tenant: 'acme',
     project: '',
     id,
