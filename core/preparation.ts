@@ -52,6 +52,7 @@ export function openCatalogue(
       return switches.switched
     },
     findKey: (sha256) => tenancy.findKey(sha256),
+    findCaller: (sha256) => tenancy.findCaller(sha256),
     whyNoKey: (sha256) => tenancy.whyNoKey(sha256),
     scopesNow: (opened) => tenancy.scopesNow(opened),
     scope: (id) => tenancy.scope(id)

@@ -1,5 +1,6 @@
 // The catalogue of a generation: channels, public models, tenants and keys, resolved from gateway.yaml and the key
 // store.
+import type { Awaitable } from '../awaitable.ts'
 import type { LivingCredential } from '../credentials/source.ts'
 import type { RuleReason } from '../errors.ts'
 import type { Caller, LevelLimits, Rights, Scope } from './caller.ts'
@@ -220,7 +221,9 @@ export interface Catalogue {
   readonly switched: ReadonlyMap<Channel, Exclude<ChannelSwitch, 'on'>>
   /** The caller with a key, by the SHA-256 of that key. Undefined when the key is not valid, for any reason. */
   findKey(sha256: Buffer): Caller | undefined
-  /** Why {@link findKey} finds no caller, for operators. */
+  /** The same for what a client presents: a key, or a client secret, which another process may have made. */
+  findCaller(sha256: Buffer): Awaitable<Caller | undefined>
+  /** Why {@link findCaller} finds no caller, for operators. */
   whyNoKey(sha256: Buffer): RuleReason
   /**
    * The scopes of a caller who was found in an earlier configuration, with the budgets of this one: for what is still

@@ -4,6 +4,7 @@ import type { RequestBody } from '../bodies/body.ts'
 import type { Candidates } from './candidates.ts'
 import type { Sponsor } from '../clients/sponsor.ts'
 import type { GatewayError } from '../errors.ts'
+import type { Awaitable } from '../awaitable.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Operation } from './operation.ts'
 import type { Rehearsal } from './rehearsal.ts'
@@ -11,10 +12,7 @@ import type { AnySlot, Slot, SlotValue } from './slots.ts'
 import type { TextPart } from './stage.ts'
 import type { Times } from './times.ts'
 
-/**
- * A value, or a promise of it. Core awaits only promises, so that a synchronous hook costs no turn of the event loop.
- */
-export type Awaitable<T> = T | Promise<T>
+export type { Awaitable }
 
 /** The client's request. Plugins only read it; to change what goes upstream, they change the attempt. */
 export interface ClientRequest {

@@ -70,7 +70,7 @@ export class Deputy {
   /** The functions that the process may call. */
   get served(): Served {
     const { services, store } = this.#parts
-    const { requests, answers, routes, documents, works, secrets, limits, claims } = services
+    const { ledger, requests, answers, routes, documents, works, secrets, limits, claims } = services
     return {
       reserve: (request: ReserveRequest) => this.#reserve(request),
       durable: (requestId: string, part: string) => this.#hold(requestId, part).durable,
@@ -88,6 +88,10 @@ export class Deputy {
       },
       detach: (requestId: string, part: string, until: number) => this.#hold(requestId, part).detach(until),
       end: (requestId: string, part: string, end: HoldEnd) => this.#end(requestId, part, end),
+      scopes: () => ledger.scopes(),
+      balances: (...filter: Parameters<typeof ledger.balances>) => ledger.balances(...filter),
+      affordable: (...scopes: Parameters<typeof ledger.affordable>) => ledger.affordable(...scopes),
+      standings: (...scopes: Parameters<typeof ledger.standings>) => ledger.standings(...scopes),
       decide: (sets: readonly CountedSet[], tokens: number, within: boolean) => this.#decide(sets, tokens, within),
       look: async (sets: readonly CountedSet[], tokens: number) => {
         const decision = await limits.look(sets, tokens)

@@ -18,7 +18,7 @@ export class DistantHolds {
   readonly ledger: Ledger
   readonly #open = new Set<DistantHold>()
 
-  /** `before`: what is only shown is as it was when it was handed over. */
+  /** `before`: what is only explained is as it was when it was handed over, and so are the prices. */
   constructor(line: Line, before: Book) {
     this.ledger = {
       reserve: async (request) => {
@@ -29,12 +29,12 @@ export class DistantHolds {
       },
       look: (request) => before.look(request),
       detached: (requestId, part) => before.detached(requestId, part),
-      scopes: () => before.scopes(),
-      balances: (filter) => before.balances(filter),
+      scopes: () => line.ask('scopes'),
+      balances: (filter) => line.ask('balances', filter),
       watch: () => {},
       price: (version) => before.price(version),
-      affordable: (scopes, time) => before.affordable(scopes, time),
-      standings: (scopes, time) => before.standings(scopes, time)
+      affordable: (scopes, time) => line.ask('affordable', scopes, time),
+      standings: (scopes, time) => line.ask('standings', scopes, time)
     }
   }
 
@@ -189,8 +189,8 @@ export function distantDocuments(line: Line, before: Documents): Documents {
 /** Secrets are found as before, and new ones are kept here and there. */
 export function distantSecrets(line: Line, before: Secrets): Secrets {
   return {
-    put(secret) {
-      const kept = before.put(secret)
+    async put(secret) {
+      const kept = await before.put(secret)
       if (kept) line.tell('putSecret', secret)
       return kept
     },

@@ -43,7 +43,7 @@ export const clientSecrets: ServedOperation = {
   onRequest: mint
 }
 
-function mint(exchange: Exchange, { catalogue, services }: OperationContext): Reply {
+async function mint(exchange: Exchange, { catalogue, services }: OperationContext): Promise<Reply> {
   const who = exchange.find(caller)
   if (!who || who.secret) throw new GatewayError('endpoint_not_allowed', 'A client secret makes no others: use a key.')
   const { model, settings } = readSession(exchange)
@@ -52,7 +52,7 @@ function mint(exchange: Exchange, { catalogue, services }: OperationContext): Re
   const begun = Object.keys(settings).some((name) => name !== 'type')
   const expires = steadyNow() + readSeconds(exchange) * 1000
   const budget = readBudget(exchange)
-  const kept = services.secrets.put({
+  const kept = await services.secrets.put({
     sha256: createHash('sha256').update(value).digest(),
     issuer: who.digest,
     model,

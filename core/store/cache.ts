@@ -1,5 +1,6 @@
 // The interface of the cache of plugins. A value may disappear at any time; each plugin has separate entries for each
 // tenant.
+import type { Awaitable } from '../awaitable.ts'
 
 /** The plugin and the tenant that entries belong to. */
 export interface CacheScope {
@@ -13,10 +14,10 @@ export interface CacheScope {
  */
 export interface Cache {
   /** Returns the value, which the caller must not change; undefined when there is none or it has expired. */
-  get(scope: CacheScope, key: string): Buffer | undefined | Promise<Buffer | undefined>
+  get(scope: CacheScope, key: string): Awaitable<Buffer | undefined>
   /**
    * Keeps a copy of the value for at most `ttlMs` milliseconds. A value that is too large for the cache is not kept.
    */
-  set(scope: CacheScope, key: string, value: Uint8Array | string, ttlMs: number): void | Promise<void>
-  delete(scope: CacheScope, key: string): void | Promise<void>
+  set(scope: CacheScope, key: string, value: Uint8Array | string, ttlMs: number): Awaitable<void>
+  delete(scope: CacheScope, key: string): Awaitable<void>
 }

@@ -1,4 +1,5 @@
 // The interface of the claims: what is being done for a name at present, so that it is done by one alone.
+import type { Awaitable } from '../awaitable.ts'
 
 /** Claims by name. Names are unguessable for whoever may not know of them. They do not outlive the process. */
 export interface Claims {
@@ -6,9 +7,9 @@ export interface Claims {
    * Claims a name. Returns undefined when it is the caller's now, and otherwise what whoever has it said that it is
    * for. `what`: a digest.
    */
-  take(name: string, what: Buffer): Buffer | undefined | Promise<Buffer | undefined>
+  take(name: string, what: Buffer): Awaitable<Buffer | undefined>
   /** What a claimed name is for; undefined when it is free. */
-  look(name: string): Buffer | undefined | Promise<Buffer | undefined>
+  look(name: string): Awaitable<Buffer | undefined>
   /** Gives up a name that the caller has. */
   leave(name: string): void
 }

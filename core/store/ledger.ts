@@ -6,6 +6,7 @@ import type { Nano } from '../money/money.ts'
 import type { Price } from '../money/price.ts'
 import type { Estimate } from '../money/settlement.ts'
 import type { Usage } from '../money/usage.ts'
+import type { Awaitable } from '../awaitable.ts'
 
 /** Where a charge's usage came from. `recovered` is written at a restart, for an exchange that a crash cut off. */
 export type UsageSource = 'upstream' | 'measured' | 'partial' | 'estimated' | 'recovered' | 'manual'
@@ -175,27 +176,27 @@ export interface Ledger {
    * @throws GatewayError `quota_<scope>_exceeded` when a budget cannot carry it, `billing_unavailable` when the store
    * cannot take it. In a process that has handed the store over, the next process decides, and a promise is returned.
    */
-  reserve(request: ReserveRequest): Reservation | Promise<Reservation>
+  reserve(request: ReserveRequest): Awaitable<Reservation>
   /**
    * What {@link Ledger.reserve} would say, for a request that is only explained. Nothing is held, and the reservation
    * does nothing.
    */
-  look(request: ReserveRequest): Reservation
+  look(request: ReserveRequest): Awaitable<Reservation>
   /**
    * Finds a hold that was detached, in this process or an earlier one, and has not ended. Nobody else can end it before
    * the current tick of the event loop is over, so of several callers that see the work end, only one settles.
    */
   detached(requestId: string, part?: string): Reservation | undefined
   /** The scopes that have balances, in no order. */
-  scopes(): readonly string[]
+  scopes(): Awaitable<readonly string[]>
   /** The balances of the current windows, sorted by scope. */
-  balances(filter?: { scope?: string }): Balance[]
+  balances(filter?: { scope?: string }): Awaitable<Balance[]>
   /** Tells a watcher of the thresholds of budgets from now on. */
   watch(watcher: BudgetWatcher): void
   /** Finds a price by its version, including prices that are no longer in the configuration. */
   price(version: string): Price | undefined
   /** How much is left in the tightest budget of these scopes at this time; undefined when none has a budget. */
-  affordable(scopes: readonly Scope[], time: number): Nano | undefined
+  affordable(scopes: readonly Scope[], time: number): Awaitable<Nano | undefined>
   /** All budgets of these scopes as they stand at this time, the outermost first. */
-  standings(scopes: readonly Scope[], time: number): BudgetStanding[]
+  standings(scopes: readonly Scope[], time: number): Awaitable<readonly BudgetStanding[]>
 }

@@ -1,6 +1,7 @@
 // The interface of the limiter: requests per time, tokens per time, and concurrent requests.
 import type { LimitSet } from '../catalogue/caller.ts'
 import type { Level } from '../errors.ts'
+import type { Awaitable } from '../awaitable.ts'
 
 /** Which limit refused. */
 export type LimitName = 'concurrency' | 'rps' | 'rpm' | 'tpm'
@@ -32,7 +33,8 @@ export type Decision<S extends CountedSet = LimitSet> =
 export interface Lease {
   /**
    * Frees the concurrency slots, and corrects the token limits to the tokens really used; undefined keeps the reserved
-   * tokens. What was admitted with `tokens` 0 has nothing to correct, whatever is told here.
+   * tokens. What was admitted with `tokens` 0 has nothing to correct, whatever is told here. Nobody waits for it: where
+   * another machine has the limits, it is told in time, and what it misses comes back to it by itself.
    */
   release(tokens: number | undefined): void
 }
@@ -58,7 +60,7 @@ export interface Limits {
    * Admits or refuses a request. With `tokens` 0 token limits are neither asked nor shown, and so are those of
    * concurrency with `within`, for what happens within a request that has its slots.
    */
-  decide<S extends CountedSet>(sets: readonly S[], tokens: number, within?: boolean): Decision<S> | Promise<Decision<S>>
+  decide<S extends CountedSet>(sets: readonly S[], tokens: number, within?: boolean): Awaitable<Decision<S>>
   /** What {@link Limits.decide} would say, for a request that is only explained. Nothing is taken. */
-  look<S extends CountedSet>(sets: readonly S[], tokens: number): Decision<S> | Promise<Decision<S>>
+  look<S extends CountedSet>(sets: readonly S[], tokens: number): Awaitable<Decision<S>>
 }

@@ -1,5 +1,6 @@
 // The tenancy of a generation: who a key belongs to and what it may do, by gateway.yaml and by what is in the store.
 import { timingSafeEqual } from 'node:crypto'
+import type { Awaitable } from '../awaitable.ts'
 import type { Caller, Rights, Scope } from '../catalogue/caller.ts'
 import type { Catalogue, Tenant } from '../catalogue/catalogue.ts'
 import type { Config, Problem } from '../catalogue/settings.ts'
@@ -22,7 +23,7 @@ const mostChanges = 2 ** 32
  * Finds callers and tenants. Changes in the store count from the next request on, in every generation that is in use. A
  * key is not found when its tenant, project or member is missing, closed or disabled.
  */
-export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKey' | 'scopesNow' | 'scope'> {
+export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'findCaller' | 'whyNoKey' | 'scopesNow' | 'scope'> {
   readonly levels: Levels
   /** The generation of the budgets: greater after each change, as requests that came before it are still admitted. */
   #generation = ++generations * mostChanges
@@ -94,13 +95,20 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
     // The time of the lookup depends on digests, which reveal nothing of a secret. The final comparison takes constant
     // time.
     const held = this.#heldOf(sha256.toString('latin1'))
-    if (!held) return this.#bySecret(sha256)
+    if (!held) return undefined
     const { until } = held
     if (held.sha256.length !== sha256.length || !timingSafeEqual(held.sha256, sha256)) return undefined
     if (until !== undefined && until <= Date.now()) return undefined
     const caller = this.#callers.of(held)
     if (caller && until === undefined) this.#found.set(sha256, caller)
     return caller
+  }
+
+  findCaller(sha256: Buffer): Awaitable<Caller | undefined> {
+    const caller = this.findKey(sha256)
+    if (caller || this.#heldOf(sha256.toString('latin1'))) return caller
+    const secret = this.#secrets.find(sha256)
+    return secret instanceof Promise ? secret.then((found) => this.#bearerOf(found)) : this.#bearerOf(secret)
   }
 
   whyNoKey(sha256: Buffer): RuleReason {
@@ -148,8 +156,7 @@ export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'whyNoKe
     return this.#declared.get(text) ?? this.#held.get(text)
   }
 
-  #bySecret(sha256: Buffer): Caller | undefined {
-    const secret = this.#secrets.find(sha256)
+  #bearerOf(secret: KeptSecret | undefined): Caller | undefined {
     const issuer = secret && this.findKey(secret.issuer)
     if (!issuer) return undefined
     let bearer = this.#bearers.get(secret)

@@ -1,6 +1,6 @@
 // Authenticates a request: finds the caller of its key, and checks the key's endpoints and models.
 import { definePlugin, GatewayError, retirementHeaders, unknownModel } from '../../core/contract/contract.ts'
-import type { Exchange, Model, Reason } from '../../core/contract/contract.ts'
+import type { Awaitable, Exchange, Model, Reason } from '../../core/contract/contract.ts'
 import { caller } from '../../core/contract/slots.ts'
 import type { Caller } from '../../core/catalogue/caller.ts'
 import { presentedKey } from './credential.ts'
@@ -52,19 +52,23 @@ export default definePlugin({
     }
 
     const digests = new Digests()
-    const findCaller = ({ request, rehearsal, sponsor }: Exchange): Caller => {
+    /** Admits the caller with the key that the exchange has, or that was chosen for it. */
+    const admit = (exchange: Exchange): Awaitable<void> => {
+      const { request, rehearsal, sponsor } = exchange
       const chosen = rehearsal?.key ?? sponsor?.key
-      if (chosen) {
-        const named = catalogue.findKey(chosen)
-        if (!named) throw unknownKey(chosen)
-        return named
+      const key = chosen ? undefined : presentedKey(request)
+      const digest = chosen ?? digests.of(key!)
+      const begin = (found: Caller | undefined): Awaitable<void> => {
+        if (!found) throw unknownKey(digest)
+        if (key !== undefined) digests.remember(key, digest)
+        exchange.set(caller, found)
+        checkKey(found, exchange, exchange.receivedAt)
+        // The body is read only now, so that a client without a key cannot make the gateway hold one.
+        const body = exchange.read()
+        return body instanceof Promise ? body.then(() => checkModel(exchange, found)) : checkModel(exchange, found)
       }
-      const key = presentedKey(request)
-      const digest = digests.of(key)
-      const found = catalogue.findKey(digest)
-      if (!found) throw unknownKey(digest)
-      digests.remember(key, digest)
-      return found
+      const found = catalogue.findCaller(digest)
+      return found instanceof Promise ? found.then(begin) : begin(found)
     }
 
     const checkKey = (found: Caller, { request }: Exchange, now: number): void => {
@@ -81,14 +85,7 @@ export default definePlugin({
     }
 
     return {
-      onRequest(exchange) {
-        const found = findCaller(exchange)
-        exchange.set(caller, found)
-        checkKey(found, exchange, exchange.receivedAt)
-        // The body is read only now, so that a client without a key cannot make the gateway hold one.
-        const body = exchange.read()
-        return body instanceof Promise ? body.then(() => checkModel(exchange, found)) : checkModel(exchange, found)
-      },
+      onRequest: admit,
 
       whileOpen(exchange) {
         // A client secret is valid for some minutes only. A session that is open depends on the key that made the

@@ -49,6 +49,12 @@ interface Offer {
   readonly term: Terms
 }
 
+/** An offer, and the most that the request can cost with it. */
+interface Whole {
+  readonly offer: Offer
+  readonly bound: Bound
+}
+
 /** The slot `refusedModels`, with the type needed to fill it. */
 const refusals = refusedModels as Slot<Map<string, GatewayError>>
 /** The limit of calls of hosted tools that the gateway gives the upstream. */
@@ -131,33 +137,40 @@ export default definePlugin({
       reserve: (request) => services.ledger.look(request),
       affordable: (scopes, time) => services.ledger.affordable(scopes, time)
     }
+    /** Whether a request with this bound may be answered with less than it asks for. */
+    const mayShorten = ({ limitedBy }: Bound): boolean => limitedBy !== 'request' || clamp_output
     /**
-     * Shortens the bound to what the budgets have left, if the request may be answered with less. `limit`: what the
+     * Shortens the bound to what the budgets have `left`, if the request may be answered with less. `limit`: what the
      * upstream is told then.
      */
-    const affordable = (
-      exchange: Exchange<typeof caller>,
-      whole: Bound,
-      term: Terms
-    ): Pick<Stake, 'bound' | 'limit'> => {
-      if (whole.limitedBy === 'request' && !clamp_output) return { bound: whole, limit: undefined }
-      const left = services.ledger.affordable(exchange.get(caller).scopes, exchange.receivedAt)
+    const shortened = (whole: Bound, left: bigint | undefined, term: Terms): Pick<Stake, 'bound' | 'limit'> => {
+      if (!mayShorten(whole)) return { bound: whole, limit: undefined }
       // A request without a limit gets no fewer tokens than the default, so that its answer is not uselessly short.
       const least = clamp_output ? 1 : Math.min(default_output, whole.output)
       const bound = within(left, whole, term, least)
       const told = bound !== whole || (whole.limitedBy === 'nothing' && left !== undefined)
       return { bound, limit: told ? bound.output : undefined }
     }
-    /** What a request costs with one model. @throws GatewayError `price_missing` for tools without a fee */
+    /** The most that a request costs with one model. @throws GatewayError `price_missing` for tools without a fee */
+    const wholeFor = (
+      exchange: Exchange<typeof caller>,
+      metering: Metering,
+      offer: Offer,
+      tools: OfferedTools | undefined
+    ): Whole => {
+      const { model, term } = offer
+      const fee = tools?.fees.find((name) => !isFree(term.price) && term.price.perMillion[name] === undefined)
+      if (fee) throw unpriced(model, `no price for ${fee}, which the request offers`)
+      return { offer, bound: boundOf(exchange, term, metering, setting, tools) }
+    }
+    /** What a request costs with one model, where so much is left in the budgets. */
     const stakeFor = (
       exchange: Exchange<typeof caller>,
       metering: Metering,
-      { model, term }: Offer,
-      tools: OfferedTools | undefined
+      { offer: { model, term }, bound: whole }: Whole,
+      left: bigint | undefined
     ): Stake => {
-      const fee = tools?.fees.find((name) => !isFree(term.price) && term.price.perMillion[name] === undefined)
-      if (fee) throw unpriced(model, `no price for ${fee}, which the request offers`)
-      const { bound, limit } = affordable(exchange, boundOf(exchange, term, metering, setting, tools), term)
+      const { bound, limit } = shortened(whole, left, term)
       const pieces = orderedPieces(exchange, term.price)
       const estimate = {
         input: pieces ? 0 : Math.min(typicalInput(exchange), bound.units.prompt),
@@ -166,28 +179,41 @@ export default definePlugin({
       }
       return { model, price: term.price, costs: costsFor(exchange.body, metering, term), bound, limit, estimate }
     }
-    /** Holds the most that a request can cost, with the dearest of the models that may answer it. */
+    /** Holds the most that a request can cost, once it is known what is left where that matters. */
     const hold = (
       exchange: Exchange<typeof caller>,
       metering: Metering,
       offers: readonly Offer[],
       tools: OfferedTools | undefined
     ): Awaitable<void> => {
+      if (tools) exchange.set(offeredTools, tools)
+      const wholes = chargeable(exchange, offers, (offer) => wholeFor(exchange, metering, offer, tools))
+      const open = tools !== undefined && tools.open > 0
+      if (!open && !wholes.some(({ bound }) => mayShorten(bound))) return holdOf(exchange, metering, wholes, undefined)
+      const go = (left: bigint | undefined): Awaitable<void> => {
+        if (open && left !== undefined) exchange.set(limitedTools, tool_calls)
+        return holdOf(exchange, metering, wholes, left)
+      }
+      const left = services.ledger.affordable(exchange.get(caller).scopes, exchange.receivedAt)
+      return left instanceof Promise ? left.then(go) : go(left)
+    }
+    /** Holds the most that a request can cost, with the dearest of the models that may answer it. */
+    const holdOf = (
+      exchange: Exchange<typeof caller>,
+      metering: Metering,
+      wholes: readonly Whole[],
+      left: bigint | undefined
+    ): Awaitable<void> => {
       const ledger = exchange.rehearsal ? looking : services.ledger
       const { scopes } = exchange.get(caller)
-      if (tools) {
-        exchange.set(offeredTools, tools)
-        const told = tools.open > 0 && services.ledger.affordable(scopes, exchange.receivedAt) !== undefined
-        if (told) exchange.set(limitedTools, tool_calls)
-      }
-      const stakes = chargeable(exchange, offers, (offer) => stakeFor(exchange, metering, offer, tools))
+      const stakes = wholes.map((whole) => stakeFor(exchange, metering, whole, left))
       const first = stakes[0]!
       const dearest = stakes.reduce((most, stake) => (stake.bound.amount > most.bound.amount ? stake : most))
       if (first.limit !== undefined) exchange.setHeader('X-Sluice-Max-Output', first.limit)
       const { name, protocol } = exchange.request.operation
       if (exchange.rehearsal) {
-        const { term } = offers.find(({ model }) => model === dearest.model)!
-        exchange.set(quote, quoteOf(dearest, term))
+        const { offer } = wholes[stakes.indexOf(dearest)]!
+        exchange.set(quote, quoteOf(dearest, offer.term))
       }
       const reservation = ledger.reserve({
         requestId: exchange.id,

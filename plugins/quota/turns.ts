@@ -63,7 +63,6 @@ export function openBill(
     .map(({ term }) => turnBound(term, 1, undefined, defaultOutput).amount)
     .reduce((most, one) => (one > most ? one : most))
   checkAllowance(exchange, amount)
-  const left = ledger.affordable(scopes, exchange.receivedAt)
   const begin = (place: Reservation): void => {
     const bill: Bill = {
       offers,
@@ -88,12 +87,16 @@ export function openBill(
     const place = ledger.reserve({ ...common, amount: 0n, time: exchange.receivedAt })
     return place instanceof Promise ? place.then(begin) : begin(place)
   }
-  if (left === undefined || left >= amount) return open()
-  // This hold is refused, and the refusal names the budget.
-  const tried = ledger.reserve({ ...common, part: 'admission', amount, time: exchange.receivedAt })
-  if (tried instanceof Promise) return tried.then((made) => made.void()).then(open)
-  void tried.void()
-  return open()
+  const go = (left: bigint | undefined): Awaitable<void> => {
+    if (left === undefined || left >= amount) return open()
+    // This hold is refused, and the refusal names the budget.
+    const tried = ledger.reserve({ ...common, part: 'admission', amount, time: exchange.receivedAt })
+    if (tried instanceof Promise) return tried.then((made) => made.void()).then(open)
+    void tried.void()
+    return open()
+  }
+  const left = ledger.affordable(scopes, exchange.receivedAt)
+  return left instanceof Promise ? left.then(go) : go(left)
 }
 
 /** The turns of the session are those of this model from now on: the one that is asked to open it. */

@@ -240,6 +240,7 @@ async function hooksWith(keys: Record<string, object>): Promise<any> {
     catalogue: {
       models: new Map([['demo', { name: 'demo' }]]),
       findKey: (digest: Buffer) => callers.get(digest.toString('hex')),
+      findCaller: (digest: Buffer) => callers.get(digest.toString('hex')),
       whyNoKey: (digest: Buffer) => ({ by: 'key', what: digest.toString('hex') })
     }
   } as never)

@@ -2,6 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Budget } from '../../catalogue/caller.ts'
 import { formatDollars } from '../../money/money.ts'
+import type { Balance } from '../../store/ledger.ts'
 import { rollingDays, windowOf } from '../../store/window.ts'
 import type { Span } from '../../store/window.ts'
 import { keyDocuments } from '../../tenancy/stored.ts'
@@ -22,9 +23,12 @@ const atOnce = 500
 /** The budgets of which so much was charged in their present window. */
 export async function budgetTroubles(parts: Parts, now: number): Promise<Trouble[]> {
   const found: Found[] = []
-  for (const [count, scope] of parts.store.ledger.scopes().entries()) {
+  for (const [count, scope] of (await parts.store.ledger.scopes()).entries()) {
     if (count % atOnce === atOnce - 1) await turn()
-    found.push(...ofScope(scope, parts, now))
+    const budgets = parts.generations.current.catalogue.scope(scope)?.budgets ?? []
+    if (budgets.length === 0) continue
+    const balances = parts.store.ledger.balances({ scope })
+    found.push(...ofScope(scope, budgets, balances instanceof Promise ? await balances : balances, parts, now))
   }
   return found
     .sort((one, other) => (one.percent < other.percent ? 1 : one.percent > other.percent ? -1 : 0))
@@ -37,11 +41,15 @@ interface Found {
   readonly trouble: Trouble
 }
 
-function ofScope(scope: string, { store, generations }: Parts, now: number): Found[] {
-  const budgets = generations.current.catalogue.scope(scope)?.budgets ?? []
-  if (budgets.length === 0) return []
+function ofScope(
+  scope: string,
+  budgets: readonly Budget[],
+  balances: readonly Balance[],
+  { store, generations }: Parts,
+  now: number
+): Found[] {
   const found: Found[] = []
-  for (const { window, posted } of store.ledger.balances({ scope })) {
+  for (const { window, posted } of balances) {
     if (posted <= 0n) continue
     for (const { limit, per } of budgets) {
       const own = rollingDays(per) === undefined ? windowOf(per as Span, now) : per

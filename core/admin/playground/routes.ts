@@ -43,7 +43,7 @@ function runByName(call: Call, parts: AdminParts): Answer {
 function runBySecret(call: Call, parts: AdminParts): Answer {
   const { by } = call
   return {
-    take(carrier) {
+    async take(carrier) {
       const typed = secretIn(carrier.request.headers)
       if (typed === undefined)
         throw new GatewayError(
@@ -52,7 +52,7 @@ function runBySecret(call: Call, parts: AdminParts): Answer {
           { param: 'x-sluice-secret' }
         )
       const digest = digestOf(typed)
-      const found = parts.generations.current.catalogue.findKey(digest)
+      const found = await parts.generations.current.catalogue.findCaller(digest)
       if (by.tenant !== null && found?.tenant !== by.tenant)
         throw new GatewayError('route_not_found', `This is no key of the tenant ${by.tenant}.`, {
           shownCode: 'key_not_found',

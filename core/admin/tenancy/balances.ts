@@ -19,11 +19,12 @@ interface Spender {
 }
 
 /** Lists the balances of the current windows: all, or those of one scope or tenant. */
-export function listBalances({ query }: Call, { generations, store }: AdminParts): Answer {
+export async function listBalances({ query }: Call, { generations, store }: AdminParts): Promise<Answer> {
   const scope = query.get('scope')
   const tenant = query.get('tenant')
   const spenders = spendersOf(generations.current.config, store.documents)
-  const all = withBudgets(store.ledger.balances(scope === undefined ? {} : { scope }), spenders, Date.now()).filter(
+  const balances = await store.ledger.balances(scope === undefined ? {} : { scope })
+  const all = withBudgets(balances, spenders, Date.now()).filter(
     (balance) =>
       (scope === undefined || balance.scope === scope) &&
       (tenant === undefined || spenders.get(balance.scope)?.tenant === tenant)

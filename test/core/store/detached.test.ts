@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdtempSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import { openStore } from '../../../core/store/embedded/store.ts'
-import type { Store } from '../../../core/store/embedded/store.ts'
+import type { OwnStore } from '../../../core/store/embedded/store.ts'
 import { verify } from '../../../core/store/embedded/care/verify.ts'
 import { giveBack, noon, query, reserve, scope, settle } from './embedded/sample.ts'
 
@@ -11,7 +11,7 @@ const day = 86_400_000
 const until = noon + day
 const scopes = [scope('tenant', 'acme', 1000n, 'month'), scope('key', 'laptop')]
 
-function open(file: string, now = noon): Promise<Store> {
+function open(file: string, now = noon): Promise<OwnStore> {
   return openStore({ file, durability: 'process', now: () => now })
 }
 
@@ -23,7 +23,7 @@ function image(file: string): string {
   return copy
 }
 
-function used(store: Store, id = 'tenant:acme'): [posted: bigint, pending: bigint][] {
+function used(store: OwnStore, id = 'tenant:acme'): [posted: bigint, pending: bigint][] {
   return store.ledger.balances({ scope: id }).map(({ posted, pending }) => [posted, pending])
 }
 
@@ -189,7 +189,7 @@ t.test('killed at any moment, a start has the holds that were said to be detache
   const kept = new Map<string, ReturnType<typeof reserve>>()
   let random = 7
   const chance = (n: number): number => (random = (random * 48_271) % 2_147_483_647) % n
-  const amounts = (from: Store): bigint => used(from, 'key:laptop')[0]![1]
+  const amounts = (from: OwnStore): bigint => used(from, 'key:laptop')[0]![1]
   for (let i = 0; i < 120; i++) {
     const hold = reserve(store.ledger, scopes, 5n, { requestId: `r${i}` })
     if (chance(2) === 0) await hold.durable

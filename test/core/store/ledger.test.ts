@@ -10,14 +10,14 @@ import { costOf } from '../../../core/money/price.ts'
 import { doubted } from '../../../core/money/settlement.ts'
 import type { Reservation, Settlement } from '../../../core/store/ledger.ts'
 import { openStore } from '../../../core/store/embedded/store.ts'
-import type { Store } from '../../../core/store/embedded/store.ts'
+import type { OwnStore } from '../../../core/store/embedded/store.ts'
 import { verify } from '../../../core/store/embedded/care/verify.ts'
 import { silentLog } from '../../../core/telling/log.ts'
 import type { Logger } from '../../../core/telling/log.ts'
 import { giveBack, noon, price, query, record, reserve, scope, settle, used } from './embedded/sample.ts'
 
 interface Opened {
-  store: Store
+  store: OwnStore
   file: string
   /** Closes the store and checks every invariant. */
   check(): Promise<void>
@@ -747,7 +747,7 @@ t.test('a budget in total is for ever: no month gives it back, nor does a start'
   const { store, file, check } = await open(t)
   const scopes = [scope('tenant', 'acme', 1000n, 'month'), scope('key', 'k', 1000n, 'total')]
   const at = (month: number): number => Date.UTC(2026, 10 + month, 21)
-  const spend = async (of: Store, month: number, amount: number): Promise<void> =>
+  const spend = async (of: OwnStore, month: number, amount: number): Promise<void> =>
     settle(of, reserve(of.ledger, scopes, BigInt(amount), { time: at(month) }), amount)
   for (let month = 0; month < 3; month++) await spend(store, month, 300)
   t.match(

@@ -534,7 +534,7 @@ t.test(`of ${runs} tenancies every caller is who the declarations say, before an
       }
       for (const bearer of bearers) {
         const line = oracle.valid(bearer.issuer)
-        const caller = tenancy.findKey(digests.get(bearer.text)!)
+        const caller = tenancy.findCaller(digests.get(bearer.text)!) as Caller | undefined
         if (!line !== !caller) throw new Error(`${bearer.text} is ${line ? '' : 'not '}to be found`)
         if (caller) compareBearer(caller, line!, bearer)
       }
@@ -552,7 +552,7 @@ t.test(`of ${runs} tenancies every caller is who the declarations say, before an
     }
     const before = new Oracle(file, first)
     check(tenancy, before)
-    const opened = texts.flatMap((text) => tenancy.findKey(digests.get(text)!) ?? [])
+    const opened = texts.flatMap((text) => (tenancy.findCaller(digests.get(text)!) as Caller | undefined) ?? [])
     void documents.change(changesTo(second))
     check(tenancy, new Oracle(file, second))
     const next = new Tenancy(load(later), documents, secrets)

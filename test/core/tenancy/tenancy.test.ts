@@ -116,13 +116,15 @@ t.test('whoever has a secret is one caller, until the key that made it is anothe
   await putKey(store, made)
   secrets.put({ sha256, issuer, model: 'claude', expires: Date.now() + 60_000 })
   const tenancy = open(store, secrets)
-  const first = tenancy.findKey(sha256)!
-  t.equal(tenancy.findKey(sha256), first)
+  const found = (): Caller | undefined => tenancy.findCaller(sha256) as Caller | undefined
+  const first = found()!
+  t.equal(found(), first)
+  t.equal(tenancy.findKey(sha256), undefined, 'it is no key')
   t.same(usable(first), ['claude'], 'one model of those that its key may use')
   t.same(['chat', 'realtime'].filter(first.mayCall), ['realtime'], 'and one endpoint')
   t.equal(first.expires, Date.parse(expires), 'no longer than its key')
   await putKey(store, { ...made, revoked: 1 })
-  t.equal(tenancy.findKey(sha256), undefined)
+  t.equal(found(), undefined)
 })
 
 t.test('keys of the store count from the moment they are there until they are revoked', async (t) => {

@@ -10,7 +10,7 @@ import { incredible } from '../../../../core/money/settlement.ts'
 import type { Usage } from '../../../../core/money/usage.ts'
 import type { AttemptCost, Reservation, ReserveRequest } from '../../../../core/store/ledger.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
-import type { Store } from '../../../../core/store/embedded/store.ts'
+import type { OwnStore } from '../../../../core/store/embedded/store.ts'
 import { collectGarbage } from '../../../kit/probe.ts'
 import { noon, query, reserve, scope, used } from './sample.ts'
 
@@ -273,7 +273,7 @@ t.setTimeout(600_000)
 
 t.test(`${runs} schedules leave the rows and entries of a simple model, over starts too`, async (t) => {
   const file = join(t.testdir(), 'sluice.db')
-  const start = (): Promise<Store> => openStore({ file, durability: 'process', now: () => noon })
+  const start = (): Promise<OwnStore> => openStore({ file, durability: 'process', now: () => noon })
   let store = await start()
   t.teardown(() => store.close())
   // From now on the store knows all prices.

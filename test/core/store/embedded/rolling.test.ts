@@ -9,7 +9,7 @@ import { GatewayError } from '../../../../core/errors.ts'
 import type { BudgetReason } from '../../../../core/errors.ts'
 import type { Reservation } from '../../../../core/store/ledger.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
-import type { Store } from '../../../../core/store/embedded/store.ts'
+import type { OwnStore } from '../../../../core/store/embedded/store.ts'
 import { verify } from '../../../../core/store/embedded/care/verify.ts'
 import { giveBack, noon, reserve, settle } from './sample.ts'
 
@@ -142,12 +142,12 @@ function treesOf(run: number, file: readonly (readonly Budget[])[]): Scope[][] {
 t.test(`${runs} schedules over months admit and refuse exactly what every entry added up says`, async (t) => {
   let clock = noon
   let path = ''
-  let store: Store | undefined
+  let store: OwnStore | undefined
   let run = 0
   let asked = 0
   let refused = 0
   t.teardown(() => store?.close().catch(() => {}))
-  const reopen = async (): Promise<Store> => {
+  const reopen = async (): Promise<OwnStore> => {
     await store?.close()
     return (store = await openStore({ file: path, durability: 'process', now: () => clock }))
   }
