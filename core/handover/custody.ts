@@ -9,10 +9,11 @@ import { MemoryLimits } from '../store/memory/limits.ts'
 import { MemorySecrets } from '../store/memory/secrets.ts'
 import type { Secrets } from '../store/secrets.ts'
 import type { Services } from '../store/services.ts'
-import type { OwnStore, Store } from '../store/embedded/store.ts'
+import type { OwnStore } from '../store/embedded/store.ts'
+import type { Store } from '../store/store.ts'
 import type { Logger } from '../telling/log.ts'
 import { Deputy } from './deputy.ts'
-import type { Left } from './deputy.ts'
+import type { DeputyParts, Left } from './deputy.ts'
 import {
   DistantHolds,
   distantAnswers,
@@ -116,7 +117,7 @@ export class Custody {
   }
 
   /** A deputy for a process that has handed over to this one, for the holds that it has left here. */
-  deputy(services: Services, background: BackgroundWork, log: Logger, left: Left): Deputy {
+  deputy(services: Services, background: DeputyParts['background'], log: Logger, left: Left): Deputy {
     return new Deputy({ services, store: this.store, background, log }, this.#own!.ledger, left)
   }
 

@@ -2,6 +2,17 @@
 import type { RequestRecord } from './requests.ts'
 import { Spread } from './spread.ts'
 
+const day = 86_400_000
+
+/** The spans that traffic is summed by, in milliseconds. */
+export const trafficSpans = { minute: 60_000, hour: 3_600_000 } as const
+
+/** The name of a span. */
+export type TrafficSpan = keyof typeof trafficSpans
+
+/** How long traffic is kept, in milliseconds. */
+export const trafficKept: Readonly<Record<TrafficSpan, number>> = { minute: 2 * day, hour: 400 * day }
+
 /** What a request that has ended adds to traffic. */
 export interface Passed {
   /** The code of its error; empty for none. */
@@ -104,4 +115,22 @@ export class Traffic {
   #err(code: string, count: number): void {
     this.codes.set(code, (this.codes.get(code) ?? 0) + count)
   }
+}
+
+/** What is asked of traffic. Without a tenant it is that of all. */
+export interface TrafficQuery {
+  readonly tenant?: string | undefined
+  readonly model?: string | undefined
+  readonly channel?: string | undefined
+  readonly span: TrafficSpan
+  /** In spans since 1970: the first one, the one after the last, and how many make one point. */
+  readonly from: number
+  readonly to: number
+  readonly every: number
+}
+
+/** A point: its number, from 0 on, and its sums. Those without a request are left out. */
+export interface TrafficPoint {
+  readonly number: number
+  readonly sums: StoredTraffic
 }

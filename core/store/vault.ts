@@ -1,5 +1,5 @@
-// The interface of the vault: stored values, such as responses, that the gateway keeps for clients where an upstream does
-// not. Each belongs to one owner, and nobody reads it without the key; their age and size are bounded.
+// The interface of the vault: stored values, such as responses, that the gateway keeps for clients where an upstream
+// does not. Each belongs to one owner, and nobody reads it without the key; their age and size are bounded.
 import type { Owner } from './owner.ts'
 import type { Work } from './works.ts'
 

@@ -23,7 +23,10 @@ const mostChanges = 2 ** 32
  * Finds callers and tenants. Changes in the store count from the next request on, in every generation that is in use. A
  * key is not found when its tenant, project or member is missing, closed or disabled.
  */
-export class Tenancy implements Pick<Catalogue, 'tenants' | 'findKey' | 'findCaller' | 'whyNoKey' | 'scopesNow' | 'scope'> {
+export class Tenancy implements Pick<
+  Catalogue,
+  'tenants' | 'findKey' | 'findCaller' | 'whyNoKey' | 'scopesNow' | 'scope'
+> {
   readonly levels: Levels
   /** The generation of the budgets: greater after each change, as requests that came before it are still admitted. */
   #generation = ++generations * mostChanges

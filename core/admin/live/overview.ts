@@ -1,9 +1,7 @@
 // The route of figures over time: requests, errors, tokens, cost and time to the first event, in steps of a range.
 import { convertUnit } from '../../options/units.ts'
-import { Traffic } from '../../store/traffic.ts'
-import { trafficKept } from '../../store/embedded/upkeep/past-traffic.ts'
-import { trafficSpans } from '../../store/embedded/database/traffic-table.ts'
-import type { TrafficSpan } from '../../store/embedded/database/traffic-table.ts'
+import { Traffic, trafficKept, trafficSpans } from '../../store/traffic.ts'
+import type { TrafficSpan } from '../../store/traffic.ts'
 import type { AdminParts, Answer, Call, Route } from '../api/contract.ts'
 import { invalidField, readTime, shown } from '../api/query.ts'
 import { count, listOf, nullable, object, said, text, time } from '../api/shape.ts'

@@ -2,10 +2,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import type { Answers } from '../answers.ts'
-import type { Documents } from '../documents.ts'
-import type { Ledger } from '../ledger.ts'
-import type { Works } from '../works.ts'
 import { Book } from './book/book.ts'
 import type { KeptHold } from './book/book.ts'
 import { DocumentBook } from './book/document-book.ts'
@@ -13,20 +9,16 @@ import { canonicalPath, Ownership } from './files/lock.ts'
 import { Logbook } from './book/logbook.ts'
 import { Reader } from './reader/reader.ts'
 import { Results } from './files/results.ts'
-import type { RequestBook } from '../requests.ts'
 import { Shelf } from './book/shelf.ts'
 import { Room } from './book/room.ts'
 import { RouteBook } from './book/route-book.ts'
-import type { Routes } from '../routes.ts'
 import { giveSpare, isFull } from './files/spare.ts'
 import type { Durability } from './files/sqlite.ts'
+import type { Store } from '../store.ts'
 import { silentLog } from '../../telling/log.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { Keeping } from './upkeep/upkeep.ts'
 import { Writer } from './writer/writer.ts'
-import type { SpendPage, SpendQuery } from '../spend.ts'
-import type { TrafficPoint, TrafficQuery } from './database/traffic-table.ts'
-import type { StoreHealth } from './writer/store-health.ts'
 import { doubted } from '../../money/settlement.ts'
 import { explain, Troubles } from './files/troubles.ts'
 import { WorkList } from './book/work-list.ts'
@@ -57,32 +49,6 @@ export interface StoreOptions {
   log?: Logger
   /** The clock, for tests. Default: the clock of the machine, and the steady time for everything that expires. */
   now?: () => number
-}
-
-/** An open store. The process has only one on a file. */
-export interface Store {
-  readonly documents: Documents
-  readonly ledger: Ledger
-  readonly requests: RequestBook
-  readonly answers: Answers
-  readonly routes: Routes
-  readonly works: Works
-  /** Adds up what was charged until now, unless the disk fails: then it may be older. */
-  spend(query: SpendQuery): Promise<SpendPage>
-  /** Adds up the requests that ended until now by when they arrived, unless the disk fails: then it may be older. */
-  traffic(query: TrafficQuery): Promise<TrafficPoint[]>
-  /**
-   * Resolves when everything queued until now is in the database, or the disk fails. Without it the database follows
-   * within a quarter of a second.
-   */
-  flush(): Promise<void>
-  /** The current health. It is cheap enough for every scrape of the metrics. */
-  health(): StoreHealth
-  /**
-   * Commits everything and releases the file. Nothing may be called after it. Open reservations are ended at the next
-   * start.
-   */
-  close(): Promise<void>
 }
 
 /** A store of this process itself, which can hand its holds over. */

@@ -4,7 +4,7 @@ import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { openStore } from '../../../core/store/embedded/store.ts'
-import type { Store } from '../../../core/store/embedded/store.ts'
+import type { Store } from '../../../core/store/store.ts'
 import type { Work } from '../../../core/store/works.ts'
 import { noon } from './embedded/sample.ts'
 

@@ -3,14 +3,8 @@
 import { passedIn } from '../rows/facts.ts'
 import { readRows } from '../files/sqlite.ts'
 import type { Database, Row, Statement, Value } from '../files/sqlite.ts'
-import { Traffic } from '../../traffic.ts'
-import type { Passed, StoredTraffic } from '../../traffic.ts'
-
-/** The spans that traffic is summed by, in milliseconds. */
-export const trafficSpans = { minute: 60_000, hour: 3_600_000 } as const
-
-/** The name of a span. */
-export type TrafficSpan = keyof typeof trafficSpans
+import { Traffic, trafficSpans } from '../../traffic.ts'
+import type { Passed, StoredTraffic, TrafficPoint, TrafficQuery, TrafficSpan } from '../../traffic.ts'
 
 /** The columns of the sums. */
 export const trafficColumns = ['requests', 'codes', 'input', 'output', 'cost', 'first'] as const
@@ -188,24 +182,6 @@ function readable(json: string): Passed | undefined {
  */
 function isKnown({ channel, code }: Passed): boolean {
   return channel !== '' || code === 'no_available_channel' || /^(?:quota|rate_limit)_/.test(code)
-}
-
-/** What is asked of traffic. Without a tenant it is that of all. */
-export interface TrafficQuery {
-  readonly tenant?: string | undefined
-  readonly model?: string | undefined
-  readonly channel?: string | undefined
-  readonly span: TrafficSpan
-  /** In spans since 1970: the first one, the one after the last, and how many make one point. */
-  readonly from: number
-  readonly to: number
-  readonly every: number
-}
-
-/** A point: its number, from 0 on, and its sums. Those without a request are left out. */
-export interface TrafficPoint {
-  readonly number: number
-  readonly sums: StoredTraffic
 }
 
 /** Reads the points of a query. */

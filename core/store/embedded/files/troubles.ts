@@ -1,4 +1,5 @@
 // The troubles of a store: each is logged once when it begins and once when it is over, and is shown while it lasts.
+import type { StoreTrouble } from '../../store.ts'
 import type { Logger } from '../../../telling/log.ts'
 
 /** All possible troubles. With `refuses`, new requests are refused while it lasts. */
@@ -38,19 +39,9 @@ const ailments = {
 /** The name of a trouble. */
 export type Ailment = keyof typeof ailments
 
-/** A trouble that a store has now. */
-export interface Trouble {
+/** A trouble that the store has now. */
+export interface Trouble extends StoreTrouble {
   ailment: Ailment
-  /** What it means, as a phrase without paths. */
-  text: string
-  refuses: boolean
-  /** The cause in a few words without paths, and what to do about it. */
-  cause: string
-  remedy: string
-  /** The last error message of the system. */
-  error: string
-  /** Unix milliseconds. */
-  since: number
 }
 
 /** What errors of the system and of SQLite mean. The first pattern that matches applies. */

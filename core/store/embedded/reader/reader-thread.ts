@@ -14,7 +14,7 @@ import { storedBalances, storedHours } from '../database/stored-balances.ts'
 import { serve } from '../threads/service.ts'
 import type { Service } from '../threads/service.ts'
 import { queryTraffic } from '../database/traffic-table.ts'
-import type { TrafficPoint, TrafficQuery } from '../database/traffic-table.ts'
+import type { TrafficPoint, TrafficQuery } from '../../traffic.ts'
 import type { WorkQuery } from '../../works.ts'
 
 /**

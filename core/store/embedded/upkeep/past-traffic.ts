@@ -1,13 +1,8 @@
 // Deletes traffic that is shown no more, some at a time: by minute after two days, by hour after four hundred.
 import type { Committer } from '../database/committer.ts'
 import type { Statement } from '../files/sqlite.ts'
-import { trafficSpans } from '../database/traffic-table.ts'
-import type { TrafficSpan } from '../database/traffic-table.ts'
-
-const day = 86_400_000
-
-/** How long traffic is kept, in milliseconds. */
-export const trafficKept: Readonly<Record<TrafficSpan, number>> = { minute: 2 * day, hour: 400 * day }
+import { trafficKept, trafficSpans } from '../../traffic.ts'
+import type { TrafficSpan } from '../../traffic.ts'
 
 /** How many scopes one slice looks at, and milliseconds until all are looked at again. */
 const scopesAtOnce = 64

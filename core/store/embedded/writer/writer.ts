@@ -11,7 +11,7 @@ import type { Hold } from '../balance/hold.ts'
 import { RowIds } from '../rows/row-ids.ts'
 import { giveSpare, isFull } from '../files/spare.ts'
 import { newHealth } from './store-health.ts'
-import type { StoreHealth } from './store-health.ts'
+import type { StoreHealth } from '../../store.ts'
 import type { Troubles } from '../files/troubles.ts'
 import type { Snapshot, WriterOptions } from './writer-thread.ts'
 

@@ -7,7 +7,7 @@ import { costOf } from '../../../../core/money/price.ts'
 import type { Price } from '../../../../core/money/price.ts'
 import type { Ledger, Reservation, ReserveRequest } from '../../../../core/store/ledger.ts'
 import type { RequestRecord } from '../../../../core/store/requests.ts'
-import type { Store } from '../../../../core/store/embedded/store.ts'
+import type { Store } from '../../../../core/store/store.ts'
 import type { Usage } from '../../../../core/money/usage.ts'
 
 /** 1 nano-dollar per output token, so that tests can count in tokens. */

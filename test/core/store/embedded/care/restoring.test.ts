@@ -26,7 +26,7 @@ import { restore, tryRestore } from '../../../../../core/store/embedded/care/res
 import type { Difference } from '../../../../../core/store/embedded/care/difference.ts'
 import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
-import type { Store } from '../../../../../core/store/embedded/store.ts'
+import type { Store } from '../../../../../core/store/store.ts'
 import { verify } from '../../../../../core/store/embedded/care/verify.ts'
 import { Disk, noDisk } from '../../../../chaos/disk.ts'
 import { chance as chanceOf } from '../../../../kit/chance.ts'

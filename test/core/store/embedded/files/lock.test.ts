@@ -20,7 +20,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { openForReading } from '../../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
-import type { Store } from '../../../../../core/store/embedded/store.ts'
+import type { Store } from '../../../../../core/store/store.ts'
 import { verify } from '../../../../../core/store/embedded/care/verify.ts'
 import { query, reserve, scope, settle } from '../sample.ts'
 

@@ -11,7 +11,7 @@ import type { Bounds, RequestQuery, RequestRecord } from '../../../../../core/st
 import { searchRequests } from '../../../../../core/store/embedded/reader/request-search.ts'
 import { openDatabase, openForReading } from '../../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
-import type { Store } from '../../../../../core/store/embedded/store.ts'
+import type { Store } from '../../../../../core/store/store.ts'
 import { verify } from '../../../../../core/store/embedded/care/verify.ts'
 import { noon, query, record, reserve, scope, settle } from '../sample.ts'
 

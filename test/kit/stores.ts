@@ -1,0 +1,137 @@
+// The stores as each implementation gives them, for tests that hold all of them to one contract.
+import { EventEmitter } from 'node:events'
+import { join } from 'node:path'
+import { deserialize, serialize } from 'node:v8'
+import type { Test } from 'tap'
+import type { KeptHold } from '../../core/store/embedded/book/book.ts'
+import { verify } from '../../core/store/embedded/care/verify.ts'
+import { openStore } from '../../core/store/embedded/store.ts'
+import type { OwnStore } from '../../core/store/embedded/store.ts'
+import { Custody } from '../../core/handover/custody.ts'
+import { Line } from '../../core/handover/line.ts'
+import type { Port } from '../../core/handover/line.ts'
+import { MemoryCache } from '../../core/store/memory/cache.ts'
+import { SealedVault } from '../../core/store/sealed/vault.ts'
+import type { Services } from '../../core/store/services.ts'
+import { silentLog } from '../../core/telling/log.ts'
+
+/** What a process uses of its stores, and a way to end them. */
+export interface Stores {
+  readonly services: Services
+  /** Resolves when everything is where a start finds it. */
+  flush(): Promise<void>
+  /** Ends the stores. Throws when the books of what was stored do not hold. */
+  close(): Promise<void>
+}
+
+/** One way to keep what is stored. */
+export interface Implementation {
+  readonly name: string
+  /** Opens empty stores, which the test closes in its end. `now`: Unix milliseconds. */
+  open(t: Test, now?: () => number): Promise<Stores>
+}
+
+const state = { key: 'secret', keep: 1e12, largest: 2 ** 20, of_tenant: 2 ** 28, size: 2 ** 30 }
+
+function servicesOf({ store, limits, secrets, claims }: Custody): Services {
+  const { documents, ledger, requests, answers, routes, works } = store
+  const vault = new SealedVault(works, state)
+  return {
+    documents,
+    ledger,
+    requests,
+    answers,
+    routes,
+    works,
+    vault,
+    limits,
+    secrets,
+    claims,
+    cache: new MemoryCache(2 ** 20)
+  }
+}
+
+function opener(file: string, now?: () => number): (kept?: readonly KeptHold[]) => Promise<OwnStore> {
+  return (kept = []) => openStore({ file, durability: 'process', kept, ...(now && { now }) })
+}
+
+function checked(t: Test, file: string, end: () => Promise<void>): () => Promise<void> {
+  let closed: Promise<void> | undefined
+  const close = (): Promise<void> =>
+    (closed ??= end().then(() => {
+      const wrong = verify(file)
+      if (wrong.length > 0) throw new Error(`the books do not hold: ${JSON.stringify(wrong)}`)
+    }))
+  t.teardown(close)
+  return close
+}
+
+const embedded: Implementation = {
+  name: 'a store of its own',
+  async open(t, now) {
+    const file = join(t.testdir(), 'sluice.db')
+    const open = opener(file, now)
+    const custody = new Custody(await open(), open)
+    return {
+      services: servicesOf(custody),
+      flush: () => custody.store.flush(),
+      close: checked(t, file, () => custody.close())
+    }
+  }
+}
+
+/** Two ends of a channel between processes. Messages are copied, as they are between processes. */
+function ports(): [Port, Port] {
+  const ends = [new EventEmitter(), new EventEmitter()] as const
+  const portTo = (other: EventEmitter, own: EventEmitter): Port => ({
+    send(message, sent) {
+      const copy = serialize(message)
+      setImmediate(() => other.emit('message', deserialize(copy)))
+      sent(null)
+    },
+    on: (event: string, take: (message: unknown) => void) => own.on(event, take)
+  })
+  return [portTo(ends[1], ends[0]), portTo(ends[0], ends[1])]
+}
+
+/** The stores of a process that has handed over, and goes on with what it had begun. */
+const handedOver: Implementation = {
+  name: 'the store of the next process',
+  async open(t, now) {
+    const file = join(t.testdir(), 'sluice.db')
+    const open = opener(file, now)
+    const [here, there] = ports()
+    const before = new Custody(await open(), open)
+    const estate = await before.leave(new Line(here), [])
+    const after = new Custody(await open(estate.holds), open)
+    const leases = after.adopt(estate)
+    const ignore = (): void => {}
+    const background = { attendFor: ignore, takeUp: ignore }
+    const line = new Line(there)
+    line.serve(after.deputy(servicesOf(after), background, silentLog, { ...estate, leases }).served)
+    after.store.documents.watch((changes) => line.tell('documents', changes))
+    return {
+      services: servicesOf(before),
+      flush: () => after.store.flush(),
+      close: checked(t, file, () => after.close())
+    }
+  }
+}
+
+/** All of them. */
+export const implementations: readonly Implementation[] = [embedded, handedOver]
+
+/** Runs a test with each implementation. */
+export function eachStore(
+  t: Test,
+  what: string,
+  run: (t: Test, stores: Stores) => Promise<void>,
+  now?: () => number
+): void {
+  for (const { name, open } of implementations)
+    void t.test(`${name}: ${what}`, async (t) => {
+      const stores = await open(t, now)
+      await run(t, stores)
+      await stores.close()
+    })
+}
