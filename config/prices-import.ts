@@ -29,15 +29,22 @@ export interface Imported {
 }
 
 /**
- * Imports the models for which `wanted` is true.
+ * Imports the models for which `wanted` is true. `reached` is told of how many were gone through, and how many there
+ * are.
  * @throws Error when the text is not in the format
  */
-export function importPrices(text: string, wanted: (name: string) => boolean): Imported {
+export function importPrices(
+  text: string,
+  wanted: (name: string) => boolean,
+  reached: (models: number, of: number) => void = () => {}
+): Imported {
   const fields = new Map<string, FieldReport>()
   const leftOut: Imported['leftOut'] = []
   const lines: string[] = []
   let models = 0
-  for (const [model, entry] of readEntries(text)) {
+  const entries = readEntries(text)
+  for (const [index, [model, entry]] of entries.entries()) {
+    reached(index, entries.length)
     if (notModels.has(model) || !wanted(model)) continue
     const tell: Tell = (field, fate, note) => {
       const id = `${field} ${fate} ${note}`

@@ -3,11 +3,13 @@ import { auditParameters } from '../admin/access/audit-log.ts'
 import type { ShownAuditEntry } from '../admin/access/audit-log.ts'
 import type { Page } from '../admin/api/contract.ts'
 import { accessOptions, places, withAdmin } from './asking/admin-access.ts'
+import type { Tell } from '../store/embedded/care/tell.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
 import type { Given, Options } from './command/command.ts'
 import { auditColumns } from '../admin/exports/audit-export.ts'
 import { csvLine } from '../admin/exports/csv.ts'
 import type { AdminAccess } from './asking/remote-admin.ts'
+import { Progress } from './output/progress.ts'
 import { renderTable } from './output/table.ts'
 
 const filterOptions = {
@@ -68,15 +70,18 @@ export const exportAudit = defineCommand({
     if (!format) throw new UsageError(`--format is ${JSON.stringify(options.format)}: it must be jsonl or csv`)
     if (options.json && format === 'csv') throw new UsageError('--json and --format csv exclude each other: keep one')
     return withAdmin(options, async (admin) => {
-      if (format === 'csv') process.stdout.write(csvLine(auditColumns))
-      for await (const { data } of pagesOf(admin, options, Infinity))
-        process.stdout.write(
-          data
-            .map((entry) =>
-              format === 'csv' ? csvLine(auditColumns.map((name) => entry[name])) : `${JSON.stringify(entry)}\n`
-            )
-            .join('')
-        )
+      const lineOf = (entry: ShownAuditEntry): string =>
+        format === 'csv' ? csvLine(auditColumns.map((name) => entry[name])) : `${JSON.stringify(entry)}\n`
+      const words = 'reading the audit log'
+      const write = async (tell: Tell): Promise<void> => {
+        if (format === 'csv') process.stdout.write(csvLine(auditColumns))
+        let done = 0
+        for await (const { data } of pagesOf(admin, options, Infinity)) {
+          process.stdout.write(data.map(lineOf).join(''))
+          tell(words, { done: (done += data.length), unit: 'rows' })
+        }
+      }
+      await Progress.of(words, write, { streams: true })
       return exits.ok
     })
   }

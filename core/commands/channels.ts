@@ -1,6 +1,7 @@
 // The commands `sluice channels`: see how channels are doing, switch them, and try them.
 import { accessOptions, allOf, gatewayNote, withGateway } from './asking/admin-access.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
+import { Progress } from './output/progress.ts'
 import { renderTable } from './output/table.ts'
 
 const path = '/admin/v1/channels'
@@ -92,7 +93,9 @@ Eight tests may be under way at a time. Exits with 3 when one of them failed.${g
   run: async (options, [name, model]) => {
     const asked = { model, endpoint: options.endpoint }
     return withGateway(options, async (admin) => {
-      const tried = await admin.call<Tried>('POST', `${pathOf(name!)}/test`, asked, testPatience)
+      const tried = await Progress.of('waiting for what the channel answers', () =>
+        admin.call<Tried>('POST', `${pathOf(name!)}/test`, asked, testPatience)
+      )
       process.stdout.write(`${options.json ? JSON.stringify(tried) : results(tried)}\n`)
       return tried.results.every(({ ok }) => ok) ? exits.ok : exits.found
     })

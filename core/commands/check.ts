@@ -8,6 +8,7 @@ import { showResult } from '../admin/channels/channels.ts'
 import { results } from './channels.ts'
 import type { Tried } from './channels.ts'
 import { configOption, defineCommand, exits, jsonOption } from './command/command.ts'
+import { Progress } from './output/progress.ts'
 
 export const check = defineCommand({
   name: 'check',
@@ -35,7 +36,7 @@ The file needs the environment that it will run in, as it may ask for variables.
         .join(', ')
       const warnings = [...config.warnings, ...unpriced(config, operations)]
       const ok = !strict || warnings.length === 0
-      const tried = online ? await tryChannels(file) : undefined
+      const tried = online ? await Progress.of('trying the channels', () => tryChannels(file)) : undefined
       const included = config.texts.slice(1).map((one) => one.file)
       const right = `${withFiles(file, included.length)} ${verdictOf(ok, included.length)}: ${summary}; SHA-256 ${config.hash}`
       const lines = [right, ...warnings.map(({ place, message }) => `${place} warning: ${message}`)]

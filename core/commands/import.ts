@@ -5,6 +5,8 @@ import { importPrices } from '../../config/prices-import.ts'
 import type { Fate, Imported } from '../../config/prices-import.ts'
 import { compileGlobs } from '../catalogue/globs.ts'
 import { defineCommand, exits, jsonOption } from './command/command.ts'
+import { Progress } from './output/progress.ts'
+import type { Tell } from '../store/embedded/care/tell.ts'
 
 /** The largest file in bytes. The published file has two million. */
 const largest = 64 * 1024 * 1024
@@ -23,8 +25,8 @@ Prints a models: section for gateway.yaml. Prices are taken over digit by digit.
 file (mapped, approximated or dropped, and why) is on standard error; with --json all is in one object.
 gateway.yaml takes only models that a channel serves: choose them with --models gpt-5,claude-*
 A file made with --out models.yaml need not be copied into it: say "include: [models.yaml]".`,
-  run({ models, out, json }, [file]) {
-    const imported = importFile(file!, models)
+  async run({ models, out, json }, [file]) {
+    const imported = await Progress.of('reading the file', (tell) => importFile(file!, models, tell))
     const text = `# Models of ${basename(file!)}, prices in US dollars per million tokens. Keep those that a channel serves.\n${imported.yaml}`
     if (out !== undefined) writeNew(out, text)
     if (json) {
@@ -48,7 +50,7 @@ A file made with --out models.yaml need not be copied into it: say "include: [mo
  * Imports the models of a file.
  * @throws Error when the file cannot be read, is in another format, or has none of the models that were asked for
  */
-function importFile(file: string, models: readonly string[]): Imported {
+function importFile(file: string, models: readonly string[], tell: Tell): Imported {
   let text: string
   try {
     const { size } = statSync(file)
@@ -59,7 +61,9 @@ function importFile(file: string, models: readonly string[]): Imported {
   }
   let imported: Imported
   try {
-    imported = importPrices(text, compileGlobs(models))
+    imported = importPrices(text, compileGlobs(models), (done, of) =>
+      tell('importing models', { done, of, unit: 'models' })
+    )
   } catch (error) {
     throw new Error(`${file} is not in this format: ${(error as Error).message}`)
   }

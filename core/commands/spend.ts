@@ -8,12 +8,14 @@ import { readSpend, showSum, spendParameters } from '../admin/requests/spend.ts'
 import type { ShownSum } from '../admin/requests/spend.ts'
 import { formatDollars } from '../money/money.ts'
 import { LedgerFile } from '../store/embedded/care/ledger-file.ts'
+import type { Tell } from '../store/embedded/care/tell.ts'
 import type { SpendGroup, SpendQuery, SpendSum } from '../store/spend.ts'
 import { accessOptions, itemsOf } from './asking/admin-access.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
 import { focusGroups, focusLines, focusMetadata } from './output/focus.ts'
 import { ownAccess } from './asking/own-access.ts'
 import type { AdminAccess } from './asking/remote-admin.ts'
+import { Progress } from './output/progress.ts'
 import { noteLog, storeOf, storeOptions } from './command/store-option.ts'
 import { renderTable } from './output/table.ts'
 
@@ -78,13 +80,15 @@ the price; the shares add up to the charge. With --out FILE the version and colu
     if (own) {
       if (format === 'focus')
         throw new UsageError('--format focus needs the store, with the prices of then: it is for who runs the gateway')
-      await write(options.out, lines(asked.by, askedFor(own, options), format))
+      await write(options.out, format, (tell) => lines(asked.by, askedFor(own, tell, options), format))
       return exits.ok
     }
     const file = await storeOf(options)
     const ledger = new LedgerFile(file)
     try {
-      await write(options.out, format === 'focus' ? focus(ledger, asked) : lines(asked.by, kept(ledger, asked), format))
+      await write(options.out, format, (tell) =>
+        format === 'focus' ? focus(ledger, asked, tell) : lines(asked.by, kept(ledger, asked, tell), format)
+      )
       if (format === 'focus' && options.out !== undefined)
         await writeFile(`${options.out}.metadata.json`, `${JSON.stringify(focusMetadata(new Date()), null, 2)}\n`)
     } finally {
@@ -101,32 +105,49 @@ function isFormat(format: string): format is Format {
 
 type Asked = Omit<SpendQuery, 'limit'>
 
+/** What adding up is called while it goes on. */
+const adding = 'adding up'
+
 /** Writes lines to a new file, or to standard output, whose reader may stop before the end, as `head` does. */
-async function write(file: string | undefined, text: AsyncIterable<string> | Iterable<string>): Promise<void> {
-  if (file !== undefined) return pipeline(Readable.from(text), createWriteStream(file, { flags: 'wx' }))
+async function write(
+  file: string | undefined,
+  format: Format,
+  text: (tell: Tell) => AsyncIterable<string> | Iterable<string>
+): Promise<void> {
+  const to = (): NodeJS.WritableStream =>
+    file === undefined ? process.stdout : createWriteStream(file, { flags: 'wx' })
+  const streams = file === undefined && format !== 'table' && format !== 'json'
   try {
-    await pipeline(Readable.from(text), process.stdout, { end: false })
+    await Progress.of(adding, (tell) => pipeline(Readable.from(text(tell)), to(), { end: file !== undefined }), {
+      streams
+    })
   } catch (error) {
-    if (!['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (file !== undefined || !['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes(code)) throw error
   }
 }
 
 /** The sums that a gateway tells. Who sees one tenant alone is not told what it costs. */
 async function* askedFor(
   admin: AdminAccess,
+  tell: Tell,
   options: Readonly<Record<(typeof spendParameters)[number], string | undefined>>
 ): AsyncGenerator<ShownSum> {
   const query = new URLSearchParams()
   for (const name of spendParameters) if (options[name] !== undefined) query.set(name, options[name])
-  yield* itemsOf<ShownSum>(admin, '/admin/v1/spend', query.toString())
+  let done = 0
+  for await (const sum of itemsOf<ShownSum>(admin, '/admin/v1/spend', query.toString())) {
+    yield sum
+    tell(adding, { done: ++done, unit: 'rows' })
+  }
 }
 
-function* kept(ledger: LedgerFile, asked: Asked): Generator<ShownSum> {
-  for (const sum of sums(ledger, asked)) yield showSum(asked.by, sum)
+function* kept(ledger: LedgerFile, asked: Asked, tell: Tell): Generator<ShownSum> {
+  for (const sum of sums(ledger, asked, tell)) yield showSum(asked.by, sum)
 }
 
-function* focus(ledger: LedgerFile, asked: Asked): Generator<string> {
-  yield* focusLines(sums(ledger, { ...asked, by: focusGroups }), (version) => ledger.price(version))
+function* focus(ledger: LedgerFile, asked: Asked, tell: Tell): Generator<string> {
+  yield* focusLines(sums(ledger, { ...asked, by: focusGroups }, tell), (version) => ledger.price(version))
 }
 
 async function* lines(
@@ -140,11 +161,13 @@ async function* lines(
   else for await (const sum of shown) yield `${JSON.stringify(sum)}\n`
 }
 
-/** All sums of a store, some at a time. */
-function* sums(ledger: LedgerFile, asked: Asked): Generator<SpendSum> {
+/** All sums of a store, some at a time. How many come is known at the end alone. */
+function* sums(ledger: LedgerFile, asked: Asked, tell: Tell): Generator<SpendSum> {
   let after: readonly string[] | undefined
+  let done = 0
   do {
     const found = ledger.spend({ ...asked, limit: page, after })
+    tell(adding, { done: (done += found.sums.length), unit: 'rows' })
     yield* found.sums
     after = found.next
   } while (after)

@@ -1,6 +1,7 @@
 // The command `sluice upgrade`: the next process takes the place of the running gateway.
 import { accessOptions, gatewayNote, withGateway } from './asking/admin-access.ts'
 import { defineCommand, exits, jsonOption } from './command/command.ts'
+import { Progress } from './output/progress.ts'
 
 /** Longer than a gateway waits for the next process to load and to open the store. */
 const patienceMs = 150_000
@@ -25,7 +26,9 @@ changed address), the gateway serves on as before, and this says why and exits w
 \`sluice check\`. It cannot replace process 1 of a container, nor run on Windows.${gatewayNote}`,
   run: async (options) =>
     withGateway(options, async (admin) => {
-      const done = await admin.call<Done>('POST', '/admin/v1/upgrade', undefined, patienceMs)
+      const done = await Progress.of('waiting for the next process', () =>
+        admin.call<Done>('POST', '/admin/v1/upgrade', undefined, patienceMs)
+      )
       process.stdout.write(
         options.json
           ? `${JSON.stringify(done)}\n`

@@ -6,6 +6,7 @@ import { convertUnit } from '../../options/units.ts'
 import { readConfig } from '../../program/configuration.ts'
 import { LedgerFile } from '../../store/embedded/care/ledger-file.ts'
 import type { Entry } from '../../store/embedded/care/ledger-file.ts'
+import { toldAs } from '../../store/embedded/care/tell.ts'
 import { femto, readBill } from './bills.ts'
 import type { Bill, Provider } from './bills.ts'
 import { defineCommand, exits, jsonOption, UsageError } from '../command/command.ts'
@@ -62,10 +63,13 @@ Exits with 3 when there is a difference.`,
     const ledger = new LedgerFile(file)
     let found: Comparison
     try {
-      found = await Progress.of('reading the journal', () => {
+      found = await Progress.of('reading the journal', (tell) => {
         const filter = { since: Date.parse(from), until: Date.parse(to) + dayMs }
         return compare(bill, {
-          entries: ofChannels(ledger.entries(filter), channelsOf(channel, bill.provider, config)),
+          entries: ofChannels(
+            ledger.entries(filter, toldAs(tell, 'reading the journal')),
+            channelsOf(channel, bill.provider, config)
+          ),
           priceOf: remembered((version) => ledger.price(version)),
           upstreamName: ({ model, channel: of }) =>
             config?.channels.get(of ?? '')?.models.get(model ?? '') ?? model ?? '',

@@ -33,9 +33,8 @@ Exits with 0 when nothing is wrong or it was mended, and with 3 when there is so
     try {
       if (sums) return await addUp(owner.file, sums)
       const [plan, folder] = await Progress.of('looking for damage', (tell) => {
-        const plan = planRepair(owner.file)
-        tell('mending')
-        return [plan, plan && apply ? repair(owner.file, plan, Date.now()) : null] as const
+        const plan = planRepair(owner.file, tell)
+        return [plan, plan && apply ? repair(owner.file, plan, Date.now(), tell) : null] as const
       })
       if (json) print(JSON.stringify(shown(owner.file, plan, folder)))
       else
@@ -49,10 +48,10 @@ Exits with 0 when nothing is wrong or it was mended, and with 3 when there is so
 })
 
 async function addUp(file: string, sums: 'spend' | 'traffic'): Promise<number> {
-  await Progress.of(`adding ${sums} up`, () => {
-    if (planRepair(file)) throw new Error(`${file} is damaged: mend it first, without --${sums}`)
-    if (sums === 'spend') repairSpend(file)
-    else repairTraffic(file)
+  await Progress.of('looking for damage', (tell) => {
+    if (planRepair(file, tell)) throw new Error(`${file} is damaged: mend it first, without --${sums}`)
+    if (sums === 'spend') repairSpend(file, tell)
+    else repairTraffic(file, tell)
   })
   print(`${file}: ${sums} was added up anew from the ${sums === 'spend' ? 'journal' : 'request records'}`)
   return exits.ok

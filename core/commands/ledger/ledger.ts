@@ -9,6 +9,7 @@ import type { Entry } from '../../store/embedded/care/ledger-file.ts'
 import type { Balance } from '../../store/ledger.ts'
 import { invariants } from '../../store/embedded/care/invariants.ts'
 import type { Invariant } from '../../store/embedded/care/invariants.ts'
+import { toldAs } from '../../store/embedded/care/tell.ts'
 import type { Tell } from '../../store/embedded/care/tell.ts'
 import { outcomesOf } from '../../store/embedded/care/verdict.ts'
 import { toldOf, verify } from '../../store/embedded/care/verify.ts'
@@ -103,13 +104,12 @@ requests under way. A limit is that of the last request that counted; the admin 
     try {
       const now = Date.now()
       const current = new Set((['day', 'week', 'month', 'total'] as const).map((span) => windowOf(span, now)))
-      const balances = ledger
-        .balances(now)
-        .filter(
-          (balance) =>
-            (scope === undefined || balance.scope === scope) &&
-            (daysOf(balance.window) === undefined ? all || current.has(balance.window) : balance.limit !== undefined)
-        )
+      const found = await Progress.of('reading balances', () => ledger.balances(now))
+      const balances = found.filter(
+        (balance) =>
+          (scope === undefined || balance.scope === scope) &&
+          (daysOf(balance.window) === undefined ? all || current.has(balance.window) : balance.limit !== undefined)
+      )
       print(json ? JSON.stringify({ data: balances.map(showBalance) }) : balanceTable(balances))
       noteLog(file)
       return exits.ok
@@ -144,11 +144,12 @@ nano-dollars to compute with; both as text, so that no program rounds them. --js
     const file = await storeOf(options)
     const ledger = new LedgerFile(file)
     try {
-      await Progress.of('reading the journal', (tell) => {
-        const entries = counted(ledger.entries(filter), tell)
+      const write = (tell: Tell): Promise<void> => {
+        const entries = ledger.entries(filter, toldAs(tell, 'writing the journal'))
         const lines = format === 'csv' ? csv(entries) : jsonLines(entries)
         return pipeline(Readable.from(lines), process.stdout, { end: false })
-      })
+      }
+      await Progress.of('reading the journal', write, { streams: true })
     } catch (error) {
       // The reader of the output may stop before the end, as `head` does.
       if (!['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
@@ -209,17 +210,6 @@ const columns: Readonly<Record<string, (entry: Entry) => unknown>> = {
   cost_price: ({ costPrice }) => costPrice,
   boot: ({ boot }) => boot,
   hash: ({ hash }) => hash
-}
-
-/** How many entries are written between two reports of progress. */
-const stride = 1024
-
-export function* counted(entries: Iterable<Entry>, tell: Tell, words = 'writing the journal'): Generator<Entry> {
-  let done = 0
-  for (const entry of entries) {
-    if (++done % stride === 0) tell(words, { done, unit: 'rows' })
-    yield entry
-  }
 }
 
 function* jsonLines(entries: Iterable<Entry>): Generator<string> {

@@ -2,7 +2,7 @@
 import type { Amount } from '../../store/embedded/care/tell.ts'
 
 /** All units of amounts. */
-export const units: readonly Amount['unit'][] = ['rows', 'bytes', 'files']
+export const units: readonly Amount['unit'][] = ['rows', 'bytes', 'files', 'models']
 
 /** What a command was doing at a time. */
 export interface Moment {

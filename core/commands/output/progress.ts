@@ -41,8 +41,12 @@ export class Progress {
     this.#thread = new Worker(file, { workerData: this.#state, execArgv: [] })
   }
 
-  /** Calls `run`, and prints its progress until it ends or throws. */
-  static async of<T>(words: string, run: (tell: Tell) => T | Promise<T>): Promise<T> {
+  /**
+   * Calls `run`, and prints its progress until it ends or throws. One that `streams` writes rows on standard output
+   * meanwhile, which say enough, and would be mixed with it, where that is a terminal.
+   */
+  static async of<T>(words: string, run: (tell: Tell) => T | Promise<T>, { streams = false } = {}): Promise<T> {
+    if (streams && process.stdout.isTTY) return run(() => {})
     const progress = new Progress(words)
     try {
       return await run(progress.tell)

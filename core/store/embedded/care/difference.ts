@@ -4,6 +4,7 @@ import type { Batch } from '../rows/batch.ts'
 import { readHead } from '../database/head.ts'
 import { auditHash, entryHash } from '../journal/journal.ts'
 import { LedgerFile } from './ledger-file.ts'
+import type { Reached } from './tell.ts'
 import { batchesOf } from '../recovery/replay.ts'
 import { openForReading, readRows } from '../files/sqlite.ts'
 import type { Database } from '../files/sqlite.ts'
@@ -28,26 +29,27 @@ export interface Difference {
 }
 
 /**
- * Compares two stores, whose files nobody may be writing to for an exact result.
+ * Compares two stores, whose files nobody may be writing to for an exact result. `reached` is told of the entries of the
+ * journal that only `file` has.
  * @throws Error when one of them cannot be read
  */
-export function differenceOf(file: string, other: string): Difference {
+export function differenceOf(file: string, other: string, reached: Reached = () => {}): Difference {
   const [own, theirs] = [new Contents(file), new Contents(other)]
   try {
-    return compare(own, theirs)
+    return compare(own, theirs, reached)
   } finally {
     own.close()
     theirs.close()
   }
 }
 
-function compare(own: Contents, theirs: Contents): Difference {
+function compare(own: Contents, theirs: Contents, reached: Reached): Difference {
   const found = { requests: 0, entries: 0, charges: 0, amount: 0n, tasks: 0, audits: 0 }
   let newest: number | null = null
   const see = (time: number): void => {
     if (time > (newest ?? 0)) newest = time
   }
-  for (const { kind, amount, time } of own.entriesAfter(common(own.hashes, theirs.hashes))) {
+  for (const { kind, amount, time } of own.entriesAfter(common(own.hashes, theirs.hashes), reached)) {
     found.entries++
     if (kind === 'settle') {
       found.charges++
@@ -154,8 +156,8 @@ class Contents {
     }
   }
 
-  *entriesAfter(seq: number): Generator<Pick<LogEntry, 'kind' | 'amount' | 'time'>> {
-    yield* this.#ledger.entries({ after: seq })
+  *entriesAfter(seq: number, reached: Reached): Generator<Pick<LogEntry, 'kind' | 'amount' | 'time'>> {
+    yield* this.#ledger.entries({ after: seq }, reached)
     yield* this.#entries.slice(Math.max(0, seq - this.#seq))
   }
 

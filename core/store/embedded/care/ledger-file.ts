@@ -14,6 +14,7 @@ import { readVolume, VolumeError, volumeFolder, volumeOf } from '../journal/volu
 import type { Volume } from '../journal/volume.ts'
 import { day, daysOf, hour, isHour, windowOf } from '../../window.ts'
 import type { Spans } from '../../window.ts'
+import type { Reached } from './tell.ts'
 
 /** A row of the journal. Amounts are nano-dollars. */
 export interface Entry {
@@ -55,7 +56,8 @@ export interface EntryFilter {
 }
 
 /**
- * How many rows are read at a time. While a slow reader kept one read transaction open, the write-ahead log would grow.
+ * How many rows are gone through at a time. While a slow reader, or a search for rows that are rare, kept one read
+ * transaction open, the write-ahead log would grow.
  */
 const page = 1000
 
@@ -134,10 +136,13 @@ export class LedgerFile {
 
   /**
    * Yields the journal up to its current last row, oldest first, from sealed volumes and from the database. At most one
-   * volume is in memory.
+   * volume is in memory. `reached` is told of all rows, whether they match or not.
    * @throws Error when the file of a volume with such entries is missing or was changed
    */
-  *entries({ since = 0, until = Number.MAX_SAFE_INTEGER, scope, after = 0 }: EntryFilter = {}): Generator<Entry> {
+  *entries(
+    { since = 0, until = Number.MAX_SAFE_INTEGER, scope, after = 0 }: EntryFilter = {},
+    reached: Reached = () => {}
+  ): Generator<Entry> {
     const last = readHead(this.#database).seq
     const next = this.#database.prepare(
       'SELECT * FROM volume WHERE first >= (SELECT coalesce(max(first), 0) FROM volume WHERE first <= ?1 + 1) AND last > ?1 ORDER BY first LIMIT 1'
@@ -146,13 +151,15 @@ export class LedgerFile {
     const query = this.#database.prepare(`
       SELECT seq, ts_ms, kind, request_id, part, class, scopes, amount, reserved, usage_json, model, channel, price_version, source, tags, cost, cost_price, boot_id, lower(hex(hash)) AS hash
       FROM journal WHERE seq > ?1 AND seq <= ?2 AND ts_ms >= ?3 AND ts_ms < ?4
-      AND (?5 IS NULL OR EXISTS (SELECT 1 FROM json_each(journal.scopes) AS scope WHERE scope.key = ?5)) ORDER BY seq LIMIT ${page}`)
+      AND (?5 IS NULL OR EXISTS (SELECT 1 FROM json_each(journal.scopes) AS scope WHERE scope.key = ?5)) ORDER BY seq`)
     query.setReadBigInts(true)
     for (let seq = after; seq < last;) {
+      reached(seq - after, last - after)
       // One transaction for both reads: between two pages, rows may be sealed and deleted from the database.
       this.#database.exec('BEGIN')
       const row = next.get(seq)
-      const rows = row ? [] : query.all(seq, last, since, until, scope ?? null)
+      const end = Math.min(last, seq + page)
+      const rows = row ? [] : query.all(seq, end, since, until, scope ?? null)
       this.#database.exec('COMMIT')
       if (row) {
         const volume = volumeOf(row as Row)
@@ -160,10 +167,10 @@ export class LedgerFile {
         seq = volume.last
       } else {
         yield* rows.map(entryOf)
-        if (rows.length < page) return
-        seq = Number(rows.at(-1)!['seq'])
+        seq = end
       }
     }
+    reached(last - after, last - after)
   }
 
   /** Yields the matching entries of a volume whose seq is greater than `after`. */

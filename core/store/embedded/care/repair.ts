@@ -12,6 +12,8 @@ import { syncDirectory } from '../files/directory.ts'
 import { baseOf, readSegmentHead, segmentPaths } from '../log/segment.ts'
 import type { SegmentHead } from '../log/segment.ts'
 import { SpendTable } from '../database/spend-table.ts'
+import { counted, toldAs } from './tell.ts'
+import type { Reached, Tell } from './tell.ts'
 import { fillTraffic } from './traffic-check.ts'
 import { connectAlone, openDatabase } from '../files/sqlite.ts'
 import type { Database, Value } from '../files/sqlite.ts'
@@ -70,16 +72,18 @@ interface Source {
  * Inspects a store that this process owns, without changing it. Returns undefined when nothing is wrong.
  * @throws Error when no sound state can be made of the files
  */
-export function planRepair(file: string): RepairPlan | undefined {
-  const damage = damageIn(file)
+export function planRepair(file: string, tell: Tell = () => {}): RepairPlan | undefined {
+  tell('looking at the commit log')
+  const damage = damageIn(file, tell)
   if (damage.length === 0) return undefined
+  tell('looking for a sound state of the database')
   const base = baseFor(file, damage)
   const source = sourceOf(file, base)
   const wal = `${file}-wal`
   const aside = [...segmentPaths(file), ...(base === 'whole' ? [] : [wal]), ...(base === 'new' ? [file] : [])].filter(
     (path) => statSync(path, { throwIfNoEntry: false })?.size
   )
-  const saved = share(batchesOf(source))
+  const saved = share(counted(batchesOf(source), batchesIn(source), toldAs(tell, 'reading the commit log')))
   const foreign = new Set(
     segmentPaths(file)
       .flatMap((path) => headOf(path)?.history ?? [])
@@ -106,7 +110,8 @@ export function planRepair(file: string): RepairPlan | undefined {
  * Carries out a plan. The next start then ends the open holds. Returns the folder that files were moved aside to. `now`
  * is in Unix milliseconds.
  */
-export function repair(file: string, plan: RepairPlan, now: number): string {
+export function repair(file: string, plan: RepairPlan, now: number, tell: Tell = () => {}): string {
+  tell('putting files aside')
   const folder = `${file}.damaged-${new Date(now).toISOString().replaceAll(/[:.]/g, '-')}`
   mkdirSync(folder, { mode: 0o700 })
   const source = sourceOf(file, plan.base)
@@ -120,7 +125,8 @@ export function repair(file: string, plan: RepairPlan, now: number): string {
   const database = openDatabase(file, 'power', (opened) => migrate(opened, file))
   try {
     const committer = new Committer(database)
-    save(committer, source)
+    save(committer, source, toldAs(tell, 'applying the commit log'))
+    tell('closing the database')
     // From here on the store needs no log: if the process is killed now, the repair is complete but for moving the log
     // aside.
     committer.alter((head) =>
@@ -140,12 +146,13 @@ export function repair(file: string, plan: RepairPlan, now: number): string {
  * Adds the spend of a sound store up anew from its journal.
  * @throws Error when the file of a volume is missing or was changed
  */
-export function repairSpend(file: string): void {
+export function repairSpend(file: string, tell: Tell = () => {}): void {
   const database = openDatabase(file, 'power', (opened) => migrate(opened, file))
   try {
-    new Committer(database).alter(() => {
+    const told = toldAs(tell, 'adding spend up')
+    new Committer(database).alter((head) => {
       database.exec('DELETE FROM spend_day; DELETE FROM spend_month; DELETE FROM spender')
-      new SpendTable(database).fill(database, file)
+      new SpendTable(database).fill(database, file, (entries) => told(entries, head.seq))
     })
   } finally {
     database.close()
@@ -153,19 +160,22 @@ export function repairSpend(file: string): void {
 }
 
 /** Adds the traffic of a sound store up anew from its request records, as far back as there are some. */
-export function repairTraffic(file: string): void {
+export function repairTraffic(file: string, tell: Tell = () => {}): void {
   const database = openDatabase(file, 'power', (opened) => migrate(opened, file))
   try {
-    new Committer(database).alter((head) => fillTraffic(database, head))
+    const of = Number(database.prepare('SELECT count(*) AS records FROM request').get()!['records'])
+    const told = toldAs(tell, 'adding traffic up')
+    new Committer(database).alter((head) => fillTraffic(database, head, (records) => told(records, of)))
   } finally {
     database.close()
   }
 }
 
 /** The damage that a start would find. If it finds none, the first finding of SQLite's check of all pages. */
-function damageIn(file: string): readonly Damage[] {
+function damageIn(file: string, tell: Tell): readonly Damage[] {
   const { damage, head } = survey(file)
   if (damage.length > 0 || !head) return damage
+  tell('checking all pages of the database')
   const found = lookAt(file, true)
   return found === 'sound' ? [] : [{ file, text: `is damaged: ${found}`, unsound: true }]
 }
@@ -234,6 +244,16 @@ function headOf(path: string): SegmentHead | undefined {
 const [kindColumn, amountColumn] = [entryColumns.indexOf('kind'), entryColumns.indexOf('amount')]
 const priceColumn = holdColumns.indexOf('price_version')
 
+/** How many batches there are to apply. */
+function batchesIn({ log, after }: Source): number {
+  let [number, next] = [0, after + 1]
+  for (const { first, last } of [...log.runs].sort((a, b) => a.first - b.first)) {
+    number += Math.max(0, last - Math.max(first, next) + 1)
+    next = Math.max(next, last + 1)
+  }
+  return number
+}
+
 function share(batches: Iterable<Batch>): Share {
   const sum = { batches: 0, charges: 0, amount: 0n }
   for (const { entries } of batches) {
@@ -257,11 +277,11 @@ const strangeIds = 2 ** 40
  * Applies the batches. From the first gap on, the moves of balances in a batch are ignored, as the start computes them
  * from the journal, and holds whose end is in the journal are deleted.
  */
-function save(committer: Committer, source: Source): void {
+function save(committer: Committer, source: Source, reached: Reached): void {
   const { database } = committer
   let last = source.after
   let gaps = 0
-  for (const batch of batchesOf(source)) {
+  for (const batch of counted(batchesOf(source), batchesIn(source), reached)) {
     if (batch.number > last + 1 || (source.begun && gaps === 0)) {
       gaps++
       committer.alter(() =>

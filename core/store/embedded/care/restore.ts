@@ -12,6 +12,7 @@ import { checkSchema } from '../database/migration.ts'
 import { syncDirectory } from '../files/directory.ts'
 import { openForReading } from '../files/sqlite.ts'
 import { contentsOf, dropStaged, pendingSwap, stagedPath, swap } from '../files/swap.ts'
+import { toldAs } from './tell.ts'
 import type { Tell } from './tell.ts'
 import { diagnose } from '../files/troubles.ts'
 import { toldOf, verify } from './verify.ts'
@@ -65,8 +66,7 @@ export function tryRestore(
   const breaches = refusing(source, () => verify(source, toldOf(tell)))
   const [first] = breaches.filter(({ invariant }) => wholeness.has(invariant))
   if (first) throw unusable(source, `${first.invariant} ${first.row} ${first.message}`)
-  tell('comparing the two')
-  return { file, source, store, breaches: breaches.length, ...between(file, source), aside: null }
+  return { file, source, store, breaches: breaches.length, ...between(file, source, tell), aside: null }
 }
 
 /**
@@ -88,15 +88,14 @@ export async function restore(
     if (owner.ended?.source === source) {
       const { aside } = owner.ended
       const before = aside === null ? undefined : join(aside, basename(file))
-      return { file, source, store, breaches: 0, ...between(before, file), aside }
+      return { file, source, store, breaches: 0, ...between(before, file, tell), aside }
     }
     keepOthersOut(owner)
     const staged = stagedPath(file)
     const made = await backUp(source, staged, { tell, verified: true }).catch((error: unknown) => {
       throw notCopied(source, (error as Error).message)
     })
-    tell('comparing the two')
-    const found = between(file, staged)
+    const found = between(file, staged, tell)
     tell('putting it in place')
     const names = contentsOf(file)
     const aside = names.length === 0 ? null : folderFor(file, now)
@@ -176,10 +175,11 @@ function notCopied(source: string, message: string): Error {
     : unusable(source, message)
 }
 
-function between(file: string | undefined, other: string): Pick<Restored, 'lost' | 'gained' | 'entries'> {
+function between(file: string | undefined, other: string, tell: Tell): Pick<Restored, 'lost' | 'gained' | 'entries'> {
+  tell('comparing the two')
   const entries = entriesIn(other)
   if (file === undefined || contentsOf(file).length === 0) return { entries, lost: undefined, gained: undefined }
-  return { entries, lost: told(file, other), gained: told(other, file) }
+  return { entries, lost: told(file, other, tell), gained: told(other, file, tell) }
 }
 
 function entriesIn(file: string): number {
@@ -191,9 +191,9 @@ function entriesIn(file: string): number {
   }
 }
 
-function told(file: string, other: string): Difference | string {
+function told(file: string, other: string, tell: Tell): Difference | string {
   try {
-    return differenceOf(file, other)
+    return differenceOf(file, other, toldAs(tell, 'comparing the two'))
   } catch (error) {
     return `cannot be told: ${(error as Error).message}`
   }

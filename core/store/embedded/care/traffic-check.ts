@@ -42,11 +42,18 @@ export function checkTraffic(
   }
 }
 
-/** Adds traffic up anew, as far back as there are records. Runs in a transaction of the caller. */
-export function fillTraffic(database: Database, { unrecorded }: Pick<Head, 'unrecorded'>): void {
+/**
+ * Adds traffic up anew, as far back as there are records. Runs in a transaction of the caller. `each` is called with how
+ * many records were read.
+ */
+export function fillTraffic(
+  database: Database,
+  { unrecorded }: Pick<Head, 'unrecorded'>,
+  each?: (records: number) => void
+): void {
   for (const span of spans)
     database.prepare(`DELETE FROM traffic_${span} WHERE time * ? > ?`).run(trafficSpans[span], unrecorded)
-  new TrafficTable(database).fill(database, unrecorded)
+  new TrafficTable(database).fill(database, unrecorded, each)
 }
 
 /** Compares rows of two tables, both in the order of their places, one by one. */

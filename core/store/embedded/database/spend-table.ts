@@ -6,7 +6,7 @@ import { readRows } from '../files/sqlite.ts'
 import type { Database, Statement, Value } from '../files/sqlite.ts'
 import { readVolume, VolumeError, volumeFolder, volumeOf } from '../journal/volume.ts'
 
-/** How many sums are gathered in memory while spend is added up anew. */
+/** How many sums are gathered in memory while spend is added up anew, and entries added between two calls of `each`. */
 const gathered = 10_000
 
 /** The sums of a row. */
@@ -53,16 +53,18 @@ export class SpendTable {
   }
 
   /**
-   * Adds all entries of the journal, with the sealed ones.
+   * Adds all entries of the journal, with the sealed ones. `each` is called with how many were added.
    * @throws Error when the file of a volume is missing or was changed
    */
-  fill(database: Database, file: string): void {
+  fill(database: Database, file: string, each: (entries: number) => void = () => {}): void {
+    let added = 0
     const add = (row: Readonly<Record<string, Value>>): void => {
       this.add(
         entryColumns.map((name) => row[name]!),
         0
       )
       if (this.#sums.size > gathered) this.flush()
+      if (++added % gathered === 0) each(added)
     }
     for (const row of readRows(database, 'SELECT * FROM volume ORDER BY first')) {
       const volume = volumeOf(row)
@@ -78,6 +80,7 @@ export class SpendTable {
     const rest = 'SELECT * FROM journal WHERE seq > (SELECT coalesce(max(last), 0) FROM volume) ORDER BY seq'
     for (const row of readRows(database, rest)) add(row)
     this.flush()
+    each(added)
   }
 
   #spender(place: SpendPlace): number | bigint {
