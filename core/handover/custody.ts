@@ -52,43 +52,50 @@ export class Custody {
     this.#own = own
     this.#reopen = reopen
     const switches = {
-      documents: switchable<Store['documents']>(own.documents, ['all', 'find', 'change', 'note', 'watch', 'audit']),
-      ledger: switchable<Store['ledger']>(own.ledger, [
-        'reserve',
-        'look',
-        'detached',
-        'scopes',
-        'balances',
-        'watch',
-        'price',
-        'affordable',
-        'standings'
-      ]),
-      requests: switchable<Store['requests']>(own.requests, ['append', 'list', 'find', 'totals']),
-      answers: switchable<Store['answers']>(own.answers, ['find', 'put']),
-      routes: switchable<Store['routes']>(own.routes, ['find', 'put', 'remove']),
-      works: switchable<Store['works']>(own.works, [
-        'open',
-        'running',
-        'runningOf',
-        'current',
-        'at',
-        'put',
-        'note',
-        'find',
-        'list',
-        'forget',
-        'oldest',
-        'room',
-        'flushed',
-        'expired',
-        'sweep',
-        'keepResult',
-        'result'
-      ]),
-      limits: switchable<Limits>(this.#ownLimits, ['decide', 'look']),
-      secrets: switchable<Secrets>(this.#ownSecrets, ['put', 'find']),
-      claims: switchable<Claims>(this.#ownClaims, ['take', 'look', 'leave'])
+      documents: switchable<Store['documents']>(own.documents, {
+        all: true,
+        find: true,
+        change: true,
+        note: true,
+        watch: true,
+        audit: true
+      }),
+      ledger: switchable<Store['ledger']>(own.ledger, {
+        reserve: true,
+        look: true,
+        detached: true,
+        scopes: true,
+        balances: true,
+        watch: true,
+        price: true,
+        affordable: true,
+        standings: true
+      }),
+      requests: switchable<Store['requests']>(own.requests, { append: true, list: true, find: true, totals: true }),
+      answers: switchable<Store['answers']>(own.answers, { find: true, put: true }),
+      routes: switchable<Store['routes']>(own.routes, { find: true, put: true, remove: true }),
+      works: switchable<Store['works']>(own.works, {
+        open: true,
+        running: true,
+        runningOf: true,
+        current: true,
+        at: true,
+        put: true,
+        note: true,
+        find: true,
+        list: true,
+        forget: true,
+        oldest: true,
+        room: true,
+        flushed: true,
+        expired: true,
+        sweep: true,
+        keepResult: true,
+        result: true
+      }),
+      limits: switchable<Limits>(this.#ownLimits, { decide: true, look: true }),
+      secrets: switchable<Secrets>(this.#ownSecrets, { put: true, find: true }),
+      claims: switchable<Claims>(this.#ownClaims, { take: true, look: true, leave: true })
     }
     this.#switches = switches
     this.limits = switches.limits.face

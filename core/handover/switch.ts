@@ -6,14 +6,14 @@ export interface Switch<T extends object> {
   use(next: T): void
 }
 
-/**
- * Makes a face of a service: its methods and properties are those of the implementation in use. `names` are all of
- * them.
- */
-export function switchable<T extends object>(first: T, names: readonly (keyof T & string)[]): Switch<T> {
+/** The names of all methods and properties of a service. The compiler refuses a list that lacks one. */
+export type Names<T> = { readonly [name in keyof T & string]-?: true }
+
+/** Makes a face of a service: its methods and properties are those of the implementation in use. */
+export function switchable<T extends object>(first: T, names: Names<T>): Switch<T> {
   let present = first
   const face = {}
-  for (const name of names) {
+  for (const name of Object.keys(names) as (keyof T & string)[]) {
     const call = (...args: unknown[]): unknown => (present[name] as (...args: unknown[]) => unknown)(...args)
     const get = typeof first[name] === 'function' ? () => call : () => present[name]
     Object.defineProperty(face, name, { get, enumerable: true })
