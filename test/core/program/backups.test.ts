@@ -1,5 +1,15 @@
 // Regular backups: when they are made, what is removed after them, and how trouble with their folder shows.
-import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  writeFileSync
+} from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -31,7 +41,7 @@ async function closedStore(file: string, charges = 1): Promise<string> {
 const namesIn = (folder: string): string[] =>
   existsSync(folder)
     ? readdirSync(folder)
-        .filter((name) => !/-(?:shm|wal)$/.test(name))
+        .filter((name) => !/-(?:shm|wal)$|^\./.test(name))
         .sort()
     : []
 
@@ -168,32 +178,63 @@ t.test('a full disk under the folder costs no older backup, and leaves nothing h
   )
 })
 
-t.test('a folder that is removed under it again and again is filled again when that ends', async (t) => {
+/** What a disk that is not mounted leaves of a folder, what comes back with the disk, and what is said meanwhile. */
+const unmounted: readonly (readonly [what: string, leave: (to: string) => void, says: RegExp])[] = [
+  ['a folder that is gone', () => {}, /its file \.sluice-backups is missing\. Is its disk mounted\?/],
+  ['an empty mount point', (to) => mkdirSync(to), /its file \.sluice-backups is missing\. Is its disk mounted\?/],
+  [
+    'the folder of another disk',
+    (to) => {
+      mkdirSync(to)
+      writeFileSync(join(to, '.sluice-backups'), 'other')
+    },
+    /its file \.sluice-backups is another one/
+  ]
+]
+for (const [what, leave, says] of unmounted)
+  t.test(`${what} is not filled with backups, also after a restart, until the disk is back`, async (t) => {
+    const folder = t.testdir()
+    const file = await closedStore(join(folder, 'sluice.db'), 5)
+    const [to, away] = [join(folder, 'disk/backups'), join(folder, 'away')]
+    const first = scheduled(t, file)
+    first.backups.use({ to, every: 200, keep: 9 })
+    await eventually(() => made(first.lines) >= 1, 200_000)
+    await first.backups.close()
+    const before = namesIn(to)
+    renameSync(to, away)
+    leave(to)
+    const found = existsSync(to) ? readdirSync(to) : undefined
+    const { backups, lines, figure } = scheduled(t, file)
+    backups.use({ to, every: 200, keep: 9 })
+    await eventually(async () => Number(await figure('store_backups_total{outcome="failed"}')) >= 2, 200_000)
+    t.same(existsSync(to) ? readdirSync(to) : undefined, found, 'nothing was written there')
+    t.equal(lines.length, 1, 'the same failure is one line')
+    t.match(lines[0], { level: 'error', fields: { folder: to, error: says } })
+    t.match(lines[0]!.fields['error'], `To begin anew in this folder, remove ${file}.backups`)
+    t.match(backups.standing.failure, says, 'troubles and metrics have it')
+    t.equal(await figure('store_backup_age_seconds'), '+Inf')
+    rmSync(to, { recursive: true, force: true })
+    renameSync(away, to)
+    await eventually(() => made(lines) >= 1, 200_000)
+    await backups.close()
+    t.ok(before.every((name) => namesIn(to).includes(name)))
+    for (const { path } of backupsIn(to, file)) t.same(verify(path), [])
+  })
+
+t.test('whoever means it begins anew in a folder that was emptied', async (t) => {
   const folder = t.testdir()
-  const file = await closedStore(join(folder, 'sluice.db'), 50)
+  const file = await closedStore(join(folder, 'sluice.db'))
   const to = join(folder, 'backups')
-  const { backups, lines, figure } = scheduled(t, file)
-  backups.use({ to, every: 200, keep: 2 })
-  let removed = 0
-  const attempts = async (): Promise<number> =>
-    Number((await figure('store_backups_total{outcome="made"}')) ?? 0) +
-    Number((await figure('store_backups_total{outcome="failed"}')) ?? 0)
-  await eventually(async () => {
-    if (existsSync(to)) {
-      rmSync(to, { recursive: true, force: true, maxRetries: 10 })
-      removed++
-    }
-    return removed >= 3 && (await attempts()) >= 3
-  }, 200_000)
-  const [count, before] = [made(lines), await attempts()]
-  await eventually(() => made(lines) > count + 1, 200_000)
-  backups.use(undefined)
-  t.ok((await attempts()) > before)
-  t.ok(backupsIn(to, file).length > 0)
-  for (const { path } of backupsIn(to, file)) t.same(verify(path), [])
-  for (const { level, fields } of lines)
-    if (level === 'error')
-      t.match(fields, { folder: to, error: /ENOENT|unable to open|no such file|not there|removed/i })
+  await makeBackup(to, file, 9, Date.now())
+  rmSync(to, { recursive: true })
+  await t.rejects(makeBackup(to, file, 9, Date.now()), { message: /Is its disk mounted/ })
+  t.notOk(existsSync(to))
+  rmSync(`${file}.backups`)
+  await makeBackup(to, file, 9, Date.now())
+  // A kill between the two steps of the first backup has left the mark alone.
+  rmSync(`${file}.backups`)
+  await makeBackup(to, file, 9, Date.now())
+  t.equal(backupsIn(to, file).length, 2)
 })
 
 t.test('a store that is damaged leaves the older backups alone', async (t) => {

@@ -1,7 +1,8 @@
 // The folder of regular backups: which of its files are of a store, a new one, and the removal of the oldest.
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { basename, extname, join } from 'node:path'
 import { backUp, bytesOf, removeParts } from './backup.ts'
+import { enterFolder } from './backup-place.ts'
 import { identityOf, readHead } from '../database/head.ts'
 import { LedgerFile } from './ledger-file.ts'
 import { canonicalPath } from '../files/lock.ts'
@@ -57,11 +58,12 @@ export function backupsIn(folder: string, given: string): KeptBackup[] {
 /**
  * Makes a backup, checks it, and removes the oldest ones beyond `keep`. `now` is in Unix milliseconds. It leaves the
  * disk to others for half of the time.
- * @throws Error when it cannot be made, or is not whole; then nothing was removed
+ * @throws Error when the folder is not the one that it was, or when it cannot be made or is not whole; then nothing was
+ * removed
  */
 export async function makeBackup(folder: string, given: string, keep: number, now: number): Promise<RegularBackup> {
   const file = canonicalPath(given)
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  enterFolder(folder, file)
   const identity = identityIn(file)
   clear(folder, namePattern(file, identity))
   let time = now
