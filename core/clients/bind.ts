@@ -19,7 +19,8 @@ export async function bind(
   fd?: number
 ): Promise<AddressInfo> {
   await new Promise<void>((resolve, reject) => {
-    const onError = (error: NodeJS.ErrnoException): void => reject(bindError(error, host, port, section))
+    const onError = (error: NodeJS.ErrnoException): void =>
+      reject(fd === undefined ? bindError(error, host, port, section) : passedError(fd, section, error.message))
     server.once('error', onError)
     const listening = (): void => {
       server.off('error', onError)
@@ -30,9 +31,17 @@ export async function bind(
     else server.listen({ fd }, backlog, listening)
   })
   const address = server.address()
-  if (address === null || typeof address === 'string')
-    throw new Error(`the socket for ${section} is no TCP socket: it must listen on an address and a port`)
+  if (address === null || typeof address === 'string') {
+    server.close()
+    throw passedError(fd!, section, 'it has no address with a port')
+  }
   return address
+}
+
+function passedError(fd: number, section: string, why: string): Error {
+  return new Error(
+    `descriptor ${fd}, which LISTEN_FDS passes for ${section}, is no TCP socket that can listen (${why}): see to what starts the gateway, as ListenStream of its socket unit, or pass none`
+  )
 }
 
 /**
