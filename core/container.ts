@@ -300,13 +300,6 @@ async function start(
       sockets.admin
     ))
   if (admin) stops.add(() => admin.close())
-  if (
-    sockets.clients !== undefined &&
-    sockets.admin !== undefined &&
-    admin &&
-    new URL(admin.url).host === new URL(url).host
-  )
-    throw new Error(`LISTEN_FDS passes one socket for both, ${host}:${port}: clients would meet the admin API`)
   const retire = async (): Promise<void> => {
     backups.use(undefined)
     await watch()

@@ -115,7 +115,11 @@ export class AdminServer {
     boundConnections(server, mostConnections)
     await bind(server, parts.settings, 'admin', fd)
     server.on('error', (error) => parts.log.error('the admin listener met an error', { error: error.message }))
-    return new AdminServer(parts, server)
+    const started = new AdminServer(parts, server)
+    const { host } = new URL(started.url)
+    if (host !== new URL(parts.clients).host) return started
+    server.close()
+    throw new Error(`LISTEN_FDS passes one socket for both, ${host}: clients would meet the admin API`)
   }
 
   /** The file descriptor of the listening socket. */
