@@ -1,5 +1,5 @@
-// Processes that are killed in the middle of a hand-over, and what else comes then: nothing is lost or charged twice, and
-// one process serves at the end, or none and it is said why.
+// Processes that are killed in the middle of a hand-over, and what else comes then: nothing is lost or charged twice,
+// and one process serves at the end, or none and it is said why.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

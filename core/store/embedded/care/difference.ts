@@ -29,8 +29,8 @@ export interface Difference {
 }
 
 /**
- * Compares two stores, whose files nobody may be writing to for an exact result. `reached` is told of the entries of the
- * journal that only `file` has.
+ * Compares two stores, whose files nobody may be writing to for an exact result. `reached` is told of the entries of
+ * the journal that only `file` has.
  * @throws Error when one of them cannot be read
  */
 export function differenceOf(file: string, other: string, reached: Reached = () => {}): Difference {

@@ -43,8 +43,8 @@ export function checkTraffic(
 }
 
 /**
- * Adds traffic up anew, as far back as there are records. Runs in a transaction of the caller. `each` is called with how
- * many records were read.
+ * Adds traffic up anew, as far back as there are records. Runs in a transaction of the caller. `each` is called with
+ * how many records were read.
  */
 export function fillTraffic(
   database: Database,
