@@ -24,7 +24,7 @@ import { alive, exposeMetrics, ready } from './health.ts'
 import { keyRoutes, tenantOfKey } from './tenancy/keys.ts'
 import { documentOf } from './openapi.ts'
 import { paging } from './api/query.ts'
-import { hiddenOfRequests, listRequests, requestFilters } from './requests/requests.ts'
+import { closedOfRequests, hiddenOfRequests, listRequests, requestFilters } from './requests/requests.ts'
 import { hiddenOfSpend, listSpend, spendParameters } from './requests/spend.ts'
 import * as shapes from './api/shapes.ts'
 import { ledgerRoutes } from './ledger/verification.ts'
@@ -85,7 +85,7 @@ export const routes: readonly Route[] = [
     method: 'GET',
     path: '/admin/v1/requests',
     summary: 'Lists records of requests, newest first',
-    access: { needs: 'see', tenant: { in: 'query', hidden: hiddenOfRequests, closed: ['channel'] } },
+    access: { needs: 'see', tenant: { in: 'query', hidden: hiddenOfRequests, closed: closedOfRequests } },
     query: [...requestFilters, ...paging],
     answers: { 200: shapes.page(shapes.requestRecord) },
     handle: listRequests
@@ -94,7 +94,7 @@ export const routes: readonly Route[] = [
     method: 'GET',
     path: '/admin/v1/requests/totals',
     summary: 'Counts requests over time',
-    access: { needs: 'see', tenant: { in: 'query', closed: ['channel'] } },
+    access: { needs: 'see', tenant: { in: 'query', closed: closedOfRequests } },
     query: [...requestFilters, 'parts'],
     answers: { 200: totalsShape },
     handle: countRequests

@@ -161,9 +161,8 @@ export interface Bounds<T> {
   readonly to?: T
 }
 
-/** A query of the log. All conditions hold together. */
-export interface RequestQuery {
-  request_id?: string
+/** What records have as texts, to be selected or left out by. */
+export interface RequestTexts {
   tenant?: string
   project?: string
   member?: string
@@ -176,6 +175,13 @@ export interface RequestQuery {
   outcome?: string
   /** The name of a tag, or `name=value`. */
   tag?: string
+}
+
+/** A query of the log. All conditions hold together. */
+export interface RequestQuery extends RequestTexts {
+  request_id?: string
+  /** What is left out: records with any of these. */
+  not?: RequestTexts & { status?: Bounds<number> }
   /** In Unix milliseconds. */
   time?: Bounds<number>
   status?: Bounds<number>

@@ -42,6 +42,20 @@ export const parameters = {
     description: 'By the status, or a hundred of them.',
     schema: { type: 'string', pattern: '^[1-5](\\d\\d|xx)$' }
   },
+  not_tenant: text('Without what is of this tenant.'),
+  not_project: text('Without what is of this project.'),
+  not_member: text('Without what is of this member.'),
+  not_key: text('Without what is of the key of this name.'),
+  not_model: text('Without this model.'),
+  not_endpoint: text('Without this endpoint.'),
+  not_channel: text('Without requests for which this channel was asked.'),
+  not_code: text('Without this code of an error.'),
+  not_outcome: text('Without what ended like this.'),
+  not_tag: text('Without this tag, or without this value of it: `team` or `team=search`.'),
+  not_status: {
+    description: 'Without this status, or a hundred of them.',
+    schema: { type: 'string', pattern: '^[1-5](\\d\\d|xx)$' }
+  },
   cost_min: text('That cost so many US dollars or more.'),
   cost_max: text('That cost so many US dollars or less.'),
   duration_min: text('That took so long or longer: `2s`.'),

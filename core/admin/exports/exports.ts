@@ -2,7 +2,7 @@
 import { pricedClasses } from '../../money/classes.ts'
 import type { RequestRecord } from '../../store/requests.ts'
 import type { AdminParts, Answer, Call, LiveRoute } from '../api/contract.ts'
-import { hiddenOfRequests, readRequests, requestFilters, showRecord } from '../requests/requests.ts'
+import { closedOfRequests, hiddenOfRequests, readRequests, requestFilters, showRecord } from '../requests/requests.ts'
 import { hiddenOfSpend, readSpendQuery, showSum, spendParameters } from '../requests/spend.ts'
 import type { ShownSum } from '../requests/spend.ts'
 import { csvLine } from './csv.ts'
@@ -17,7 +17,7 @@ export const exportRoutes: readonly LiveRoute[] = [
     method: 'GET',
     path: '/admin/v1/export/requests',
     summary: 'Sends the records of requests as a file, newest first',
-    access: { needs: 'see', tenant: { in: 'query', hidden: hiddenOfRequests, closed: ['channel'] } },
+    access: { needs: 'see', tenant: { in: 'query', hidden: hiddenOfRequests, closed: closedOfRequests } },
     query: ['format', ...requestFilters],
     answers: { 200: 'text/csv' },
     handle: exportRequests

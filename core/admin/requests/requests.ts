@@ -6,8 +6,7 @@ import type { Bounds, RequestQuery, RequestRecord } from '../../store/requests.t
 import type { AdminParts, Answer, Call } from '../api/contract.ts'
 import { invalidField, readLimit, readTime, shown } from '../api/query.ts'
 
-const exact = [
-  'request_id',
+const texts = [
   'tenant',
   'project',
   'member',
@@ -20,6 +19,10 @@ const exact = [
   'tag'
 ] as const
 
+/** The parameters that select by a text, and those that leave out what would be selected. */
+const exact = ['request_id', ...texts] as const
+const without = (['status', ...texts] as const).map((name) => `not_${name}` as const)
+
 /** The parameters that bound a number, each with what reads it. */
 const bounds = {
   since: ['time', 'from', readTime],
@@ -31,7 +34,15 @@ const bounds = {
 } as const
 
 /** The parameters that select records. */
-export const requestFilters = [...exact, 'status', ...(Object.keys(bounds) as (keyof typeof bounds)[])] as const
+export const requestFilters = [
+  ...exact,
+  'status',
+  ...(Object.keys(bounds) as (keyof typeof bounds)[]),
+  ...without
+] as const
+
+/** The parameters that actors of one tenant may not use: they tell how the gateway is set up. */
+export const closedOfRequests = ['channel', 'not_channel'] as const
 
 /** What actors of one tenant do not see of a record: how the gateway is set up, and what its upstreams said. */
 export const hiddenOfRequests: readonly (keyof RequestRecord)[] = [
@@ -57,8 +68,10 @@ export function readRequests(query: Call['query'], limit: number): RequestQuery 
     const value = query.get(name)
     if (value !== undefined) asked[name] = value
   }
-  const status = query.get('status')
-  if (status !== undefined) asked.status = readStatus(status)
+  const status = readStatus(query, 'status')
+  if (status) asked.status = status
+  const not = readWithout(query)
+  if (not) asked.not = not
   for (const [name, [field, end, read]] of Object.entries(bounds)) {
     const value = read(query, name)
     if (value !== undefined) Object.assign(asked, { [field]: { ...asked[field], [end]: value } })
@@ -102,10 +115,24 @@ function readDuration(query: Call['query'], name: string): number | undefined {
   return ms
 }
 
+/** What a query leaves out; undefined for nothing. */
+function readWithout(query: Call['query']): RequestQuery['not'] {
+  const not: NonNullable<RequestQuery['not']> = {}
+  for (const name of texts) {
+    const value = query.get(`not_${name}`)
+    if (value !== undefined) not[name] = value
+  }
+  const status = readStatus(query, 'not_status')
+  if (status) not.status = status
+  return Object.keys(not).length === 0 ? undefined : not
+}
+
 /** One status, or a hundred of them: `429` or `4xx`. */
-function readStatus(text: string): Bounds<number> {
+function readStatus(query: Call['query'], name: string): Bounds<number> | undefined {
+  const text = query.get(name)
+  if (text === undefined) return undefined
   const [, digits = '', rest = ''] = /^([1-5])(\d\d|xx)$/.exec(text) ?? []
-  if (digits === '') throw invalidField('status', `status is ${shown(text)}: it must be like 429 or 4xx`)
+  if (digits === '') throw invalidField(name, `${name} is ${shown(text)}: it must be like 429 or 4xx`)
   if (rest !== 'xx') return { from: Number(text), to: Number(text) }
   return { from: Number(digits) * 100, to: Number(digits) * 100 + 99 }
 }

@@ -3,7 +3,7 @@ import { GatewayError } from '../../../errors.ts'
 import { recordValues } from '../rows/batch.ts'
 import type { Reader } from '../reader/reader.ts'
 import type { RequestSearch } from '../reader/request-search.ts'
-import type { RequestBook, RequestQuery, RequestRecord, RequestTotals, WrittenRecord } from '../../requests.ts'
+import type { RequestBook, RequestQuery, RequestRecord, RequestTexts, RequestTotals, WrittenRecord } from '../../requests.ts'
 import type { Troubles } from '../files/troubles.ts'
 import type { Writer } from '../writer/writer.ts'
 
@@ -78,9 +78,7 @@ function check({ request_id, limit, cursor, ...query }: RequestQuery): RequestSe
       param: 'limit'
     })
   }
-  const { tenant, project, member, key, model, endpoint, channel, code, outcome, tag } = query
-  const { time, status, cost, duration } = query
-  const texts = { tenant, project, member, key, model, endpoint, channels: channel, code, outcome, tags: tag }
+  const { time, status, cost, duration, not } = query
   const given = Object.entries({ time, status, cost, duration })
   const side = (end: 'from' | 'to'): Record<string, number> =>
     Object.fromEntries(
@@ -88,10 +86,21 @@ function check({ request_id, limit, cursor, ...query }: RequestQuery): RequestSe
     )
   return {
     id: request_id,
-    texts: Object.fromEntries(Object.entries(texts).filter(([, value]) => value !== undefined)),
+    texts: textsOf(query),
     from: side('from'),
     to: side('to'),
+    not: not && {
+      texts: textsOf(not),
+      status: not.status && [not.status.from ?? -Infinity, not.status.to ?? Infinity]
+    },
     limit,
     before: cursor === undefined ? undefined : Number(cursor)
   }
+}
+
+/** The texts of a query as facts have them. */
+function textsOf(query: RequestTexts): RequestSearch['texts'] {
+  const { tenant, project, member, key, model, endpoint, channel, code, outcome, tag } = query
+  const texts = { tenant, project, member, key, model, endpoint, channels: channel, code, outcome, tags: tag }
+  return Object.fromEntries(Object.entries(texts).filter(([, value]) => value !== undefined))
 }

@@ -10,7 +10,7 @@ const mostBlocks = 2000
 
 /** A checked question. */
 export interface TotalsQuery {
-  readonly query: Pick<RequestSearch, 'texts' | 'from' | 'to'>
+  readonly query: Pick<RequestSearch, 'texts' | 'from' | 'to' | 'not'>
   /** How many parts the time is divided into. */
   readonly parts: number
   /** The present time in Unix milliseconds, which the last part reaches to when the query does not say it. */

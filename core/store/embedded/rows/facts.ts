@@ -127,18 +127,32 @@ export interface FactQuery {
   readonly texts: Partial<Readonly<Record<TextFact, string>>>
   readonly from: Partial<Readonly<Record<NumberFact, number>>>
   readonly to: Partial<Readonly<Record<NumberFact, number>>>
+  /** Records with any of these are left out; absent: none is. */
+  readonly not?: Without | undefined
+}
+
+/** What leaves a record out: the value of a text, and statuses from and to one. */
+interface Without {
+  readonly texts: Partial<Readonly<Record<TextFact, string>>>
+  readonly status?: readonly [from: number, to: number] | undefined
 }
 
 /** Whether a record matches. */
 export function matches(row: FactsRow, query: FactQuery): boolean {
   const facts = readFacts(row)
+  const { texts: out = {}, status: [least, most] = nothing } = query.not ?? {}
   return (
     texts.every((name) => query.texts[name] === undefined || has(name, facts[name], query.texts[name])) &&
+    !texts.some((name) => out[name] !== undefined && has(name, facts[name], out[name])) &&
+    !(facts.status >= least && facts.status <= most) &&
     numbers.every(
       (name) => facts[name] >= (query.from[name] ?? -Infinity) && facts[name] <= (query.to[name] ?? Infinity)
     )
   )
 }
+
+/** Bounds that nothing is within. */
+const nothing = [Infinity, -Infinity] as const
 
 /** Whether a fact has a value. A tag is asked for by its name alone, or as `name=value`. */
 function has(name: TextFact, fact: string, wanted: string): boolean {
@@ -242,43 +256,56 @@ function matchesIn(bytes: Uint8Array, query: FactQuery): Matches {
   const none = { rows: [], places, columns }
   // The rows that fit the conditions so far; undefined for all of them.
   let rows: number[] | undefined
-  for (const [column, name] of texts.entries()) {
-    const asked = query.texts[name]
-    if (asked === undefined) continue
-    const value = escaped(asked)
+  for (const { name, column, value, wanted } of asked(query)) {
     const [from, to] = [head.getUint32(8 + column * 4, true), head.getUint32(12 + column * 4, true)]
     const dictionary = Buffer.from(buffer as ArrayBuffer, at + from, to - from)
     // Most blocks do not have a rare value at all, and need not be looked into.
-    if (dictionary.indexOf(value) === -1) return none
-    const facts = dictionary.toString().split(separator)
+    const facts = dictionary.indexOf(value) === -1 ? [] : dictionary.toString().split(separator)
     const fitting = facts.flatMap((fact, number) => (has(name, fact, value) ? [number] : []))
-    if (fitting.length === 0) return none
-    rows = rowsWith(new Uint16Array(buffer, placesAt + (column + 1) * count * 2, count), fitting, rows)
+    if (fitting.length === 0 && !wanted) continue
+    if (fitting.length === (wanted ? 0 : facts.length)) return none
+    const values = new Uint16Array(buffer, placesAt + (column + 1) * count * 2, count)
+    const [only] = fitting
+    const fits =
+      fitting.length === 1 ? (row: number) => values[row] === only : (row: number) => fitting.includes(values[row]!)
+    rows = rowsThat(wanted ? fits : (row) => !fits(row), count, rows)
     if (rows.length === 0) return none
   }
   for (const [column, name] of numbers.entries()) {
     const { [name]: from = -Infinity } = query.from
     const { [name]: to = Infinity } = query.to
     if (from === -Infinity && to === Infinity) continue
-    rows = rowsWithin(columns[column]!, from, to, rows)
+    const values = columns[column]!
+    rows = rowsThat((row) => values[row]! >= from && values[row]! <= to, count, rows)
+  }
+  if (query.not?.status) {
+    const [least, most] = query.not.status
+    const values = columns[numbers.indexOf('status')]!
+    rows = rowsThat((row) => values[row]! < least || values[row]! > most, count, rows)
   }
   return { rows, places, columns }
 }
 
-/** Of these rows, or of all, those whose number is one of `fitting`. */
-function rowsWith(column: Uint16Array, fitting: readonly number[], rows: readonly number[] | undefined): number[] {
-  const [only] = fitting
-  const fits = (row: number): boolean => (fitting.length === 1 ? column[row] === only : fitting.includes(column[row]!))
-  if (rows) return rows.filter(fits)
-  const found: number[] = []
-  for (let row = 0; row < column.length; row++) if (fits(row)) found.push(row)
-  return found
+/** The texts that a search asks for, and those that it leaves out, in the order of the columns. */
+function asked({ texts: given, not }: FactQuery): readonly {
+  readonly name: TextFact
+  readonly column: number
+  /** As the dictionary has it. */
+  readonly value: string
+  /** False for what is left out. */
+  readonly wanted: boolean
+}[] {
+  return texts.flatMap((name, column) =>
+    [given[name], not?.texts[name]].flatMap((value, place) =>
+      value === undefined ? [] : [{ name, column, value: escaped(value), wanted: place === 0 }]
+    )
+  )
 }
 
-/** Of these rows, or of all, those whose number is within the bounds. */
-function rowsWithin(column: Float64Array, from: number, to: number, rows: readonly number[] | undefined): number[] {
-  if (rows) return rows.filter((row) => column[row]! >= from && column[row]! <= to)
+/** Those of these rows, or of the first `count`, that fit. */
+function rowsThat(fits: (row: number) => boolean, count: number, rows: readonly number[] | undefined): number[] {
+  if (rows) return rows.filter(fits)
   const found: number[] = []
-  for (let row = 0; row < column.length; row++) if (column[row]! >= from && column[row]! <= to) found.push(row)
+  for (let row = 0; row < count; row++) if (fits(row)) found.push(row)
   return found
 }

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { onArrivals, resets, useLive } from '../../live.ts'
 import type { ArrivedRow } from '../../live.ts'
+import { nameOf } from './filters.ts'
 
 /** What came. */
 export interface NewRows {
@@ -39,11 +40,19 @@ export function useNewRows(filters: Readonly<Record<string, string>>, on: boolea
 const exact = ['tenant', 'project', 'member', 'key', 'model', 'endpoint', 'outcome'] as const
 
 /** The filters that are found out by a row of the stream. */
-export const foundInRows: ReadonlySet<string> = new Set([...exact, 'status', 'code', 'since', 'until'])
+export const foundInRows: ReadonlySet<string> = new Set([
+  ...[...exact, 'status', 'code'].flatMap((name) => [name, nameOf(name, true)]),
+  'since',
+  'until'
+])
 
 function fits(row: ArrivedRow, filters: Readonly<Record<string, string>>): boolean {
-  const { status, code } = filters
-  if (code !== undefined && row.error_code !== code) return false
-  if (status !== undefined && !new RegExp(`^${status.replace('xx', '\\d\\d')}$`).test(String(row.status))) return false
-  return exact.every((name) => filters[name] === undefined || row[name] === filters[name])
+  const is = (name: string, wanted: string): boolean =>
+    name === 'status'
+      ? new RegExp(`^${wanted.replace('xx', '\\d\\d')}$`).test(String(row.status))
+      : (name === 'code' ? row.error_code : row[name as (typeof exact)[number]]) === wanted
+  return [...exact, 'status', 'code'].every((name) => {
+    const [wanted, out] = [filters[name], filters[nameOf(name, true)]]
+    return (wanted === undefined || is(name, wanted)) && (out === undefined || !is(name, out))
+  })
 }

@@ -87,7 +87,6 @@ function named(
     id,
     title,
     sorts: false,
-    filtersOut: false,
     value: read,
     cell: (row) => text(read(row)),
     filter: (row) => read(row) ?? undefined
@@ -121,8 +120,7 @@ export function columnsOf(whole: boolean): readonly Column<RequestRecord>[] {
       id: 'status',
       title: 'Status',
       sorts: false,
-      filtersOut: false,
-      value: ({ status, error_code }) => `${status} ${error_code ?? ''}`.trim(),
+        value: ({ status, error_code }) => `${status} ${error_code ?? ''}`.trim(),
       cell: (record) => h(Outcome, { record }),
       filter: ({ status }) => String(status)
     },

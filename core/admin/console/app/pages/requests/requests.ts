@@ -10,7 +10,7 @@ import { Failure, Nothing } from '../../parts/states.ts'
 import { Table } from '../../parts/table.ts'
 import { address, go, linkTo, setQuery } from '../../router.ts'
 import { may, ownTenant } from '../../session.ts'
-import { FilterBar, filtersOf } from './filters.ts'
+import { FilterBar, filtersOf, nameOf } from './filters.ts'
 import { foundInRows, useNewRows } from './new-rows.ts'
 import type { NewRows } from './new-rows.ts'
 import { OverTime } from './over-time.ts'
@@ -52,7 +52,7 @@ export default function RequestsPage(): VNode {
       filter: false,
       more: list.more,
       busy: list.busy,
-      onFilter: (column, value) => setQuery({ [column]: value }, { replace: false }),
+      onFilter: (column, value, not) => setQuery({ [nameOf(column, not)]: value }, { replace: false }),
       empty,
       children: h(Fresh, { fresh, sure: Object.keys(filters).every((name) => foundInRows.has(name)), show: list.again })
     })}
