@@ -1,9 +1,10 @@
-// Makes the files of the console for the package: modules bundled and minified under names with their hashes, styles,
-// all of them compressed, and a list that the gateway reads.
+// Makes the files of the console for the package: all modules in one file, minified, under a name with its hash; what
+// draws charts, which some pages need; styles; all of them compressed, and a list that the gateway reads.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { build, transform } from 'esbuild'
-import { places } from '../core/admin/console/app/places.ts'
+import type { BuildOptions } from 'esbuild'
 import { assetOf, types } from '../core/admin/console/asset.ts'
 import type { Manifest } from '../core/admin/console/built-shelf.ts'
 import { folder as sources, listSources, textOf } from '../core/admin/console/sources.ts'
@@ -31,18 +32,22 @@ export async function bundleConsole(folder: string): Promise<Manifest> {
     ])
   }
   const common = { bundle: true, minify: true, target: 'es2024', write: false, legalComments: 'none' } as const
-  const bundle = await build({
-    ...common,
-    entryPoints: [join(sources, 'main.ts')],
-    outdir: folder,
-    format: 'esm',
-    splitting: true,
-    entryNames: '[name]-[hash]',
-    chunkNames: '[name]-[hash]',
-    metafile: true
-  })
-  for (const { path, contents } of bundle.outputFiles)
-    await put(path.slice(folder.length + 1), types.module, contents, true)
+  // A browser has six connections: what comes in many files waits for them, and so does what is asked of the API. Code
+  // of pages that nobody opens is not run.
+  const bundled = async (path: string, plugins: NonNullable<BuildOptions['plugins']> = []): Promise<string> => {
+    const entry = { entryPoints: [path], outdir: folder, entryNames: '[name]-[hash]' }
+    const [made] = (await build({ ...common, ...entry, format: 'esm', plugins })).outputFiles
+    const name = made!.path.slice(folder.length + 1)
+    await put(name, types.module, made!.contents, true)
+    return name
+  }
+  const charts = await bundled(fileURLToPath(import.meta.resolve('uplot/dist/uPlot.esm.js')))
+  const script = await bundled(join(sources, 'main.ts'), [
+    {
+      name: 'charts',
+      setup: ({ onResolve }) => onResolve({ filter: /^uplot$/ }, () => ({ path: `./${charts}`, external: true }))
+    }
+  ])
   const alone = async ({ paths }: Source, format: 'iife' | 'esm'): Promise<Uint8Array> =>
     (await build({ ...common, entryPoints: [...paths], format })).outputFiles[0]!.contents
   let [first, style] = ['', '']
@@ -54,21 +59,7 @@ export async function bundleConsole(folder: string): Promise<Manifest> {
     else if (kind === 'style')
       style = (await transform(await textOf(source), { loader: 'css', minify: true, target: 'chrome123' })).code
   }
-  const outputs = new Map(
-    Object.entries(bundle.metafile.outputs).map(([path, output]) => [path.slice(path.lastIndexOf('/') + 1), output])
-  )
-  /** A file with those that it imports, but for those that it loads later. */
-  const reachedFrom = (end: string): string[] => {
-    const [start] = [...outputs].find(([, { entryPoint }]) => entryPoint?.endsWith(end)) ?? []
-    const reached = new Set(start === undefined ? [] : [start])
-    for (const name of reached)
-      for (const { path, kind } of outputs.get(name)?.imports ?? [])
-        if (kind === 'import-statement') reached.add(path.slice(path.lastIndexOf('/') + 1))
-    return [...reached]
-  }
-  const [script, ...preload] = reachedFrom('/app/main.ts')
-  const pages = Object.fromEntries(places.map(({ path }) => [path, reachedFrom(`/app/pages/${path}/${path}.ts`)]))
-  const manifest: Manifest = { script: script!, preload, pages, first, style, files }
+  const manifest: Manifest = { script, first, style, files }
   await writeFile(join(folder, 'manifest.json'), JSON.stringify(manifest))
   return manifest
 }

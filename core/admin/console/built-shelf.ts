@@ -11,9 +11,6 @@ import type { Shelf } from './shelf.ts'
 /** What there is: by what follows `/console/` in an address. */
 export interface Manifest {
   readonly script: string
-  readonly preload: readonly string[]
-  /** What the page of a place needs beyond that. */
-  readonly pages: Readonly<Record<string, readonly string[]>>
   /** The texts that every page has in itself. */
   readonly first: string
   readonly style: string
@@ -47,18 +44,11 @@ export class BuiltShelf implements Shelf {
 
   async shell(place: string): Promise<Shell> {
     const { manifest, shells } = await this.#load()
-    const { script, preload, pages, first, style } = manifest
-    const known = Object.hasOwn(pages, place) ? place : ''
-    const shell =
-      shells.get(known) ??
-      shellOf({
-        place: places.find(({ path }) => path === known),
-        first,
-        style,
-        script,
-        preload: [...new Set([script, ...preload, ...(pages[known] ?? [])])]
-      })
-    shells.set(known, shell)
+    const { script, first, style } = manifest
+    const known = places.find(({ path }) => path === place)
+    const name = known?.path ?? ''
+    const shell = shells.get(name) ?? shellOf({ place: known, first, style, script, preload: [script] })
+    shells.set(name, shell)
     return shell
   }
 

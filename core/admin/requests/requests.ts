@@ -6,18 +6,7 @@ import type { Bounds, RequestQuery, RequestRecord } from '../../store/requests.t
 import type { AdminParts, Answer, Call } from '../api/contract.ts'
 import { invalidField, readLimit, readTime, shown } from '../api/query.ts'
 
-const texts = [
-  'tenant',
-  'project',
-  'member',
-  'key',
-  'model',
-  'endpoint',
-  'channel',
-  'code',
-  'outcome',
-  'tag'
-] as const
+const texts = ['tenant', 'project', 'member', 'key', 'model', 'endpoint', 'channel', 'code', 'outcome', 'tag'] as const
 
 /** The parameters that select by a text, and those that leave out what would be selected. */
 const exact = ['request_id', ...texts] as const

@@ -3,7 +3,14 @@ import { GatewayError } from '../../../errors.ts'
 import { recordValues } from '../rows/batch.ts'
 import type { Reader } from '../reader/reader.ts'
 import type { RequestSearch } from '../reader/request-search.ts'
-import type { RequestBook, RequestQuery, RequestRecord, RequestTexts, RequestTotals, WrittenRecord } from '../../requests.ts'
+import type {
+  RequestBook,
+  RequestQuery,
+  RequestRecord,
+  RequestTexts,
+  RequestTotals,
+  WrittenRecord
+} from '../../requests.ts'
 import type { Troubles } from '../files/troubles.ts'
 import type { Writer } from '../writer/writer.ts'
 

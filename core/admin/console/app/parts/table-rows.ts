@@ -16,20 +16,22 @@ export interface Sort {
   readonly down: boolean
 }
 
-const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: 'base' })
+/** Made at its first use, as making it takes milliseconds. */
+let collator: Intl.Collator | undefined
 
 /** Rows in an order. Rows without a value come last in both directions. */
 export function sorted<T>(rows: readonly T[], columns: readonly Valued<T>[], sort: Sort): readonly T[] {
   const column = columns.find(({ id }) => id === sort.column)
   if (!column?.value) return rows
   const turn = sort.down ? -1 : 1
+  const { compare } = (collator ??= new Intl.Collator(undefined, { numeric: true, sensitivity: 'base' }))
   return rows
     .map((row) => ({ row, value: column.value!(row) ?? undefined }))
     .sort((one, other) => {
       if (one.value === undefined || other.value === undefined)
         return Number(one.value === undefined) - Number(other.value === undefined)
       if (typeof one.value === 'string' || typeof other.value === 'string')
-        return turn * collator.compare(String(one.value), String(other.value))
+        return turn * compare(String(one.value), String(other.value))
       return one.value < other.value ? -turn : one.value > other.value ? turn : 0
     })
     .map(({ row }) => row)

@@ -255,6 +255,9 @@ interface RowProps<T> {
 }
 
 function Row<T>({ row, columns, table, index }: RowProps<T>): VNode {
+  // Most rows are read alone: their buttons come with the pointer or the focus.
+  const [pointed, setPointed] = useState(false)
+  const [focused, setFocused] = useState(false)
   const to = table.open?.(row)
   const here = table.current !== undefined && table.current === table.keyOf(row)
   const cell = (column: Column<T>, place: number): VNode => {
@@ -263,17 +266,34 @@ function Row<T>({ row, columns, table, index }: RowProps<T>): VNode {
       place === 0 && to !== undefined
         ? html`<a href=${to} aria-current=${here ? 'true' : undefined}>${content}</a>`
         : content
-    return html`<td class=${column.align === 'end' ? 'end' : ''}>${linked}${h(Offers<T>, { row, column, table })}</td>`
+    const wanted = table.onFilter && column.filter?.(row)
+    return html`<td class=${`${column.align === 'end' ? 'end' : ''}${wanted ? ' offering' : ''}`.trim()}>
+      ${linked}${wanted && (pointed || focused) ? h(Offers<T>, { value: wanted, column, table }) : null}
+    </td>`
   }
-  return html`<tr aria-rowindex=${index} class=${here ? 'here' : ''}>
+  const leave = ({ currentTarget, relatedTarget }: FocusEvent): void => {
+    if (!(currentTarget as Node).contains(relatedTarget as Node | null)) setFocused(false)
+  }
+  return html`<tr
+    aria-rowindex=${index}
+    class=${here ? 'here' : ''}
+    onMouseEnter=${() => setPointed(true)}
+    onMouseLeave=${() => setPointed(false)}
+    onFocusIn=${() => setFocused(true)}
+    onFocusOut=${leave}
+  >
     ${columns.map(cell)}
   </tr>`
 }
 
+interface OffersProps<T> {
+  value: string
+  column: Column<T>
+  table: RowProps<T>['table']
+}
+
 /** "Only this" and "not this" at a cell whose column filters. */
-function Offers<T>({ row, column, table }: { row: T; column: Column<T>; table: RowProps<T>['table'] }): VNode | null {
-  const value = column.filter?.(row)
-  if (!table.onFilter || value === undefined || value === '') return null
+function Offers<T>({ value, column, table }: OffersProps<T>): VNode {
   const offer = (not: boolean): VNode =>
     html`<button
       type="button"

@@ -5,19 +5,18 @@ import type { VNode } from '../html.ts'
 import { duration } from './number.ts'
 import { Tip } from './tip.ts'
 
-const clock = new Intl.DateTimeFormat(undefined, {
-  hour: '2-digit',
-  minute: '2-digit',
-  second: '2-digit',
-  hour12: false
-})
-const day = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: 'short', day: 'numeric' })
+const clock = once({ hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false })
+const day = once({ year: 'numeric', month: 'short', day: 'numeric' })
+
+/** Makes a formatter at its first use: each takes the browser milliseconds, in which nothing is drawn. */
+function once(options: Intl.DateTimeFormatOptions): (time: Date) => string {
+  let made: Intl.DateTimeFormat | undefined
+  return (time) => (made ??= new Intl.DateTimeFormat(undefined, options)).format(time)
+}
 
 /** A time as text: the clock alone for one of today. */
 export function shownTime(time: Date): string {
-  return time.toDateString() === new Date().toDateString()
-    ? clock.format(time)
-    : `${day.format(time)} ${clock.format(time)}`
+  return time.toDateString() === new Date().toDateString() ? clock(time) : `${day(time)} ${clock(time)}`
 }
 
 /** A time of the API (RFC 3339), or Unix milliseconds. Null shows `absent`. */

@@ -120,7 +120,7 @@ export function columnsOf(whole: boolean): readonly Column<RequestRecord>[] {
       id: 'status',
       title: 'Status',
       sorts: false,
-        value: ({ status, error_code }) => `${status} ${error_code ?? ''}`.trim(),
+      value: ({ status, error_code }) => `${status} ${error_code ?? ''}`.trim(),
       cell: (record) => h(Outcome, { record }),
       filter: ({ status }) => String(status)
     },
