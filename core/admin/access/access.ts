@@ -4,6 +4,7 @@ import { isMap } from '../../options/schema-check.ts'
 import { Levels } from '../../tenancy/levels.ts'
 import type { Answer, Call, Need, OfflineParts, Route, TenantRule } from '../api/contract.ts'
 import { shown } from '../api/query.ts'
+import { sealed, unsealed } from './cursors.ts'
 import type { Grant, Role } from './roles.ts'
 
 const allowed: Readonly<Record<Need, readonly Role[]>> = {
@@ -35,8 +36,9 @@ export function mayUse({ role, tenant }: Grant, { access }: Pick<Route, 'access'
  * answered like what there is not.
  * @throws GatewayError `role_not_allowed`, or `…_not_found`; {@link Call.json} may throw the first
  */
-export function admit(call: Call, { access }: Pick<Route, 'access'>, parts: OfflineParts): Call {
-  if (access === 'anyone') return call
+export function admit(asked: Call, { access }: Pick<Route, 'access'>, parts: OfflineParts): Call {
+  if (access === 'anyone') return asked
+  const call = asked.by.tenant === null ? asked : withCursor(asked)
   const { role, tenant } = call.by
   const { needs, tenant: rule } = access
   if (!allowed[needs].includes(role))
@@ -68,10 +70,15 @@ export function admit(call: Call, { access }: Pick<Route, 'access'>, parts: Offl
  * The answer as the actor may see it.
  * @throws Error when it has something of another tenant, which is a mistake in the route
  */
-export function disclosed(answer: Answer, { access }: Pick<Route, 'access'>, { by: { tenant } }: Call): Answer {
-  if (access === 'anyone' || tenant === null || !('json' in answer) || !isMap(answer.json)) return answer
-  const { data } = answer.json
-  const items: unknown[] = Array.isArray(data) ? data : [answer.json]
+export function disclosed(given: Answer, { access, query }: Pick<Route, 'access' | 'query'>, { by }: Call): Answer {
+  const { tenant } = by
+  if (access === 'anyone' || tenant === null || !('json' in given)) return given
+  const { json } = given
+  if (!isMap(json)) return given
+  const { data, next } = json
+  const goesOn = typeof next === 'string' && query?.includes('cursor') === true
+  const answer = goesOn ? { ...given, json: { ...json, next: sealed(next) } } : { ...given, json }
+  const items: unknown[] = Array.isArray(data) ? data : [json]
   for (const item of items)
     if (isMap(item) && (item['tenant'] ?? tenant) !== tenant)
       throw new Error('an answer for an actor of one tenant has something of another')
@@ -81,6 +88,12 @@ export function disclosed(answer: Answer, { access }: Pick<Route, 'access'>, { b
     isMap(item) ? Object.fromEntries(Object.entries(item).filter(([name]) => !without.includes(name))) : item
   )
   return { ...answer, json: Array.isArray(data) ? { ...answer.json, data: kept } : kept[0] }
+}
+
+/** The call with the cursor that was sealed for its actor. */
+function withCursor(call: Call): Call {
+  const cursor = call.query.get('cursor')
+  return cursor === undefined ? call : { ...call, query: new Map([...call.query, ['cursor', unsealed(cursor)]]) }
 }
 
 /** A body that names a thing of the tenant. What is no map is refused elsewhere. */

@@ -62,8 +62,10 @@ function send(asset: Asset, headers: IncomingHttpHeaders, more: Readonly<Record<
     return { status: 304, bytes: new Uint8Array(), contentType: asset.type, headers: common }
   const accepted = new Set(
     String(headers['accept-encoding'] ?? '')
+      .toLowerCase()
       .split(',')
-      .map((one) => one.trim().split(';')[0])
+      .map((one) => one.replace(/\s/g, ''))
+      .flatMap((one) => (/;q=0(?:\.0*)?$/.test(one) ? [] : one.split(';', 1)))
   )
   const encoding = accepted.has('br') ? 'br' : accepted.has('gzip') ? 'gzip' : undefined
   return {

@@ -5,9 +5,13 @@ import { auditEntry } from '../api/audit.ts'
 import type { AdminParts, Answer, Call } from '../api/contract.ts'
 import { invalidField, shown } from '../api/query.ts'
 
-/** How many rows a file has at most, and how many files are made at a time. */
+/** How many rows a file has at most. */
 const mostRows = 1_000_000
-const mostAtOnce = 4
+/**
+ * How many files are made at a time: all, those for actors of tenants, and those for actors of one. A reader may take
+ * its time, and keeps the place meanwhile.
+ */
+const mostAtOnce = { all: 4, tenants: 3, tenant: 2 } as const
 
 /** How many rows are read of the store at a time. */
 export const rowsAtOnce = 500
@@ -25,8 +29,26 @@ export function readFormat(query: Call['query']): Format {
   throw invalidField('format', `format is ${shown(format)}: it must be csv or jsonl`)
 }
 
-/** How many files of a store are being sent. */
-const running = new WeakMap<AdminParts['store'], number>()
+/** How many files of a store are being sent, by the tenant of who asked; null: who sees the whole gateway. */
+const running = new WeakMap<AdminParts['store'], Map<string | null, number>>()
+
+/** The files that are being sent, and whether there is room for one more of an actor. */
+function filesOf(store: AdminParts['store'], tenant: string | null): { hasRoom: boolean; add(more: 1 | -1): void } {
+  const counts = running.get(store) ?? new Map<string | null, number>()
+  running.set(store, counts)
+  const all = [...counts.values()].reduce((sum, count) => sum + count, 0)
+  const own = counts.get(tenant) ?? 0
+  return {
+    hasRoom:
+      all < mostAtOnce.all &&
+      (tenant === null || (own < mostAtOnce.tenant && all - (counts.get(null) ?? 0) < mostAtOnce.tenants)),
+    add: (more) => {
+      const count = (counts.get(tenant) ?? 0) + more
+      if (count > 0) counts.set(tenant, count)
+      else counts.delete(tenant)
+    }
+  }
+}
 
 /**
  * Answers with a file of lines, of which the audit log tells before its first byte. A file with more than a million
@@ -38,9 +60,8 @@ export async function download(
   { store, log }: AdminParts,
   { what, format, head, rows }: { what: string; format: Format; head?: string; rows: AsyncIterable<string> }
 ): Promise<Answer> {
-  const count = (): number => running.get(store) ?? 0
-  if (count() >= mostAtOnce)
-    throw new GatewayError('overloaded', `${mostAtOnce} files are being sent: wait until one is done.`, {
+  if (!filesOf(store, by.tenant).hasRoom)
+    throw new GatewayError('overloaded', 'Too many files are being sent: wait until one is done.', {
       status: 429,
       shownCode: 'too_many_exports',
       retryAfterMs: 5000
@@ -56,8 +77,9 @@ export async function download(
       'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox"
     },
     flow: async (to, ended) => {
-      if (count() >= mostAtOnce) throw new Error('too many files are being sent')
-      running.set(store, count() + 1)
+      const { hasRoom, add } = filesOf(store, by.tenant)
+      if (!hasRoom) throw new Error('too many files are being sent')
+      add(1)
       try {
         if (head !== undefined) to.write(head)
         let sent = 0
@@ -67,7 +89,7 @@ export async function download(
           if (!to.write(row)) await once(to, 'drain', { signal: ended })
         }
       } finally {
-        running.set(store, count() - 1)
+        add(-1)
       }
     }
   }
