@@ -63,6 +63,12 @@ export function startAlerts(parts: AlertParts): () => Promise<void> {
   return () => alerts.close()
 }
 
+/** The highest threshold that was told of a budget in a window; 0 for none. */
+export function toldOf(documents: Pick<Documents, 'find'>, scope: string, per: string, window: string): number {
+  const told = documents.find(toldDocuments, `${scope} ${per}`)
+  return [told, told?.before].find((one) => one?.window === window)?.threshold ?? 0
+}
+
 /** The alerts of a gateway. Deliveries go one after another, beside all requests. */
 class Alerts implements BudgetWatcher {
   readonly #parts: AlertParts
@@ -105,8 +111,7 @@ class Alerts implements BudgetWatcher {
   }
 
   told({ scope, per, window }: Pick<BudgetReached, 'scope' | 'per' | 'window'>): number {
-    const told = this.#parts.store.documents.find(toldDocuments, `${scope} ${per}`)
-    return [told, told?.before].find((one) => one?.window === window)?.threshold ?? 0
+    return toldOf(this.#parts.store.documents, scope, per, window)
   }
 
   scope(id: string): Scope | undefined {

@@ -13,6 +13,7 @@ import {
   number,
   object,
   oneOf,
+  said,
   text,
   time,
   usd
@@ -188,7 +189,9 @@ export const balance = object({
   ...amount('limit'),
   ...amount('posted'),
   ...amount('pending'),
-  ...amount('left')
+  ...amount('left'),
+  alerts: said(listOf(count), 'Percent of the limit at which an alert is sent.'),
+  told: said(nullable(count), 'The highest of them that was told in this window.')
 })
 
 const hiddenAmounts = { ...amount('cost'), ...amount('margin'), ...amount('uncosted'), ...amount('failed') }

@@ -2,6 +2,7 @@
 // left.
 import type { Budget } from '../../catalogue/caller.ts'
 import { formatDollars } from '../../money/money.ts'
+import { toldOf } from '../../program/alerts.ts'
 import type { Config } from '../../catalogue/settings.ts'
 import type { Documents } from '../../store/documents.ts'
 import { Levels, scopeOf, storedRights } from '../../tenancy/levels.ts'
@@ -32,10 +33,29 @@ export async function listBalances({ query }: Call, { generations, store }: Admi
   const { data, next } = pageOf(all, ({ scope, window }) => `${scope} ${window}`, query)
   return {
     json: {
-      data: data.map((balance) => ({ ...showBalance(balance), tenant: spenders.get(balance.scope)?.tenant ?? null })),
+      data: data.map((balance) => {
+        const spender = spenders.get(balance.scope)
+        return {
+          ...showBalance(balance),
+          ...alertsOf(balance, spender, store.documents),
+          tenant: spender?.tenant ?? null
+        }
+      }),
       next
     }
   }
+}
+
+/** The thresholds of the budget of a window, in percent, and the highest that was told in it. */
+function alertsOf({ scope, window }: Balance, spender: Spender | undefined, documents: Documents): object {
+  const budget = spender?.budgets.find(({ per }) => windowName(per, Date.now()) === window)
+  const told = budget && toldOf(documents, scope, budget.per, window)
+  return { alerts: budget?.alerts ?? [], told: told || null }
+}
+
+/** The window of a budget at a time, as balances name it. */
+function windowName(per: Budget['per'], now: number): string {
+  return rollingDays(per) === undefined ? windowOf(per as Span, now) : per
 }
 
 /**
@@ -52,7 +72,7 @@ function withBudgets(balances: readonly Balance[], spenders: ReadonlyMap<string,
   )
   for (const [scope, { budgets }] of spenders) {
     for (const { limit, per } of budgets) {
-      const window = rollingDays(per) === undefined ? windowOf(per as Span, now) : per
+      const window = windowName(per, now)
       const id = `${scope} ${window}`
       all.set(id, { ...(all.get(id) ?? { scope, window, posted: 0n, pending: 0n }), limit })
     }

@@ -18,6 +18,9 @@ export interface Balance {
   readonly posted_nano: string
   readonly pending_nano: string
   readonly left_nano: string | null
+  /** Percent of the limit at which an alert is sent, and the highest that was told in this window. */
+  readonly alerts: readonly number[]
+  readonly told: number | null
 }
 
 /**
@@ -45,6 +48,13 @@ export function Balances({
   return h(When<readonly Balance[]>, { loaded, children: draw })
 }
 
+/** `Alerts at 50, 80 and 100 %: told at 80 %.` */
+function alertsText({ alerts, told }: Balance): string {
+  const [last, ...before] = alerts.toReversed()
+  const all = before.length === 0 ? String(last) : `${before.toReversed().join(', ')} and ${last}`
+  return `${alerts.length === 1 ? 'Alert' : 'Alerts'} at ${all} %: ${told === null ? 'none told yet' : `told at ${told} %`}.`
+}
+
 function draw(balances: readonly Balance[]): VNode {
   if (balances.length === 0)
     return html`<p class="quiet">No budget stands above this: only limits and the price hold it.</p>`
@@ -64,6 +74,7 @@ function draw(balances: readonly Balance[]): VNode {
             >${h(Money, { nano: posted })} of
             ${h(Money, { nano: limit })}${` (${percent(share)})`}${pending === '0' ? null : html`, ${h(Money, { nano: pending })} held`}</span
           >
+          ${balance.alerts.length === 0 ? null : html`<span class="quiet">${alertsText(balance)}</span>`}
         </li>`
       })}
     </ul>

@@ -255,9 +255,9 @@ interface RowProps<T> {
 }
 
 function Row<T>({ row, columns, table, index }: RowProps<T>): VNode {
-  // Most rows are read alone: their buttons come with the pointer or the focus.
+  // Most rows are read alone: the buttons of a row come with the pointer, those of a cell with the focus in it.
   const [pointed, setPointed] = useState(false)
-  const [focused, setFocused] = useState(false)
+  const [focused, setFocused] = useState<number>()
   const to = table.open?.(row)
   const here = table.current !== undefined && table.current === table.keyOf(row)
   const cell = (column: Column<T>, place: number): VNode => {
@@ -268,18 +268,20 @@ function Row<T>({ row, columns, table, index }: RowProps<T>): VNode {
         : content
     const wanted = table.onFilter && column.filter?.(row)
     return html`<td class=${`${column.align === 'end' ? 'end' : ''}${wanted ? ' offering' : ''}`.trim()}>
-      ${linked}${wanted && (pointed || focused) ? h(Offers<T>, { value: wanted, column, table }) : null}
+      ${linked}${wanted && (pointed || focused === place) ? h(Offers<T>, { value: wanted, column, table }) : null}
     </td>`
   }
+  const cellOf = (target: EventTarget | null): number | undefined =>
+    (target as Element | null)?.closest('td')?.cellIndex ?? undefined
   const leave = ({ currentTarget, relatedTarget }: FocusEvent): void => {
-    if (!(currentTarget as Node).contains(relatedTarget as Node | null)) setFocused(false)
+    if (!(currentTarget as Node).contains(relatedTarget as Node | null)) setFocused(undefined)
   }
   return html`<tr
     aria-rowindex=${index}
     class=${here ? 'here' : ''}
     onMouseEnter=${() => setPointed(true)}
     onMouseLeave=${() => setPointed(false)}
-    onFocusIn=${() => setFocused(true)}
+    onFocusIn=${({ target }: FocusEvent) => setFocused(cellOf(target))}
     onFocusOut=${leave}
   >
     ${columns.map(cell)}

@@ -97,6 +97,13 @@ export default function SessionsPage(): VNode {
   `
 }
 
+/** How somebody proved who they are. */
+const ways: Readonly<Record<string, string>> = {
+  admin_token: 'admin.token',
+  operator_token: 'a token',
+  oidc: 'OpenID Connect'
+}
+
 const columns: readonly Column<Session>[] = [
   {
     id: 'agent',
@@ -120,7 +127,7 @@ const columns: readonly Column<Session>[] = [
     value: ({ expires }) => expires,
     cell: ({ expires }) => h(Time, { at: expires })
   },
-  { id: 'how', title: 'By', value: ({ how }) => how },
+  { id: 'how', title: 'By', value: ({ how }) => ways[how] ?? how },
   {
     id: 'called',
     title: 'What the browser calls itself',
