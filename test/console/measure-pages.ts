@@ -1,9 +1,9 @@
 // Measures the pages of the console over a request log of a million records, in a real browser: until something is
 // painted, until the page has its data, the processor time of both, searches that find little or nothing, and how the
 // log scrolls; beside a page without any script, as the machine may be busy.
-// `node .tools/node.mjs test/console/measure-pages.ts [records] [turns] [sources|package] [folder]`. `package` is what
-// users get, made by .tools/build.ts first. With a folder, its store is filled once and kept. It takes minutes, and 1 GB
-// of files. What a run over a million records found is written to core/admin/console/FIGURES.md.
+// `node .tools/node.mjs test/console/measure-pages.ts [records] [turns] [sources|package] [folder]`: `package` is what
+// users get, made by .tools/build.ts first. With a folder, its store is filled once and kept. It takes minutes, and
+// 1 GB of files. What a run over a million records found is written to core/admin/console/FIGURES.md.
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'

@@ -260,10 +260,9 @@ function matchesIn(bytes: Uint8Array, query: FactQuery): Matches {
     const [from, to] = [head.getUint32(8 + column * 4, true), head.getUint32(12 + column * 4, true)]
     const dictionary = Buffer.from(buffer as ArrayBuffer, at + from, to - from)
     // Most blocks do not have a rare value at all, and need not be looked into.
-    const facts = dictionary.indexOf(value) === -1 ? [] : dictionary.toString().split(separator)
-    const fitting = facts.flatMap((fact, number) => (has(name, fact, value) ? [number] : []))
+    const { fitting, all } = dictionary.indexOf(value) === -1 ? absent : numbersOf(name, dictionary.toString(), value)
     if (fitting.length === 0 && !wanted) continue
-    if (fitting.length === (wanted ? 0 : facts.length)) return none
+    if (wanted ? fitting.length === 0 : all) return none
     const values = new Uint16Array(buffer, placesAt + (column + 1) * count * 2, count)
     const [only] = fitting
     const fits =
@@ -284,6 +283,28 @@ function matchesIn(bytes: Uint8Array, query: FactQuery): Matches {
     rows = rowsThat((row) => values[row]! < least || values[row]! > most, count, rows)
   }
   return { rows, places, columns }
+}
+
+const absent = { fitting: [], all: false } as const
+
+/** The numbers of the facts of a dictionary that have a value, and whether all have it. */
+function numbersOf(
+  name: TextFact,
+  dictionary: string,
+  value: string
+): { readonly fitting: readonly number[]; readonly all: boolean } {
+  if (name === 'tags' || name === 'channels') {
+    const facts = dictionary.split(separator)
+    const fitting = facts.flatMap((fact, number) => (has(name, fact, value) ? [number] : []))
+    return { fitting, all: fitting.length === facts.length }
+  }
+  // Others are the value as a whole. There are up to a thousand, of which none is taken apart.
+  const bounded = `${separator}${dictionary}${separator}`
+  const at = bounded.indexOf(`${separator}${value}${separator}`)
+  if (at === -1) return absent
+  let number = 0
+  for (let place = 0; place < at; place = bounded.indexOf(separator, place + 1)) number++
+  return { fitting: [number], all: dictionary === value }
 }
 
 /** The texts that a search asks for, and those that it leaves out, in the order of the columns. */
