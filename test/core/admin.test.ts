@@ -327,7 +327,7 @@ t.test('balances show what was charged, what is held and what is left, for every
       ])
     )
   const today = new Date().toISOString().slice(0, 10)
-  const untouched = { posted_usd: '0', posted_nano: '0', pending_usd: '0', pending_nano: '0' }
+  const untouched = { posted_usd: '0', posted_nano: '0', pending_usd: '0', pending_nano: '0', alerts: [], told: null }
   t.strictSame(await rows(), {
     [`key:test ${today}`]: {
       limit_usd: '0.5',
