@@ -7,6 +7,7 @@ import type { CodecName } from '../../core/protocols/codecs.ts'
 import { capabilityMatrix } from '../../core/protocols/matrix.ts'
 import { Asked, Untranslatable } from '../../core/protocols/translation.ts'
 import type { Traits } from '../../core/protocols/translation.ts'
+import { slowness } from '../kit/turns.ts'
 
 type Json = any
 
@@ -583,4 +584,46 @@ t.test('the matrix has every pair and says nothing of what passes as it is', asy
     temperature: { fate: 'adapted' },
     tools: { fate: 'carried' }
   })
+})
+
+t.test('a Gemini request of very many contents takes no longer for each than a short one', async (t) => {
+  const many = <Item>(make: (at: number) => Item): Item[] => Array.from({ length: 20_000 }, (_, at) => make(at))
+  const call = (at: number): Json => ({ functionCall: { id: `call_${at}`, name: 'f', args: {} } })
+  const result = (at: number): Json => ({
+    functionResponse: { id: `call_${at}`, name: 'f', response: { output: 'a' } }
+  })
+  const user = (...parts: Json[]): Json => ({ role: 'user', parts })
+  const model = (...parts: Json[]): Json => ({ role: 'model', parts })
+  const shapes: Record<string, Json[]> = {
+    texts: many(() => user({ text: 'a' })),
+    'calls with their results': many((at) => (at % 2 ? user(result(at - 1)) : model(call(at)))),
+    'calls in one content, their results in many': [
+      model(...many(call)),
+      ...many((at) => user(result(at))).toReversed()
+    ]
+  }
+  for (const [name, contents] of Object.entries(shapes)) {
+    const before = process.cpuUsage()
+    const { messages } = sent('G→C', { contents })
+    const { user } = process.cpuUsage(before)
+    t.ok(user / slowness() < 1_500_000, `${name}: ${user / 1000} ms`)
+    t.ok(messages.length >= contents.length, name)
+  }
+})
+
+t.test('a result without an id is that of the first call with its name that has none yet', async (t) => {
+  const call = (name: string, at: number): Json => ({ functionCall: { id: `${name}-${at}`, name, args: {} } })
+  const result = (name: string, id?: string): Json => ({ functionResponse: { name, response: { output: name }, id } })
+  const contents = [
+    { role: 'model', parts: [call('f', 1), call('g', 1), call('f', 2)] },
+    { role: 'user', parts: [result('f'), result('g')] },
+    { role: 'user', parts: [result('f')] },
+    { role: 'model', parts: [call('f', 3), call('f', 4)] },
+    { role: 'user', parts: [result('f', 'f-3'), result('f')] }
+  ]
+  const { messages } = sent('G→C', { contents })
+  t.same(
+    messages.flatMap(({ tool_call_id: id }: Json) => id ?? []),
+    ['f-1', 'g-1', 'f-2', 'f-3', 'f-4']
+  )
 })

@@ -31,23 +31,30 @@ export function readContents(fields: Members, losses: Losses): Turn[] {
   const contents = fields.list('contents')
   if (!contents) throw new Untranslatable('missing_field', 'contents is missing.', 'contents')
   const turns: Turn[] = []
+  const open = new OpenCalls()
   contents.forEach((content, index) => {
     const role = content.string('role') ?? 'user'
-    if (role === 'model') readModel(content, index, turns, losses)
-    else if (role === 'user' || role === 'function') readUser(content, turns, losses)
+    if (role === 'model') readModel(content, index, turns, open, losses)
+    else if (role === 'user' || role === 'function') readUser(content, turns, open, losses)
     else throw invalid(content.at('role'), 'user or model')
   })
   return turns
 }
 
 /** Reads a content of the model. Client libraries send an answer back as its chunks, each as a content of its own. */
-function readModel(content: Members, index: number, turns: Turn[], losses: Losses): void {
+function readModel(content: Members, index: number, turns: Turn[], open: OpenCalls, losses: Losses): void {
   const last = turns.at(-1)
   const parts: AssistantPart[] = last?.role === 'assistant' ? last.parts : []
-  if (last?.role !== 'assistant') turns.push({ role: 'assistant', parts })
+  if (last?.role !== 'assistant') {
+    turns.push({ role: 'assistant', parts })
+    open.clear()
+  }
   ;(content.list('parts') ?? []).forEach((part, place) => {
     const read = readOwn(part, `call_${index}_${place}`, losses)
-    if (read?.type === 'tool_call') addThoughts(parts, part, losses)
+    if (read?.type === 'tool_call') {
+      addThoughts(parts, part, losses)
+      open.add(read)
+    }
     const before = parts.at(-1)
     if (read?.type === 'text' && before?.type === 'text' && !before.proof) {
       before.text += read.text
@@ -100,10 +107,9 @@ function readOwn(part: Members, id: string, losses: Losses): AssistantPart | und
   return media
 }
 
-function readUser(content: Members, turns: Turn[], losses: Losses): void {
+function readUser(content: Members, turns: Turn[], open: OpenCalls, losses: Losses): void {
   const results: ToolResult[] = []
   const parts: (TextPart | MediaPart)[] = []
-  const open = openCalls(turns)
   for (const part of content.list('parts') ?? []) {
     const response = part.members('functionResponse')
     const text = part.string('text')
@@ -116,24 +122,43 @@ function readUser(content: Members, turns: Turn[], losses: Losses): void {
     }
   }
   const last = turns.at(-1)
-  if (results.length > 0 && last?.role === 'tool') last.results = [...last.results, ...results]
+  if (results.length > 0 && last?.role === 'tool') for (const result of results) last.results.push(result)
   else if (results.length > 0) turns.push({ role: 'tool', results })
   if (parts.length > 0 || results.length === 0) turns.push({ role: 'user', parts })
 }
 
-/** The calls of the model's last turn that have no result yet. */
-function openCalls(turns: readonly Turn[]): ToolCall[] {
-  const last = turns.findLast((turn) => turn.role === 'assistant')
-  const answered = turns.flatMap((turn) => (turn.role === 'tool' ? turn.results.map(({ id }) => id) : []))
-  return last ? last.parts.filter((part) => part.type === 'tool_call').filter(({ id }) => !answered.includes(id)) : []
+/** The calls of the model's last turn that have no result yet. Conversations may have very many. */
+class OpenCalls {
+  readonly #byId = new Map<string, ToolCall>()
+  readonly #byName = new Map<string, Set<ToolCall>>()
+
+  clear(): void {
+    this.#byId.clear()
+    this.#byName.clear()
+  }
+
+  add(call: ToolCall): void {
+    this.#byId.set(call.id, call)
+    const named = this.#byName.get(call.name)
+    if (named) named.add(call)
+    else this.#byName.set(call.name, new Set([call]))
+  }
+
+  /** Takes the call with this id; without an id, the first with this name. */
+  take(id: string | undefined, name: string): ToolCall | undefined {
+    const call = id ? this.#byId.get(id) : this.#byName.get(name)?.values().next().value
+    if (!call) return undefined
+    this.#byId.delete(call.id)
+    this.#byName.get(call.name)?.delete(call)
+    return call
+  }
 }
 
 /** Reads a result. It belongs to the call with its id; without an id, to the first open call with its name. */
-function readResult(response: Members, open: ToolCall[], losses: Losses): ToolResult {
+function readResult(response: Members, open: OpenCalls, losses: Losses): ToolResult {
   const name = response.needString('name')
   const given = response.string('id')
-  const place = open.findIndex((call) => (given ? call.id === given : call.name === name))
-  const [call] = place === -1 ? [] : open.splice(place, 1)
+  const call = open.take(given, name)
   const parts: (TextPart | MediaPart)[] = []
   const { text, error } = readResponse(response.json('response') ?? {})
   if (error) losses.see('tool_result_error', response.at('response'))
