@@ -28,7 +28,7 @@ import { giveBack, query, record, reserve, scope, settle, used } from './store/e
 const root = join(import.meta.dirname, '..', '..')
 const golden = join(root, 'test/golden/import')
 
-// Some twenty processes: on a busy machine they take longer than a file is given.
+// Some processes: on a busy machine they take longer than a file is given.
 t.setTimeout(600_000)
 
 const folder = t.testdir()
@@ -113,7 +113,7 @@ t.test('whatever takes long says what it does from the first second on, also whi
 })
 
 t.test('verify says what it checked and that all of it holds', async (t) => {
-  const { code, out, err } = await sluice(['ledger', 'verify', '--db', honest])
+  const { code, out, err } = await sluice(['ledger', 'verify', '--db', honest], { alone: true })
   t.equal(code, 0)
   t.match(err, silence)
   t.match(
@@ -382,7 +382,7 @@ t.test('restore says what would be lost, puts the store aside, and how to bring 
 })
 
 t.test('export writes every row of the journal, with amounts as text', async (t) => {
-  const { code, out, err } = await sluice(['ledger', 'export', '--db', honest])
+  const { code, out, err } = await sluice(['ledger', 'export', '--db', honest], { alone: true })
   t.equal(code, 0)
   t.match(err, silence)
   const rows = out

@@ -227,7 +227,7 @@ t.test('each kind of failure has the exit code that the table says', async (t) =
   const target = join(folder, 'full', 'copy.db')
   const disk = Disk.make(t, target)
   disk.set({ writes: 'ENOSPC' })
-  const full = await sluice(['ledger', 'backup', target, '--db', file], { env: disk.env })
+  const full = await sluice(['ledger', 'backup', target, '--db', file], { env: disk.env, alone: true })
   t.match(full, { code: 7, err: /full/ })
 })
 

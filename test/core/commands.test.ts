@@ -350,11 +350,12 @@ t.test('what cannot be started says why in one sentence', async (t) => {
   const text = readFileSync(running.file, 'utf8')
   const { port } = new URL(running.url)
   const taken = text.replace('port: 0', `port: ${port}`).replace('sluice.db', 'other.db')
+  const start = (file: string): Promise<Ended> => sluice(['start', '--config', file], { alone: true })
   const [broken, missing, inUse, locked] = await Promise.all([
-    sluice(['start', '--config', writeConfig(folder, 'broken.yaml', text.replace('tenant: acme', 'tenant: nobody'))]),
-    sluice(['start', '--config', join(folder, 'missing.yaml')]),
-    sluice(['start', '--config', writeConfig(folder, 'taken.yaml', taken)]),
-    sluice(['start', '--config', running.file])
+    start(writeConfig(folder, 'broken.yaml', text.replace('tenant: acme', 'tenant: nobody'))),
+    start(join(folder, 'missing.yaml')),
+    start(writeConfig(folder, 'taken.yaml', taken)),
+    start(running.file)
   ])
   t.match(broken, { code: 2, out: '', err: /^\S+broken\.yaml:\d+:\d+ .*no tenant "nobody".*\n$/ })
   t.match(missing, { code: 2, out: '', err: /^\S+missing\.yaml there is no such file: name one with --config\n$/ })

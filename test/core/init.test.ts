@@ -35,7 +35,8 @@ t.test('options say what is in the file, whose key works at once', async (t) => 
   const made = await sluice(
     ['init', '--config', file, '--tenant', 'umbrella', '--budget', '2.5/day', '--json'].concat(
       ['--port', `${port}`, '--admin-port', `${adminPort}`].flat()
-    )
+    ),
+    { alone: true }
   )
   t.equal(made.code, 0, made.err)
   const { key, models, variables } = JSON.parse(made.out) as { key: string; models: string[]; variables: string[] }
