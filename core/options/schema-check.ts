@@ -1,6 +1,7 @@
 // Checks values against option schemas: fills in defaults, converts units, and describes faults in sentences.
 import { Ajv } from 'ajv'
 import { objectSchema } from './json-schema.ts'
+import type { JsonSchema } from './json-schema.ts'
 import { nearest, suggestion } from './suggest.ts'
 import { convertUnit, notations } from './units.ts'
 import type { ErrorObject, ValidateFunction } from 'ajv'
@@ -44,7 +45,8 @@ let ajv: Ajv | undefined
 /**
  * The checker for a set of options, made on first use and kept as long as the options are. `required` must be the same
  * in every call for the same options.
- * @throws Error when the options are not a valid schema, which is a bug of their author
+ * @throws Error when the options are not a valid schema, which is a bug of their author; the checker throws it for
+ * large parts that a value has
  */
 export function checkerOf<O extends OptionSchemas, R extends keyof O & string = never>(
   options: O,
@@ -56,6 +58,21 @@ export function checkerOf<O extends OptionSchemas, R extends keyof O & string = 
 }
 
 function makeChecker(options: OptionSchemas, required: readonly string[]): Checker<unknown> {
+  const validate = compiled(objectSchema(options, required))
+  const root: OptionSchema = { description: '', type: 'object', properties: options }
+  return (value, origin = plainOrigin) => {
+    const copy = plainCopy(root, value ?? {}, '', origin)
+    const faults = errorsOf(validate, copy).flatMap((error) => faultOf(error, origin.show) ?? [])
+    const broken = new Set(faults.map((fault) => fault.pointer))
+    return { value: convert(root, copy, '', { faults, broken, show: origin.show }), faults }
+  }
+}
+
+/**
+ * Compiles a schema but for its large parts, each of which is compiled when a value first has it: of all that
+ * gateway.yaml may have, which takes 0.2 s of CPU time, a file has little.
+ */
+function compiled(schema: JsonSchema): ValidateFunction {
   // A checker runs once per file or key, so optimising its code would cost more time than it saves.
   ajv ??= new Ajv({
     allErrors: true,
@@ -64,17 +81,46 @@ function makeChecker(options: OptionSchemas, required: readonly string[]): Check
     useDefaults: true,
     verbose: true,
     code: { optimize: false }
-  }).addVocabulary(['patternErrorMessage'])
-  const validate: ValidateFunction = ajv.compile(objectSchema(options, required) as object)
-  const root: OptionSchema = { description: '', type: 'object', properties: options }
-  return (value, origin = plainOrigin) => {
-    const copy = plainCopy(root, value ?? {}, '', origin)
-    validate(copy)
-    const faults = (validate.errors ?? []).flatMap((error) => faultOf(error, origin.show) ?? [])
-    const broken = new Set(faults.map((fault) => fault.pointer))
-    return { value: convert(root, copy, '', { faults, broken, show: origin.show }), faults }
-  }
+  })
+    .addVocabulary(['patternErrorMessage'])
+    .addKeyword({
+      keyword: 'later',
+      modifying: true,
+      errors: false,
+      compile(part: JsonSchema) {
+        let validate: ValidateFunction | undefined
+        return (value, place) => {
+          validate ??= compiled(part)
+          if (!validate(value, place)) later.push(...validate.errors!)
+          return true
+        }
+      }
+    })
+  return ajv.compile(isMap(schema) ? withoutLarge(schema) : schema)
 }
+
+/** What is wrong with large parts of the value that is being checked. */
+const later: ErrorObject[] = []
+
+function errorsOf(validate: ValidateFunction, value: unknown): ErrorObject[] {
+  later.length = 0
+  validate(value)
+  return [...(validate.errors ?? []), ...later.splice(0)]
+}
+
+/** The schema with `later` in the place of parts that are large. Their defaults stay, as ajv looks for them there. */
+function withoutLarge(schema: Record<string, unknown>): Record<string, unknown> {
+  const parts = Object.entries(schema).map(([keyword, part]): [string, unknown] => {
+    if (!isMap(part) || keyword === 'default' || JSON.stringify(part).length < large) return [keyword, part]
+    if (keyword === 'properties') return [keyword, withoutLarge(part)]
+    const { default: fallback, ...rest } = part
+    return [keyword, { ...(fallback !== undefined && { default: fallback }), later: rest }]
+  })
+  return Object.fromEntries(parts)
+}
+
+/** Characters of a part that is compiled when a value first has it. */
+const large = 2000
 
 const plainOrigin: Origin = { show: showPlain, untyped: () => false }
 
