@@ -5,6 +5,7 @@ import type { Test } from 'tap'
 import { places } from '../../core/admin/console/app/places.ts'
 import { openPage } from '../kit/browser.ts'
 import type { Page } from '../kit/browser.ts'
+import '../kit/built-console.ts'
 import { gateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
 

@@ -7,6 +7,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { openPage } from '../kit/browser.ts'
 import type { Page } from '../kit/browser.ts'
+import '../kit/built-console.ts'
 import { gateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
 
