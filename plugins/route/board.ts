@@ -1,10 +1,12 @@
 // The health of all channels and their credentials, kept across reloads.
 import { hash } from 'node:crypto'
+import type { LevelLimits } from '../../core/catalogue/caller.ts'
 import type { Channel, ChannelHealth } from '../../core/contract/contract.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import { ChannelState } from './health.ts'
 import type { KeptHealth } from './health.ts'
 import { Seat, Standing } from './standing.ts'
+import type { LimitsInForce } from './standing.ts'
 import { Told } from './told.ts'
 import type { KeptTold } from './told.ts'
 import { UpstreamLimits } from './upstream-limits.ts'
@@ -28,6 +30,8 @@ interface Past {
 interface Entry {
   readonly states: States
   readonly pasts: ReadonlyMap<string, Past>
+  /** By what is counted together; undefined where nothing is limited. */
+  readonly limits: ReadonlyMap<string, UpstreamLimits | undefined>
 }
 
 /** The health boards of all generations. One per process, shared under `health`. */
@@ -54,6 +58,7 @@ export class HealthBoard {
   enter(channels: Iterable<Channel>): States {
     const states = new Map<Channel, Standing>()
     const pasts = new Map<string, Past>()
+    const limits = new Map<string, UpstreamLimits | undefined>()
     const known = this.#generations.at(-1)?.pasts
     const pastOf = (mark: string): Past => {
       const left = this.#left.get(mark)
@@ -61,12 +66,22 @@ export class HealthBoard {
       pasts.set(mark, past)
       return past
     }
+    const limitsOf = (id: string, of: string, rates: LevelLimits | undefined): LimitsInForce => {
+      limits.set(id, rates && new UpstreamLimits(id, of, rates))
+      return () => this.#limitsInForce(id)
+    }
+    const seatOf = (one: Channel): Seat => {
+      const mark = markOf(one)
+      const { health, told } = pastOf(mark)
+      const { name, credentialName } = one
+      const own = limitsOf(`credential:${mark}`, `the credential ${credentialName} of ${name}`, one.limits)
+      return new Seat(one, health, told, own)
+    }
     for (const channel of channels) {
-      const mark = markOf(channel)
-      const past = pastOf(mark)
-      const { name, limits, byCredential } = channel
-      const shared = limits && new UpstreamLimits(`channel:${name}`, `the channel ${name}`, limits)
-      const seats = byCredential?.map((one) => seatOf(one, pastOf)) ?? [new Seat(channel, past.health, past.told)]
+      const past = pastOf(markOf(channel))
+      const { name, byCredential } = channel
+      const shared = limitsOf(`channel:${name}`, `the channel ${name}`, channel.limits)
+      const seats = byCredential?.map(seatOf) ?? [new Seat(channel, past.health, past.told)]
       const standing = new Standing(channel, past.health, seats, shared)
       states.set(channel, standing)
       if (byCredential)
@@ -74,8 +89,13 @@ export class HealthBoard {
           states.set(seat.channel, new Standing(seat.channel, past.health, [seat], shared, standing))
     }
     this.#left = new Map()
-    this.#generations.push({ states, pasts })
+    this.#generations.push({ states, pasts, limits })
     return states
+  }
+
+  /** Those of the newest generation that has the channel or the credential. */
+  #limitsInForce(id: string): UpstreamLimits | undefined {
+    return this.#generations.findLast(({ limits }) => limits.has(id))?.limits.get(id)
   }
 
   /** Removes a generation that is over. */
@@ -83,14 +103,6 @@ export class HealthBoard {
     const at = this.#generations.findIndex((entry) => entry.states === states)
     if (at !== -1) this.#generations.splice(at, 1)
   }
-}
-
-function seatOf(channel: Channel, pastOf: (mark: string) => Past): Seat {
-  const mark = markOf(channel)
-  const { health, told } = pastOf(mark)
-  const { name, credentialName, limits } = channel
-  const own = limits && new UpstreamLimits(`credential:${mark}`, `the credential ${credentialName} of ${name}`, limits)
-  return new Seat(channel, health, told, own)
 }
 
 /**

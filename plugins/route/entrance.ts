@@ -4,6 +4,7 @@ import type { Attempt, Candidates, Channel, Exchange, Turn } from '../../core/co
 import { slot } from '../../core/contract/slots.ts'
 import type { Lease, Limits } from '../../core/store/limits.ts'
 import { expectedTokens, tokensOfTurn } from '../estimate.ts'
+import type { States } from './board.ts'
 import type { Crowd, Place } from './crowd.ts'
 import type { Choice, Seat, Standing } from './standing.ts'
 import type { UpstreamSet } from './upstream-limits.ts'
@@ -11,9 +12,9 @@ import type { UpstreamSet } from './upstream-limits.ts'
 /** What a request has taken of the limits of a channel, for as long as its attempt lasts. */
 interface Held {
   lease: Lease | undefined
-  /** The channel, and what was taken of it. */
   channel: string
-  sets: readonly UpstreamSet[]
+  /** How many attempts there were before. */
+  before: number
 }
 
 /** What is held of the limits of the upstream that the exchange is at. */
@@ -93,8 +94,11 @@ export class Entrance {
     }
   }
 
-  /** Gives back what is held. `attempt`: the one that is over, with what it used. Safe to call at any time. */
-  leave(exchange: Exchange, attempt: Attempt | undefined, unknown: 0 | undefined = 0): void {
+  /**
+   * Gives back what is held. `attempt`: the one that is over, with what it used. `unknown`: the tokens that count where
+   * nobody knows; undefined for those that were expected. Safe to call at any time.
+   */
+  leave(exchange: Exchange, attempt: Attempt | undefined, unknown: 0 | undefined): void {
     const held = exchange.find(holding)
     if (!held?.lease) return
     const { lease } = held
@@ -138,7 +142,7 @@ export class Entrance {
       const tokens = !metering || metering.turns || !limitTokens(sets) ? 0 : expectedTokens(exchange, usualOutput)
       const decision = await (rehearsal ? this.#limits.look(sets, tokens) : this.#limits.decide(sets, tokens))
       if (decision.admitted) {
-        this.#hold(exchange, decision.lease, seat.channel.name, sets)
+        this.#hold(exchange, decision.lease, seat.channel.name)
         return seat
       }
       const { retryAfterMs, refusedBy } = decision
@@ -162,29 +166,31 @@ export class Entrance {
     return shares
   }
 
-  #hold(exchange: Exchange, lease: Lease, channel: string, sets: readonly UpstreamSet[]): void {
+  #hold(exchange: Exchange, lease: Lease, channel: string): void {
     if (exchange.rehearsal) return
+    const { attempts } = exchange
+    const now: Held = { lease, channel, before: attempts.length }
     const held = exchange.find(holding)
     if (held) {
       held.lease?.release(0)
-      Object.assign(held, { lease, channel, sets })
+      Object.assign(held, now)
       return
     }
-    exchange.set(holding, { lease, channel, sets })
-    exchange.defer(({ kind }) =>
-      this.leave(
-        exchange,
-        exchange.attempts.at(-1),
-        kind === 'failed' || exchange.attempts.length === 0 ? 0 : undefined
-      )
-    )
+    exchange.set(holding, now)
+    exchange.defer(({ kind }) => {
+      const attempt = attempts.length > now.before ? attempts.at(-1) : undefined
+      const tookNothing = !attempt || kind === 'failed' || attempt.error?.source === 'upstream'
+      this.leave(exchange, attempt, tookNothing ? 0 : undefined)
+    })
   }
 }
 
-/** The rates that turns of a session count in; undefined when they count in none. */
-export function setsOfSession(exchange: Exchange): readonly UpstreamSet[] | undefined {
-  const sets = exchange.find(holding)?.sets
-  return sets?.some(({ rates: { rpm, tpm } }) => (rpm ?? tpm) !== undefined) ? sets : undefined
+/** The rates that turns of a session count in, by what holds now; undefined when they count in none. */
+export function setsOfSession({ attempts }: Exchange, states: States): readonly UpstreamSet[] | undefined {
+  const { channel, model } = attempts.at(-1)!
+  const standing = states.get(channel)!
+  const sets = standing.setsOf(standing.seats[0]!, model)
+  return sets.some(({ rates: { rpm, tpm } }) => (rpm ?? tpm) !== undefined) ? sets : undefined
 }
 
 function limitTokens(sets: readonly UpstreamSet[]): boolean {

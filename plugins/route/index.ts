@@ -211,7 +211,7 @@ export default definePlugin({
         const last = failures.at(-1)
         // That of a model which another one now stands in for, too.
         const before = exchange.attempts.at(-1)
-        if (before) entrance.leave(exchange, before)
+        if (before) entrance.leave(exchange, before, 0)
         if (last) {
           if (!exchange.rehearsal) judge.failed(exchange)
           // A channel that could not carry the request was not asked, so it does not count as an attempt.
@@ -247,7 +247,7 @@ export default definePlugin({
       },
 
       onTurn(exchange, turn) {
-        const sets = setsOfSession(exchange)
+        const sets = setsOfSession(exchange, states)
         return sets && entrance.turn(exchange, sets, turn)
       },
 

@@ -14,6 +14,12 @@ import type { ChannelState } from './health.ts'
 import type { Told } from './told.ts'
 import type { UpstreamLimits, UpstreamSet } from './upstream-limits.ts'
 
+/**
+ * The limits that the file sets by now: a request that has waited since before a reload, and a session that is open
+ * since then, count in those that the reload has brought.
+ */
+export type LimitsInForce = () => UpstreamLimits | undefined
+
 /** A credential of a channel. That of a channel with one has the channel's own health. */
 export class Seat {
   /** What requests are sent by. */
@@ -21,13 +27,17 @@ export class Seat {
   /** What becomes of the credential alone: pauses, and refusals of the account. */
   readonly health: ChannelState
   readonly told: Told
-  readonly limits: UpstreamLimits | undefined
+  readonly #limits: LimitsInForce
 
-  constructor(channel: Channel, health: ChannelState, told: Told, limits?: UpstreamLimits) {
+  constructor(channel: Channel, health: ChannelState, told: Told, limits: LimitsInForce = () => undefined) {
     this.channel = channel
     this.health = health
     this.told = told
-    this.limits = limits
+    this.#limits = limits
+  }
+
+  get limits(): UpstreamLimits | undefined {
+    return this.#limits()
   }
 
   available(now: number, model: string): boolean {
@@ -73,25 +83,31 @@ export class Standing {
   /** What becomes of the upstream, whichever credential is used. */
   readonly health: ChannelState
   readonly seats: readonly Seat[]
-  readonly limits: UpstreamLimits | undefined
   /** The channel as the file has it. */
   readonly whole: Standing
-  /** Whether the file limits it, or one of its credentials. */
-  readonly limited: boolean
+  readonly #limits: LimitsInForce
 
   constructor(
     channel: Channel,
     health: ChannelState,
     seats: readonly Seat[],
-    limits?: UpstreamLimits,
+    limits: LimitsInForce = () => undefined,
     whole?: Standing
   ) {
     this.channel = channel
     this.health = health
     this.seats = seats
-    this.limits = limits
+    this.#limits = limits
     this.whole = whole ?? this
-    this.limited = limits !== undefined || seats.some((seat) => seat.limits !== undefined)
+  }
+
+  get limits(): UpstreamLimits | undefined {
+    return this.#limits()
+  }
+
+  /** Whether the file limits it, or one of its credentials. */
+  get limited(): boolean {
+    return this.limits !== undefined || this.seats.some((seat) => seat.limits !== undefined)
   }
 
   /** Whether a request for the model may be sent there now: its upstream is well, and so is one of the credentials. */

@@ -6,15 +6,24 @@ import type { ToldLimit } from '../../core/protocols/told-limits.ts'
 const mostModels = 200
 /** What is told without an end means nothing after this time, in milliseconds. */
 const passing = 60_000
+/**
+ * The longest rest in milliseconds. Most upstreams give back little by little, and tell when all of it will be back,
+ * which may be in a day: a request after this time lets them tell anew.
+ */
+const longestRest = 300_000
 /** Under this key stands what all models have in common. */
 const all = ''
 
-/** One limit. `until` is a value of `performance.now()`; from then on everything is left. */
+/**
+ * One limit. Times are values of `performance.now()`: from `until` on everything is left, and from `askedAgain` on its
+ * upstream is asked again, although it may have nothing left.
+ */
 interface Learnt {
   readonly of: ToldLimit['of']
   readonly limit: number | undefined
   readonly remaining: number
   readonly until: number
+  readonly askedAgain: number
   /** Whether the upstream said until when. */
   readonly exact: boolean
 }
@@ -30,7 +39,7 @@ export class Told {
   /** `left`: as another process left it. */
   constructor(left: KeptTold = []) {
     const here = performance.now() - Date.now()
-    for (const [model, name, limit] of left) this.#set(model, name, { ...limit, until: limit.until + here })
+    for (const [model, name, limit] of left) this.#set(model, name, moved(limit, here))
   }
 
   /** Whether nothing was ever told. */
@@ -42,7 +51,7 @@ export class Told {
   get kept(): KeptTold {
     const there = Date.now() - performance.now()
     return Array.from(this.#models).flatMap(([model, limits]) =>
-      Array.from(limits, ([name, limit]) => [model, name, { ...limit, until: limit.until + there }] as const)
+      Array.from(limits, ([name, limit]) => [model, name, moved(limit, there)] as const)
     )
   }
 
@@ -54,6 +63,7 @@ export class Told {
         limit,
         remaining,
         until: now + (resetMs ?? passing),
+        askedAgain: now + Math.min(resetMs ?? 0, longestRest),
         exact: resetMs !== undefined
       })
   }
@@ -63,7 +73,7 @@ export class Told {
     return Math.min(shareOf(this.#models.get(model), now), shareOf(this.#models.get(all), now))
   }
 
-  /** Until when nothing is left for this model; 0 when something is. */
+  /** Until when nothing is left for this model, at most for five minutes; 0 when something is. */
   spentUntil(model: string, now: number): number {
     if (this.empty) return 0
     return Math.max(spentIn(this.#models.get(model), now), spentIn(this.#models.get(all), now))
@@ -97,6 +107,10 @@ export class Told {
   }
 }
 
+function moved(limit: Learnt, by: number): Learnt {
+  return { ...limit, until: limit.until + by, askedAgain: limit.askedAgain + by }
+}
+
 function shareOf(limits: ReadonlyMap<string, Learnt> | undefined, now: number): number {
   let least = 1
   if (limits)
@@ -108,7 +122,7 @@ function shareOf(limits: ReadonlyMap<string, Learnt> | undefined, now: number): 
 function spentIn(limits: ReadonlyMap<string, Learnt> | undefined, now: number): number {
   let latest = 0
   if (limits)
-    for (const { remaining, until, exact } of limits.values())
-      if (remaining === 0 && exact && until > now) latest = Math.max(latest, until)
+    for (const { remaining, askedAgain } of limits.values())
+      if (remaining === 0 && askedAgain > now) latest = Math.max(latest, askedAgain)
   return latest
 }

@@ -2,6 +2,7 @@
 // slots.
 import type { Rates } from '../../catalogue/caller.ts'
 import type { CountedSet, Decision, Lease, Limits, LimitName, LimitState } from '../limits.ts'
+import { Bucket } from './bucket.ts'
 
 const second = 1_000_000
 const minute = 60 * second
@@ -12,82 +13,6 @@ const sweepEvery = 1000
 /** The wait that is told when all concurrency slots are taken: nobody knows when an exchange will end. */
 const slotRetryMs = 1000
 
-/**
- * The generic cell rate algorithm in its form as a leaky bucket (ITU-T I.371, annex A): what is taken fills the bucket,
- * and leaks out at the limit's rate. The content is counted in units × window, so that whole limits lead to whole
- * numbers throughout, a change of the limit leaves the content as it is, and only what is shown is rounded.
- */
-class Bucket {
-  readonly #window: number
-  /** In units × microseconds of the window. */
-  content: number
-  /** Units per window, which is also how much of the content leaks in a microsecond. */
-  #limit: number
-  #at: number
-
-  constructor(window: number, limit: number, now: number, content = 0) {
-    this.#window = window
-    this.#limit = limit
-    this.#at = now
-    this.content = content
-  }
-
-  /** What makes another bucket like this one at this time. */
-  kept(now: number): { content: number; limit: number } {
-    this.leak(now)
-    return { content: this.content, limit: this.#limit }
-  }
-
-  /** The units of a whole window fit, so that they may be spent in one burst; at least one unit. */
-  #capacity(): number {
-    return Math.max(this.#limit, 1) * this.#window
-  }
-
-  leak(now: number): void {
-    this.content = Math.max(0, this.content - (now - this.#at) * this.#limit)
-    this.#at = now
-  }
-
-  /** Brings the bucket to `now`, and to a limit that may have changed. */
-  turn(now: number, limit: number): void {
-    this.leak(now)
-    this.#limit = limit
-    // What was allowed under a larger limit must not lock anybody out for many windows of the smaller one.
-    this.content = Math.min(this.content, 2 * this.#capacity())
-  }
-
-  /** Microseconds until `units` fit; 0 when they fit now. */
-  wait(units: number): number {
-    const excess = this.content + units * this.#window - this.#capacity()
-    return Math.max(0, Math.ceil(excess / this.#limit))
-  }
-
-  take(units: number): void {
-    this.content += units * this.#window
-  }
-
-  /**
-   * Replaces the `expected` units by the `used` ones. They were taken `elapsed` microseconds ago, when the content rose
-   * to `level`. What has leaked of them since is not given back: the oldest content leaks first. The content never
-   * exceeds twice the capacity, so a debt is paid off within two windows.
-   */
-  correct(expected: number, used: number, level: number, elapsed: number): void {
-    const left = Math.min(expected * this.#window, Math.max(0, level - elapsed * this.#limit))
-    const change = Math.max((used - expected) * this.#window, -left)
-    this.content = Math.max(0, Math.min(this.content + change, 2 * this.#capacity()))
-  }
-
-  state<S extends CountedSet>(set: S, name: LimitName): LimitState<S> {
-    return {
-      set,
-      name,
-      limit: this.#limit,
-      remaining: Math.max(0, Math.floor((this.#capacity() - this.content) / this.#window)),
-      resetMs: Math.ceil(this.content / this.#limit / 1000)
-    }
-  }
-}
-
 /** The state of one set of limits. */
 class Entry {
   readonly id: string
@@ -96,6 +21,8 @@ class Entry {
   tpm: Bucket | undefined
   /** How many concurrency slots are taken. */
   leases = 0
+  /** How many leases have tokens of it that are still to be corrected. */
+  uncorrected = 0
 
   constructor(id: string) {
     this.id = id
@@ -103,7 +30,13 @@ class Entry {
 
   /** Whether the state is the same as that of a set which was never seen. */
   idle(now: number): boolean {
-    return this.leases === 0 && empty(this.rps, now) && empty(this.rpm, now) && empty(this.tpm, now)
+    return (
+      this.leases === 0 &&
+      this.uncorrected === 0 &&
+      empty(this.rps, now) &&
+      empty(this.rpm, now) &&
+      empty(this.tpm, now)
+    )
   }
 
   /** Brings the buckets of the rates to `now`. */
@@ -132,8 +65,8 @@ interface Taken {
 /** What a lease needs of its limiter. */
 interface LeaseKeeper {
   now(): number
-  /** Called once. Returns true when the next process releases it instead. */
-  over(lease: MemoryLease, used: number | undefined): boolean
+  /** Called once, before it gives back what it has. */
+  over(lease: MemoryLease, used: number | undefined): void
 }
 
 class MemoryLease implements Lease {
@@ -157,11 +90,13 @@ class MemoryLease implements Lease {
   release(used: number | undefined): void {
     if (this.#released) return
     this.#released = true
-    if (this.#keeper.over(this, used)) return
+    this.#keeper.over(this, used)
     const now = this.#keeper.now()
     for (const { entry, slot, tokens, level } of this.#taken) {
       if (slot) entry.leases--
-      if (tokens === 0 || used === undefined || used === tokens) continue
+      if (tokens === 0) continue
+      entry.uncorrected--
+      if (used === undefined || used === tokens) continue
       entry.tpm!.leak(now)
       entry.tpm!.correct(tokens, used, level, now - this.#at)
     }
@@ -217,10 +152,9 @@ export class MemoryLimits implements Limits {
       now,
       over: (lease, used) => {
         this.#leases.delete(lease)
+        // Here it is given back as well, as there may be no next process after all.
         const id = this.#left?.ids.get(lease)
-        if (id === undefined) return false
-        this.#left!.release(id, used)
-        return true
+        if (id !== undefined) this.#left!.release(id, used)
       }
     }
   }
@@ -285,6 +219,7 @@ export class MemoryLimits implements Limits {
           ...rest,
           entry: this.#entriesOf([{ id: set, rates: {} }], now)[0]!
         }))
+        for (const { entry, tokens } of own) if (tokens > 0) entry.uncorrected++
         const lease = new MemoryLease(own, this.#keeper, now - elapsed)
         this.#leases.add(lease)
         return [id, lease]
@@ -363,7 +298,10 @@ function take(entry: Entry, rates: Rates, asked: number, slot: boolean): Taken {
   const tokens = tokensOf(rates, asked)
   if (rates.rps !== undefined) entry.rps!.take(1)
   if (rates.rpm !== undefined) entry.rpm!.take(1)
-  if (tokens > 0) entry.tpm!.take(tokens)
+  if (tokens > 0) {
+    entry.tpm!.take(tokens)
+    entry.uncorrected++
+  }
   if (slot) entry.leases++
   return { entry, slot, tokens, level: entry.tpm?.content ?? 0 }
 }

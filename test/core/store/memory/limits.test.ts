@@ -490,3 +490,39 @@ t.test('what happens within a request takes no slot, and is not refused for one'
   t.ok(limits.decide(sets, 0).admitted)
   t.end()
 })
+
+t.test('what happens within a request for longer than its limits remember is corrected all the same', (t) => {
+  const clock = { now: 0 }
+  const limits = new MemoryLimits(() => clock.now)
+  const sets = (id: string): LimitSet[] => [{ id, level: 'key', scope: id, models: null, rates: { tpm: 100 } }]
+  const turn = limits.decide(sets('k'), 10, true) as Extract<Decision, { admitted: true }>
+  clock.now += minute
+  for (let other = 0; other < 10; other++) limits.decide(sets(`other ${other}`), 1)
+  turn.lease.release(100)
+  t.notOk(limits.decide(sets('k'), 20).admitted, 'what it used is counted')
+  const next = new MemoryLimits(() => clock.now)
+  const again = limits.decide(sets('n'), 10, true)
+  t.ok(again.admitted)
+  clock.now += 10 * minute
+  for (let other = 0; other < 10; other++) limits.decide(sets(`another ${other}`), 1)
+  for (const lease of next.adopt(structuredClone(limits.leave(() => {}))).values()) lease.release(100)
+  t.notOk(next.decide(sets('n'), 20).admitted, 'in the next process too')
+  t.end()
+})
+
+t.test('what is released while another process has the limits is free when that is gone', (t) => {
+  const limits = new MemoryLimits(() => 0)
+  const sets: LimitSet[] = [{ id: 'k', level: 'key', scope: 'k', models: null, rates: { concurrency: 1, tpm: 100 } }]
+  const one = limits.decide(sets, 10) as Extract<Decision, { admitted: true }>
+  const told: unknown[] = []
+  limits.leave((id, used) => told.push([id, used]))
+  one.lease.release(100)
+  t.strictSame(told, [['0', 100]])
+  limits.stay()
+  const { states } = limits.look(sets, 1)
+  t.match(states, [
+    { name: 'concurrency', remaining: 1 },
+    { name: 'tpm', remaining: 0 }
+  ])
+  t.end()
+})
