@@ -1,8 +1,11 @@
-// The presets: settings of well-known upstreams (presets.json), for channels that say `preset`.
+// The presets: settings of well-known upstreams (presets.json), for channels that say `preset`. `source` of each is the
+// page of its vendor that says so.
 import { isMap } from '../core/options/schema-check.ts'
 import presets from './presets.json' with { type: 'json' }
 
-const known: Readonly<Record<string, object>> = presets
+const known: Readonly<Record<string, object>> = Object.fromEntries(
+  Object.entries(presets).map(([name, { source: _, ...settings }]) => [name, settings])
+)
 
 /** The names of all presets. */
 export const presetNames: readonly string[] = Object.keys(known)
