@@ -10,6 +10,11 @@ const known: Readonly<Record<string, object>> = Object.fromEntries(
 /** The names of all presets. */
 export const presetNames: readonly string[] = Object.keys(known)
 
+/** Whether the upstream of a preset is on the operator's own machine. */
+export function isOwnPreset(name: string): boolean {
+  return Object.hasOwn(known, name) && 'private' in known[name]!
+}
+
 /**
  * Adds to the entries of the section `channels` what their presets say and they do not, also inside of maps such as
  * traits and query. Entries that are not maps stay as they are.

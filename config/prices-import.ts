@@ -71,10 +71,6 @@ type Tell = (field: string, fate: Fate, note: string) => void
 
 /** Parses the entries, keeping each number as its text. */
 function readEntries(text: string): [string, unknown][] {
-  if (/^\s*(?:#.*\s+)*[\w-]+:(?:\s|$)/.test(text.slice(0, 100_000)))
-    throw new Error(
-      'it is YAML, as a configuration of LiteLLM is: give its price file, model_prices_and_context_window.json'
-    )
   const data: unknown = JSON.parse(text, (_name: string, value: unknown, context?: { source: string }) =>
     typeof value === 'number' ? context!.source : value
   )

@@ -16,7 +16,8 @@ import type { Command } from './command/command.ts'
 import { commandHelp, helpData, programHelp } from './help.ts'
 import { explain as explainRequest } from './explain.ts'
 import { health } from './health.ts'
-import { importModels } from './import.ts'
+import { importLitellm } from './import/litellm.ts'
+import { importNewApiCommand } from './import/new-api.ts'
 import { init } from './init.ts'
 import { changeKey, createKey, listKeys, revokeKey, rotateKey } from './keys.ts'
 import { levelCommands } from './levels.ts'
@@ -65,7 +66,8 @@ export const commands: readonly Command[] = [
   restoreLedger,
   reconcileLedger,
   showSpend,
-  importModels,
+  importLitellm,
+  importNewApiCommand,
   completionCommand(() => commands)
 ]
 

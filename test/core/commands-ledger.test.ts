@@ -658,13 +658,6 @@ t.test('import names what is wrong with its input', async (t) => {
     [folder, /cannot be read: EISDIR/],
     [write('broken.json', '{"a": {'), /broken\.json is not in this format: .*JSON/],
     [
-      write(
-        'config.yaml',
-        '# ours\n\nmodel_list:\n  - model_name: gpt-5\n    litellm_params: { model: openai/gpt-5 }\n'
-      ),
-      /config\.yaml is not in this format: it is YAML, .* give its price file, model_prices_and_context_window\.json/
-    ],
-    [
       write('empty.json', '{"a": {"mode": "chat"}}'),
       /has no model with a price: a has no price that can be taken over\n/
     ]

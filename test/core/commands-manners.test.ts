@@ -79,6 +79,11 @@ t.test('each command has JSON alone on standard output when it is told --json', 
   const store = await openStore({ file: stopped, durability: 'process' })
   await settle(store, reserve(store.ledger, [scope('tenant', 'acme')], 50n), 7)
   await store.close()
+  const newApi = join(folder, 'new-api.sql')
+  writeFileSync(
+    newApi,
+    `INSERT INTO channels (id, type, key, status, name, models) VALUES (1, 14, 'a', 1, 'up', 'claude-sonnet-4-5');\n`
+  )
   const bill = join(folder, 'bill.json')
   const day = Date.UTC(2026, 10, 21) / 1000
   writeFileSync(
@@ -151,6 +156,7 @@ t.test('each command has JSON alone on standard output when it is told --json', 
     'ledger reconcile': `${bill} --db ${stopped}`,
     spend: `--db ${stopped}`,
     'import litellm': join(root, 'test/golden/import/prices.json'),
+    'import new-api': newApi,
     completion: 'bash'
   }
   t.same(

@@ -47,6 +47,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'ledger restore': ['ledger restore /backups/monday.db --dry-run', 'ledger restore /backups/monday.db'],
   'ledger reconcile': ['ledger reconcile costs.json --channel openai'],
   spend: ['spend --by tenant,model --since 2026-11-01', 'spend --by day --format csv'],
-  'import litellm': ['import litellm prices.json --models "gpt-5,claude-*" --out models.yaml'],
+  'import litellm': [
+    'import litellm config.yaml --keys dump.sql --out gateway.yaml',
+    'import litellm prices.json --models "gpt-5,claude-*" --out models.yaml'
+  ],
+  'import new-api': ['import new-api one-api.db --out gateway.yaml', 'import new-api dump.sql --free'],
   completion: ['completion bash', 'completion fish']
 }
