@@ -181,7 +181,7 @@ t.test('twenty-five providers of LiteLLM, each by its preset or its address', as
   t.match(yaml.channels, {
     openai: { preset: 'openai', credential: '${OPENAI_API_KEY}', models: { 'm-openai': 'gpt-4o' } },
     'cohere-rerank': { models: { 'm-rerank': 'rerank-v3.5' } },
-    'bedrock-us-east-1': { preset: 'bedrock', credential: { aws: { region: 'us-east-1' } } },
+    bedrock: { preset: 'bedrock', credential: { aws: { region: 'us-east-1' } } },
     'vertex-claude': { protocol: 'anthropic', credential: { gcp: {} } },
     ollama: { base_url: 'http://ollama:11434/v1', private: true },
     me: { credential: { azure: {} } }

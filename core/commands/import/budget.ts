@@ -1,16 +1,24 @@
 // Budgets of other gateways: an amount, and how long it lasts.
+import { formatDollars, parseDollars } from '../../money/money.ts'
 import type { Entry } from './draft.ts'
 
 /**
- * A budget as the file has it. `duration` as LiteLLM writes it: `30d`, `24h`, `1mo`; without one it is for good.
- * Undefined without an amount, and for a duration that has no counterpart.
+ * Dollars of another gateway in nano-dollars, as it counts them in floating-point numbers; undefined for what is none,
+ * and for less than nothing.
  */
-export function budgetOf(amount: unknown, duration: unknown): Entry | undefined {
-  const text = typeof amount === 'string' || typeof amount === 'number' ? Number(amount) : NaN
-  if (!Number.isFinite(text) || text < 0) return undefined
+export function nanoOf(value: unknown): bigint | undefined {
+  if (typeof value !== 'string' && typeof value !== 'number') return undefined
+  const number = value === '' ? NaN : Number(value)
+  return Number.isFinite(number) && number >= 0 ? parseDollars(number.toFixed(9)) : undefined
+}
+
+/**
+ * A budget as the file has it, of nano-dollars. `duration` as LiteLLM writes it: `30d`, `24h`, `1mo`; without one it is
+ * for good. Undefined without an amount, and for a duration that has no counterpart.
+ */
+export function budgetOf(nano: bigint | undefined, duration: unknown): Entry | undefined {
   const per = windowOf(typeof duration === 'string' ? duration : undefined)
-  // Not as 1e-7, and no further than the nano-dollar.
-  return per === undefined ? undefined : { usd: text.toFixed(9).replace(/\.?0+$/, ''), per }
+  return per === undefined || nano === undefined ? undefined : { usd: formatDollars(nano), per }
 }
 
 function windowOf(duration: string | undefined): string | undefined {

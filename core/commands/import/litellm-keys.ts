@@ -1,5 +1,5 @@
 // The keys and teams of LiteLLM's PostgreSQL database, from a dump: https://docs.litellm.ai/docs/proxy/virtual_keys
-import { budgetOf } from './budget.ts'
+import { budgetOf, nanoOf } from './budget.ts'
 import type { Draft, Entry } from './draft.ts'
 import type { Fates } from './fates.ts'
 import { limitsOf } from './litellm-config.ts'
@@ -65,7 +65,9 @@ function rightsOf(row: Row, fates: Fates, name: string): Entry {
   const most = row['max_budget']
   const lasting = row['budget_duration'] === undefined
   // One that is for good goes on from what was spent; one that begins anew does so with the import.
-  const left = most === undefined || !lasting ? most : Math.max(0, Number(most) - Number(row['spend'] ?? 0))
+  const whole = nanoOf(most)
+  const used = lasting ? (nanoOf(row['spend']) ?? 0n) : 0n
+  const left = whole === undefined ? undefined : whole > used ? whole - used : 0n
   const budget = budgetOf(left, row['budget_duration'])
   if (most !== undefined && !budget) fates.dropped('max_budget', `its budget_duration has no counterpart`, name)
   if (budget && !lasting) fates.approximated('max_budget', 'what was spent in this window counts from zero', name)

@@ -6,14 +6,38 @@ import type { Entry } from './draft.ts'
 import type { Fates } from './fates.ts'
 import providers from './litellm-providers.json' with { type: 'json' }
 
-/** A provider: its preset (another one for rerankings), or its address, and what stands behind an address that is given. */
+/** What is known of a provider; the words are those of `litellm_params`. */
 interface Provider {
-  preset?: string
-  rerank?: string
-  base_url?: string
-  below?: string
+  readonly preset?: string
+  /** The preset for rerankings. */
+  readonly rerank?: string
+  /** `openai` unless said. */
+  readonly protocol?: string
+  /** Its address, with parameters in braces. */
+  readonly base_url?: string
+  /** What stands behind an address that is given. */
+  readonly below?: string
+  /** Where the preset holds; another address is of somebody who speaks the same protocol. */
+  readonly home?: string
   /** The variable that has its key where the file has none. */
-  variable?: string
+  readonly variable?: string
+  /** Parameters that have to be there, and the values of others that are left out. */
+  readonly required?: readonly string[]
+  readonly usual?: Readonly<Record<string, string>>
+  /** Parameters of the address, each with the parameter that it is of. */
+  readonly query?: Readonly<Record<string, string>>
+  /** Where the credential comes from when there is no key: its options, each with its parameter. */
+  readonly source?: Readonly<Record<string, Readonly<Record<string, string>>>>
+  /** Parameters that the source of the credential knows by itself. */
+  readonly ignored?: readonly string[]
+  /** What is taken off in front of the name of a model. */
+  readonly without?: string
+  /** Names of models that are of this provider without being told. */
+  readonly names?: string
+  /** The part of the host that the channel is called by. */
+  readonly named?: string
+  /** Another row, where a member matches. */
+  readonly instead?: readonly { readonly member: string; readonly matches: string; readonly provider: string }[]
 }
 
 const known: Readonly<Record<string, Provider>> = providers
@@ -34,26 +58,31 @@ export function textOf(value: unknown): string | undefined {
 }
 
 /**
- * The upstream of `litellm_params`, whose members it takes from `params`; a text that says why there is none. `mode`: of
- * `model_info`.
+ * The upstream of `litellm_params`, whose members it takes from `params`; a text that says why there is none.
+ * `mode`: of `model_info`.
  */
 export function upstreamOf(params: Entry, mode: unknown, fates: Fates, model: string): Upstream | string {
-  const [provider, name] = split(String(params['model']), take(params, 'custom_llm_provider'))
-  if (provider === undefined) return `nobody knows the provider of ${name}: write provider/${name}`
-  const base = textOf(take(params, 'api_base') ?? take(params, 'base_url'))?.replace(/\/+$/, '')
+  const [first, name] = split(String(params['model']), take(params, 'custom_llm_provider'))
+  if (first === undefined) return `nobody knows the provider of ${name}: write provider/${name}`
+  if (!Object.hasOwn(known, first))
+    return `the provider ${first} has no counterpart: it may be one of OpenAI's protocol, as openai/ with api_base`
+  const row = rowOf(first, { ...params, model: name })
+  const absent = row.required?.find((member) => textOf(params[member]) === undefined)
+  if (absent !== undefined) return `${first} has no ${absent}`
   const key = textOf(take(params, 'api_key'))
-  const made = channelOf(provider, name, { base, key, mode }, params)
-  if (typeof made === 'string') return made
+  const made = channelOf(row, key, mode, params)
+  if (typeof made === 'string') return `${first} ${made}`
+  const { channel } = made
   const organization = textOf(take(params, 'organization'))
-  if (organization !== undefined) made.channel['headers'] = { 'OpenAI-Organization': organization }
+  if (organization !== undefined) channel['headers'] = { 'OpenAI-Organization': organization }
   const extra = take(params, 'extra_headers') ?? take(params, 'headers')
   if (isMap(extra)) {
     const own = Object.fromEntries(Object.entries(extra).map(([header, value]) => [header, textOf(value) ?? '']))
-    made.channel['headers'] = { ...(made.channel['headers'] as object | undefined), ...own }
+    channel['headers'] = { ...(channel['headers'] as object | undefined), ...own }
   }
-  if (made.channel['credential'] !== undefined && key !== undefined && !key.startsWith('${'))
+  if (key !== undefined && !key.startsWith('${'))
     fates.approximated('api_key', 'it is in clear in the file: put a variable in its place', model)
-  return made
+  return { ...made, model: row.without === undefined ? name : name.replace(new RegExp(row.without), '') }
 }
 
 /** Takes a member out of what is still to be read. */
@@ -68,124 +97,78 @@ function split(full: string, given: unknown): [provider: string | undefined, mod
   const at = full.indexOf('/')
   const first = at === -1 ? '' : full.slice(0, at)
   if (typeof given === 'string') return [given, first === given ? full.slice(at + 1) : full]
-  if (platforms.has(first) || Object.hasOwn(known, first)) return [first, full.slice(at + 1)]
-  if (at !== -1) return [undefined, full]
-  if (/^(?:gpt-|chatgpt-|o\d|text-embedding-|dall-e-|whisper-|tts-|ft:)/.test(full)) return ['openai', full]
-  if (full.startsWith('claude-')) return ['anthropic', full]
-  if (full.startsWith('command-')) return ['cohere', full]
-  return [undefined, full]
+  if (Object.hasOwn(known, first)) return [first, full.slice(at + 1)]
+  const named = Object.entries(known).find(([, { names }]) => names !== undefined && new RegExp(names).test(full))
+  return [at === -1 ? named?.[0] : undefined, full]
 }
 
-const platforms: ReadonlySet<string> = new Set(['azure', 'azure_ai', 'bedrock', 'vertex_ai', 'vertex_ai_beta'])
-
-interface Given {
-  base: string | undefined
-  key: string | undefined
-  mode: unknown
-}
-
-function channelOf(provider: string, model: string, given: Given, params: Entry): Upstream | string {
-  switch (provider) {
-    case 'azure':
-      return azure(model, given, params)
-    case 'bedrock':
-      return bedrock(model, given, params)
-    case 'vertex_ai':
-    case 'vertex_ai_beta':
-      return vertex(model, given, params)
-    case 'azure_ai':
-      if (given.base === undefined) return 'azure_ai has no api_base'
-      return open('azure-ai', model, { protocol: 'openai', base_url: given.base, endpoints: common }, given)
-    default:
-      return Object.hasOwn(known, provider)
-        ? vendor(provider, model, given)
-        : `the provider ${provider} has no counterpart: it may be one of OpenAI's protocol, as openai/ with api_base`
-  }
+/** The row of a provider that holds for these parameters. */
+function rowOf(provider: string, params: Entry): Provider {
+  const row = known[provider]!
+  const other = row.instead?.find(({ member, matches }) => new RegExp(matches).test(String(params[member] ?? '')))
+  return other ? rowOf(other.provider, params) : row
 }
 
 /** What those who speak OpenAI's protocol mostly have. */
 const common: readonly string[] = ['chat', 'completions', 'embeddings']
 
-function vendor(provider: string, model: string, given: Given): Upstream | string {
-  const { preset, rerank, base_url = '', below = '', variable } = known[provider]!
-  const { base, mode } = given
-  const key = given.key ?? (variable === undefined || base !== undefined ? undefined : `\${${variable}}`)
-  const address = base === undefined ? base_url : base.endsWith(below) ? base : `${base}${below}`
-  const own = mode === 'rerank' ? (rerank ?? preset) : preset
-  // A vendor's preset says what that vendor has, and nothing of another address.
-  const other = provider === 'openai' && base !== undefined && !base.startsWith('https://api.openai.com')
-  if (own === undefined || other) {
-    if (address === '') return `${provider} has no api_base`
-    return open(hostOf(address), model, { protocol: 'openai', base_url: address, endpoints: common }, { ...given, key })
+/** The channel, and what it is called; a text that says what is missing. */
+function channelOf(
+  row: Provider,
+  given: string | undefined,
+  mode: unknown,
+  params: Entry
+): Pick<Upstream, 'name' | 'channel'> | string {
+  const { below = '', home, named, source, usual = {}, protocol = 'openai' } = row
+  const base = textOf(take(params, 'api_base') ?? take(params, 'base_url'))?.replace(/\/+$/, '')
+  const taken = new Set(row.ignored)
+  const valueOf = (member: string): string | undefined => {
+    taken.add(member)
+    return textOf(params[member]) ?? usual[member]
   }
-  const channel: Entry = {
-    preset: own,
-    protocol: protocols[own] ?? 'openai',
-    ...(address !== '' && { base_url: address })
-  }
-  return open(own, model, channel, { ...given, key })
-}
-
-const protocols: Readonly<Record<string, string>> = { anthropic: 'anthropic', gemini: 'gemini' }
-
-function open(name: string, model: string, channel: Entry, { key }: { key: string | undefined }): Upstream {
-  const address = channel['base_url']
+  const address = base === undefined ? row.base_url : base.endsWith(below) ? base : `${base}${below}`
+  const base_url = address?.replaceAll(/(?<!\$)\{(\w+)\}/g, (_, member: string) => valueOf(member) ?? '')
+  const elsewhere = home !== undefined && base !== undefined && !base.startsWith(home)
+  const preset = elsewhere ? undefined : mode === 'rerank' ? (row.rerank ?? row.preset) : row.preset
+  if (preset === undefined && base_url === undefined) return 'has no api_base'
+  const variable = row.variable === undefined || base !== undefined ? undefined : `\${${row.variable}}`
+  const credential = given ?? variable ?? (source && sourceOf(source, valueOf))
+  const query = Object.entries(row.query ?? {}).flatMap(([name, member]) => {
+    const value = valueOf(member)
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  for (const member of taken) take(params, member)
+  const host = base_url === undefined ? '' : hostOf(base_url)
   return {
-    name,
-    model,
+    name: named === undefined ? (preset ?? host) : (new RegExp(named).exec(host)?.[0] ?? host),
     channel: {
-      ...channel,
-      ...(typeof address === 'string' && isOwn(address) && { private: true }),
-      ...(key !== undefined && { credential: key })
+      ...(preset !== undefined && { preset }),
+      protocol,
+      ...(base_url !== undefined && { base_url }),
+      ...(base_url !== undefined && isOwn(base_url) && { private: true }),
+      ...(preset === undefined && { endpoints: common }),
+      ...(query.length > 0 && { query: Object.fromEntries(query) }),
+      ...(credential !== undefined && { credential })
     }
   }
 }
 
-function azure(model: string, { base, key }: Given, params: Entry): Upstream | string {
-  if (base === undefined) return 'azure has no api_base'
-  const version = textOf(take(params, 'api_version'))
-  for (const member of ['azure_ad_token', 'tenant_id', 'client_id', 'client_secret']) take(params, member)
-  const channel: Entry = {
-    preset: 'azure',
-    protocol: 'openai',
-    base_url: base.endsWith('/openai') ? base : `${base}/openai`,
-    ...(version !== undefined && { query: { 'api-version': version } }),
-    ...(key === undefined && { credential: { azure: {} } })
-  }
-  return open(hostOf(base).replace(/\..*$/, '') || 'azure', model, channel, { key })
-}
-
-function bedrock(model: string, { base }: Given, params: Entry): Upstream | string {
-  const region = textOf(take(params, 'aws_region_name'))
-  const profile = textOf(take(params, 'aws_profile_name'))
-  const role = textOf(take(params, 'aws_role_name'))
-  for (const member of ['aws_access_key_id', 'aws_secret_access_key', 'aws_session_token', 'aws_session_name'])
-    take(params, member)
-  if (region === undefined || region.startsWith('$')) return 'bedrock needs the name of its region as aws_region_name'
-  const channel: Entry = {
-    preset: 'bedrock',
-    protocol: 'bedrock',
-    base_url: base ?? `https://bedrock-runtime.${region}.amazonaws.com`,
-    credential: { aws: { region, ...(profile !== undefined && { profile }), ...(role !== undefined && { role }) } }
-  }
-  return { name: `bedrock-${region}`, model: model.replace(/^(?:converse|invoke)\//, ''), channel }
-}
-
-function vertex(model: string, { base }: Given, params: Entry): Upstream | string {
-  const project = textOf(take(params, 'vertex_project'))
-  const location = textOf(take(params, 'vertex_location')) ?? 'us-central1'
-  const file = take(params, 'vertex_credentials')
-  if (project === undefined) return 'vertex_ai needs the name of its project as vertex_project'
-  const claude = model.startsWith('claude')
-  const host = location === 'global' ? 'aiplatform' : `${location}-aiplatform`
-  const credentials = typeof file === 'string' && !file.trimStart().startsWith('{') ? textOf(file) : undefined
-  const channel: Entry = {
-    preset: claude ? 'vertex-claude' : 'vertex',
-    protocol: claude ? 'anthropic' : 'gemini',
-    base_url: base ?? `https://${host}.googleapis.com/v1/projects/${project}/locations/${location}`,
-    credential: { gcp: credentials === undefined ? {} : { credentials } }
-  }
-  return { name: claude ? 'vertex-claude' : 'vertex', model, channel }
+/** A source of credentials with those of its options that are given; a text in JSON is no file that it could name. */
+function sourceOf(
+  source: NonNullable<Provider['source']>,
+  valueOf: (member: string) => string | undefined
+): Record<string, object> {
+  return Object.fromEntries(
+    Object.entries(source).map(([kind, options]) => [
+      kind,
+      Object.fromEntries(
+        Object.entries(options).flatMap(([option, member]) => {
+          const value = valueOf(member)
+          return value === undefined || value.trimStart().startsWith('{') ? [] : [[option, value] as const]
+        })
+      )
+    ])
+  )
 }
 
 /** The host of an address; the address as it is when it cannot be read, as with one in a variable. */

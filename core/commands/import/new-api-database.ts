@@ -3,7 +3,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { exactly, written } from '../../../config/prices-decimal.ts'
 import { isMap } from '../../options/schema-check.ts'
-import { budgetOf } from './budget.ts'
+import { budgetOf, nanoOf } from './budget.ts'
 import { literal, sha256Of } from './draft.ts'
 import type { Draft, Entry } from './draft.ts'
 import type { Fates } from './fates.ts'
@@ -12,12 +12,21 @@ import types from './new-api-types.json' with { type: 'json' }
 import { readDump } from './sql-dump.ts'
 import type { Row } from './sql-dump.ts'
 
-/** What a type of channels is: its preset or its address, its protocol, and what stands behind an address that is given. */
+/** What a type of channels is. */
 interface ChannelType {
-  preset?: string
-  base_url?: string
-  protocol?: string
-  below: string
+  readonly preset?: string
+  /** Its address, where that is another one than the preset's. */
+  readonly base_url?: string
+  /** `openai` unless said. */
+  readonly protocol?: string
+  /** What stands behind an address that is given. */
+  readonly below: string
+  /** Where the preset holds; another address is of somebody who speaks the same protocol. */
+  readonly home?: string
+  /** Whether it has no address of its own. */
+  readonly required?: boolean
+  /** The parameter of the address that the column `other` is. */
+  readonly query?: string
 }
 
 const known: Readonly<Record<string, ChannelType>> = types
@@ -74,7 +83,7 @@ export function importNewApi(rows: Tables, draft: Draft, fates: Fates): void {
       .get('users')!
       .filter((row) => row['deleted_at'] === undefined)
       .map((row) => {
-        const budget = budgetOf(Math.max(0, Number(row['quota'] ?? 0)) / perDollar, undefined)
+        const budget = budgetOf(nanoOf(Math.max(0, Number(row['quota'] ?? 0)) / perDollar), undefined)
         const entry = { ...(row['status'] === '2' && { enabled: false }), ...(budget && { budget }) }
         return [row['id'], draft.project(row['username'] ?? `user-${row['id']}`, entry)]
       })
@@ -89,17 +98,11 @@ function importChannel(row: Row, highest: number, prices: Prices, draft: Draft, 
   const name = row['name'] ?? `channel-${row['id']}`
   const type = known[row['type'] ?? '']
   const given = row['base_url']?.trim().replace(/\/+$/, '') ?? ''
-  const why = !type
-    ? `its type ${row['type']} has no counterpart`
-    : type.preset === undefined && type.base_url === undefined && given === ''
-      ? 'it has no base_url'
-      : type.preset === 'azure' && given === ''
-        ? 'it has no base_url'
-        : undefined
-  if (!type || why !== undefined) return fates.dropped('channels', why!, name)
+  if (!type) return fates.dropped('channels', `its type ${row['type']} has no counterpart`, name)
+  if (type.required && given === '') return fates.dropped('channels', 'it has no base_url', name)
   const address = given === '' ? type.base_url : given.endsWith(type.below) ? given : `${given}${type.below}`
   // A vendor's preset says what that vendor has, and nothing of another address.
-  const other = type.preset === 'openai' && given !== '' && !given.startsWith('https://api.openai.com')
+  const other = type.home !== undefined && given !== '' && !given.startsWith(type.home)
   const preset = other ? undefined : type.preset
   const keys = (row['key'] ?? '')
     .split('\n')
@@ -118,7 +121,7 @@ function importChannel(row: Row, highest: number, prices: Prices, draft: Draft, 
     ...(Number(row['weight'] ?? 0) > 0 && { weight: Number(row['weight']) }),
     priority: highest - Number(row['priority'] ?? 0)
   }
-  if (type.preset === 'azure' && row['other']) channel['query'] = { 'api-version': literal(row['other']) }
+  if (type.query !== undefined && row['other']) channel['query'] = { [type.query]: literal(row['other']) }
   if (row['openai_organization']) channel['headers'] = { 'OpenAI-Organization': literal(row['openai_organization']) }
   const mapping = mapIn(row['model_mapping'])
   for (const model of (row['models'] ?? '').split(',').map((one) => one.trim()))
@@ -153,7 +156,7 @@ function importToken(row: Row, project: string, perDollar: number, draft: Draft,
     : []
   const budget = isTrue(row['unlimited_quota'])
     ? undefined
-    : budgetOf(Math.max(0, Number(row['remain_quota'] ?? 0)) / perDollar, undefined)
+    : budgetOf(nanoOf(Math.max(0, Number(row['remain_quota'] ?? 0)) / perDollar), undefined)
   const expires = Number(row['expired_time'] ?? -1)
   draft.key(name, {
     // Clients write it with sk- in front, and the table has it without.

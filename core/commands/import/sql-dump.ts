@@ -1,4 +1,4 @@
-// Reads the rows of tables in dumps: what pg_dump writes (COPY, or INSERT), what mysqldump writes, and `.dump` of SQLite.
+// Reads the rows of tables in dumps: what pg_dump writes (COPY, or INSERT), mysqldump, and `.dump` of SQLite.
 
 /** A row by its columns. Undefined stands for NULL, and everything else is text. */
 export type Row = Readonly<Record<string, string | undefined>>

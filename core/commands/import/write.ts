@@ -31,8 +31,8 @@ export function writeNew(file: string, text: string): void {
 }
 
 /**
- * Writes the gateway.yaml of a draft, and says what was made and what has no counterpart. `source`: the name of the file
- * that it was made of. Returns the exit code.
+ * Writes the gateway.yaml of a draft, and says what was made and what has no counterpart. `source`: the name of the
+ * file that it was made of. Returns the exit code.
  * @throws Error when nothing was made
  */
 export function writeDraft(
