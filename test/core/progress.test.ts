@@ -53,6 +53,11 @@ t.test('each command that may take long says on standard error what it does, and
   const db = await storeOf(join(folder, 'book.db'), 3)
   const copy = join(folder, 'copy.db')
   const bill = join(folder, 'bill.json')
+  const dump = join(folder, 'new-api.sql')
+  writeFileSync(
+    dump,
+    "INSERT INTO `channels` (`id`, `type`, `key`, `status`, `name`, `models`) VALUES (1, 1, 'k', 1, 'main', 'gpt-5');\n"
+  )
   const results = [{ amount: { value: 1, currency: 'usd' }, line_item: 'gpt-5, output' }]
   const bucket = { start_time: (noon - day / 2) / 1000, end_time: (noon + day / 2) / 1000, results }
   writeFileSync(bill, JSON.stringify({ object: 'page', data: [{ object: 'bucket', ...bucket }], has_more: false }))
@@ -67,6 +72,7 @@ t.test('each command that may take long says on standard error what it does, and
     ['ledger reconcile', [bill, '--db', db], /^reading the journal/],
     ['spend', ['--db', db], /^adding up/],
     ['import litellm', [prices], /^reading the file/],
+    ['import new-api', [dump], /^reading the database/],
     ['check', ['--online', ...at], /^trying the channels/],
     ['channels test', ['demo', ...at], /^waiting for what the channel answers/],
     ['audit export', at, /^reading the audit log/],

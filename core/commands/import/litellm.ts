@@ -7,7 +7,7 @@ import { Draft } from './draft.ts'
 import { Fates } from './fates.ts'
 import { importConfig } from './litellm-config.ts'
 import { importKeys } from './litellm-keys.ts'
-import { importModels } from './prices.ts'
+import { importModels, writeModels } from './prices.ts'
 import { textIn, writeDraft } from './write.ts'
 
 export const importLitellm = defineCommand({
@@ -31,27 +31,30 @@ Of a price file comes a models: section, whose prices are taken over digit by di
 a channel serves: choose them with --models gpt-5,claude-*
 A file made with --out models.yaml need not be copied into it: say "include: [models.yaml]".`,
   async run({ keys, tenant = 'litellm', free, models, out, json }, [file]) {
-    const text = textIn(file!)
-    if (text.trimStart().startsWith('{') || text.trimStart().startsWith('[')) {
-      if (keys !== undefined) throw new UsageError('--keys is for a config.yaml, and this is a price file')
-      return importModels(file!, text, { models: models ?? ['*'], out, json })
-    }
-    if (models !== undefined) throw new UsageError('--models is for a price file, and this is a config.yaml')
     const fates = new Fates()
     const draft = new Draft(fates, { free, tenant })
-    const read = (name: string, take: () => void): void => {
-      try {
-        take()
-      } catch (error) {
-        throw new Error(`${name} is not in this format: ${(error as Error).message}`)
+    const prices = await Progress.of('reading the file', (tell) => {
+      const text = textIn(file!)
+      if (text.trimStart().startsWith('{') || text.trimStart().startsWith('[')) {
+        if (keys !== undefined) throw new UsageError('--keys is for a config.yaml, and this is a price file')
+        return importModels(file!, text, models ?? ['*'], tell)
       }
-    }
-    await Progress.of('reading the configuration', (tell) => {
+      if (models !== undefined) throw new UsageError('--models is for a price file, and this is a config.yaml')
       read(file!, () => importConfig(text, draft, fates))
-      if (keys === undefined) return
-      tell('reading the keys')
-      read(keys, () => importKeys(textIn(keys), draft, fates))
+      if (keys !== undefined) read(keys, () => importKeys(textIn(keys), draft, fates))
+      return undefined
     })
-    return writeDraft(draft, fates, { source: basename(file!), out, json })
+    return prices
+      ? writeModels(file!, prices, { out, json })
+      : writeDraft(draft, fates, { source: basename(file!), out, json })
   }
 })
+
+/** Reads the file of this name. @throws Error which names it */
+function read(name: string, take: () => void): void {
+  try {
+    take()
+  } catch (error) {
+    throw new Error(`${name} is not in this format: ${(error as Error).message}`)
+  }
+}

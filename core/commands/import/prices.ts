@@ -4,21 +4,16 @@ import { importPrices } from '../../../config/prices-import.ts'
 import type { Fate, Imported } from '../../../config/prices-import.ts'
 import { compileGlobs } from '../../catalogue/globs.ts'
 import { exits } from '../command/command.ts'
-import { Progress } from '../output/progress.ts'
 import type { Tell } from '../../store/embedded/care/tell.ts'
 import { some } from './fates.ts'
 import { writeNew } from './write.ts'
 
-/**
- * Prints or writes the models of a price file, and says what became of its fields. Returns the exit code.
- * @throws Error when the text is in another format, or has none of the models that were asked for
- */
-export async function importModels(
+/** Prints or writes the models of a price file, and says what became of its fields. Returns the exit code. */
+export function writeModels(
   file: string,
-  price: string,
-  { models, out, json }: { models: readonly string[]; out: string | undefined; json: boolean }
-): Promise<number> {
-  const imported = await Progress.of('reading the file', (tell) => importText(file, price, models, tell))
+  imported: Imported,
+  { out, json }: { out: string | undefined; json: boolean }
+): number {
   const text = `# Models of ${basename(file)}, prices in US dollars per million tokens. Keep those that a channel serves.\n${imported.yaml}`
   if (out !== undefined) writeNew(out, text)
   if (json) {
@@ -37,7 +32,11 @@ export async function importModels(
   return exits.ok
 }
 
-function importText(file: string, text: string, models: readonly string[], tell: Tell): Imported {
+/**
+ * Imports models of the text of a price file.
+ * @throws Error when the text is in another format, or has none of the models that were asked for
+ */
+export function importModels(file: string, text: string, models: readonly string[], tell: Tell): Imported {
   let imported: Imported
   try {
     imported = importPrices(text, compileGlobs(models), (done, of) =>
