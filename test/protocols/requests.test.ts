@@ -627,3 +627,35 @@ t.test('a result without an id is that of the first call with its name that has 
     ['f-1', 'g-1', 'f-2', 'f-3', 'f-4']
   )
 })
+
+t.test('what a request has very many of costs no more for each, in every protocol', async (t) => {
+  const many = <Item>(make: (at: number) => Item): Item[] => Array.from({ length: 40_000 }, (_, at) => make(at))
+  const ids = many((at) => `call_${at}`)
+  const names = many((at) => `f${at}`)
+  const members = { type: 'object', properties: Object.fromEntries(names.map((name) => [name, {}])), required: names }
+  const results = ids.map((id) => ({ role: 'tool', tool_call_id: id, content: 'a' }))
+  const tools = names.map((name) => fn(name, { type: 'object', properties: {} }))
+  const allowed = {
+    mode: 'auto',
+    tools: tools.map(({ function: { name } }) => ({ type: 'function', function: { name } }))
+  }
+  const shapes: readonly [pairs: string, what: string, body: Json][] = [
+    ['C→M C→G C→R', 'instructions', chat({}, ...many(() => ({ role: 'system', content: 'a' })), user('a'))],
+    ['R→M R→G R→C', 'instructions', { input: [...many(() => ({ role: 'developer', content: 'a' })), user('a')] }],
+    ['C→G', 'results', chat({}, user('a'), called(...ids), ...results)],
+    ['C→G C→M', 'members of a schema', chat({ tools: [fn('f', members)] })],
+    [
+      'C→R',
+      'members of a strict schema',
+      chat({ response_format: { type: 'json_schema', json_schema: { name: 'a', schema: members } } })
+    ],
+    ['C→R C→M C→G', 'allowed tools', chat({ tools, tool_choice: { type: 'allowed_tools', allowed_tools: allowed } })]
+  ]
+  for (const [pairs, what, body] of shapes)
+    for (const pair of pairs.split(' ')) {
+      const before = process.cpuUsage()
+      sent(pair, body)
+      const { user } = process.cpuUsage(before)
+      t.ok(user / slowness() < 2_500_000, `${pair}, ${what}: ${user / 1000} ms`)
+    }
+})

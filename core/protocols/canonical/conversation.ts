@@ -29,6 +29,17 @@ export function isBlank(text: string): boolean {
   return !/[^\s\u200b-\u200d\u2060\ufeff]/.test(text)
 }
 
+/** Tells instructions at the front of a conversation that is being read, however many, from later ones. */
+export class Front {
+  #seen = 0
+
+  /** Whether all turns that were read so far are instructions. Those that were seen are not looked at again. */
+  has(turns: readonly Turn[]): boolean {
+    while (turns[this.#seen]?.role === 'system') this.#seen++
+    return this.#seen === turns.length
+  }
+}
+
 /** Splits off the system turns at the beginning. */
 export function leadingSystem({ turns }: ModelRequest): { system: SystemTurn[]; rest: Turn[] } {
   const end = turns.findIndex((turn) => turn.role !== 'system')

@@ -2,6 +2,7 @@
 import type { AnswerEvent, EmitEvent, PartOpening } from './answer.ts'
 import { asObject } from '../object.ts'
 import { parseJson } from './json.ts'
+import { byName } from './request.ts'
 import type { AssistantPart, ModelRequest, Tool, ToolChoice, Turn } from './request.ts'
 import { ToolNames } from './tool-names.ts'
 import type { NameRule, NameTable } from './tool-names.ts'
@@ -98,10 +99,11 @@ export class Offer {
 
   /** Changes the names in a tool choice. It has only the name, even of a tool in a namespace. */
   #choice(choice: ToolChoice | undefined, tools: readonly Tool[]): ToolChoice | undefined {
-    const nameOf = (name: string): string =>
-      this.#names.toUpstream(name, tools.find((tool) => tool.name === name)?.namespace)
-    if (choice?.mode === 'named') return { mode: 'named', name: nameOf(choice.name) }
-    return choice?.allowed ? { mode: choice.mode, allowed: choice.allowed.map(nameOf) } : choice
+    if (!choice) return undefined
+    const named = byName(tools)
+    const nameOf = (name: string): string => this.#names.toUpstream(name, named.get(name)?.namespace)
+    if (choice.mode === 'named') return { mode: 'named', name: nameOf(choice.name) }
+    return choice.allowed ? { mode: choice.mode, allowed: choice.allowed.map(nameOf) } : choice
   }
 
   #turn(turn: Turn): Turn {

@@ -229,8 +229,15 @@ export function emptyRequest(model: string, streaming: boolean): ModelRequest {
   }
 }
 
+/** Tools by their names; of several with one name the first. A request may have very many. */
+export function byName(tools: readonly Tool[]): ReadonlyMap<string, Tool> {
+  return new Map(tools.toReversed().map((tool) => [tool.name, tool]))
+}
+
 /** The tools that may be called, for upstreams that cannot be told that only some of the offered ones are allowed. */
 export function offered({ tools, toolChoice }: ModelRequest): readonly Tool[] {
   const allowed = toolChoice && toolChoice.mode !== 'named' ? toolChoice.allowed : undefined
-  return allowed ? tools.filter(({ name }) => allowed.includes(name)) : tools
+  if (!allowed) return tools
+  const names = new Set(allowed)
+  return tools.filter(({ name }) => names.has(name))
 }

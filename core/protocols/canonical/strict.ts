@@ -63,8 +63,8 @@ function held(fields: JsonObject): unknown[] {
 }
 
 function demandsAll(object: JsonObject): boolean {
-  const required = Array.isArray(object['required']) ? (object['required'] as unknown[]) : []
-  return Object.keys(asObject(object['properties']) ?? {}).every((name) => required.includes(name))
+  const required = new Set(Array.isArray(object['required']) ? (object['required'] as unknown[]) : [])
+  return Object.keys(asObject(object['properties']) ?? {}).every((name) => required.has(name))
 }
 
 function closed(value: unknown): unknown {

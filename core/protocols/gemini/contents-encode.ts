@@ -79,7 +79,9 @@ function writeMedia({ type, source, name }: MediaPart, traits: Traits, losses: L
 
 /** Writes one part for each result, in the order of the calls. */
 function writeResults(results: readonly ToolResult[], calls: readonly ToolCall[]): Part[] {
-  const order = (result: ToolResult): number => calls.findIndex(({ id }) => id === result.id)
+  const places = new Map<string, number>()
+  for (const [place, { id }] of calls.entries()) if (!places.has(id)) places.set(id, place)
+  const order = ({ id }: ToolResult): number => places.get(id) ?? -1
   return [...results]
     .sort((a, b) => order(a) - order(b))
     .map(({ id, name, parts, error }) => ({

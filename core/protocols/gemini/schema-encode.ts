@@ -132,9 +132,8 @@ class SchemaWriter {
       const properties = Object.entries(asObject(value) ?? {})
       if (properties.length === 0) return
       made[key] = Object.fromEntries(properties.map(([name, inner]) => [name, inside(asObject(inner) ?? {})]))
-      const required = (Array.isArray(schema['required']) ? schema['required'] : []).filter((name) =>
-        properties.some(([own]) => own === name)
-      )
+      const names = new Set<unknown>(properties.map(([name]) => name))
+      const required = (Array.isArray(schema['required']) ? schema['required'] : []).filter((name) => names.has(name))
       if (required.length > 0) made['required'] = required
     } else if (key === 'items') made[key] = inside(asObject(value) ?? {})
     else if (key === 'enum' || key === 'const')

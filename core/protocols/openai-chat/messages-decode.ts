@@ -1,5 +1,6 @@
 // Reads the messages of a chat completion request.
 import { readMark } from '../canonical/cache-mark.ts'
+import { Front } from '../canonical/conversation.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { readData, readUrl } from '../canonical/media.ts'
 import type { Members } from '../canonical/members.ts'
@@ -24,17 +25,18 @@ export function readMessages(fields: Members, losses: Losses): Turn[] {
   if (!messages) throw new Untranslatable('missing_field', 'messages is missing.', 'messages')
   const turns: Turn[] = []
   const calls: Calls = new Map()
-  for (const message of messages) readMessage(message, turns, calls, losses)
+  const front = new Front()
+  for (const message of messages) readMessage(message, turns, calls, front, losses)
   return turns
 }
 
-function readMessage(message: Members, turns: Turn[], calls: Calls, losses: Losses): void {
+function readMessage(message: Members, turns: Turn[], calls: Calls, front: Front, losses: Losses): void {
   if (message.string('name') !== undefined) losses.see('message_name', message.at('name'))
   const role = message.needString('role')
   switch (role) {
     case 'system':
     case 'developer': {
-      losses.see(turns.every((turn) => turn.role === 'system') ? 'system' : 'system_later', message.place)
+      losses.see(front.has(turns) ? 'system' : 'system_later', message.place)
       turns.push({
         role: 'system',
         parts: marked(readTexts(message, losses), message, losses),

@@ -1,4 +1,5 @@
 // Reads the instructions and the input items of a Responses request.
+import { Front } from '../canonical/conversation.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { readData, readUrl } from '../canonical/media.ts'
 import type { Members } from '../canonical/members.ts'
@@ -39,6 +40,7 @@ class InputReader {
   readonly #request: ModelRequest
   readonly #losses: Losses
   readonly #calls = new Map<string, ToolCall>()
+  readonly #front = new Front()
   /** The signature of the next call, which was sent as a reasoning item because calls have no place for it. */
   #ofNextCall: Proof | undefined
 
@@ -65,7 +67,7 @@ class InputReader {
       case 'item_reference':
         return this.#losses.see('stored_state', item.place)
       case 'additional_tools':
-        this.#request.tools = [...this.#request.tools, ...readTools(item, this.#losses)]
+        for (const tool of readTools(item, this.#losses)) this.#request.tools.push(tool)
         return
       default:
         throw this.#losses.refusalAt(
@@ -85,7 +87,7 @@ class InputReader {
       const joins =
         last?.role === 'assistant' &&
         (last.parts.some(({ type }) => type === 'tool_call') || last.parts.every(({ type }) => type === 'reasoning'))
-      if (joins) last.parts = [...last.parts, ...parts]
+      if (joins) for (const part of parts) last.parts.push(part)
       else turns.push({ role, parts })
     } else if (role === 'user') {
       turns.push({
@@ -93,7 +95,7 @@ class InputReader {
         parts: readContent(item, this.#losses).filter((part) => part.type === 'text' || 'source' in part)
       })
     } else if (role === 'system' || role === 'developer') {
-      this.#losses.see(turns.every((turn) => turn.role === 'system') ? 'system' : 'system_later', item.place)
+      this.#losses.see(this.#front.has(turns) ? 'system' : 'system_later', item.place)
       const parts = readContent(item, this.#losses).filter((part) => part.type === 'text')
       turns.push({ role: 'system', parts, developer: role === 'developer' })
     } else throw invalid(item.at('role'), 'user, assistant, system or developer')

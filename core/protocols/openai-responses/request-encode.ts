@@ -4,6 +4,7 @@ import { sayingJson } from '../canonical/conversation.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { writeParameters } from '../canonical/parameters.ts'
 import { effortOf } from '../canonical/reasoning.ts'
+import { byName } from '../canonical/request.ts'
 import type { ModelRequest, OutputFormat, Tool, ToolChoice } from '../canonical/request.ts'
 import { writeInput } from './input-encode.ts'
 import { parameters } from './parameters.ts'
@@ -80,9 +81,10 @@ function writeTool({ name, description, parameters, strict, custom, grammar }: T
 }
 
 function writeChoice({ toolChoice, tools }: ModelRequest): unknown {
-  const typeOf = (name: string): string => (tools.find((tool) => tool.name === name)?.custom ? 'custom' : 'function')
   const choice: ToolChoice | undefined = toolChoice
   if (!choice) return undefined
+  const named = byName(tools)
+  const typeOf = (name: string): string => (named.get(name)?.custom ? 'custom' : 'function')
   if (choice.mode === 'named') return { type: typeOf(choice.name), name: choice.name }
   if (!choice.allowed) return choice.mode
   return {
