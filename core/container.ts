@@ -55,6 +55,7 @@ import { Custody } from './handover/custody.ts'
 import { Handover } from './handover/handover.ts'
 import { placeOf } from './handover/messages.ts'
 import type { Estate } from './handover/messages.ts'
+import { whenFree } from './handover/when-free.ts'
 import { SealedVault } from './store/sealed/vault.ts'
 import type { Transport } from './transport/transport.ts'
 import { Transports } from './transport/transports.ts'
@@ -212,7 +213,8 @@ async function start(
     await warmThreads()
     estate = await predecessor.estate(place)
   }
-  const custody = new Custody(await open(estate?.holds ?? []), open)
+  const holds = estate?.holds ?? []
+  const custody = new Custody(await (estate ? whenFree(() => open(holds)) : open(holds)), open)
   const { store } = custody
   stops.add(() => custody.close())
   if (predecessor) stops.add(() => predecessor.gone)
