@@ -64,21 +64,28 @@ const migration: Edit = [
   '  ) STRICT, WITHOUT ROWID;\n  `,\n  `CREATE TABLE later (id INTEGER PRIMARY KEY) STRICT`\n]'
 ]
 
-t.test('under load nobody notices that the program becomes another version, and the former one again', async (t) => {
-  const versions = new Versions(t)
-  versions.add('7.0.1')
-  versions.add('7.0.2')
-  versions.install('7.0.1')
-  const before = (next: number): void => versions.install(next % 2 === 0 ? '7.0.2' : '7.0.1')
-  const { main } = versions
-  const tally = await restarts({ handOvers: 2, rate: 20, main, before })
-  const { refused, reset, cut, lost, doubled, unasked, due, charged, verified, noticed, codes, handOvers } = tally
-  const nothing = { refused: 0, reset: 0, cut: 0, lost: 0, doubled: 0, unasked: 0, noticed: [], verified: true }
-  t.strictSame({ refused, reset, cut, lost, doubled, unasked, noticed, verified }, nothing)
-  t.equal(charged, due)
-  t.equal(handOvers, 2)
-  t.strictSame([...codes].sort(), ['7.0.1', '7.0.2'])
-})
+const isLong = process.env['SLUICE_LONG'] !== undefined
+
+for (const tls of isLong ? [false, true] : [false])
+  void t.test(
+    `under load nobody notices that the program becomes another version, and the former one again${tls ? ', over TLS' : ''}`,
+    async (t) => {
+      const versions = new Versions(t)
+      versions.add('7.0.1')
+      versions.add('7.0.2')
+      versions.install('7.0.1')
+      const before = (next: number): void => versions.install(next % 2 === 0 ? '7.0.2' : '7.0.1')
+      const { main } = versions
+      const tally = await restarts({ handOvers: 2, rate: isLong ? 300 : 20, tls, main, before })
+      const { refused, reset, cut, lost, doubled, unasked, due, charged, verified, noticed, codes, handOvers } = tally
+      const nothing = { refused: 0, reset: 0, cut: 0, lost: 0, doubled: 0, unasked: 0, noticed: [], verified: true }
+      t.strictSame({ refused, reset, cut, lost, doubled, unasked, noticed, verified }, nothing)
+      t.equal(charged, due)
+      t.equal(handOvers, 2)
+      t.strictSame([...codes].sort(), ['7.0.1', '7.0.2'])
+      t.comment(`${tally.answered} answers`)
+    }
+  )
 
 t.test('a version with a migration takes over, and the former one is refused before the store is left', async (t) => {
   const versions = new Versions(t)
