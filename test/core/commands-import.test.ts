@@ -6,6 +6,10 @@ import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
 import type { Test } from 'tap'
 import { parse } from 'yaml'
+import { budgetOf } from '../../core/commands/import/budget.ts'
+import { Draft } from '../../core/commands/import/draft.ts'
+import { Fates } from '../../core/commands/import/fates.ts'
+import { importNewApi, tablesOfDump } from '../../core/commands/import/new-api-database.ts'
 import { readDump } from '../../core/commands/import/sql-dump.ts'
 import { sluice } from '../kit/command.ts'
 import { ask } from '../kit/client.ts'
@@ -264,6 +268,50 @@ t.test('a database of new-api: channels, users, tokens and ratios', async (t) =>
   t.match(upstream.asked[0]!.headers.authorization, /^Bearer sk-up-(?:one|two)$/)
 })
 
+t.test('a budget whose time has no counterpart lets nobody spend more than before', (t) => {
+  for (const [duration, per, exact] of [
+    [undefined, 'total', true],
+    ['30d', '30d', true],
+    ['24h', '1d', true],
+    ['1mo', 'month', true],
+    ['2w', '14d', true],
+    ['1h', '1d', false],
+    ['36h', '2d', false],
+    ['2mo', '62d', false],
+    ['400d', 'total', false],
+    ['fortnightly', 'total', false]
+  ] as const)
+    t.same(budgetOf(1_500_000_000n, duration), { budget: { usd: '1.5', per }, exact }, String(duration))
+  t.equal(budgetOf(undefined, '30d'), undefined)
+  t.end()
+})
+
+t.test('what new-api refuses stays refused', (t) => {
+  const imported = (options: string, tokens: string, user = '500000'): Record<string, any>[] => {
+    const draft = new Draft(new Fates(), { free: true, tenant: 'acme' })
+    const dump = `INSERT INTO channels (id, type, name, models, status) VALUES (1, 1, 'main', 'gpt-4o', 1);
+INSERT INTO users (id, username, status, quota) VALUES (1, 'root', 1, ${user});
+INSERT INTO options (key, value) VALUES ${options};
+INSERT INTO tokens (id, user_id, key, name, status, model_limits_enabled, model_limits, unlimited_quota, remain_quota) VALUES ${tokens};
+`
+    importNewApi(tablesOfDump(dump), draft, new Fates())
+    const { keys, tenants } = parse(draft.text('a dump'))
+    return [...keys, tenants.acme.projects.root]
+  }
+  const [none, gone, odd, root] = imported(
+    "('SystemName', 'x')",
+    "(1, 1, 'a', 'none', 1, 1, '', 1, 0), (2, 1, 'b', 'gone', 3, 0, '', 0, 5), (3, 1, 'c', 'odd', 1, 0, '', 0, 'many')"
+  )
+  t.match([none!['enabled'], gone!['enabled'], odd!['budget']], [false, false, { usd: '0' }])
+  t.match(root!['budget'], { usd: '1' })
+  t.match(imported("('SystemName', 'x')", "(1, 1, 'a', 'one', 1, 0, '', 1, 0)", "'lots'").at(-1)!['budget'], {
+    usd: '0'
+  })
+  for (const odd of ["''", "'0'", "'x'", "'-5'"])
+    t.throws(() => imported(`('QuotaPerUnit', ${odd})`, "(1, 1, 'a', 'one', 1, 0, '', 1, 0)"), /QuotaPerUnit/)
+  t.end()
+})
+
 t.test('dumps of MySQL and PostgreSQL say what the database says', (t) => {
   const mysql = [
     '-- MySQL dump 10.13',
@@ -286,6 +334,13 @@ t.test('dumps of MySQL and PostgreSQL say what the database says', (t) => {
     { id: '1', key: 'a\\', group: "it's" },
     { id: '2', key: 'a\tb', group: undefined }
   ])
+  const statement = "INSERT INTO tokens (id) VALUES ('mine');"
+  for (const dump of [
+    `INSERT INTO users (name) VALUES ('a\n${statement}\n');\nINSERT INTO tokens (id) VALUES ('yours');\n`,
+    `INSERT INTO tokens (id) VALUES ('yours');\nINSERT INTO tokens_of_others (id, name) VALUES ('1', 'a\n${statement}');\n`,
+    `COPY users (name) FROM stdin;\n\n${statement}\n\\.\nINSERT INTO tokens (id) VALUES ('yours');\n`
+  ])
+    t.same(readDump(dump, ['tokens']).get('tokens'), [{ id: 'yours' }], 'a text is no statement')
   t.throws(() => readDump('INSERT INTO `tokens` VALUES (1);', ['tokens']), /stand before its columns/)
   t.throws(() => readDump('INSERT INTO tokens (id) VALUES (1, 2);', ['tokens']), /a row of tokens cannot be read/)
   t.throws(() => readDump('INSERT INTO tokens (id) VALUES (1', ['tokens']), /a row of tokens cannot be read/)

@@ -2,6 +2,9 @@
 import { formatDollars, parseDollars } from '../../money/money.ts'
 import type { Entry } from './draft.ts'
 
+/** What is told of a budget that is not exact. */
+export const longer = 'its budget_duration has no counterpart, and the next longer one is taken'
+
 /**
  * Dollars of another gateway in nano-dollars, as it counts them in floating-point numbers; undefined for what is none,
  * and for less than nothing.
@@ -14,20 +17,24 @@ export function nanoOf(value: unknown): bigint | undefined {
 
 /**
  * A budget as the file has it, of nano-dollars. `duration` as LiteLLM writes it: `30d`, `24h`, `1mo`; without one it is
- * for good. Undefined without an amount, and for a duration that has no counterpart.
+ * for good. One that has no counterpart becomes the next longer one, so that nobody may spend more than before; then
+ * `exact` is false. Undefined without an amount.
  */
-export function budgetOf(nano: bigint | undefined, duration: unknown): Entry | undefined {
-  const per = windowOf(typeof duration === 'string' ? duration : undefined)
-  return per === undefined || nano === undefined ? undefined : { usd: formatDollars(nano), per }
+export function budgetOf(nano: bigint | undefined, duration: unknown): { budget: Entry; exact: boolean } | undefined {
+  if (nano === undefined) return undefined
+  const { per, exact } = windowOf(typeof duration === 'string' ? duration : undefined)
+  return { budget: { usd: formatDollars(nano), per }, exact }
 }
 
-function windowOf(duration: string | undefined): string | undefined {
-  if (duration === undefined || duration === '') return 'total'
-  if (duration === '1mo' || duration === 'monthly') return 'month'
-  if (duration === 'daily') return 'day'
-  if (duration === 'weekly') return 'week'
-  const [, digits, unit] = /^(\d{1,7})([smhdw])$/.exec(duration) ?? []
-  if (digits === undefined) return undefined
-  const days = (Number(digits) * { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 }[unit as 'd']) / 86_400
-  return Number.isInteger(days) && days >= 1 && days <= 366 ? `${days}d` : undefined
+const seconds: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800, mo: 31 * 86_400 }
+
+function windowOf(duration: string | undefined): { per: string; exact: boolean } {
+  if (duration === undefined || duration === '') return { per: 'total', exact: true }
+  if (duration === '1mo' || duration === 'monthly') return { per: 'month', exact: true }
+  if (duration === 'daily') return { per: 'day', exact: true }
+  if (duration === 'weekly') return { per: 'week', exact: true }
+  const [, digits, unit = ''] = /^(\d{1,7})(mo|[smhdw])$/.exec(duration) ?? []
+  const days = digits === undefined ? Infinity : (Number(digits) * seconds[unit]!) / 86_400
+  const whole = Math.max(1, Math.ceil(days))
+  return whole > 366 ? { per: 'total', exact: false } : { per: `${whole}d`, exact: whole === days && unit !== 'mo' }
 }

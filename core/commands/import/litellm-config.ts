@@ -2,7 +2,7 @@
 import { parse } from 'yaml'
 import { exactly, written } from '../../../config/prices-decimal.ts'
 import { isMap } from '../../options/schema-check.ts'
-import { budgetOf, nanoOf } from './budget.ts'
+import { budgetOf, longer, nanoOf } from './budget.ts'
 import { sha256Of } from './draft.ts'
 import type { Draft, Entry } from './draft.ts'
 import type { Fates } from './fates.ts'
@@ -25,9 +25,10 @@ export function importConfig(text: string, draft: Draft, fates: Fates): void {
   importFallbacks(module, router, draft, fates)
   importRetries(module, router, draft, fates)
   const most = take(module, 'max_budget')
-  const budget = budgetOf(nanoOf(most), take(module, 'budget_duration'))
-  if (budget) draft.tenantEntry['budget'] = budget
-  else if (most !== undefined) fates.dropped('litellm_settings.max_budget', 'its budget_duration has no counterpart')
+  const made = budgetOf(nanoOf(most), take(module, 'budget_duration'))
+  if (made) draft.tenantEntry['budget'] = made.budget
+  else if (most !== undefined) throw new Error('litellm_settings.max_budget is no amount of dollars')
+  if (made?.exact === false) fates.approximated('litellm_settings.max_budget', longer)
   importMaster(take(general, 'master_key'), draft, fates)
   for (const name of Object.keys(mapOf(take(rest, 'environment_variables'))))
     fates.dropped('environment_variables', 'set it in the environment of the gateway', name)

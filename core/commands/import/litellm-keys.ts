@@ -1,5 +1,5 @@
 // The keys and teams of LiteLLM's PostgreSQL database, from a dump: https://docs.litellm.ai/docs/proxy/virtual_keys
-import { budgetOf, nanoOf } from './budget.ts'
+import { budgetOf, longer, nanoOf } from './budget.ts'
 import type { Draft, Entry } from './draft.ts'
 import type { Fates } from './fates.ts'
 import { limitsOf } from './litellm-config.ts'
@@ -11,6 +11,9 @@ const tokens = 'LiteLLM_VerificationToken'
 
 /** Names that stand for all models that the levels above allow. */
 const allModels: ReadonlySet<string> = new Set(['all-proxy-models', 'all-team-models', '*'])
+
+/** Groups of routes that call models. */
+const calling: ReadonlySet<string> = new Set(['llm_api_routes', 'openai_routes', '*'])
 
 /**
  * Reads a dump into the draft. Teams become projects, and keys have the hashes that they have there.
@@ -43,15 +46,18 @@ function importKey(row: Row, projects: ReadonlyMap<string | undefined, string>, 
     ['config', '{}'],
     ['permissions', '{}'],
     ['model_max_budget', '{}'],
-    ['allowed_routes', '{}'],
     ['budget_id', undefined],
     ['organization_id', undefined]
   ] as const)
     if (row[column] !== undefined && row[column] !== empty) fates.dropped(column, 'it has no counterpart', name)
+  const routes = arrayOf(row['allowed_routes'])
+  const calls = routes.length === 0 || routes.some((route) => calling.has(route))
+  if (!calls) fates.approximated('allowed_routes', 'the key may not call models there, so it is disabled', name)
   draft.key(name, {
     key_sha256: hash,
     ...(project !== undefined && { project }),
     ...rightsOf(row, fates, name),
+    ...(!calls && { enabled: false }),
     ...(expires !== undefined && { expires: dateOf(expires) }),
     ...(user !== undefined &&
       /^[^\p{C}\p{Zl}\p{Zp}]{1,64}$/u.test(user) && { tags: { user: user.replaceAll('$', '$$$$') } })
@@ -68,8 +74,9 @@ function rightsOf(row: Row, fates: Fates, name: string): Entry {
   const whole = nanoOf(most)
   const used = lasting ? (nanoOf(row['spend']) ?? 0n) : 0n
   const left = whole === undefined ? undefined : whole > used ? whole - used : 0n
-  const budget = budgetOf(left, row['budget_duration'])
-  if (most !== undefined && !budget) fates.dropped('max_budget', `its budget_duration has no counterpart`, name)
+  if (most !== undefined && left === undefined) throw new Error(`the max_budget of ${name} is no amount of dollars`)
+  const { budget, exact = true } = budgetOf(left, row['budget_duration']) ?? {}
+  if (!exact) fates.approximated('max_budget', longer, name)
   if (budget && !lasting) fates.approximated('max_budget', 'what was spent in this window counts from zero', name)
   return {
     ...(/^t/i.test(row['blocked'] ?? '') && { enabled: false }),

@@ -75,6 +75,7 @@ export function importNewApi(rows: Tables, draft: Draft, fates: Fates): void {
   if (channels.length === 0) throw new Error('it has no rows of the table channels')
   const options = new Map(rows.get('options')!.map((row) => [row['key'], row['value']]))
   const perDollar = Number(options.get('QuotaPerUnit') ?? 500_000)
+  if (!(perDollar > 0 && perDollar < Infinity)) throw new Error('its option QuotaPerUnit is no number above 0')
   const highest = Math.max(...channels.map((row) => Number(row['priority'] ?? 0)))
   const prices = new Prices(options)
   for (const row of channels) importChannel(row, highest, prices, draft, fates)
@@ -83,8 +84,8 @@ export function importNewApi(rows: Tables, draft: Draft, fates: Fates): void {
       .get('users')!
       .filter((row) => row['deleted_at'] === undefined)
       .map((row) => {
-        const budget = budgetOf(nanoOf(Math.max(0, Number(row['quota'] ?? 0)) / perDollar), undefined)
-        const entry = { ...(row['status'] === '2' && { enabled: false }), ...(budget && { budget }) }
+        const { budget } = budgetOf(leftOf(row['quota'], perDollar), undefined)!
+        const entry = { ...(!isOn(row) && { enabled: false }), budget }
         return [row['id'], draft.project(row['username'] ?? `user-${row['id']}`, entry)]
       })
   )
@@ -117,7 +118,7 @@ function importChannel(row: Row, highest: number, prices: Prices, draft: Draft, 
     ...(preset === undefined && { endpoints: ['chat', 'completions', 'embeddings'] }),
     ...(unique.length === 1 && { credential: unique[0] }),
     ...(unique.length > 1 && { credentials: unique }),
-    ...(row['status'] !== '1' && row['status'] !== undefined && { enabled: false }),
+    ...(!isOn(row) && { enabled: false }),
     ...(Number(row['weight'] ?? 0) > 0 && { weight: Number(row['weight']) }),
     priority: highest - Number(row['priority'] ?? 0)
   }
@@ -156,13 +157,14 @@ function importToken(row: Row, project: string, perDollar: number, draft: Draft,
     : []
   const budget = isTrue(row['unlimited_quota'])
     ? undefined
-    : budgetOf(nanoOf(Math.max(0, Number(row['remain_quota'] ?? 0)) / perDollar), undefined)
+    : budgetOf(leftOf(row['remain_quota'], perDollar), undefined)!.budget
   const expires = Number(row['expired_time'] ?? -1)
   draft.key(name, {
     // Clients write it with sk- in front, and the table has it without.
     key_sha256: sha256Of(secret.startsWith('sk-') ? secret : `sk-${secret}`),
     project,
-    ...(row['status'] === '2' && { enabled: false }),
+    // A key that is limited to no models may call none.
+    ...((!isOn(row) || (limited && models.length === 0)) && { enabled: false }),
     ...(models.length > 0 && { models }),
     ...(budget && { budget }),
     ...(expires > 0 && { expires: new Date(expires * 1000).toISOString().replace(/\.\d+Z$/, 'Z') })
@@ -210,6 +212,15 @@ function mapIn(text: string | undefined): Entry {
   } catch {
     return {}
   }
+}
+
+/** What is left of a quota, in nano-dollars; nothing of one that is no number. */
+function leftOf(quota: string | undefined, perDollar: number): bigint {
+  return nanoOf(Number(quota ?? 0) / perDollar) ?? 0n
+}
+
+function isOn({ status }: Row): boolean {
+  return status === undefined || status === '1'
 }
 
 function isTrue(text: string | undefined): boolean {

@@ -12,22 +12,31 @@ const escapes: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', b
 export function readDump(text: string, tables: readonly string[]): Map<string, Row[]> {
   const rows = new Map<string, Row[]>(tables.map((table) => [table, []]))
   const columns = new Map<string, string[]>()
-  // At the beginning of a line, and never inside of a row: those have no line ends of their own in dumps.
   const statement =
     /^(CREATE TABLE(?: IF NOT EXISTS)?|COPY|INSERT (?:IGNORE )?INTO) (?:[\w"`]+\.)?["`]?(\w+)["`]?\s*(\([^)]*\))?/gm
   const mysql = /^-- MySQL|ENGINE=\w+/m.test(text)
-  for (const match of text.matchAll(statement)) {
+  for (let match = statement.exec(text); match; match = statement.exec(text)) {
     const [head, kind, table, list] = match as unknown as [string, string, string, string | undefined]
     const found = rows.get(table)
-    if (!found) continue
     const after = match.index + head.length
     const named = list?.slice(1, -1).split(',').map(bare)
-    if (kind.startsWith('CREATE'))
-      columns.set(table, columnsOf(text.slice(match.index + head.length - (list?.length ?? 0))))
-    else if (kind === 'COPY') found.push(...copied(text, after, named ?? []))
-    else found.push(...inserted(text, after, named ?? columns.get(table), table, mysql))
+    if (kind.startsWith('CREATE')) {
+      if (found) columns.set(table, columnsOf(text.slice(after - (list?.length ?? 0))))
+      continue
+    }
+    // Rows of all tables are read to their ends: a text in one of them may look like a statement.
+    const made = kind === 'COPY' ? copied(text, after) : inserted(text, after, table, mysql)
+    statement.lastIndex = made.end
+    if (found) for (const cells of made.rows) found.push(rowOf(cells, named ?? columns.get(table), table))
   }
   return rows
+}
+
+function rowOf(cells: readonly (string | undefined)[], columns: readonly string[] | undefined, table: string): Row {
+  if (!columns) throw new Error(`the rows of ${table} stand before its columns: dump the table with its definition`)
+  if (cells.length !== columns.length)
+    throw new Error(`a row of ${table} cannot be read: it has ${cells.length} values, and ${columns.length} columns`)
+  return Object.fromEntries(columns.map((column, index) => [column, cells[index]]))
 }
 
 /** The elements of an array as PostgreSQL writes it: `{a,"b c"}`. */
@@ -56,17 +65,24 @@ function columnsOf(definition: string): string[] {
   return columns
 }
 
-function* copied(text: string, from: number, columns: readonly string[]): Generator<Row> {
+/** The values of some rows, and where in the text they end. */
+interface Read {
+  rows: (string | undefined)[][]
+  end: number
+}
+
+function copied(text: string, from: number): Read {
+  const rows: Read['rows'] = []
   let at = text.indexOf('\n', from) + 1
-  for (;;) {
-    const end = text.indexOf('\n', at)
-    const line = end === -1 ? text.slice(at) : text.slice(at, end)
-    if (line === '\\.' || line === '' || at === 0) return
-    const cells = line.split('\t').map((cell) => (cell === '\\N' ? undefined : unescaped(cell)))
-    yield Object.fromEntries(columns.map((column, index) => [column, cells[index]]))
-    if (end === -1) return
+  while (at > 0 && at < text.length) {
+    const next = text.indexOf('\n', at)
+    const end = next === -1 ? text.length : next
+    const line = text.slice(at, end)
     at = end + 1
+    if (line === '\\.') break
+    rows.push(line.split('\t').map((cell) => (cell === '\\N' ? undefined : unescaped(cell))))
   }
+  return { rows, end: at === 0 ? text.length : at }
 }
 
 function unescaped(text: string): string {
@@ -74,24 +90,17 @@ function unescaped(text: string): string {
 }
 
 /** The rows behind `VALUES`. `escaped`: a backslash takes the next sign out of its meaning. */
-function* inserted(
-  text: string,
-  from: number,
-  columns: readonly string[] | undefined,
-  table: string,
-  escaped: boolean
-): Generator<Row> {
-  if (!columns) throw new Error(`the rows of ${table} stand before its columns: dump the table with its definition`)
+function inserted(text: string, from: number, table: string, escaped: boolean): Read {
   const fault = (at: number): Error =>
     new Error(`a row of ${table} cannot be read: ${JSON.stringify(text.slice(at, at + 40))}`)
   const token = escaped
     ? /\s*(?:('(?:[^'\\]|''|\\[^])*')|([^\s',();]+)|([(),;]))/y
     : /\s*(?:('(?:[^']|'')*')|([^\s',();]+)|([(),;]))/y
-  token.lastIndex = from
   const values = /\s*VALUES\s*/iy
   values.lastIndex = from
   if (!values.test(text)) throw fault(from)
   token.lastIndex = values.lastIndex
+  const rows: Read['rows'] = []
   let cells: (string | undefined)[] = []
   for (;;) {
     const { lastIndex } = token
@@ -101,10 +110,8 @@ function* inserted(
       cells.push(escaped ? unescaped(inner) : inner)
     } else if (plain !== undefined) cells.push(/^null$/i.test(plain) ? undefined : plain)
     else if (sign === '(') cells = []
-    else if (sign === ')') {
-      if (cells.length !== columns.length) throw fault(lastIndex)
-      yield Object.fromEntries(columns.map((column, index) => [column, cells[index]]))
-    } else if (sign === ';') return
+    else if (sign === ')') rows.push(cells)
+    else if (sign === ';') return { rows, end: token.lastIndex }
     else if (sign === undefined) throw fault(lastIndex)
   }
 }
