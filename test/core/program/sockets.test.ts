@@ -140,7 +140,9 @@ async function startedWith(
   child.stdout!.on('data', (text: Buffer) => (out += text.toString()))
   child.stderr!.on('data', (text: Buffer) => (err += text.toString()))
   const closed = once(child, 'close')
-  await Promise.race([closed, eventually(() => out.includes('"ready"'), 300_000)])
+  let ended = false
+  child.on('close', () => (ended = true))
+  await eventually(() => ended || out.includes('"ready"'), 300_000)
   const ready = out.includes('"ready"')
   child.kill('SIGKILL')
   await closed
