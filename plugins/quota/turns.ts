@@ -125,9 +125,8 @@ export function holdTurn(
     time: Date.now(),
     estimate: { input: Math.min(turn.input.typical, units.prompt), maxOutput: output }
   }
+  const allowance = exchange.get(caller).secret?.allowance
   const begin = (reservation: Reservation): void => {
-    const allowance = exchange.get(caller).secret?.allowance
-    if (allowance) allowance.pending += reservation.amount
     reservation.dispatched(exchange.attempts.at(-1)!.channel.name)
     turn.showAfter(reservation.durable)
     turn.follow((tokens) => reservation.delivered(tokens))
@@ -151,14 +150,24 @@ export function holdTurn(
     const reservation = ledger.reserve({ ...request, amount: 0n })
     return reservation instanceof Promise ? reservation.then(fail) : fail(reservation)
   }
-  let reservation: Awaitable<Reservation>
+  const giveBack = (error: unknown): Awaitable<void> => {
+    if (allowance) allowance.pending -= amount
+    return refused(error)
+  }
   try {
     checkAllowance(exchange, amount)
-    reservation = ledger.reserve(request)
   } catch (error) {
     return refused(error)
   }
-  return reservation instanceof Promise ? reservation.then(begin, refused) : begin(reservation)
+  // Counted before the ledger answers, because other turns may ask meanwhile.
+  if (allowance) allowance.pending += amount
+  let reservation: Awaitable<Reservation>
+  try {
+    reservation = ledger.reserve(request)
+  } catch (error) {
+    return giveBack(error)
+  }
+  return reservation instanceof Promise ? reservation.then(begin, giveBack) : begin(reservation)
 }
 
 /** @throws GatewayError `quota_key_exceeded` when what a client secret was given to spend cannot carry the amount */

@@ -4,6 +4,7 @@ import type { GatewayError } from '../../core/contract/contract.ts'
 import { noUsage } from '../../core/contract/contract.ts'
 import { caller, charge } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
+import type { ReserveRequest } from '../../core/store/ledger.ts'
 import { billed, holdTurn, openBill } from '../../plugins/quota/turns.ts'
 import { TestLedger } from '../kit/ledger.ts'
 import { priceOf, termsAt, Running, attemptOf, perToken, Turning, used } from '../kit/quota.ts'
@@ -168,6 +169,41 @@ t.test('sessions of one client secret spend together what it was given, held or 
   const exact = { limit: 60n, posted: 0n, pending: 0n }
   t.equal(begin(ledger, session(ledger, { allowance: exact }), new Turning('6')), undefined, 'to the last nano-dollar')
 })
+
+t.test(
+  'turns of one client secret that ask while a ledger decides elsewhere do not spend the same money',
+  async (t) => {
+    const ledger = new TestLedger()
+    const allowance = { limit: 100n, posted: 0n, pending: 0n }
+    const running = session(ledger, { allowance })
+    let refuse = false
+    const elsewhere = {
+      ...ledger,
+      affordable: () => undefined,
+      reserve: async (request: ReserveRequest) => {
+        if (refuse && request.amount > 0n) throw new Error('the budget of the key is spent')
+        return ledger.reserve(request)
+      }
+    }
+    const setting = { ledger: elsewhere as never, estimate: 'worst', defaultOutput: 10, abandoned: 'prompt' } as const
+    const hold = async (turn: Turning): Promise<void> =>
+      holdTurn(running as never, running.find(billed)!, turn as never, setting)
+    const [first, second] = [new Turning('1'), new Turning('2')]
+    const held = [hold(first), hold(second)]
+    await held[0]
+    await t.rejects(held[1]!, { code: 'quota_key_exceeded' })
+    t.equal(allowance.pending, 60n)
+    await first.end(used(5, 5))
+    t.match(allowance, { posted: 15n, pending: 0n })
+    refuse = true
+    await t.rejects(hold(new Turning('3')), /the budget of the key/)
+    t.equal(allowance.pending, 0n, 'what the ledger refuses is given back')
+    const unasked = new Turning('4', { asked: false })
+    await t.rejects(hold(unasked), /the budget of the key/)
+    await unasked.end(used(5, 5))
+    t.match(allowance, { pending: 0n }, 'once')
+  }
+)
 
 t.test(
   'the hold of a turn ends by the estimate where nobody can compute its charge, and a lost end is told',
