@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { eventually } from '../kit/probe.ts'
 import { checkBooks, quiet, serving } from './audit.ts'
 import { PlannedUpstream } from './planned.ts'
 import type { Fault, Plan } from './planned.ts'
@@ -29,6 +30,8 @@ function request(index: number): [Plan, Asking] {
   return [plan, { model, stream: random(3) > 0, key: ['one', 'two', 'three'][random(3)]!, ...leave }]
 }
 
+const endsOf = (seen: readonly Seen[]): number => seen.filter(({ ended }) => ended).length
+
 t.test(`${kills} kills under a mixed load lose no charge and double none`, async (t) => {
   const upstreams = [await PlannedUpstream.start(t, 'first'), await PlannedUpstream.start(t, 'second')]
   const home = folder(t)
@@ -47,8 +50,10 @@ t.test(`${kills} kills under a mixed load lose no charge and double none`, async
     const lane = async (): Promise<void> => {
       while (!over) seen.push(await ask(running.url, ...request(sent++)))
     }
+    const before = endsOf(seen)
     const load = Promise.all(Array.from({ length: 16 }, lane))
-    await sleep(100 + random(500))
+    await eventually(() => endsOf(seen) > before + 1, 60_000)
+    await sleep(random(500))
     over = true
     await running.end('SIGKILL')
     await load
@@ -59,7 +64,7 @@ t.test(`${kills} kills under a mixed load lose no charge and double none`, async
   await last.end('SIGTERM')
 
   const entries = checkBooks(t, file, seen)
-  const ended = seen.filter((one) => one.ended).length
+  const ended = endsOf(seen)
   const recovered = entries.filter(({ source }) => source === 'recovered').length
   t.ok(ended > kills && recovered > kills / 2, 'enough of both to mean something')
   t.comment(

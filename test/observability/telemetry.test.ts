@@ -51,7 +51,7 @@ async function open(
   const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
   const running = await gateway(
     t,
-    { telemetry: { otlp: to.url, interval: '1s', ...telemetry } },
+    { telemetry: { otlp: to.url, interval: '1s', timeout: '60s', ...telemetry } },
     { upstreams: { first, second } }
   )
   return { running, to, first, second }

@@ -10,7 +10,7 @@ const long = process.env['SLUICE_LONG'] === '1'
 const demo = { models: { demo: { price: { input: 1, output: 2 }, context_window: 100_000 } } }
 
 t.test('two hundred sessions with a flooding upstream, of which some do not read', async (t) => {
-  const running = await spawnGateway(t, { ...demo, limits: { client_stall: '1500ms', realtime: { ping: '10s' } } })
+  const running = await spawnGateway(t, { ...demo, limits: { client_stall: '1500ms', realtime: { ping: '10m' } } })
   const count = 200
   const share = long ? 3 : 20
   const flood = `Flood. [[simulator ${JSON.stringify({ bytes: long ? 200_000_000 : 20_000_000, chunks: long ? 20_000 : 2000, usage: { input_tokens: 10, output_tokens: 20, total_tokens: 30 } })}]]`
