@@ -1,7 +1,7 @@
 // Makes dist/ for the published command. It contains JavaScript, because Node does not strip types in node_modules, and
-// the console bundled.
+// the console bundled, and the schema of PostgreSQL.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { bundleConsole } from './console.ts'
 
@@ -15,6 +15,7 @@ const { status } = spawnSync(
 )
 if (status === 0) {
   chmodSync(join(root, 'dist/core/bin.cjs'), 0o755)
+  cpSync(join(root, 'core/store/cluster/schema'), join(root, 'dist/core/store/cluster/schema'), { recursive: true })
   await bundleConsole(join(root, 'dist/core/admin/console/built'))
 }
 process.exitCode = status ?? 1

@@ -1,0 +1,81 @@
+// Reads the URL of a database: where it is, who asks, and whether the connection is encrypted.
+import { readFileSync } from 'node:fs'
+
+/** Where a database is. */
+export interface Address {
+  /** A name or an address, or the absolute path of a folder with a socket. */
+  readonly host: string
+  readonly port: number
+  readonly user: string
+  readonly password: string | undefined
+  readonly database: string
+  /** False: without TLS. Else the certificate must be valid for the host, unless the URL says otherwise. */
+  readonly tls: false | { readonly rejectUnauthorized: boolean; readonly ca?: string; readonly servername?: string }
+  /** For people: without the user and the password. */
+  readonly shown: string
+}
+
+/** `require` and `verify-ca` check as much as `verify-full`: encryption to nobody in particular protects nothing. */
+const modes = ['disable', 'no-verify', 'require', 'verify-ca', 'verify-full'] as const
+
+/**
+ * Reads a URL: `postgres://user:password@host:5432/database`, with `host` (the folder of a socket), `sslmode` and
+ * `sslrootcert` (a file) as parameters.
+ * @throws Error that says what is wrong, and does not repeat the URL
+ */
+export function readAddress(text: string): Address {
+  const url = URL.parse(text)
+  if (!url || !/^postgres(?:ql)?:$/.test(url.protocol))
+    throw new Error('the URL of PostgreSQL must be like postgres://user:password@host:5432/database')
+  for (const name of url.searchParams.keys())
+    if (!['host', 'sslmode', 'sslrootcert'].includes(name))
+      throw new Error(
+        `the URL of PostgreSQL has the parameter ${JSON.stringify(name)}: it may have host, sslmode and sslrootcert`
+      )
+  const [user, password, database] = [url.username, url.password, url.pathname.slice(1)].map(decoded)
+  if (!user) throw new Error('the URL of PostgreSQL names no user: postgres://user:password@host:5432/database')
+  if (!database) throw new Error('the URL of PostgreSQL names no database: postgres://user:password@host:5432/database')
+  const host = url.searchParams.get('host') ?? url.hostname.replace(/^\[|\]$/g, '')
+  if (!host) throw new Error('the URL of PostgreSQL names no host: postgres://user:password@host:5432/database')
+  const port = Number(url.port || 5432)
+  return {
+    host,
+    port,
+    user,
+    password: password || undefined,
+    database,
+    tls: tlsOf(url.searchParams, host),
+    shown: `${host}:${port}/${database}`
+  }
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    throw new Error('the URL of PostgreSQL has a % that begins no escape: write %25 for it')
+  }
+}
+
+function tlsOf(parameters: URLSearchParams, host: string): Address['tls'] {
+  const mode = (parameters.get('sslmode') ?? 'disable') as (typeof modes)[number]
+  if (!modes.includes(mode))
+    throw new Error(`sslmode in the URL of PostgreSQL is ${JSON.stringify(mode)}: it may be ${modes.join(', ')}`)
+  if (mode === 'disable') return false
+  const file = parameters.get('sslrootcert')
+  return {
+    rejectUnauthorized: mode !== 'no-verify',
+    servername: host,
+    ...(file !== null && { ca: certificate(file) })
+  }
+}
+
+function certificate(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new Error(`sslrootcert in the URL of PostgreSQL cannot be read: ${(error as Error).message}`, {
+      cause: error
+    })
+  }
+}

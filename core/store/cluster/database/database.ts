@@ -1,0 +1,66 @@
+// The connections of one process to PostgreSQL: those for changes and for reads, and the listener.
+import { readAddress } from './address.ts'
+import { Lane } from './lane.ts'
+import { Listener } from './listener.ts'
+import { migrate, readMigrations } from './migrations.ts'
+import type { Migration } from './migrations.ts'
+import { loadPackage } from './package.ts'
+
+/** Which database, and who asks. */
+export interface DatabaseOptions {
+  readonly url: string
+  /** Where to listen when `url` is that of a pooler that gives each transaction another connection. Default: `url`. */
+  readonly listenUrl?: string | undefined
+  /** What `pg_stat_activity` shows of this process. Default: `sluice`. */
+  readonly name?: string
+  /** The changes of the schema. Default: those of this program. */
+  readonly migrations?: readonly Migration[]
+}
+
+/** How many connections there are for reads. */
+const readers = 3
+
+/** How many connections one process has: for batches of money, for other changes, for reads, and the listener. */
+export const connectionsOfProcess = 1 + 1 + readers + 1
+
+/** The connections of one process. */
+export class Database {
+  /** For batches of money alone, one after another. */
+  readonly batches: Lane
+  /** For all other changes. */
+  readonly changes: Lane
+  /** For reads and listings. */
+  readonly reads: Lane
+  readonly listener: Listener
+  readonly migrations: readonly Migration[]
+
+  private constructor({ url, listenUrl = url, name = 'sluice', migrations = readMigrations() }: DatabaseOptions) {
+    const [address, listenAddress] = [readAddress(url), readAddress(listenUrl)]
+    this.batches = new Lane(address, `${name} batches`, 1)
+    this.changes = new Lane(address, `${name} changes`, 1)
+    this.reads = new Lane(address, `${name} reads`, readers)
+    this.listener = new Listener(listenAddress, `${name} listener`)
+    this.migrations = migrations
+  }
+
+  /**
+   * Connects, and brings the schema up to date.
+   * @throws Error when the package is missing, the URL is wrong, the database cannot be reached, or its schema is newer
+   */
+  static async open(options: DatabaseOptions): Promise<Database> {
+    await loadPackage()
+    const database = new Database(options)
+    try {
+      await migrate(database.changes, database.migrations)
+      return database
+    } catch (error) {
+      await database.close()
+      throw error
+    }
+  }
+
+  /** Waits for what is under way, and ends the connections. */
+  async close(): Promise<void> {
+    await Promise.all([this.batches.close(), this.changes.close(), this.reads.close(), this.listener.close()])
+  }
+}

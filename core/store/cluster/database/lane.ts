@@ -1,0 +1,163 @@
+// Some connections to PostgreSQL that serve one queue, and are made anew when they are lost.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Address } from './address.ts'
+import { DatabaseFault } from './fault.ts'
+import { Session } from './session.ts'
+import type { Result } from './session.ts'
+
+/** How long a statement may take by default, and the most that it waits for a connection then, in milliseconds. */
+const usualDeadline = 5000
+/** The shortest and the longest pause before a connection is tried again, in milliseconds. */
+const [firstPause, longestPause] = [50, 5000]
+/** The most that may wait for a connection. */
+const mostWaiting = 10_000
+
+/** The statements of a transaction. */
+export interface Transaction {
+  query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Result<Row>>
+}
+
+interface Task {
+  run(session: Session): Promise<void>
+  refuse(fault: DatabaseFault): void
+}
+
+/** Milliseconds. */
+export interface Limits {
+  /** How long each statement may take. Default: 5 s. */
+  readonly deadline?: number
+  /** How long all of it may wait for a connection. Default: as long as a statement may take, and 5 s at most. */
+  readonly wait?: number
+}
+
+/** Connections of one kind. All wait in one queue, in the order in which they came. */
+export class Lane {
+  readonly #address: Address
+  readonly #name: string
+  readonly #all = new Set<Session>()
+  readonly #idle: Session[] = []
+  readonly #waiting = new Set<Task>()
+  readonly #stopping = new AbortController()
+  readonly #loops: Promise<void>[]
+  /** Why there is no connection; undefined while there is one. */
+  #trouble: DatabaseFault | undefined
+
+  /** Connects at once, and again whenever a connection is lost, until it is closed. `size`: how many connections. */
+  constructor(address: Address, name: string, size: number) {
+    this.#address = address
+    this.#name = name
+    this.#loops = Array.from({ length: size }, () => this.#keepOne())
+  }
+
+  /** Why no statement can run at present; undefined while one can. */
+  get trouble(): DatabaseFault | undefined {
+    return this.#all.size > 0 ? undefined : this.#trouble
+  }
+
+  /**
+   * Runs a statement, which is committed when it was answered.
+   * @throws DatabaseFault whose `unknown` tells whether it may have been done
+   */
+  query<Row = Record<string, unknown>>(
+    text: string,
+    values?: readonly unknown[],
+    { deadline = usualDeadline, wait = Math.min(deadline, usualDeadline) }: Limits = {}
+  ): Promise<Result<Row>> {
+    return this.#enqueue((session) => session.query<Row>(text, values, deadline), wait)
+  }
+
+  /**
+   * Runs a transaction. What `run` throws undoes it. It must wait for nothing but its own statements.
+   * @throws DatabaseFault whose `unknown` is true only when the answer to the commit was lost
+   */
+  transaction<T>(
+    run: (transaction: Transaction) => Promise<T>,
+    { deadline = usualDeadline, wait = Math.min(deadline, usualDeadline) }: Limits = {}
+  ): Promise<T> {
+    return this.#enqueue(async (session) => {
+      let result: T
+      try {
+        await session.query('begin', undefined, deadline)
+        result = await run({ query: (text, values) => session.query(text, values, deadline) })
+      } catch (error) {
+        if (!session.fault) await session.query('rollback', undefined, deadline).catch(() => {})
+        throw error instanceof DatabaseFault ? error.undone : error
+      }
+      await session.query('commit', undefined, deadline)
+      return result
+    }, wait)
+  }
+
+  #enqueue<T>(work: (session: Session) => Promise<T>, wait: number): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>()
+    const task: Task = { run: (session) => work(session).then(resolve, reject), refuse: reject }
+    const session = this.#idle.pop()
+    if (session) this.#run(task, session)
+    else if (this.#stopping.signal.aborted)
+      reject(new DatabaseFault('closed', 'the connections to PostgreSQL are closed'))
+    else if (this.#waiting.size >= mostWaiting)
+      reject(new DatabaseFault('busy', `too much waits for a connection to PostgreSQL (${this.#address.shown})`))
+    else {
+      this.#waiting.add(task)
+      const timer = setTimeout(() => {
+        if (!this.#waiting.delete(task)) return
+        reject(
+          this.trouble ??
+            new DatabaseFault('busy', `no connection to PostgreSQL was free within ${wait} ms (${this.#address.shown})`)
+        )
+      }, wait)
+      void promise.then(
+        () => clearTimeout(timer),
+        () => clearTimeout(timer)
+      )
+    }
+    return promise
+  }
+
+  #run(task: Task, session: Session): void {
+    void task.run(session).then(() => this.#free(session))
+  }
+
+  #free(session: Session): void {
+    if (session.fault) return
+    if (this.#stopping.signal.aborted) return void session.close()
+    const [task] = this.#waiting
+    if (!task) return void this.#idle.push(session)
+    this.#waiting.delete(task)
+    this.#run(task, session)
+  }
+
+  /** Keeps one connection until the lane is closed. */
+  async #keepOne(): Promise<void> {
+    const { signal } = this.#stopping
+    for (let pause = firstPause; !signal.aborted;) {
+      try {
+        const session = await Session.open(this.#address, this.#name)
+        const began = performance.now()
+        this.#all.add(session)
+        this.#free(session)
+        this.#trouble = (await session.ended).undone
+        this.#all.delete(session)
+        const at = this.#idle.indexOf(session)
+        if (at >= 0) this.#idle.splice(at, 1)
+        // A server that takes connections and drops them is not asked more often than one that takes none.
+        if (performance.now() - began > longestPause) pause = firstPause
+      } catch (error) {
+        this.#trouble = DatabaseFault.of(error)
+      }
+      await sleep(pause * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {})
+      pause = Math.min(pause * 2, longestPause)
+    }
+  }
+
+  /** Waits for what is under way, refuses what waits, and ends the connections. */
+  async close(): Promise<void> {
+    this.#stopping.abort()
+    for (const task of this.#waiting)
+      task.refuse(new DatabaseFault('closed', 'the connections to PostgreSQL are closed'))
+    this.#waiting.clear()
+    // A statement that is under way ends by its own deadline, and its connection with it.
+    for (const session of this.#idle.splice(0)) void session.close()
+    await Promise.all(this.#loops)
+  }
+}

@@ -1,0 +1,151 @@
+// One connection to PostgreSQL, from its beginning to its end. It is never connected again: another one replaces it.
+import type { Client } from 'pg'
+import type { Address } from './address.ts'
+import { DatabaseFault } from './fault.ts'
+import { loadPackage } from './package.ts'
+
+/** How long connecting may take, in milliseconds. */
+const connectWithin = 5000
+
+/** The types that are not read as `pg` does: bigint and arrays of it, which numbers cannot hold. */
+const [int8, int8s] = [20, 1016]
+
+/** What a statement gave. */
+export interface Result<Row> {
+  readonly rows: Row[]
+  /** The rows that it returned or changed. */
+  readonly count: number
+}
+
+/** An open connection. One statement runs at a time; who has it waits for each. */
+export class Session {
+  readonly #client: Client
+  readonly #address: Address
+  /** Why it ended. */
+  #fault: DatabaseFault | undefined
+  readonly #ended = Promise.withResolvers<DatabaseFault>()
+
+  private constructor(client: Client, address: Address) {
+    this.#client = client
+    this.#address = address
+    // Without a listener an error of an idle connection would end the process.
+    client.on('error', (error) => this.#end(DatabaseFault.of(error)))
+    client.on('end', () =>
+      this.#end(new DatabaseFault('lost', `the connection to PostgreSQL ended (${address.shown})`))
+    )
+  }
+
+  /**
+   * Connects. `name`: what `pg_stat_activity` shows as the name of the application.
+   * @throws DatabaseFault `unreachable`
+   */
+  static async open(address: Address, name: string): Promise<Session> {
+    const { Client, types } = await loadPackage()
+    const { host, port, user, password = '', database, tls } = address
+    const client = new Client({
+      host,
+      port,
+      user,
+      // A function, so that nothing that prints the client prints the password, and no file of passwords is looked for.
+      password: () => password,
+      database,
+      ssl: tls,
+      application_name: name.slice(0, 63),
+      connectionTimeoutMillis: connectWithin,
+      keepAlive: true,
+      types: {
+        getTypeParser: ((oid: number, format: 'text') =>
+          oid === int8
+            ? BigInt
+            : oid === int8s
+              ? bigints
+              : types.getTypeParser(oid, format)) as typeof types.getTypeParser
+      }
+    })
+    const session = new Session(client, address)
+    try {
+      await client.connect()
+    } catch (error) {
+      client.connection.stream.destroy()
+      throw new DatabaseFault(
+        'unreachable',
+        `PostgreSQL cannot be reached (${address.shown}): ${(error as Error).message}`
+      )
+    }
+    return session
+  }
+
+  /** Why it ended; undefined while it is open. */
+  get fault(): DatabaseFault | undefined {
+    return this.#fault
+  }
+
+  /** Resolves when the connection has ended, for whatever reason. */
+  get ended(): Promise<DatabaseFault> {
+    return this.#ended.promise
+  }
+
+  /**
+   * Runs a statement. Without values it may be several statements. `deadline` in milliseconds: the connection is
+   * destroyed when it passes, as nobody knows then what an answer would belong to.
+   * @throws DatabaseFault
+   */
+  async query<Row>(text: string, values: readonly unknown[] | undefined, deadline: number): Promise<Result<Row>> {
+    if (this.#fault) throw new DatabaseFault('lost', this.#fault.message)
+    const timer = setTimeout(
+      () =>
+        this.destroy(
+          new DatabaseFault('deadline', `PostgreSQL did not answer within ${deadline} ms (${this.#address.shown})`)
+        ),
+      deadline
+    )
+    try {
+      const { rows, rowCount } = await this.#client.query(text, values as unknown[] | undefined)
+      return { rows: rows as Row[], count: rowCount ?? 0 }
+    } catch (error) {
+      // Of a connection that we ended ourselves the reason is ours, and not that it ended.
+      const { fault: ours } = this
+      if (ours) throw new DatabaseFault(ours.code, ours.message, { unknown: true })
+      const fault = DatabaseFault.of(error)
+      if (fault.unknown) this.destroy(fault)
+      throw fault
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Calls `tell` for each notification of the channels that this connection listens to. */
+  onNotification(tell: (channel: string, payload: string) => void): void {
+    this.#client.on('notification', ({ channel, payload = '' }) => tell(channel, payload))
+  }
+
+  /** Ends the connection at once, in the middle of a statement too. */
+  destroy(fault: DatabaseFault): void {
+    this.#end(fault)
+    this.#client.connection.stream.destroy()
+  }
+
+  /** Ends the connection politely, and at once when the server does not answer. Nothing may be under way. */
+  async close(): Promise<void> {
+    if (this.#fault) return
+    this.#end(new DatabaseFault('closed', 'the connection to PostgreSQL was closed'))
+    const timer = setTimeout(() => this.#client.connection.stream.destroy(), 1000)
+    await this.#client.end().catch(() => {})
+    clearTimeout(timer)
+  }
+
+  #end(fault: DatabaseFault): void {
+    if (this.#fault) return
+    this.#fault = fault
+    this.#ended.resolve(fault)
+  }
+}
+
+function bigints(text: string): (bigint | null)[] {
+  return text === '{}'
+    ? []
+    : text
+        .slice(1, -1)
+        .split(',')
+        .map((one) => (one === 'NULL' ? null : BigInt(one)))
+}

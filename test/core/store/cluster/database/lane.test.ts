@@ -1,0 +1,179 @@
+// The connections to a real PostgreSQL: deadlines, connections that are cut, servers that stop, and what errors say.
+import { createServer, connect } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { once } from 'node:events'
+import t from 'tap'
+import type { Test } from 'tap'
+import { readAddress } from '../../../../../core/store/cluster/database/address.ts'
+import { DatabaseFault } from '../../../../../core/store/cluster/database/fault.ts'
+import { Lane } from '../../../../../core/store/cluster/database/lane.ts'
+import { Listener } from '../../../../../core/store/cluster/database/listener.ts'
+import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
+import { eventually } from '../../../../kit/probe.ts'
+
+async function fault(run: Promise<unknown>): Promise<DatabaseFault> {
+  try {
+    await run
+  } catch (error) {
+    if (error instanceof DatabaseFault) return error
+    throw error
+  }
+  throw new Error('it did not fail')
+}
+
+function laneOf(t: Test, url: string, size = 1): Lane {
+  const lane = new Lane(readAddress(url), 'test', size)
+  t.teardown(() => lane.close())
+  return lane
+}
+
+t.test('statements', { skip: postgresMissing }, async (t) => {
+  const server = await sharedPostgres()
+  const url = await server.database()
+  const lane = laneOf(t, url)
+
+  await t.test('a statement gives its rows, with bigint as such', async (t) => {
+    const { rows } = await lane.query(
+      'select 9007199254740993 as big, array[1::bigint, null] as some, $1::text as text',
+      ['é']
+    )
+    t.same(rows, [{ big: 9007199254740993n, some: [1n, null], text: 'é' }])
+  })
+
+  await t.test('a transaction is undone by what its code throws, and by an error of a statement', async (t) => {
+    await lane.query('create table thing (id int primary key, name text)')
+    await t.rejects(
+      lane.transaction(async (transaction) => {
+        await transaction.query('insert into thing values (1)')
+        throw new Error('changed my mind')
+      }),
+      { message: 'changed my mind' }
+    )
+    const violated = await fault(
+      lane.transaction(async (transaction) => {
+        await transaction.query('insert into thing values (1, $1)', ['secret of a row'])
+        await transaction.query('insert into thing values (1, $1)', ['secret of a row'])
+      })
+    )
+    t.match(violated, { code: '23505', constraint: 'thing_pkey', unknown: false })
+    t.notMatch(`${violated.stack} ${JSON.stringify(violated)}`, /secret/)
+    t.same((await lane.query('select * from thing')).rows, [])
+  })
+
+  await t.test('a statement that takes too long is given up with its connection, and the next one runs', async (t) => {
+    t.match(await fault(lane.query('select pg_sleep(30)', [], { deadline: 100 })), { code: 'deadline', unknown: true })
+    t.equal((await lane.query('select 1')).count, 1)
+  })
+
+  await t.test('what waits too long for its turn was not sent', async (t) => {
+    const long = lane.query('select pg_sleep(1)')
+    t.match(await fault(lane.query('select 1', [], { deadline: 50 })), { code: 'busy', unknown: false })
+    await long
+  })
+
+  await t.test(
+    'when the server ends a connection, what was under way is unknown, and a transaction undone',
+    async (t) => {
+      const end = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'test' and datname = current_database()`
+      const sleeping = fault(lane.query('select pg_sleep(31)'))
+      await eventually(async () => (await server.sql(`${end} and query like '%pg_sleep(31)%'`, url)).length === 1)
+      t.match(await sleeping, { code: 'lost', unknown: true })
+      const changing = fault(
+        lane.transaction(async (transaction) => {
+          await transaction.query('insert into thing values (2)')
+          await server.sql(end, url)
+          await transaction.query('insert into thing values (3)')
+        })
+      )
+      t.match(await changing, { code: 'lost', unknown: false })
+      t.same((await lane.query('select * from thing')).rows, [])
+    }
+  )
+
+  await t.test('a server that comes back is used again; meanwhile statements say that it is not there', async (t) => {
+    await server.stop()
+    await eventually(() => lane.trouble !== undefined)
+    t.match(await fault(lane.query('select 1', [], { deadline: 200 })), { unknown: false })
+    await eventually(() => lane.trouble?.code === 'unreachable')
+    await server.resume()
+    t.equal((await lane.query('select 1', [], { wait: 20_000 })).count, 1)
+    t.equal(lane.trouble, undefined)
+  })
+})
+
+t.test(
+  'a listener hears, and after its connection was cut it says that something may have been missed',
+  { skip: postgresMissing },
+  async (t) => {
+    const server = await sharedPostgres()
+    const url = await server.database()
+    const listener = new Listener(readAddress(url), 'the listener')
+    t.teardown(() => listener.close())
+    const heard: (string | undefined)[] = []
+    listener.on('news', (payload) => void heard.push(payload))
+    await eventually(() => heard.length === 1, 10_000)
+    await server.sql(`notify news, '7'`, url)
+    await eventually(() => heard.length === 2)
+    t.same(heard, [undefined, '7'])
+    await server.sql(
+      `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'the listener'`,
+      url
+    )
+    await eventually(() => heard.length === 3, 10_000)
+    t.equal(heard[2], undefined)
+  }
+)
+
+t.test('the answer to a commit that is lost makes the outcome unknown', { skip: postgresMissing }, async (t) => {
+  const server = await sharedPostgres()
+  const url = await server.database()
+  await server.sql('create table thing (id int)', url)
+  const sockets = new Set<Socket>()
+  let cut = false
+  const proxy = createServer((client) => {
+    const upstream = connect(server.socket)
+    for (const socket of [client, upstream]) sockets.add(socket.on('error', () => {}))
+    client.on('data', (data: Buffer) => {
+      cut ||= data.includes('commit')
+      upstream.write(data)
+    })
+    upstream.on('data', (data: Buffer) => (cut ? client.destroy() : client.write(data)))
+    client.on('close', () => upstream.destroy())
+    upstream.on('close', () => client.destroy())
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    proxy.close()
+  })
+  const { port } = proxy.address() as AddressInfo
+  const lane = laneOf(t, `postgres://sluice@127.0.0.1:${port}${new URL(url).pathname}`)
+  const lost = await fault(lane.transaction((transaction) => transaction.query('insert into thing values (1)')))
+  t.match(lost, { code: 'lost', unknown: true })
+  t.same(await server.sql('select * from thing', url), [{ id: 1 }])
+})
+
+t.test('the URL is read, and errors do not repeat it', async (t) => {
+  t.match(readAddress('postgres://me:p%40ss@db.example:6000/book?sslmode=require'), {
+    host: 'db.example',
+    port: 6000,
+    user: 'me',
+    password: 'p@ss',
+    database: 'book',
+    tls: { rejectUnauthorized: true, servername: 'db.example' },
+    shown: 'db.example:6000/book'
+  })
+  t.equal(readAddress('postgres://me@[::1]/book').host, '::1')
+  t.equal(readAddress('postgresql://me@localhost/book?host=%2Frun%2Fpg').host, '/run/pg')
+  for (const url of [
+    'secret',
+    'mysql://me:secret@db/book',
+    'postgres://:secret@db/book',
+    'postgres://me:secret@db/',
+    'postgres://me:secret@db/book?sslmode=prefer',
+    'postgres://me:secret@db/book?options=x',
+    'postgres://me:secret%@db/book',
+    'postgres://me:secret@db/book?sslmode=require&sslrootcert=/nowhere'
+  ])
+    t.throws(() => readAddress(url), { message: /^(?!.*secret).*PostgreSQL/ }, url)
+})

@@ -1,0 +1,92 @@
+// Changes of the schema: each runs once however many programs start, and what is newer is refused in clear words.
+import t from 'tap'
+import type { Test } from 'tap'
+import { readAddress } from '../../../../../core/store/cluster/database/address.ts'
+import { Database } from '../../../../../core/store/cluster/database/database.ts'
+import { Lane } from '../../../../../core/store/cluster/database/lane.ts'
+import { checkProgram, migrate, readMigrations } from '../../../../../core/store/cluster/database/migrations.ts'
+import type { Migration } from '../../../../../core/store/cluster/database/migrations.ts'
+import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
+import { eventually } from '../../../../kit/probe.ts'
+
+const change = (number: number, sql: string, minProgram = 0): Migration => ({
+  number,
+  name: `n${number}`,
+  sql,
+  minProgram
+})
+const first = change(1, 'create table sluice.thing (id int); insert into sluice.thing values (1)')
+const second = change(2, 'insert into sluice.thing values (2)')
+
+async function emptyLane(t: Test): Promise<{ lane: Lane; url: string }> {
+  const url = await (await sharedPostgres()).database()
+  const lane = new Lane(readAddress(url), 'test', 5)
+  t.teardown(() => lane.close())
+  return { lane, url }
+}
+
+t.test('each change runs once, in order, whoever starts at the same time', { skip: postgresMissing }, async (t) => {
+  const { lane } = await emptyLane(t)
+  await Promise.all(Array.from({ length: 5 }, () => migrate(lane, [first, second])))
+  await migrate(lane, [first, second, change(4, 'insert into sluice.thing values (4)')])
+  t.same((await lane.query('select id from sluice.thing order by id')).rows, [{ id: 1 }, { id: 2 }, { id: 4 }])
+})
+
+t.test('a change that fails leaves nothing, and those before it stay', { skip: postgresMissing }, async (t) => {
+  const { lane } = await emptyLane(t)
+  const broken = change(2, 'insert into sluice.thing values (2); insert into sluice.nowhere values (1)')
+  await t.rejects(migrate(lane, [first, broken]), { code: '42P01' })
+  await migrate(lane, [first, second])
+  t.same((await lane.query('select id from sluice.thing order by id')).rows, [{ id: 1 }, { id: 2 }])
+})
+
+t.test('a newer schema is refused only where it needs a newer program', { skip: postgresMissing }, async (t) => {
+  const { lane } = await emptyLane(t)
+  await migrate(lane, [first, second])
+  await migrate(lane, [first])
+  await checkProgram(lane, [first])
+  await migrate(lane, [first, second, change(3, 'drop table sluice.thing', 2)])
+  await checkProgram(lane, [first, second])
+  const refused = { message: /newer Sluice.*knows change 2, and this one knows 1/ }
+  await t.rejects(checkProgram(lane, [first]), refused)
+  await t.rejects(migrate(lane, [first]), refused)
+  await t.rejects(migrate(lane, [first, change(2, 'select 1')]), { message: /change 2 .* another text/ })
+})
+
+t.test('a change that waits for a lock lets others pass, and is tried again', { skip: postgresMissing }, async (t) => {
+  const { lane, url } = await emptyLane(t)
+  const server = await sharedPostgres()
+  await migrate(lane, [first])
+  const held = server.sql('begin; lock table sluice.thing; select pg_sleep(3); commit', url)
+  await eventually(
+    async () =>
+      (
+        await server.sql(
+          `select 1 from pg_locks where mode = 'AccessExclusiveLock' and granted and relation = 'sluice.thing'::regclass`,
+          url
+        )
+      ).length > 0
+  )
+  await migrate(lane, [first, second])
+  await held
+  t.equal((await lane.query('select 1 from sluice.thing')).count, 2)
+})
+
+t.test('the files are numbered, and a database is opened with them', { skip: postgresMissing }, async (t) => {
+  const url = await (await sharedPostgres()).database()
+  const [one, other] = await Promise.all([Database.open({ url }), Database.open({ url })])
+  const { rows } = await one.reads.query<{ number: number }>('select number from sluice.migration order by number')
+  t.same(
+    rows.map(({ number }) => number),
+    readMigrations().map(({ number }) => number)
+  )
+  await Promise.all([one.close(), other.close()])
+  const server = await sharedPostgres()
+  const left = `select 1 from pg_stat_activity where application_name like 'sluice %'`
+  await eventually(async () => (await server.sql(left, url)).length === 0)
+})
+
+t.test('a database that is not there is named without the password', async (t) => {
+  const opening = Database.open({ url: 'postgres://me:secret@127.0.0.1:1/book', migrations: [] })
+  await t.rejects(opening, { message: /^PostgreSQL cannot be reached \(127\.0\.0\.1:1\/book\)(?!.*secret)/ })
+})
