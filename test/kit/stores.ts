@@ -15,9 +15,12 @@ import { SealedVault } from '../../core/store/sealed/vault.ts'
 import type { Services } from '../../core/store/services.ts'
 import { silentLog } from '../../core/telling/log.ts'
 
+/** The name of a part of the stores. */
+export type Part = keyof Services
+
 /** What a process uses of its stores, and a way to end them. */
 export interface Stores {
-  readonly services: Services
+  readonly services: Partial<Services>
   /** Resolves when everything is where a start finds it. */
   flush(): Promise<void>
   /** Ends the stores. Throws when the books of what was stored do not hold. */
@@ -27,6 +30,10 @@ export interface Stores {
 /** One way to keep what is stored. */
 export interface Implementation {
   readonly name: string
+  /** The parts that it has. Default: all. */
+  readonly parts?: readonly Part[]
+  /** Why its tests are skipped here. */
+  readonly skip?: string | false
   /** Opens empty stores, which the test closes in its end. `now`: Unix milliseconds. */
   open(t: Test, now?: () => number): Promise<Stores>
 }
@@ -119,19 +126,21 @@ const handedOver: Implementation = {
 }
 
 /** All of them. */
-export const implementations: readonly Implementation[] = [embedded, handedOver]
+const implementations: readonly Implementation[] = [embedded, handedOver]
 
-/** Runs a test with each implementation. */
-export function eachStore(
+/** Runs a test with each implementation that has these parts. */
+export function eachStore<P extends Part>(
   t: Test,
+  parts: readonly P[],
   what: string,
-  run: (t: Test, stores: Stores) => Promise<void>,
+  run: (t: Test, stores: Stores & { readonly services: Pick<Services, P> }) => Promise<void>,
   now?: () => number
 ): void {
-  for (const { name, open } of implementations)
-    void t.test(`${name}: ${what}`, async (t) => {
-      const stores = await open(t, now)
-      await run(t, stores)
-      await stores.close()
-    })
+  for (const { name, parts: has, skip = false, open } of implementations)
+    if (!has || parts.every((part) => has.includes(part)))
+      void t.test(`${name}: ${what}`, { skip }, async (t) => {
+        const stores = await open(t, now)
+        await run(t, stores as Stores & { readonly services: Pick<Services, P> })
+        await stores.close()
+      })
 }

@@ -9,6 +9,7 @@ const kind = documentKind<{ name: string }>('thing')
 
 eachStore(
   t,
+  ['documents'],
   'a change is there once it is acknowledged, and everybody hears of it',
   async (t, { services: { documents } }) => {
     const heard: DocumentChange[] = []
@@ -43,6 +44,7 @@ eachStore(
 
 eachStore(
   t,
+  ['documents'],
   'the audit log has an entry for each change, in order, and is searched',
   async (t, { services: { documents } }) => {
     for (let i = 0; i < 5; i++)

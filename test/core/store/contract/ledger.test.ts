@@ -43,6 +43,7 @@ const now = (): number => noon
 
 eachStore(
   t,
+  ['ledger'],
   'a hold counts at once, its end gives back what it did not cost',
   async (t, { services: { ledger } }) => {
     const scopes = [scope('tenant', 'acme', 1000n, 'month'), scope('key', 'laptop')]
@@ -73,6 +74,7 @@ eachStore(
 
 eachStore(
   t,
+  ['ledger'],
   'a refusal names the budget, and holds nothing anywhere',
   async (t, { services: { ledger } }) => {
     const scopes = [scope('tenant', 'acme', 1000n, 'month'), scope('key', 'laptop', 100n)]
@@ -89,6 +91,7 @@ eachStore(
 
 eachStore(
   t,
+  ['ledger'],
   'of many that come at once exactly those are admitted that the budget carries',
   async (t, { services: { ledger } }) => {
     const scopes = [scope('tenant', 'acme', 500n, 'month'), scope('key', 'laptop', 10_000n)]
@@ -104,6 +107,7 @@ eachStore(
 
 eachStore(
   t,
+  ['ledger'],
   'a hold ends once, whichever way',
   async (t, { services: { ledger } }) => {
     const scopes = [scope('key', 'laptop', 100n)]
@@ -121,6 +125,7 @@ eachStore(
 
 eachStore(
   t,
+  ['ledger'],
   'the true amount is posted when it is more than was held, and then nothing more is admitted',
   async (t, { services: { ledger } }) => {
     const scopes = [scope('key', 'laptop', 100n)]
@@ -136,6 +141,7 @@ eachStore(
 
 eachStore(
   t,
+  ['ledger'],
   'a charge is at the price of the model that was asked last',
   async (t, { services: { ledger } }) => {
     const hold = await reserve(ledger, [scope('key', 'laptop')], 100n)
@@ -151,6 +157,7 @@ eachStore(
 
 eachStore(
   t,
+  ['ledger'],
   'a budget belongs to the window of its request, also when it is settled later',
   async (t, { services: { ledger } }) => {
     const scopes = [scope('key', 'laptop', 100n, 'day')]

@@ -21,6 +21,7 @@ async function leftOf(limits: Limits, sets: readonly LimitSet[], tokens = 1): Pr
 
 eachStore(
   t,
+  ['limits'],
   'of many that come at once as many are admitted as there are slots',
   async (t, { services: { limits } }) => {
     const sets = [set('tenant', { concurrency: 7 }), set('key', { concurrency: 20, rpm: 1000 })]
@@ -37,7 +38,7 @@ eachStore(
   }
 )
 
-eachStore(t, 'what one limit refuses is taken of no other', async (t, { services: { limits } }) => {
+eachStore(t, ['limits'], 'what one limit refuses is taken of no other', async (t, { services: { limits } }) => {
   const tenant = set('tenant', { rpm: 3, tpm: 5000 })
   const sets = [tenant, set('key', { rpm: 2 })]
   for (let i = 0; i < 2; i++) leaseOf(await limits.decide(sets, 10)).release(10)
@@ -47,7 +48,7 @@ eachStore(t, 'what one limit refuses is taken of no other', async (t, { services
   t.equal((await limits.decide([tenant], 10)).admitted, true, 'the third of the tenant')
 })
 
-eachStore(t, 'tokens are corrected to what was used, once', async (t, { services: { limits } }) => {
+eachStore(t, ['limits'], 'tokens are corrected to what was used, once', async (t, { services: { limits } }) => {
   const sets = [set('key', { tpm: 6000 })]
   const lease = leaseOf(await limits.decide(sets, 3000))
   const left = async (): Promise<number> => (await leftOf(limits, sets))['key tpm']!
@@ -63,6 +64,7 @@ eachStore(t, 'tokens are corrected to what was used, once', async (t, { services
 
 eachStore(
   t,
+  ['limits'],
   'what happens within a request takes no slot, and counts in its rates',
   async (t, { services: { limits } }) => {
     const sets = [set('key', { concurrency: 1, rpm: 4 })]

@@ -8,20 +8,26 @@ import { eachStore } from '../../../kit/stores.ts'
 
 const digest = (text: string): Buffer => hash('sha256', text, 'buffer')
 
-eachStore(t, 'of all who claim a name at once one has it, until it is left', async (t, { services: { claims } }) => {
-  const taken = await Promise.all(Array.from({ length: 20 }, async (_, i) => claims.take('name', digest(String(i)))))
-  t.equal(taken.filter((what) => what === undefined).length, 1)
-  const winner = taken.indexOf(undefined)
-  for (const what of taken) if (what) t.same(Buffer.from(what), digest(String(winner)), 'they are told for what')
-  t.same(Buffer.from((await claims.look('name'))!), digest(String(winner)))
-  t.equal(await claims.look('other'), undefined)
-  claims.leave('name')
-  await eventually(async () => (await claims.look('name')) === undefined)
-  t.equal(await claims.take('name', digest('next')), undefined)
-})
+eachStore(
+  t,
+  ['claims'],
+  'of all who claim a name at once one has it, until it is left',
+  async (t, { services: { claims } }) => {
+    const taken = await Promise.all(Array.from({ length: 20 }, async (_, i) => claims.take('name', digest(String(i)))))
+    t.equal(taken.filter((what) => what === undefined).length, 1)
+    const winner = taken.indexOf(undefined)
+    for (const what of taken) if (what) t.same(Buffer.from(what), digest(String(winner)), 'they are told for what')
+    t.same(Buffer.from((await claims.look('name'))!), digest(String(winner)))
+    t.equal(await claims.look('other'), undefined)
+    claims.leave('name')
+    await eventually(async () => (await claims.look('name')) === undefined)
+    t.equal(await claims.take('name', digest('next')), undefined)
+  }
+)
 
 eachStore(
   t,
+  ['secrets'],
   'a client secret is found until its time, and no key has too many',
   async (t, { services: { secrets } }) => {
     const secret = (
@@ -57,7 +63,7 @@ const answer = (body: Buffer | undefined, more: Partial<KeptAnswer> = {}): KeptA
   ...more
 })
 
-eachStore(t, 'a kept answer is found as it was, byte for byte', async (t, { services: { answers } }) => {
+eachStore(t, ['answers'], 'a kept answer is found as it was, byte for byte', async (t, { services: { answers } }) => {
   const bodies = [randomBytes(100), randomBytes(900_000), Buffer.alloc(0), undefined]
   await Promise.all(
     bodies.map((body, i) => answers.put(digest(String(i)), 'acme', answer(body, { streamed: i === 1 })))
@@ -84,20 +90,29 @@ const route = (id: string, more: Partial<Route> = {}): Route => ({
   ...more
 })
 
-eachStore(t, 'a route is found by its owner alone, until it is removed', async (t, { services: { routes } }) => {
-  const put = routes.put([route('one'), route('two', { kind: 'item', tokens: null })])
-  await put
-  await routes.put([route('one', { tenant: 'rival', account: 'a2' })])
-  t.match(await routes.find(owner, 'one'), route('one'))
-  t.match(await routes.find(owner, 'two'), { kind: 'item', tokens: null })
-  t.match(await routes.find({ tenant: 'rival', project: 'web' }, 'one'), { account: 'a2' })
-  for (const [who, id] of [
-    [{ tenant: 'acme', project: '' }, 'one'],
-    [{ tenant: 'rival', project: 'web' }, 'two'],
-    [owner, 'ONE']
-  ] as const)
-    t.equal(await routes.find(who, id), undefined)
-  await routes.remove(owner, 'one')
-  t.equal(await routes.find(owner, 'one'), undefined)
-  t.match(await routes.find({ tenant: 'rival', project: 'web' }, 'one'), { account: 'a2' }, 'of another owner it stays')
-})
+eachStore(
+  t,
+  ['routes'],
+  'a route is found by its owner alone, until it is removed',
+  async (t, { services: { routes } }) => {
+    const put = routes.put([route('one'), route('two', { kind: 'item', tokens: null })])
+    await put
+    await routes.put([route('one', { tenant: 'rival', account: 'a2' })])
+    t.match(await routes.find(owner, 'one'), route('one'))
+    t.match(await routes.find(owner, 'two'), { kind: 'item', tokens: null })
+    t.match(await routes.find({ tenant: 'rival', project: 'web' }, 'one'), { account: 'a2' })
+    for (const [who, id] of [
+      [{ tenant: 'acme', project: '' }, 'one'],
+      [{ tenant: 'rival', project: 'web' }, 'two'],
+      [owner, 'ONE']
+    ] as const)
+      t.equal(await routes.find(who, id), undefined)
+    await routes.remove(owner, 'one')
+    t.equal(await routes.find(owner, 'one'), undefined)
+    t.match(
+      await routes.find({ tenant: 'rival', project: 'web' }, 'one'),
+      { account: 'a2' },
+      'of another owner it stays'
+    )
+  }
+)

@@ -37,6 +37,7 @@ const done = { status: 'succeeded', ended: noon, expires: noon + 1e9 } as const
 
 eachStore(
   t,
+  ['works'],
   'work is known at once to who begins it, and to its owner once it is kept',
   async (t, { services: { works } }) => {
     const put = works.put(work('one'))
@@ -59,6 +60,7 @@ eachStore(
 
 eachStore(
   t,
+  ['works'],
   'a result is kept with its work and goes with it',
   async (t, { services: { works } }) => {
     await works.keepResult(work('one'), Buffer.from('a film'))
@@ -80,6 +82,7 @@ eachStore(
 
 eachStore(
   t,
+  ['vault'],
   'a value of the vault is read by its owner alone, and by its parts',
   async (t, { services: { vault } }) => {
     const label = { ...owner, id: 'resp_1', model: 'demo', requestId: 'r1' }
@@ -99,6 +102,7 @@ eachStore(
 
 eachStore(
   t,
+  ['requests'],
   'the request log has every record, newest first, page by page',
   async (t, { services: { requests }, flush }) => {
     for (let i = 0; i < 25; i++)
