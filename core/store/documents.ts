@@ -63,15 +63,18 @@ export interface Documents {
   find<T extends object>(kind: DocumentKind<T>, id: string): T | undefined
   /**
    * Makes changes together, with an entry in the audit log. They count at once, and watchers are told before it
-   * returns. Resolves when all is on disk. An entry without changes is of something that happened.
+   * returns; where many gateways share the store, when it resolves. Resolves when all is on disk. An entry without
+   * changes is of something that happened.
    * @throws GatewayError `billing_unavailable` when the store cannot take it; rejects with it when the disk fails for
    * seconds: then the changes are taken back, of which watchers are told too. An entry without changes is written later
-   * all the same. Whether changes were made can be unknown only where the process ends in that time.
+   * all the same. Whether changes were made can be unknown only where the process ends in that time, or a shared store
+   * is not heard of for seconds: if they were, they are seen when it is. `changed_meanwhile` (409) when another gateway
+   * changed one of the documents since this one read it.
    */
   change(changes: readonly DocumentChange[], entry?: AuditEntry): Promise<void>
   /**
    * Makes changes that the gateway notes for itself, and nobody waits for. They stand: while the disk fails they are
-   * kept in memory, and written when it heals.
+   * kept in memory, and written when it heals. In a document that another gateway changed meanwhile they do not.
    * @throws GatewayError `billing_unavailable` when the store cannot take it
    */
   note(changes: readonly DocumentChange[]): void

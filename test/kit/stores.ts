@@ -5,6 +5,8 @@ import { deserialize, serialize } from 'node:v8'
 import type { Test } from 'tap'
 import type { KeptHold } from '../../core/store/embedded/book/book.ts'
 import { verify } from '../../core/store/embedded/care/verify.ts'
+import { Database } from '../../core/store/cluster/database/database.ts'
+import { openSharedBook } from '../../core/store/cluster/shared-book.ts'
 import { openStore } from '../../core/store/embedded/store.ts'
 import type { OwnStore } from '../../core/store/embedded/store.ts'
 import { Custody } from '../../core/handover/custody.ts'
@@ -14,6 +16,7 @@ import { MemoryCache } from '../../core/store/memory/cache.ts'
 import { SealedVault } from '../../core/store/sealed/vault.ts'
 import type { Services } from '../../core/store/services.ts'
 import { silentLog } from '../../core/telling/log.ts'
+import { postgresMissing, sharedPostgres } from './postgres.ts'
 
 /** The name of a part of the stores. */
 export type Part = keyof Services
@@ -125,8 +128,26 @@ const handedOver: Implementation = {
   }
 }
 
+/** The parts of the store that gateways share in PostgreSQL. */
+const postgres: Implementation = {
+  name: 'PostgreSQL',
+  parts: ['documents'],
+  skip: postgresMissing,
+  async open(t) {
+    const server = await sharedPostgres()
+    const database = await Database.open({ url: await server.database() })
+    const book = await openSharedBook(database)
+    const close = async (): Promise<void> => {
+      await book.close()
+      await database.close()
+    }
+    t.teardown(close)
+    return { services: { documents: book.documents }, flush: async () => {}, close }
+  }
+}
+
 /** All of them. */
-const implementations: readonly Implementation[] = [embedded, handedOver]
+const implementations: readonly Implementation[] = [embedded, handedOver, postgres]
 
 /** Runs a test with each implementation that has these parts. */
 export function eachStore<P extends Part>(

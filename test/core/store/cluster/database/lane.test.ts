@@ -1,13 +1,11 @@
 // The connections to a real PostgreSQL: deadlines, connections that are cut, servers that stop, and what errors say.
-import { createServer, connect } from 'node:net'
-import type { AddressInfo, Socket } from 'node:net'
-import { once } from 'node:events'
 import t from 'tap'
 import type { Test } from 'tap'
 import { readAddress } from '../../../../../core/store/cluster/database/address.ts'
 import { DatabaseFault } from '../../../../../core/store/cluster/database/fault.ts'
 import { Lane } from '../../../../../core/store/cluster/database/lane.ts'
 import { Listener } from '../../../../../core/store/cluster/database/listener.ts'
+import { PostgresProxy } from '../../../../kit/postgres-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
 import { eventually } from '../../../../kit/probe.ts'
 
@@ -128,26 +126,9 @@ t.test('the answer to a commit that is lost makes the outcome unknown', { skip: 
   const server = await sharedPostgres()
   const url = await server.database()
   await server.sql('create table thing (id int)', url)
-  const sockets = new Set<Socket>()
-  let cut = false
-  const proxy = createServer((client) => {
-    const upstream = connect(server.socket)
-    for (const socket of [client, upstream]) sockets.add(socket.on('error', () => {}))
-    client.on('data', (data: Buffer) => {
-      cut ||= data.includes('commit')
-      upstream.write(data)
-    })
-    upstream.on('data', (data: Buffer) => (cut ? client.destroy() : client.write(data)))
-    client.on('close', () => upstream.destroy())
-    upstream.on('close', () => client.destroy())
-  }).listen(0, '127.0.0.1')
-  await once(proxy, 'listening')
-  t.teardown(() => {
-    for (const socket of sockets) socket.destroy()
-    proxy.close()
-  })
-  const { port } = proxy.address() as AddressInfo
-  const lane = laneOf(t, `postgres://sluice@127.0.0.1:${port}${new URL(url).pathname}`)
+  const proxy = await PostgresProxy.start(t, server)
+  const lane = laneOf(t, proxy.url(url))
+  proxy.loseAnswerTo('commit')
   const lost = await fault(lane.transaction((transaction) => transaction.query('insert into thing values (1)')))
   t.match(lost, { code: 'lost', unknown: true })
   t.same(await server.sql('select * from thing', url), [{ id: 1 }])

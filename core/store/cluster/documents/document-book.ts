@@ -1,0 +1,283 @@
+// The documents of all gateways: each has them as a whole in memory, and PostgreSQL decides about changes.
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { GatewayError } from '../../../errors.ts'
+import { auditMembers } from '../../documents.ts'
+import type {
+  AuditEntry,
+  AuditQuery,
+  DocumentChange,
+  DocumentKind,
+  Documents,
+  StoredAuditEntry
+} from '../../documents.ts'
+import type { Database } from '../database/database.ts'
+import { DatabaseFault } from '../database/fault.ts'
+import { plain } from '../database/text.ts'
+import { Shelves } from './shelves.ts'
+import type { DocumentRow } from './shelves.ts'
+
+/** A poll comes every half to whole second, so that no notification is needed. */
+const pollEvery = 750
+/** How long a change is tried whose answer was lost, in milliseconds. */
+const changeWithin = 10_000
+/** How often what is over is removed, in milliseconds. Every gateway does it. */
+const sweepEvery = 600_000
+/** The most notes that wait. */
+const mostNotes = 10_000
+
+/** A change that a gateway notes for itself, and the version that it was made on. */
+interface Note extends DocumentChange {
+  readonly base: bigint
+}
+
+/** The documents as one gateway has them. */
+export class DocumentBook implements Documents {
+  readonly #database: Database
+  readonly #shelves: Shelves
+  readonly #watchers = new Set<(changes: readonly DocumentChange[]) => void>()
+  /** The notes that were not sent, by kind and id. */
+  #notes = new Map<string, Note>()
+  /** The notes under way. Resolves with the documents whose notes were taken: the version before, and the one after. */
+  #noting: Promise<ReadonlyMap<string, { base: bigint; version: bigint }>> | undefined
+  readonly #stopping = new AbortController()
+  readonly #loops: Promise<void>[]
+  readonly #unlisten: () => void
+  /** The read under way, and the one after it. */
+  #reading: Promise<void> | undefined
+  #next: Promise<void> | undefined
+  /** When the documents were last those of the database, by the monotonic clock. */
+  #current = performance.now()
+  #swept = performance.now()
+
+  private constructor(database: Database) {
+    this.#database = database
+    this.#shelves = new Shelves()
+    // Whoever listens first and reads then misses nothing.
+    this.#unlisten = database.listener.on('sluice_documents', (version) => {
+      if (version === undefined || BigInt(version) > this.#shelves.seen) void this.#catchUp().catch(() => {})
+    })
+    this.#loops = [this.#poll()]
+  }
+
+  /**
+   * Reads all documents, and follows what other gateways change until it is closed.
+   * @throws DatabaseFault when they cannot be read
+   */
+  static async open(database: Database): Promise<DocumentBook> {
+    const book = new DocumentBook(database)
+    try {
+      await book.#catchUp()
+      return book
+    } catch (error) {
+      await book.close()
+      throw error
+    }
+  }
+
+  /** For how many milliseconds nobody has known whether other gateways changed something. */
+  get behind(): number {
+    return performance.now() - this.#current
+  }
+
+  all<T extends object>({ name }: DocumentKind<T>): readonly T[] {
+    return this.#shelves.all(name) as T[]
+  }
+
+  find<T extends object>({ name }: DocumentKind<T>, id: string): T | undefined {
+    return this.#shelves.find(name, id) as T | undefined
+  }
+
+  async change(changes: readonly DocumentChange[], entry?: AuditEntry): Promise<void> {
+    const bases = changes.map(({ kind, id }) => this.#shelves.versionOf(kind, id))
+    const noted = await this.#noting
+    const based = changes.map((change, i) => {
+      const name = nameOf(change)
+      // What this change says was decided with the note in sight, and replaces it.
+      this.#notes.delete(name)
+      const own = noted?.get(name)
+      return { ...change, base: own?.base === bases[i] ? own!.version : bases[i]! }
+    })
+    await this.#send(based, entry, false)
+  }
+
+  note(changes: readonly DocumentChange[]): void {
+    if (this.#notes.size >= mostNotes) throw unavailable(undefined)
+    for (const change of changes) {
+      const base = this.#notes.get(nameOf(change))?.base ?? this.#shelves.versionOf(change.kind, change.id)
+      this.#notes.set(nameOf(change), { ...change, base })
+      this.#shelves.note(change)
+    }
+    this.#tell(changes)
+    this.#noting ??= this.#sendNotes()
+  }
+
+  watch(tell: (changes: readonly DocumentChange[]) => void): () => void {
+    this.#watchers.add(tell)
+    return () => void this.#watchers.delete(tell)
+  }
+
+  async audit({ before, since, until, members = {}, limit }: AuditQuery): Promise<readonly StoredAuditEntry[]> {
+    const named = auditMembers.filter((name) => members[name] !== undefined)
+    const conditions = named.map((name, i) => `and ${name} = $${i + 5}`).join(' ')
+    const values = [before ?? null, since ?? null, until ?? null, limit, ...named.map((name) => plain(members[name]!))]
+    try {
+      const { rows } = await this.#database.reads.query<{ seq: bigint; time: bigint; json: string; hash: string }>(
+        `select seq, time, json, hash from sluice.audit
+         where ($1::bigint is null or seq < $1) and ($2::bigint is null or time >= $2)
+           and ($3::bigint is null or time <= $3) ${conditions}
+         order by seq desc limit $4`,
+        values
+      )
+      return rows.map(({ seq, time, json, hash }) => ({
+        seq: Number(seq),
+        time: Number(time),
+        entry: JSON.parse(json) as AuditEntry,
+        hash
+      }))
+    } catch (cause) {
+      throw unavailable(cause)
+    }
+  }
+
+  /** Sends the notes, and stops following. */
+  async close(): Promise<void> {
+    this.#unlisten()
+    this.#stopping.abort()
+    await Promise.all(this.#loops)
+    await this.#noting
+    await (this.#next ?? this.#reading)?.catch(() => {})
+  }
+
+  /** Has changes made, once, and shelves what the database answers: they are there, and what others changed before. */
+  async #send(
+    changes: readonly Note[],
+    entry: AuditEntry | undefined,
+    notes: boolean
+  ): Promise<readonly DocumentRow[]> {
+    const sent = changes.map(({ kind, id, value, base }) => ({
+      kind,
+      id,
+      value: value && JSON.stringify(value),
+      base: String(base)
+    }))
+    const id = randomUUID()
+    const until = performance.now() + changeWithin
+    for (;;) {
+      try {
+        const { rows } = await this.#database.changes.query<DocumentRow>(
+          'select * from sluice.change_documents($1, $2, $3, $4, $5)',
+          [id, JSON.stringify(sent), entry ? JSON.stringify(searchable(entry)) : null, notes, this.#shelves.seen]
+        )
+        this.#shelve(rows)
+        return rows
+      } catch (error) {
+        if (!(error instanceof DatabaseFault)) throw error
+        if (error.code === 'SL001') {
+          await this.#catchUp().catch(() => {})
+          throw new GatewayError(
+            'invalid_request',
+            'Another gateway has changed this meanwhile. Look at it, and try again.',
+            {
+              status: 409,
+              shownCode: 'changed_meanwhile',
+              cause: error
+            }
+          )
+        }
+        if (!(error.unknown || error.conflict) || performance.now() > until) throw unavailable(error)
+      }
+    }
+  }
+
+  async #sendNotes(): Promise<ReadonlyMap<string, { base: bigint; version: bigint }>> {
+    const taken = new Map<string, { base: bigint; version: bigint }>()
+    // What else is noted in this turn goes along.
+    await Promise.resolve()
+    while (this.#notes.size > 0) {
+      const notes = this.#notes
+      this.#notes = new Map()
+      try {
+        for (const row of await this.#send([...notes.values()], undefined, true)) {
+          const note = notes.get(nameOf(row))
+          if (note && row.value === (note.value && JSON.stringify(note.value)))
+            taken.set(nameOf(row), { base: note.base, version: row.version })
+        }
+      } catch {
+        // They are kept until the database is there again; what was noted since then is newer.
+        this.#notes = new Map([...notes, ...this.#notes])
+        if (this.#stopping.signal.aborted) break
+        await sleep(pollEvery, undefined, { signal: this.#stopping.signal }).catch(() => {})
+      }
+    }
+    this.#noting = undefined
+    return taken
+  }
+
+  async #poll(): Promise<void> {
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      await sleep(pollEvery * (0.7 + Math.random() * 0.6), undefined, { signal }).catch(() => {})
+      if (signal.aborted) return
+      await this.#catchUp().catch(() => {})
+      if (performance.now() - this.#swept < sweepEvery) continue
+      this.#swept = performance.now()
+      await this.#database.changes.query('select sluice.sweep_documents()').catch(() => {})
+    }
+  }
+
+  /** Reads what is above the version that this gateway has. A read that has begun may miss what this one is for. */
+  #catchUp(): Promise<void> {
+    return (this.#next ??= (this.#reading ?? Promise.resolve())
+      .catch(() => {})
+      .then(() => {
+        this.#next = undefined
+        return (this.#reading = this.#read())
+      }))
+  }
+
+  async #read(): Promise<void> {
+    const asked = performance.now()
+    const { rows } = await this.#database.reads.query<DocumentRow & { head: bigint; whole: boolean }>(
+      `select d.kind, d.id, d.value, d.version, d.place, b.version as head, b.floor > $1 or $1 = 0 as whole
+       from sluice.book b left join sluice.document d
+         on case when b.floor > $1 or $1 = 0 then d.value is not null else d.version > $1 end
+       order by case when b.floor > $1 or $1 = 0 then d.place else d.version end`,
+      [this.#shelves.seen],
+      { deadline: 30_000, wait: 5000 }
+    )
+    const [{ head, whole } = { head: 0n, whole: false }] = rows
+    const found = rows.filter(({ kind }) => kind !== null)
+    if (whole) this.#tell(this.#shelves.replace(found, head))
+    else this.#shelve(found)
+    this.#current = asked
+  }
+
+  #shelve(rows: readonly DocumentRow[]): void {
+    this.#tell(this.#shelves.put(rows))
+  }
+
+  #tell(changes: readonly DocumentChange[]): void {
+    if (changes.length > 0) for (const tell of this.#watchers) tell(changes)
+  }
+}
+
+/** An entry as it is stored: its JSON, and beside it what it is searched by. */
+function searchable(entry: AuditEntry): Record<string, string> {
+  const members = auditMembers.flatMap((name) => {
+    const value = entry[name]
+    return typeof value === 'string' ? [[name, plain(value)] as const] : []
+  })
+  return { json: JSON.stringify(entry), ...Object.fromEntries(members) }
+}
+
+function nameOf({ kind, id }: { readonly kind: string; readonly id: string }): string {
+  return `${kind}\n${id}`
+}
+
+function unavailable(cause: unknown): GatewayError {
+  return new GatewayError('billing_unavailable', 'The database cannot be reached at the moment. Try again.', {
+    retryAfterMs: 1000,
+    cause
+  })
+}

@@ -1,0 +1,103 @@
+// The documents of the database in memory, with the version of each, and the version up to which all are there.
+import type { DocumentChange } from '../../documents.ts'
+
+/** A document as the database has it. `value`: JSON, null when it was deleted. */
+export interface DocumentRow {
+  readonly kind: string
+  readonly id: string
+  readonly value: string | null
+  readonly version: bigint
+  /** Documents of a kind are listed in the order of their places. One that was deleted and put again has a new one. */
+  readonly place: bigint
+}
+
+interface Kept {
+  value: object
+  /** 0 when the database has none yet. */
+  version: bigint
+  /** 0 when the database has given it none yet. */
+  place: bigint
+}
+
+/** The documents that one gateway has. */
+export class Shelves {
+  /** By kind, then by id. */
+  #kinds = new Map<string, Map<string, Kept>>()
+  /** Notes of deletions that the database does not have yet: the version that was deleted. */
+  readonly #left = new Map<string, bigint>()
+  #seen = 0n
+
+  /** Every change up to this version is there. */
+  get seen(): bigint {
+    return this.#seen
+  }
+
+  all(kind: string): object[] {
+    return [...(this.#kinds.get(kind)?.values() ?? [])].map(({ value }) => value)
+  }
+
+  find(kind: string, id: string): object | undefined {
+    return this.#kinds.get(kind)?.get(id)?.value
+  }
+
+  /** The version of a document in the database, as far as it is known here; 0 when it has none. */
+  versionOf(kind: string, id: string): bigint {
+    return this.#kinds.get(kind)?.get(id)?.version ?? this.#left.get(`${kind}\n${id}`) ?? 0n
+  }
+
+  /** Makes a change that the database does not have yet. */
+  note({ kind, id, value }: DocumentChange): void {
+    const version = this.versionOf(kind, id)
+    const place = this.#of(kind).get(id)?.place ?? 0n
+    if (value) this.#of(kind).set(id, { value, version, place })
+    else if (this.#of(kind).delete(id)) this.#left.set(`${kind}\n${id}`, version)
+  }
+
+  /** Takes rows in the order of their versions, without a gap above what is there. Returns what is new here. */
+  put(rows: readonly DocumentRow[]): DocumentChange[] {
+    const changes: DocumentChange[] = []
+    for (const { kind, id, value: json, version, place } of rows) {
+      if (version <= this.#seen) continue
+      this.#seen = version
+      const kept = this.#of(kind).get(id)
+      this.#left.delete(`${kind}\n${id}`)
+      if (json === null) {
+        if (this.#of(kind).delete(id)) changes.push({ kind, id, value: null })
+        continue
+      }
+      const same = kept !== undefined && JSON.stringify(kept.value) === json
+      const value = same ? kept.value : (JSON.parse(json) as object)
+      // It was deleted and put again.
+      if (kept && kept.place !== place) this.#of(kind).delete(id)
+      this.#of(kind).set(id, { value, version, place })
+      if (!same) changes.push({ kind, id, value })
+    }
+    return changes
+  }
+
+  /** Takes all documents, in the order in which they are listed, as of a version. Returns what is new here. */
+  replace(rows: readonly DocumentRow[], seen: bigint): DocumentChange[] {
+    if (seen < this.#seen) return []
+    const before = this.#kinds
+    this.#kinds = new Map()
+    this.#left.clear()
+    this.#seen = seen
+    const changes: DocumentChange[] = []
+    for (const { kind, id, value: json, version, place } of rows) {
+      const kept = before.get(kind)?.get(id)
+      before.get(kind)?.delete(id)
+      const same = kept !== undefined && JSON.stringify(kept.value) === json
+      const value = same ? kept.value : (JSON.parse(json!) as object)
+      this.#of(kind).set(id, { value, version, place })
+      if (!same) changes.push({ kind, id, value })
+    }
+    for (const [kind, gone] of before) for (const id of gone.keys()) changes.push({ kind, id, value: null })
+    return changes
+  }
+
+  #of(kind: string): Map<string, Kept> {
+    let documents = this.#kinds.get(kind)
+    if (!documents) this.#kinds.set(kind, (documents = new Map()))
+    return documents
+  }
+}
