@@ -1,24 +1,59 @@
 // The parts of the store that are in PostgreSQL, over the connections of one process.
+import { steadyNow } from '../../watchdog/steady-time.ts'
+import { ClaimBook } from './answers/claim-book.ts'
+import { Shelf } from './answers/shelf.ts'
+import type { ShelfBounds } from './answers/shelf.ts'
 import type { Database } from './database/database.ts'
 import { DocumentBook } from './documents/document-book.ts'
+import { RouteBook } from './routes/route-book.ts'
+import { Upkeep } from './upkeep.ts'
+import { WorkList } from './works/work-list.ts'
+
+/** How much is kept of what grows. */
+export interface BookBounds {
+  /** How long a route is kept, in milliseconds. */
+  readonly routeAge: number
+  readonly answers: ShelfBounds
+}
 
 /** The parts of the book that all gateways share, as one of them has them. */
 export interface SharedBook {
   readonly documents: DocumentBook
+  readonly routes: RouteBook
+  readonly works: WorkList
+  readonly answers: Shelf
+  readonly claims: ClaimBook
+  /** Resolves when nothing waits to be written. */
+  flush(): Promise<void>
   /** Writes what waits. The connections stay open: they are the caller's. */
   close(): Promise<void>
 }
 
 /**
- * Opens the parts over connections whose schema is up to date.
+ * Opens the parts over connections whose schema is up to date. `now`: Unix milliseconds.
  * @throws DatabaseFault when they cannot be read
  */
-export async function openSharedBook(database: Database): Promise<SharedBook> {
+export async function openSharedBook(database: Database, bounds: BookBounds, now = steadyNow): Promise<SharedBook> {
   const documents = await DocumentBook.open(database)
+  const works = await WorkList.open(database, now)
+  const routes = new RouteBook(database, bounds.routeAge, now)
+  const answers = new Shelf(database, bounds.answers, now)
+  const claims = new ClaimBook(database)
+  const upkeep = new Upkeep([() => routes.sweep(), () => answers.sweep()])
+  const flush = async (): Promise<void> => {
+    await Promise.all([routes.idle(), answers.idle(), works.flushed()])
+  }
   return {
     documents,
+    routes,
+    works,
+    answers,
+    claims,
+    flush,
     async close() {
-      await documents.close()
+      await upkeep.close()
+      await flush()
+      await Promise.all([documents.close(), works.close(), claims.close()])
     }
   }
 }

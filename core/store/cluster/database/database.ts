@@ -17,11 +17,11 @@ export interface DatabaseOptions {
   readonly migrations?: readonly Migration[]
 }
 
-/** How many connections there are for reads. */
-const readers = 3
+/** How many connections there are for changes, so that a large one does not hold up all others; and for reads. */
+const [changers, readers] = [2, 3]
 
 /** How many connections one process has: for batches of money, for other changes, for reads, and the listener. */
-export const connectionsOfProcess = 1 + 1 + readers + 1
+export const connectionsOfProcess = 1 + changers + readers + 1
 
 /** The connections of one process. */
 export class Database {
@@ -37,7 +37,7 @@ export class Database {
   private constructor({ url, listenUrl = url, name = 'sluice', migrations = readMigrations() }: DatabaseOptions) {
     const [address, listenAddress] = [readAddress(url), readAddress(listenUrl)]
     this.batches = new Lane(address, `${name} batches`, 1)
-    this.changes = new Lane(address, `${name} changes`, 1)
+    this.changes = new Lane(address, `${name} changes`, changers)
     this.reads = new Lane(address, `${name} reads`, readers)
     this.listener = new Listener(listenAddress, `${name} listener`)
     this.migrations = migrations

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../../errors.ts'
+import { unavailable } from '../unavailable.ts'
 import { auditMembers } from '../../documents.ts'
 import type {
   AuditEntry,
@@ -273,11 +274,4 @@ function searchable(entry: AuditEntry): Record<string, string> {
 
 function nameOf({ kind, id }: { readonly kind: string; readonly id: string }): string {
   return `${kind}\n${id}`
-}
-
-function unavailable(cause: unknown): GatewayError {
-  return new GatewayError('billing_unavailable', 'The database cannot be reached at the moment. Try again.', {
-    retryAfterMs: 1000,
-    cause
-  })
 }

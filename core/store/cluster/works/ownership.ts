@@ -1,0 +1,147 @@
+// Which gateway goes on with open work: each keeps its own by renewing a lease, and takes over what was not renewed.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Owner } from '../../owner.ts'
+import type { Work } from '../../works.ts'
+import type { Database } from '../database/database.ts'
+import type { Room } from './room.ts'
+
+/** How often a gateway looks for work that nobody has, in milliseconds; with short leases more often. */
+const lookEvery = 1000
+/** How much it takes over with one look. */
+const mostAtOnce = 50
+
+/** Open work of this gateway. */
+export interface HeldWork extends Owner {
+  readonly id: string
+  readonly epoch: bigint
+}
+
+/** What a gateway is told of its work. */
+export interface Holding {
+  /** The work that it has. */
+  held(): readonly HeldWork[]
+  /** It is another gateway's now. */
+  lost(work: HeldWork): void
+  /** It is this gateway's now. */
+  taken(work: Work, epoch: bigint): void
+}
+
+/** The ownership of one gateway. */
+export class Ownership {
+  readonly #database: Database
+  readonly #owner: string
+  readonly #lease: number
+  readonly #room: Room
+  readonly #holding: Holding
+  readonly #stopping = new AbortController()
+  readonly #loop: Promise<void>
+  #elsewhere: ReadonlyMap<string, number> = new Map()
+  #renewed = performance.now()
+  /** Is told of work that was taken over. Without it nothing is. */
+  onTaken: ((work: Work) => void) | undefined
+
+  constructor(database: Database, owner: string, lease: number, room: Room, holding: Holding) {
+    this.#database = database
+    this.#owner = owner
+    this.#lease = lease
+    this.#room = room
+    this.#holding = holding
+    this.#loop = this.#follow()
+  }
+
+  /** How much open work other gateways had at the last look. */
+  get elsewhere(): number {
+    let sum = 0
+    for (const count of this.#elsewhere.values()) sum += count
+    return sum
+  }
+
+  elsewhereOf(tenant: string): number {
+    return this.#elsewhere.get(tenant) ?? 0
+  }
+
+  /** Looks at what others have, and at the room. */
+  async look(): Promise<void> {
+    const { written } = this.#room
+    const [open, room] = await Promise.all([
+      this.#database.reads.query<{ tenant: string; count: bigint }>(
+        'select tenant, count(*) as count from sluice.work where open and owner <> $1 group by tenant',
+        [this.#owner]
+      ),
+      this.#database.reads.query<{ tenant: string; bytes: bigint }>(
+        'select tenant, bytes from sluice.work_room where bytes > 0'
+      )
+    ])
+    this.#elsewhere = new Map(open.rows.map(({ tenant, count }) => [tenant, Number(count)]))
+    // What was written meanwhile may be missing in what was read: the next look has it.
+    if (this.#room.written === written)
+      this.#room.count(new Map(room.rows.map(({ tenant, bytes }) => [tenant, Number(bytes)])))
+  }
+
+  /** Gives up what this gateway has: its leases end now. */
+  async close(): Promise<void> {
+    this.#stopping.abort()
+    await this.#loop
+    await this.#database.changes
+      .query('update sluice.work set until = clock_timestamp() where open and owner = $1', [this.#owner])
+      .catch(() => {})
+  }
+
+  async #follow(): Promise<void> {
+    const { signal } = this.#stopping
+    const pause = Math.min(lookEvery, this.#lease / 6)
+    while (!signal.aborted) {
+      await sleep(pause * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {})
+      if (signal.aborted) return
+      try {
+        if (performance.now() - this.#renewed > this.#lease / 3) await this.#renew()
+        if (this.onTaken) await this.#take(this.onTaken)
+        await this.look()
+      } catch {
+        // The leases go on for a while; what follows from their end is found when the database is there again.
+      }
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const held = this.#holding.held()
+    const began = performance.now()
+    if (held.length > 0) {
+      const { rows } = await this.#database.changes.query<{ i: number }>(
+        `with held as (
+           select h.*, row_number() over () as i
+           from json_to_recordset($1) h(tenant text, project text, id text, epoch bigint)
+         ), renewed as (
+           update sluice.work w set until = clock_timestamp() + $3 * interval '1 ms' from held h
+           where w.tenant = h.tenant and w.project = h.project and w.id = h.id
+             and w.open and w.owner = $2 and w.epoch = h.epoch
+           returning h.i
+         )
+         select (h.i - 1)::int as i from held h join sluice.work w using (tenant, project, id)
+         where h.i not in (select i from renewed)`,
+        [JSON.stringify(held.map((one) => ({ ...one, epoch: String(one.epoch) }))), this.#owner, this.#lease]
+      )
+      // What is not in the database yet, as it is just being written, is not among these.
+      for (const { i } of rows) this.#holding.lost(held[i]!)
+    }
+    this.#renewed = began
+  }
+
+  async #take(tell: (work: Work) => void): Promise<void> {
+    const { rows } = await this.#database.changes.query<{ json: string; epoch: bigint }>(
+      `update sluice.work w set owner = $1, epoch = w.epoch + 1, until = clock_timestamp() + $2 * interval '1 ms'
+       from (
+         select tenant, project, id from sluice.work where open and until < clock_timestamp()
+         order by until limit ${mostAtOnce} for update skip locked
+       ) gone
+       where w.tenant = gone.tenant and w.project = gone.project and w.id = gone.id
+       returning w.json, w.epoch`,
+      [this.#owner, this.#lease]
+    )
+    for (const { json, epoch } of rows) {
+      const work = JSON.parse(json) as Work
+      this.#holding.taken(work, epoch)
+      tell(work)
+    }
+  }
+}

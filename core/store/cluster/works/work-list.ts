@@ -1,0 +1,291 @@
+// The work that all gateways share: each has in memory what it owns, and the database the rest.
+import { randomUUID } from 'node:crypto'
+import { GatewayError } from '../../../errors.ts'
+import type { Owner } from '../../owner.ts'
+import { isOpen } from '../../works.ts'
+import type { Work, WorkQuery, Works } from '../../works.ts'
+import type { Database } from '../database/database.ts'
+import { Group } from '../database/group.ts'
+import { plain } from '../database/text.ts'
+import { unavailable } from '../unavailable.ts'
+import { Ownership } from './ownership.ts'
+import { Results } from './results.ts'
+import { Room } from './room.ts'
+
+/** How long open work is its gateway's after that was heard of last, in milliseconds. */
+const usualLease = 15_000
+
+interface Put {
+  readonly name: string
+  readonly work: Work
+  readonly epoch: bigint
+  /** Whether another gateway has it. */
+  refused: boolean
+}
+
+/** Open work of this gateway. `shown`: the state before, while the latest is not committed. */
+interface Own {
+  readonly work: Work
+  readonly epoch: bigint
+  readonly shown: Work
+}
+
+/** The work as one gateway has it. What others own is found by its owner and id; `open`, `current` and `at` lack it. */
+export class WorkList implements Works {
+  readonly #database: Database
+  readonly #now: () => number
+  readonly #results: Results
+  readonly #ownership: Ownership
+  readonly #group: Group<Put>
+  readonly #own = new Map<string, Own>()
+  /** The work of this gateway by account and upstream id. */
+  readonly #places = new Map<string, Work>()
+  readonly room: Room
+  #failing = false
+
+  private constructor(database: Database, now: () => number, lease: number) {
+    this.#database = database
+    this.#now = now
+    this.#results = new Results(database)
+    this.room = new Room()
+    const owner = randomUUID()
+    this.#ownership = new Ownership(database, owner, lease, this.room, {
+      held: () => [...this.#own.values()].map(({ work, epoch }) => ({ ...keyOf(work), epoch })),
+      lost: (key) => this.#end(nameOf(key, key.id)),
+      taken: (work, epoch) => this.#begin(work, epoch)
+    })
+    this.#group = new Group({
+      most: 200,
+      bytesOf: ({ work }) => work.bytes ?? 1000,
+      write: (puts) => this.#write(puts, owner, lease)
+    })
+  }
+
+  /**
+   * Takes part: takes over the work of gateways that are gone, until it is closed. `taken` is told of it, to go on
+   * with. `lease`: milliseconds.
+   * @throws DatabaseFault when the work cannot be read
+   */
+  static async open(database: Database, now: () => number, lease = usualLease): Promise<WorkList> {
+    const list = new WorkList(database, now, lease)
+    try {
+      await list.#ownership.look()
+      return list
+    } catch (error) {
+      await list.close()
+      throw error
+    }
+  }
+
+  /** Calls `tell` with work of other gateways that are gone, which is this one's from then on. */
+  set onTaken(tell: (work: Work) => void) {
+    this.#ownership.onTaken = tell
+  }
+
+  open(): readonly Work[] {
+    return [...this.#own.values()].map(({ work }) => work)
+  }
+
+  get running(): number {
+    return this.#own.size + this.#ownership.elsewhere
+  }
+
+  runningOf(tenant: string): number {
+    let own = 0
+    for (const { work } of this.#own.values()) if (work.tenant === tenant) own++
+    return own + this.#ownership.elsewhereOf(tenant)
+  }
+
+  current(owner: Owner, id: string): Work | undefined {
+    return this.#own.get(nameOf(owner, id))?.work
+  }
+
+  at(account: string, upstreamId: string): Work | undefined {
+    return this.#places.get(placeOf(account, upstreamId))
+  }
+
+  /** @throws GatewayError rejects with `task_under_way` when another gateway has taken it over */
+  async put(work: Work): Promise<void> {
+    const name = nameOf(work, work.id)
+    const before = this.#own.get(name)
+    const epoch = before?.epoch ?? 1n
+    const counted = this.room.expect(work.tenant, (work.bytes ?? 0) - (before?.work.bytes ?? 0))
+    if (isOpen(work)) this.#begin(work, epoch, before?.shown)
+    else this.#end(name)
+    const put = { name, work, epoch, refused: false }
+    await this.#group.add(put).catch((cause: unknown) => {
+      counted(false)
+      throw unavailable(cause)
+    })
+    counted(!put.refused)
+    if (put.refused)
+      throw new GatewayError('task_under_way', 'Another gateway has taken this over, and goes on with it.')
+    const own = this.#own.get(name)
+    if (own?.work === work) this.#own.set(name, { ...own, shown: work })
+  }
+
+  note(work: Work): void {
+    const name = nameOf(work, work.id)
+    if (isOpen(work)) this.#begin(work, this.#own.get(name)?.epoch ?? 1n)
+    else this.#end(name)
+  }
+
+  async find(owner: Owner, id: string): Promise<Work | undefined> {
+    const [found] = await this.#read(
+      'where tenant = $1 and project = $2 and id = $3 and (expires is null or expires > $4)',
+      [owner.tenant, owner.project, plain(id), this.#now()]
+    )
+    return found && this.#latest(found)
+  }
+
+  async list({
+    tenant,
+    project,
+    kind,
+    after,
+    limit,
+    newestFirst,
+    of
+  }: WorkQuery): Promise<{ page: readonly Work[]; more: boolean }> {
+    const [beyond, order] = newestFirst ? ['<', 'desc'] : ['>', 'asc']
+    const found = await this.#read(
+      `where tenant = $1 and project = $2 and kind = $3 and (expires is null or expires > $4)
+         and ($5::text is null or (created, id) ${beyond}
+           (select w.created, w.id from sluice.work w where w.tenant = $1 and w.project = $2 and w.id = $5))
+         and ($6::text is null or (request_id = $6 and created between $7 and $8))
+       order by created ${order}, id ${order} limit $9`,
+      [
+        tenant,
+        project,
+        kind,
+        this.#now(),
+        after === undefined ? null : plain(after),
+        of ? plain(of.requestId) : null,
+        of?.from ?? 0,
+        of?.to ?? 0,
+        limit + 1
+      ]
+    )
+    return { page: found.slice(0, limit).map((work) => this.#latest(work)), more: found.length > limit }
+  }
+
+  async forget(work: Work): Promise<void> {
+    this.#end(nameOf(work, work.id))
+    const counted = this.room.expect(work.tenant, -(work.bytes ?? 0))
+    try {
+      await this.#group.idle()
+      const { tenant, project, id } = keyOf(work)
+      await this.#database.changes.query(
+        `with result as (delete from sluice.work_result where tenant = $1 and project = $2 and id = $3)
+         delete from sluice.work where tenant = $1 and project = $2 and id = $3`,
+        [tenant, project, id]
+      )
+      counted(true)
+    } catch (cause) {
+      counted(false)
+      throw unavailable(cause)
+    }
+  }
+
+  oldest(tenant: string, limit: number): Promise<readonly Work[]> {
+    return this.#read('where tenant = $1 and not open and bytes is not null order by created limit $2', [tenant, limit])
+  }
+
+  async flushed(): Promise<boolean> {
+    await this.#group.idle()
+    return !this.#failing
+  }
+
+  expired(limit: number): Promise<readonly Work[]> {
+    return this.#read('where expires <= $1 order by expires limit $2', [this.#now(), limit])
+  }
+
+  sweep(): Promise<number> {
+    return this.#results.sweep()
+  }
+
+  keepResult(work: Work, bytes: Buffer): Promise<void> {
+    return this.#results.put(keyOf(work), bytes)
+  }
+
+  result(work: Work): Promise<Buffer | undefined> {
+    return this.#results.read(keyOf(work))
+  }
+
+  /** Writes what waits, and gives up what is open: others take it over at once. */
+  async close(): Promise<void> {
+    await this.#group.idle()
+    await this.#ownership.close()
+  }
+
+  /** What this gateway does itself may have gone on since it was written. */
+  #latest(work: Work): Work {
+    return isOpen(work) ? (this.#own.get(nameOf(work, work.id))?.shown ?? work) : work
+  }
+
+  #begin(work: Work, epoch: bigint, shown = work): void {
+    const name = nameOf(work, work.id)
+    this.#leave(this.#own.get(name)?.work)
+    this.#own.set(name, { work, epoch, shown })
+    if (work.upstreamId !== null) this.#places.set(placeOf(work.account, work.upstreamId), work)
+  }
+
+  #end(name: string): void {
+    this.#leave(this.#own.get(name)?.work)
+    this.#own.delete(name)
+  }
+
+  #leave(work: Work | undefined): void {
+    if (work && work.upstreamId !== null) this.#places.delete(placeOf(work.account, work.upstreamId))
+  }
+
+  async #read(conditions: string, values: readonly unknown[]): Promise<Work[]> {
+    try {
+      const { rows } = await this.#database.reads.query<{ json: string }>(
+        `select json from sluice.work ${conditions}`,
+        values
+      )
+      return rows.map(({ json }) => JSON.parse(json) as Work)
+    } catch (cause) {
+      throw unavailable(cause)
+    }
+  }
+
+  async #write(puts: readonly Put[], owner: string, lease: number): Promise<void> {
+    const last = [...new Map(puts.map((put) => [put.name, put])).values()]
+    const sent = last.map(({ work, epoch }) => ({
+      ...keyOf(work),
+      kind: work.kind,
+      open: isOpen(work),
+      created: work.created,
+      expires: work.expires,
+      request_id: plain(work.requestId),
+      bytes: work.bytes,
+      json: JSON.stringify(work),
+      epoch: String(epoch)
+    }))
+    this.#failing = true
+    const { rows } = await this.#database.changes.query<Owner & { id: string }>(
+      `select * from sluice.put_works($1, $2, $3 * interval '1 ms')`,
+      [owner, JSON.stringify(sent), lease]
+    )
+    this.#failing = false
+    const refused = new Set(rows.map((key) => nameOf(key, key.id)))
+    for (const name of refused) this.#end(name)
+    for (const put of puts) put.refused = refused.has(put.name)
+  }
+}
+
+function keyOf({ tenant, project, id }: Work): { tenant: string; project: string; id: string } {
+  return { tenant, project, id: plain(id) }
+}
+
+/** The name of work at an upstream. It is unique, because a fingerprint has no line break. */
+function placeOf(account: string, upstreamId: string): string {
+  return `${account}\n${upstreamId}`
+}
+
+/** The name of work among all owners. It is unique, because no part of an owner's name has a line break. */
+function nameOf({ tenant, project }: Owner, id: string): string {
+  return `${tenant}\n${project}\n${plain(id)}`
+}
