@@ -77,8 +77,8 @@ export class WorkList implements Works {
     }
   }
 
-  /** Calls `tell` with work of other gateways that are gone, which is this one's from then on. */
-  set onTaken(tell: (work: Work) => void) {
+  /** Calls `tell` with work whose gateway is gone, which is this one's from then on. Without it none is taken over. */
+  set onTaken(tell: ((work: Work) => void) | undefined) {
     this.#ownership.onTaken = tell
   }
 
