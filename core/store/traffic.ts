@@ -41,6 +41,28 @@ export function passedOf({ error_code, channel, usage, cost_nano, first_byte_ms,
   }
 }
 
+/** Where a request is counted. What there is not is empty. */
+export interface TrafficPlace {
+  readonly tenant: string
+  readonly model: string
+  readonly channel: string
+}
+
+/** Where a request is counted. Its model is, if it got so far that it is one of the catalogue: clients send anything. */
+export function placeOf(tenant: string | null, model: string | null, { channel, code }: Passed): TrafficPlace {
+  const known = channel !== '' || code === 'no_available_channel' || /^(?:quota|rate_limit)_/.test(code)
+  return { tenant: tenant ?? '', model: known ? (model ?? '') : '', channel }
+}
+
+/** The rows that what is counted at a place adds to: each has a scope, and the models and channels within that. */
+export function cellsOf({ tenant, model, channel }: TrafficPlace): (readonly [string, string, string])[] {
+  const cells: (readonly [string, string, string])[] = [['', '', '']]
+  if (tenant !== '') cells.push([`tenant:${tenant}`, model, channel])
+  if (model !== '') cells.push([`model:${model}`, '', channel])
+  if (channel !== '') cells.push([`channel:${channel}`, '', ''])
+  return cells
+}
+
 /** Sums as they are stored: `codes` is JSON, or empty for none; `cost` decimal text; `first` as {@link Spread.text}. */
 export interface StoredTraffic {
   readonly requests: number
@@ -127,6 +149,33 @@ export interface TrafficQuery {
   readonly from: number
   readonly to: number
   readonly every: number
+}
+
+/** The rows that a query adds up: those of a scope, with these values. */
+export function rowsFor({ tenant, model, channel }: TrafficQuery): { scope: string; named: [string, string][] } {
+  const [scope, inner] =
+    tenant !== undefined
+      ? [`tenant:${tenant}`, { model, channel }]
+      : model !== undefined
+        ? [`model:${model}`, { channel }]
+        : channel !== undefined
+          ? [`channel:${channel}`, {}]
+          : ['', {}]
+  return { scope, named: Object.entries(inner).filter((pair): pair is [string, string] => pair[1] !== undefined) }
+}
+
+/** Adds rows up to points. They come in the order of their `time`, which is in spans since 1970. */
+export function pointsOf(
+  rows: Iterable<StoredTraffic & { readonly time: number }>,
+  { from, every }: Pick<TrafficQuery, 'from' | 'every'>
+): TrafficPoint[] {
+  const points: { number: number; traffic: Traffic }[] = []
+  for (const row of rows) {
+    const number = Math.floor((row.time - from) / every)
+    if (points.at(-1)?.number !== number) points.push({ number, traffic: new Traffic() })
+    points.at(-1)!.traffic.join(Traffic.of(row))
+  }
+  return points.map(({ number, traffic }) => ({ number, sums: traffic.stored }))
 }
 
 /** A point: its number, from 0 on, and its sums. Those without a request are left out. */

@@ -131,21 +131,21 @@ const handedOver: Implementation = {
 /** The parts of the store that gateways share in PostgreSQL. */
 const postgres: Implementation = {
   name: 'PostgreSQL',
-  parts: ['documents', 'routes', 'works', 'vault', 'answers', 'claims'],
+  parts: ['documents', 'routes', 'works', 'vault', 'answers', 'claims', 'requests'],
   skip: postgresMissing,
   async open(t, now) {
     const server = await sharedPostgres()
     const database = await Database.open({ url: await server.database() })
-    const bounds = { routeAge: 1e9, answers: { age: 1e9, size: 2 ** 30 } }
+    const bounds = { routeAge: 1e9, answers: { age: 1e9, size: 2 ** 30 }, requests: { age: 1e9, size: 2 ** 30 } }
     const { flush, ...book } = await openSharedBook(database, bounds, now)
     const close = async (): Promise<void> => {
       await book.close()
       await database.close()
     }
     t.teardown(close)
-    const { documents, routes, works, answers, claims } = book
+    const { documents, routes, works, answers, claims, requests } = book
     const vault = new SealedVault(works, state)
-    return { services: { documents, routes, works, vault, answers, claims }, flush, close }
+    return { services: { documents, routes, works, vault, answers, claims, requests }, flush, close }
   }
 }
 

@@ -5,6 +5,8 @@ import { Shelf } from './answers/shelf.ts'
 import type { ShelfBounds } from './answers/shelf.ts'
 import type { Database } from './database/database.ts'
 import { DocumentBook } from './documents/document-book.ts'
+import { Logbook } from './requests/logbook.ts'
+import type { LogBounds } from './requests/logbook.ts'
 import { RouteBook } from './routes/route-book.ts'
 import { Upkeep } from './upkeep.ts'
 import { WorkList } from './works/work-list.ts'
@@ -14,6 +16,7 @@ export interface BookBounds {
   /** How long a route is kept, in milliseconds. */
   readonly routeAge: number
   readonly answers: ShelfBounds
+  readonly requests: LogBounds
 }
 
 /** The parts of the book that all gateways share, as one of them has them. */
@@ -23,6 +26,8 @@ export interface SharedBook {
   readonly works: WorkList
   readonly answers: Shelf
   readonly claims: ClaimBook
+  /** And traffic. */
+  readonly requests: Logbook
   /** Resolves when nothing waits to be written. */
   flush(): Promise<void>
   /** Writes what waits. The connections stay open: they are the caller's. */
@@ -39,9 +44,10 @@ export async function openSharedBook(database: Database, bounds: BookBounds, now
   const routes = new RouteBook(database, bounds.routeAge, now)
   const answers = new Shelf(database, bounds.answers, now)
   const claims = new ClaimBook(database)
-  const upkeep = new Upkeep([() => routes.sweep(), () => answers.sweep()])
+  const requests = new Logbook(database, bounds.requests, now)
+  const upkeep = new Upkeep([() => routes.sweep(), () => answers.sweep(), () => requests.sweep()])
   const flush = async (): Promise<void> => {
-    await Promise.all([routes.idle(), answers.idle(), works.flushed()])
+    await Promise.all([routes.idle(), answers.idle(), works.flushed(), requests.idle()])
   }
   return {
     documents,
@@ -49,9 +55,11 @@ export async function openSharedBook(database: Database, bounds: BookBounds, now
     works,
     answers,
     claims,
+    requests,
     flush,
     async close() {
       await upkeep.close()
+      await requests.close()
       await flush()
       await Promise.all([documents.close(), works.close(), claims.close()])
     }

@@ -45,6 +45,11 @@ export class DatabaseFault extends Error {
     return new DatabaseFault(this.code, this.message, { constraint: this.constraint })
   }
 
+  /** Whether the database did not answer. */
+  get away(): boolean {
+    return this.code.length !== 5 && this.code !== 'closed'
+  }
+
   /** Whether the same may succeed when it is done again from the beginning: a deadlock, a conflict, a lock's time. */
   get conflict(): boolean {
     return this.code === '40P01' || this.code === '40001' || this.code === '55P03'

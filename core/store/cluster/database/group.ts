@@ -4,7 +4,7 @@ import { DatabaseFault } from './fault.ts'
 
 /** How long something is tried while the database cannot be reached, in milliseconds; after that its writer is told. */
 const tryFor = 5000
-/** The most that may wait. */
+/** The most that may wait by default. */
 const mostWaiting = 20_000
 
 interface Waiting<Item> {
@@ -21,6 +21,10 @@ export interface GroupOptions<Item> {
   most: number
   /** Its bytes, where they count: a statement has some megabytes of them. */
   bytesOf?(item: Item): number
+  /** Whether what cannot be written is kept until the database is there again. Default: its writer is told. */
+  lasting?: boolean
+  /** The most that may wait. Default: 20,000. */
+  room?: number
 }
 
 /** The most bytes of one statement, unless it is a single item. */
@@ -31,6 +35,13 @@ export class Group<Item> {
   readonly #options: GroupOptions<Item>
   #waiting: Waiting<Item>[] = []
   #writing: Promise<void> | undefined
+  #closing = false
+  /** What was added last, which is written after everything else. */
+  #last: Promise<unknown> = Promise.resolve()
+  /** Resolves when a statement fails. */
+  #failure = Promise.withResolvers<void>()
+  /** Whether the last statement failed. */
+  failing = false
 
   constructor(options: GroupOptions<Item>) {
     this.#options = options
@@ -41,17 +52,24 @@ export class Group<Item> {
    * @throws DatabaseFault rejects with it
    */
   add(item: Item): Promise<void> {
-    if (this.#waiting.length >= mostWaiting)
+    if (this.#waiting.length >= (this.#options.room ?? mostWaiting))
       return Promise.reject(new DatabaseFault('busy', 'too much waits to be written to PostgreSQL'))
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ item, resolve, reject })
-      this.#writing ??= this.#write()
-    })
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#waiting.push({ item, resolve, reject })
+    this.#last = promise.catch(() => {})
+    this.#writing ??= this.#write()
+    return promise
   }
 
-  /** Resolves when nothing waits any more. */
+  /** Resolves when what was added until now is written or given up; at the next failure, where it is kept. */
   async idle(): Promise<void> {
-    while (this.#writing) await this.#writing
+    await (this.#options.lasting ? Promise.race([this.#last, this.#failure.promise]) : this.#last)
+  }
+
+  /** Writes what waits, if the database is there. Nothing may be added after it. */
+  async close(): Promise<void> {
+    this.#closing = true
+    await this.#writing
   }
 
   async #write(): Promise<void> {
@@ -83,10 +101,18 @@ export class Group<Item> {
   async #try(items: readonly Item[]): Promise<void> {
     for (const until = performance.now() + tryFor; ;) {
       try {
-        return void (await this.#options.write(items))
+        await this.#options.write(items)
+        this.failing = false
+        return
       } catch (error) {
-        const again = error instanceof DatabaseFault && (error.unknown || error.conflict)
-        if (!again || performance.now() > until) throw error
+        this.failing = true
+        this.#failure.resolve()
+        this.#failure = Promise.withResolvers()
+        if (!(error instanceof DatabaseFault)) throw error
+        const { lasting = false } = this.#options
+        const again =
+          lasting && error.away ? !this.#closing : (error.unknown || error.conflict) && performance.now() < until
+        if (!again) throw error
         await sleep(Math.random() * 50)
       }
     }

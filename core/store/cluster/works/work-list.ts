@@ -41,7 +41,6 @@ export class WorkList implements Works {
   /** The work of this gateway by account and upstream id. */
   readonly #places = new Map<string, Work>()
   readonly room: Room
-  #failing = false
 
   private constructor(database: Database, now: () => number, lease: number) {
     this.#database = database
@@ -193,7 +192,7 @@ export class WorkList implements Works {
 
   async flushed(): Promise<boolean> {
     await this.#group.idle()
-    return !this.#failing
+    return !this.#group.failing
   }
 
   expired(limit: number): Promise<readonly Work[]> {
@@ -264,12 +263,10 @@ export class WorkList implements Works {
       json: JSON.stringify(work),
       epoch: String(epoch)
     }))
-    this.#failing = true
     const { rows } = await this.#database.changes.query<Owner & { id: string }>(
       `select * from sluice.put_works($1, $2, $3 * interval '1 ms')`,
       [owner, JSON.stringify(sent), lease]
     )
-    this.#failing = false
     const refused = new Set(rows.map((key) => nameOf(key, key.id)))
     for (const name of refused) this.#end(name)
     for (const put of puts) put.refused = refused.has(put.name)

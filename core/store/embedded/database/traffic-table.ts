@@ -2,9 +2,9 @@
 // figures over time read as many rows as they have points, however many requests there were.
 import { passedIn } from '../rows/facts.ts'
 import { readRows } from '../files/sqlite.ts'
-import type { Database, Row, Statement, Value } from '../files/sqlite.ts'
-import { Traffic, trafficSpans } from '../../traffic.ts'
-import type { Passed, StoredTraffic, TrafficPoint, TrafficQuery, TrafficSpan } from '../../traffic.ts'
+import type { Database, Statement, Value } from '../files/sqlite.ts'
+import { cellsOf, placeOf, pointsOf, rowsFor, Traffic, trafficSpans } from '../../traffic.ts'
+import type { Passed, StoredTraffic, TrafficPlace, TrafficPoint, TrafficQuery, TrafficSpan } from '../../traffic.ts'
 
 /** The columns of the sums. */
 export const trafficColumns = ['requests', 'codes', 'input', 'output', 'cost', 'first'] as const
@@ -85,7 +85,7 @@ export class TrafficTable {
 
   #sum({ tenant, model, time, passed }: Omit<Waiting, 'seq'>): void {
     const minute = Math.floor(time / trafficSpans.minute)
-    const place = { minute, tenant: tenant ?? '', model: isKnown(passed) ? (model ?? '') : '', channel: passed.channel }
+    const place = { minute, ...placeOf(tenant, model, passed) }
     const name = `${minute}\0${place.tenant}\0${place.model}\0${place.channel}`
     let added = this.#added.get(name)
     if (!added) this.#added.set(name, (added = { place, traffic: new Traffic() }))
@@ -101,13 +101,10 @@ export class TrafficTable {
   }
 }
 
-/** Where a record belongs. What there is not is empty. */
-interface Place {
+/** Where a record belongs. */
+interface Place extends TrafficPlace {
   /** Since 1970. */
   readonly minute: number
-  readonly tenant: string
-  readonly model: string
-  readonly channel: string
 }
 
 /** One of the two tables. */
@@ -131,13 +128,10 @@ class Span {
     )
   }
 
-  add({ minute, tenant, model, channel }: Place, traffic: Traffic, after: number): void {
+  add({ minute, ...place }: Place, traffic: Traffic, after: number): void {
     const at = Math.floor(minute / this.#minutes)
     if (at * this.#minutes * trafficSpans.minute <= after) return
-    this.#cell('', at, '', '').join(traffic)
-    if (tenant !== '') this.#cell(`tenant:${tenant}`, at, model, channel).join(traffic)
-    if (model !== '') this.#cell(`model:${model}`, at, '', channel).join(traffic)
-    if (channel !== '') this.#cell(`channel:${channel}`, at, '', '').join(traffic)
+    for (const [scope, model, channel] of cellsOf(place)) this.#cell(scope, at, model, channel).join(traffic)
   }
 
   flush(): void {
@@ -176,36 +170,16 @@ function readable(json: string): Passed | undefined {
   }
 }
 
-/**
- * Whether a request got so far that its model is one of the catalogue. Names of others come from clients, who send
- * anything.
- */
-function isKnown({ channel, code }: Passed): boolean {
-  return channel !== '' || code === 'no_available_channel' || /^(?:quota|rate_limit)_/.test(code)
-}
-
 /** Reads the points of a query. */
 export function queryTraffic(database: Database, query: TrafficQuery): TrafficPoint[] {
-  const { tenant, model, channel, span, from, to, every } = query
-  const [scope, inner] =
-    tenant !== undefined
-      ? [`tenant:${tenant}`, { model, channel }]
-      : model !== undefined
-        ? [`model:${model}`, { channel }]
-        : channel !== undefined
-          ? [`channel:${channel}`, {}]
-          : ['', {}]
-  const named = Object.entries(inner).filter((pair): pair is [string, string] => pair[1] !== undefined)
+  const { span, from, to } = query
+  const { scope, named } = rowsFor(query)
   const rows = database
     .prepare(
       `SELECT time, ${selected} FROM traffic_${span} WHERE scope = ? AND time >= ? AND time < ?${named.map(([name]) => ` AND ${name} = ?`).join('')} ORDER BY time`
     )
-    .iterate(scope, from, to, ...named.map(([, value]) => value)) as Iterable<Row & StoredTraffic>
-  const points: { number: number; traffic: Traffic }[] = []
-  for (const row of rows) {
-    const number = Math.floor((Number(row['time']) - from) / every)
-    if (points.at(-1)?.number !== number) points.push({ number, traffic: new Traffic() })
-    points.at(-1)!.traffic.join(Traffic.of(row))
-  }
-  return points.map(({ number, traffic }) => ({ number, sums: traffic.stored }))
+    .iterate(scope, from, to, ...named.map(([, value]) => value)) as Iterable<unknown> as Iterable<
+    StoredTraffic & { time: number }
+  >
+  return pointsOf(rows, query)
 }

@@ -1,0 +1,265 @@
+// The request log that all gateways share, and the traffic that its records add up to.
+import { GatewayError } from '../../../errors.ts'
+import type { RequestBook, RequestQuery, RequestRecord, RequestTotals, WrittenRecord } from '../../requests.ts'
+import { pointsOf, rowsFor, trafficKept, trafficSpans } from '../../traffic.ts'
+import type { StoredTraffic, TrafficPoint, TrafficQuery, TrafficSpan } from '../../traffic.ts'
+import { day } from '../../window.ts'
+import type { Database } from '../database/database.ts'
+import { DatabaseFault } from '../database/fault.ts'
+import { Group } from '../database/group.ts'
+import type { Transaction } from '../database/lane.ts'
+import { plain } from '../database/text.ts'
+import { unavailable } from '../unavailable.ts'
+import { cursorOf, filterOf, readCursor } from './request-filter.ts'
+import { TrafficSums } from './traffic-sums.ts'
+
+/** The most records that wait while the database is away. */
+const mostWaiting = 50_000
+/** How long a search may take, in milliseconds. */
+const searchWithin = { deadline: 30_000, wait: 5000 }
+
+/** How much of the log is kept. Days are dropped as a whole. */
+export interface LogBounds {
+  /** Milliseconds since a request arrived. */
+  readonly age: number
+  /** Bytes of all. The present day stays. */
+  readonly size: number
+}
+
+interface Line {
+  readonly record: RequestRecord
+  readonly json: string
+  readonly time: number
+}
+
+/** The request log as one gateway has it. */
+export class Logbook implements RequestBook {
+  readonly #database: Database
+  readonly #bounds: LogBounds
+  readonly #now: () => number
+  readonly #group: Group<Line>
+  readonly #sums = new TrafficSums()
+  /** How many records were dropped, because the database was away for too long, or they were too old. */
+  dropped = 0
+
+  constructor(database: Database, bounds: LogBounds, now: () => number) {
+    this.#database = database
+    this.#bounds = bounds
+    this.#now = now
+    this.#group = new Group({
+      most: 500,
+      bytesOf: ({ json }) => json.length,
+      lasting: true,
+      room: mostWaiting,
+      write: (lines) => this.#write(lines)
+    })
+  }
+
+  append(record: RequestRecord, json = JSON.stringify(record), time = Date.parse(record.time)): void {
+    this.#group.add({ record, json, time: Number.isNaN(time) ? 0 : time }).catch(() => void this.dropped++)
+  }
+
+  /** The last to arrive is first. Includes what was appended before the call, unless the database is away. */
+  async list({ limit, cursor, ...query }: RequestQuery): Promise<{ data: RequestRecord[]; next: string | null }> {
+    if (!Number.isInteger(limit) || limit < 1 || limit > 1000)
+      throw new GatewayError('invalid_field', `limit is ${limit}: it must be a whole number from 1 to 1000.`, {
+        param: 'limit'
+      })
+    const { where, values } = filterOf(query)
+    const place = cursor === undefined ? undefined : readCursor(cursor)
+    const count = values.length
+    const rows = await this.#read<{ time: bigint; request_id: string; json: string }>(
+      `select time, request_id, json from sluice.request where ${where}
+       ${place ? `and (time, request_id) < ($${count + 2}, $${count + 3})` : ''}
+       order by time desc, request_id desc limit $${count + 1}`,
+      [...values, limit + 1, ...(place ? [place.time, plain(place.id)] : [])]
+    )
+    const page = rows.slice(0, limit)
+    const last = page.at(-1)
+    return {
+      data: page.map(({ json }) => JSON.parse(json) as RequestRecord),
+      next: rows.length > limit && last ? cursorOf(last.time, last.request_id) : null
+    }
+  }
+
+  async find(id: string, tenant?: string): Promise<WrittenRecord | undefined> {
+    const [row] = await this.#read<{ json: string; written: bigint }>(
+      'select json, written from sluice.request where request_id = $1 and ($2::text is null or tenant = $2) limit 1',
+      [plain(id), tenant ?? null]
+    )
+    return row && { record: JSON.parse(row.json) as RequestRecord, written: Number(row.written) }
+  }
+
+  async totals({ limit: _limit, cursor: _cursor, ...query }: RequestQuery, parts: number): Promise<RequestTotals> {
+    const now = this.#now()
+    const to = Math.min(query.time?.to ?? now, now)
+    const [edge] =
+      query.time?.from === undefined
+        ? await this.#read<{ time: bigint | null }>('select min(time) as time from sluice.request', [])
+        : []
+    const from = Math.min(query.time?.from ?? Number(edge?.time ?? to), to)
+    const width = Math.max(1, Math.ceil((to - from + 1) / parts))
+    const { where, values } = filterOf({ ...query, time: { from, to } })
+    const [at, wide] = [`$${values.length + 1}::bigint`, `$${values.length + 2}::bigint`]
+    const rows = await this.#read<Record<'part' | 'requests' | 'refused' | 'failed', bigint>>(
+      `select (time - ${at}) / ${wide} as part, count(*) as requests,
+         count(*) filter (where status between 400 and 499) as refused, count(*) filter (where status >= 500) as failed
+       from sluice.request where ${where} group by part`,
+      [...values, from, width]
+    )
+    const counts = Array.from({ length: parts }, (_, part) => ({
+      at: from + part * width,
+      requests: 0,
+      refused: 0,
+      failed: 0
+    }))
+    for (const { part, requests, refused, failed } of rows)
+      Object.assign(counts[Number(part)] ?? {}, {
+        requests: Number(requests),
+        refused: Number(refused),
+        failed: Number(failed)
+      })
+    return { from, to, width, counted: from, parts: counts.filter((part) => part.at <= to) }
+  }
+
+  /** Adds up the requests that ended until now, unless the database is away. */
+  async traffic(query: TrafficQuery): Promise<TrafficPoint[]> {
+    const { scope, named } = rowsFor(query)
+    const conditions = named.map(([name], i) => `and ${name} = $${i + 5}`).join(' ')
+    const rows = await this.#read<
+      Omit<StoredTraffic, 'requests' | 'input' | 'output'> & Record<'time' | 'requests' | 'input' | 'output', bigint>
+    >(
+      `select time, requests, codes, input, output, cost, first from sluice.traffic
+       where span = $1 and scope = $2 and time >= $3 and time < $4 ${conditions} order by time`,
+      [query.span, plain(scope), query.from, query.to, ...named.map(([, value]) => plain(value))]
+    )
+    const read = rows.map(({ time, requests, input, output, ...rest }) => ({
+      ...rest,
+      time: Number(time),
+      requests: Number(requests),
+      input: Number(input),
+      output: Number(output)
+    }))
+    return pointsOf(read, query)
+  }
+
+  /** Makes the days to come, and drops what is too old or too much. Returns whether there may be more. */
+  async sweep(): Promise<boolean> {
+    const today = Math.floor(this.#now() / day)
+    const { changes } = this.#database
+    for (const ahead of [0, 1, 2]) await changes.query('select sluice.make_request_day($1)', [today + ahead])
+    for (const span of Object.keys(trafficSpans) as TrafficSpan[])
+      await changes.query('delete from sluice.traffic where span = $1 and time < $2', [
+        span,
+        Math.floor((this.#now() - trafficKept[span]) / trafficSpans[span])
+      ])
+    const { rows } = await changes.query<{ day: number; bytes: bigint }>('select day, bytes from sluice.request_days()')
+    const bytes = rows.reduce((sum, row) => sum + Number(row.bytes), 0)
+    const [oldest] = rows
+    if (!oldest || oldest.day >= today || (oldest.day >= this.#oldestDay && bytes <= this.#bounds.size)) return false
+    // Whoever waits for the lock stops all who come after: it is given up soon, and tried again at the next look.
+    await changes.transaction(async (transaction) => {
+      await transaction.query(`set local lock_timeout = '500ms'`)
+      await transaction.query(`drop table if exists sluice.request_${oldest.day}`)
+    })
+    return true
+  }
+
+  /** Resolves when nothing waits to be written. */
+  idle(): Promise<void> {
+    return this.#group.idle()
+  }
+
+  /** Writes what waits, if the database is there. */
+  close(): Promise<void> {
+    return this.#group.close()
+  }
+
+  /** The oldest day that is kept. */
+  get #oldestDay(): number {
+    return Math.floor((this.#now() - this.#bounds.age) / day)
+  }
+
+  async #read<Row>(text: string, values: readonly unknown[]): Promise<Row[]> {
+    if (!this.#group.failing) await this.#group.idle()
+    try {
+      return (await this.#database.reads.query<Row>(text, values, searchWithin)).rows
+    } catch (cause) {
+      throw unavailable(cause)
+    }
+  }
+
+  async #write(lines: readonly Line[]): Promise<void> {
+    const kept = lines.filter(({ time }) => Math.floor(time / day) >= this.#oldestDay)
+    this.dropped += lines.length - kept.length
+    if (kept.length === 0) return
+    try {
+      await this.#database.changes.transaction((transaction) => this.#insert(transaction, kept))
+    } catch (error) {
+      // Whether the sums were written or not, the records that are written now belong to other rows.
+      this.#sums.begin()
+      // No partition for the row: the day has no table yet.
+      if (!(error instanceof DatabaseFault) || error.code !== '23514') throw error
+      for (const one of new Set(kept.map(({ time }) => Math.floor(time / day))))
+        await this.#database.changes.query('select sluice.make_request_day($1)', [one])
+      await this.#database.changes
+        .transaction((transaction) => this.#insert(transaction, kept))
+        .catch((again: unknown) => {
+          this.#sums.begin()
+          throw again
+        })
+    }
+  }
+
+  /** Writes records with the sums of those that were not there: one that is logged twice counts once. */
+  async #insert(transaction: Transaction, lines: readonly Line[]): Promise<void> {
+    const { rows } = await transaction.query<{ request_id: string }>(
+      `insert into sluice.request (time, request_id, written, tenant, key, model, project, member, endpoint, channels,
+         code, outcome, tags, status, cost, duration, json)
+       select time, request_id, floor(extract(epoch from clock_timestamp()) * 1000), tenant, key, model, project, member,
+         endpoint, channels, code, outcome, tags, status, cost, duration, json
+       from json_to_recordset($1) r(time bigint, request_id text, tenant text, key text, model text, project text,
+         member text, endpoint text, channels text[], code text, outcome text, tags text[], status int, cost bigint,
+         duration double precision, json text)
+       on conflict do nothing returning request_id`,
+      [JSON.stringify(lines.map(columnsOf))]
+    )
+    const added = new Set(rows.map(({ request_id: id }) => id))
+    // Of two in one batch, one.
+    const fresh = lines.filter(({ record }) => added.delete(plain(record.request_id)))
+    if (fresh.length === 0) return
+    await transaction.query(
+      `insert into sluice.traffic (span, scope, time, model, channel, series, requests, codes, input, output, cost, first)
+       select * from json_to_recordset($1) r(span text, scope text, time bigint, model text, channel text, series uuid,
+         requests bigint, codes text, input bigint, output bigint, cost numeric, first text)
+       on conflict (span, scope, time, model, channel, series) do update set requests = excluded.requests,
+         codes = excluded.codes, input = excluded.input, output = excluded.output, cost = excluded.cost,
+         first = excluded.first`,
+      [JSON.stringify(this.#sums.add(fresh))]
+    )
+  }
+}
+
+/** What a record is searched by, and its JSON. */
+function columnsOf({ record, json, time }: Line): Record<string, unknown> {
+  const { attempts, channel, tags = {} } = record
+  const channels = attempts.length < 2 ? [attempts[0]?.channel ?? channel] : attempts.map((attempt) => attempt.channel)
+  return {
+    time,
+    request_id: plain(record.request_id),
+    tenant: plain(record.tenant ?? ''),
+    key: plain(record.key ?? ''),
+    model: plain(record.model ?? ''),
+    project: plain(record.project ?? ''),
+    member: plain(record.member ?? ''),
+    endpoint: plain(record.endpoint),
+    channels: [...new Set(channels)].filter((name) => name != null),
+    code: plain(record.error_code ?? ''),
+    outcome: record.outcome,
+    tags: Object.entries(tags).map(([name, value]) => plain(`${name}=${value}`)),
+    status: record.status,
+    cost: record.cost_nano,
+    duration: record.duration_ms,
+    json
+  }
+}

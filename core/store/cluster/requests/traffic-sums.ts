@@ -1,0 +1,58 @@
+// What the records of one gateway add up to by minute and hour, for rows that are its own.
+import { randomUUID } from 'node:crypto'
+import { cellsOf, passedOf, placeOf, Traffic, trafficSpans } from '../../traffic.ts'
+import type { TrafficSpan } from '../../traffic.ts'
+import type { RequestRecord } from '../../requests.ts'
+import { plain } from '../database/text.ts'
+
+/** The most sums in memory. Then a new series begins. */
+const mostKept = 20_000
+
+interface Cell {
+  readonly span: TrafficSpan
+  readonly scope: string
+  readonly time: number
+  readonly model: string
+  readonly channel: string
+  readonly traffic: Traffic
+}
+
+/** A row of the table traffic, whose numbers JSON can have. */
+export type TrafficRow = Readonly<Record<string, string | number>>
+
+/** The sums of one gateway. */
+export class TrafficSums {
+  /** Rows belong to a series. Only who adds to one writes it. */
+  #series = randomUUID()
+  readonly #cells = new Map<string, Cell>()
+
+  /** Adds records, and returns the rows that change with them, as they must be written. */
+  add(records: readonly { readonly record: RequestRecord; readonly time: number }[]): TrafficRow[] {
+    if (this.#cells.size > mostKept) this.begin()
+    const changed = new Set<Cell>()
+    for (const { record, time } of records) {
+      const passed = passedOf(record)
+      for (const span of Object.keys(trafficSpans) as TrafficSpan[])
+        for (const [scope, model, channel] of cellsOf(placeOf(record.tenant, record.model, passed))) {
+          const cell = this.#cell(span, scope, Math.floor(time / trafficSpans[span]), model, channel)
+          cell.traffic.add(passed)
+          changed.add(cell)
+        }
+    }
+    return [...changed].map(({ traffic, ...place }) => ({ ...place, series: this.#series, ...traffic.stored }))
+  }
+
+  /** Begins a new series, when nobody knows whether the last rows were written: those stay as they are. */
+  begin(): void {
+    this.#series = randomUUID()
+    this.#cells.clear()
+  }
+
+  #cell(span: TrafficSpan, given: string, time: number, modelGiven: string, channel: string): Cell {
+    const [scope, model] = [plain(given), plain(modelGiven)]
+    const name = JSON.stringify([span, scope, time, model, channel])
+    let cell = this.#cells.get(name)
+    if (!cell) this.#cells.set(name, (cell = { span, scope, time, model, channel, traffic: new Traffic() }))
+    return cell
+  }
+}
