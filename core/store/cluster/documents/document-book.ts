@@ -39,8 +39,9 @@ export class DocumentBook implements Documents {
   readonly #watchers = new Set<(changes: readonly DocumentChange[]) => void>()
   /** The notes that were not sent, by kind and id. */
   #notes = new Map<string, Note>()
-  /** The notes under way. Resolves with the documents whose notes were taken: the version before, and the one after. */
-  #noting: Promise<ReadonlyMap<string, { base: bigint; version: bigint }>> | undefined
+  #noting: Promise<void> | undefined
+  /** The notes under way. Resolves with the documents whose notes were taken; never rejects. */
+  #underWay: Promise<TakenNotes> | undefined
   readonly #stopping = new AbortController()
   readonly #loops: Promise<void>[]
   readonly #unlisten: () => void
@@ -90,16 +91,23 @@ export class DocumentBook implements Documents {
   }
 
   async change(changes: readonly DocumentChange[], entry?: AuditEntry): Promise<void> {
+    // What is known here by now is what this change was decided on: a note that was not sent is replaced by it.
+    const names = changes.map(nameOf)
     const bases = changes.map(({ kind, id }) => this.#shelves.versionOf(kind, id))
-    const noted = await this.#noting
+    const replaced = names.flatMap((name) => this.#notes.get(name) ?? [])
+    for (const name of names) this.#notes.delete(name)
+    const taken = await this.#underWay
     const based = changes.map((change, i) => {
-      const name = nameOf(change)
-      // What this change says was decided with the note in sight, and replaces it.
-      this.#notes.delete(name)
-      const own = noted?.get(name)
+      const own = taken?.get(names[i]!)
       return { ...change, base: own?.base === bases[i] ? own!.version : bases[i]! }
     })
-    await this.#send(based, entry, false)
+    try {
+      await this.#send(based, entry, false)
+    } catch (error) {
+      for (const note of replaced) if (!this.#notes.has(nameOf(note))) this.#notes.set(nameOf(note), note)
+      if (replaced.length > 0) this.#noting ??= this.#sendNotes()
+      throw error
+    }
   }
 
   note(changes: readonly DocumentChange[]): void {
@@ -191,19 +199,19 @@ export class DocumentBook implements Documents {
     }
   }
 
-  async #sendNotes(): Promise<ReadonlyMap<string, { base: bigint; version: bigint }>> {
-    const taken = new Map<string, { base: bigint; version: bigint }>()
+  async #sendNotes(): Promise<void> {
     // What else is noted in this turn goes along.
     await Promise.resolve()
     while (this.#notes.size > 0) {
       const notes = this.#notes
       this.#notes = new Map()
+      const sending = this.#send([...notes.values()], undefined, true)
+      this.#underWay = sending.then(
+        (rows) => takenOf(notes, rows),
+        () => new Map()
+      )
       try {
-        for (const row of await this.#send([...notes.values()], undefined, true)) {
-          const note = notes.get(nameOf(row))
-          if (note && row.value === (note.value && JSON.stringify(note.value)))
-            taken.set(nameOf(row), { base: note.base, version: row.version })
-        }
+        await sending
       } catch {
         // They are kept until the database is there again; what was noted since then is newer.
         this.#notes = new Map([...notes, ...this.#notes])
@@ -211,8 +219,7 @@ export class DocumentBook implements Documents {
         await sleep(pollEvery, undefined, { signal: this.#stopping.signal }).catch(() => {})
       }
     }
-    this.#noting = undefined
-    return taken
+    this.#noting = this.#underWay = undefined
   }
 
   async #poll(): Promise<void> {
@@ -261,6 +268,19 @@ export class DocumentBook implements Documents {
   #tell(changes: readonly DocumentChange[]): void {
     if (changes.length > 0) for (const tell of this.#watchers) tell(changes)
   }
+}
+
+/** The documents whose notes the database took: the version before, and the one after. */
+type TakenNotes = ReadonlyMap<string, { readonly base: bigint; readonly version: bigint }>
+
+function takenOf(notes: ReadonlyMap<string, Note>, rows: readonly DocumentRow[]): TakenNotes {
+  return new Map(
+    rows.flatMap((row) => {
+      const note = notes.get(nameOf(row))
+      const isTaken = note && row.value === (note.value && JSON.stringify(note.value))
+      return isTaken ? [[nameOf(row), { base: note.base, version: row.version }] as const] : []
+    })
+  )
 }
 
 /** An entry as it is stored: its JSON, and beside it what it is searched by. */

@@ -29,7 +29,8 @@ declare
   name text := 'request_' || p_day;
 begin
   perform pg_advisory_xact_lock(7583102947);
-  if to_regclass('sluice.' || name) is not null then return; end if;
+  -- Read as a table: what to_regclass remembers may be older than the lock.
+  if exists (select from pg_class where relname = name and relnamespace = 'sluice'::regnamespace) then return; end if;
   execute format('create table sluice.%I (like sluice.request including defaults including constraints)', name);
   execute format('alter table sluice.request attach partition sluice.%I for values from (%s) to (%s)',
     name, p_day * 86400000::bigint, (p_day + 1) * 86400000::bigint);

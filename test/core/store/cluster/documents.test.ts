@@ -136,6 +136,11 @@ t.test('a gateway goes on with what it knows while the server is away, and refus
   await t.rejects(one.change([changeOf(kind, 'b', { name: 'b' })]), { code: 'billing_unavailable' })
   one.note([changeOf(kind, 'c', { name: 'noted' })])
   t.same(names(one), ['a', 'noted'])
+  await t.rejects(
+    one.change([changeOf(kind, 'b', { name: 'b' })]),
+    { code: 'billing_unavailable' },
+    'also behind a note'
+  )
   await server.resume()
   await eventually(() => other.find(kind, 'c') !== undefined, 20_000)
   t.same(names(other), ['a', 'noted'])
