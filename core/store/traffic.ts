@@ -48,7 +48,7 @@ export interface TrafficPlace {
   readonly channel: string
 }
 
-/** Where a request is counted. Its model is, if it got so far that it is one of the catalogue: clients send anything. */
+/** Where a request is counted. Its model is, where it got so far that it is of the catalogue: clients send anything. */
 export function placeOf(tenant: string | null, model: string | null, { channel, code }: Passed): TrafficPlace {
   const known = channel !== '' || code === 'no_available_channel' || /^(?:quota|rate_limit)_/.test(code)
   return { tenant: tenant ?? '', model: known ? (model ?? '') : '', channel }

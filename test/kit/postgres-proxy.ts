@@ -1,8 +1,11 @@
-// A proxy before a PostgreSQL server that loses the answer to a statement, with the connection.
+// A proxy before a PostgreSQL server, with TLS where it is asked to, that loses the answer to a statement with the
+// connection.
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 import type { Test } from 'tap'
+import type { Certificate } from './certificate.ts'
 import type { Postgres } from './postgres.ts'
 
 /** A running proxy. */
@@ -16,13 +19,26 @@ export class PostgresProxy {
     this.#port = port
   }
 
-  /** Starts a proxy on a free port. It is closed with all connections when the test is over. */
-  static async start(t: Test, { socket: path }: Pick<Postgres, 'socket'>): Promise<PostgresProxy> {
+  /**
+   * Starts a proxy on a free port, which has TLS with a certificate, and else none. It is closed with all connections
+   * when the test is over.
+   */
+  static async start(
+    t: Test,
+    { socket: path }: Pick<Postgres, 'socket'>,
+    certificate?: Certificate
+  ): Promise<PostgresProxy> {
     const server = createServer()
     const sockets = new Set<Socket>()
     await once(server.listen(0, '127.0.0.1'), 'listening')
     const proxy = new PostgresProxy((server.address() as AddressInfo).port)
-    server.on('connection', (client) => {
+    server.on('connection', async (socket) => {
+      const client = certificate
+        ? await encrypted(
+            socket.on('error', () => {}),
+            certificate
+          )
+        : socket
       const upstream = connect(path)
       let cut = false
       for (const socket of [client, upstream])
@@ -58,4 +74,11 @@ export class PostgresProxy {
   loseAnswerTo(statement: string): void {
     this.#statement = statement
   }
+}
+
+/** Agrees to the request for TLS that a client begins with. */
+async function encrypted(socket: Socket, { pem }: Certificate): Promise<Socket> {
+  await once(socket, 'data')
+  socket.write('S')
+  return new TLSSocket(socket, { isServer: true, ...pem })
 }

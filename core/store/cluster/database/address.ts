@@ -1,5 +1,7 @@
 // Reads the URL of a database: where it is, who asks, and whether the connection is encrypted.
 import { readFileSync } from 'node:fs'
+import { checkServerIdentity } from 'node:tls'
+import type { ConnectionOptions } from 'node:tls'
 
 /** Where a database is. */
 export interface Address {
@@ -10,7 +12,7 @@ export interface Address {
   readonly password: string | undefined
   readonly database: string
   /** False: without TLS. Else the certificate must be valid for the host, unless the URL says otherwise. */
-  readonly tls: false | { readonly rejectUnauthorized: boolean; readonly ca?: string; readonly servername?: string }
+  readonly tls: false | ConnectionOptions
   /** For people: without the user and the password. */
   readonly shown: string
 }
@@ -65,7 +67,8 @@ function tlsOf(parameters: URLSearchParams, host: string): Address['tls'] {
   const file = parameters.get('sslrootcert')
   return {
     rejectUnauthorized: mode !== 'no-verify',
-    servername: host,
+    // Of a host that is an address Node would check the name localhost.
+    checkServerIdentity: (_name, certificate) => checkServerIdentity(host, certificate),
     ...(file !== null && { ca: certificate(file) })
   }
 }

@@ -1,4 +1,4 @@
-// Documents that several gateways share in a real PostgreSQL: who sees what and when, conflicts, lost answers, restarts.
+// Documents that several gateways share in a real PostgreSQL: who sees what and when, conflicts, lost answers, outages.
 import { hash } from 'node:crypto'
 import t from 'tap'
 import type { Test } from 'tap'

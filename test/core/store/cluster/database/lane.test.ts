@@ -5,6 +5,7 @@ import { readAddress } from '../../../../../core/store/cluster/database/address.
 import { DatabaseFault } from '../../../../../core/store/cluster/database/fault.ts'
 import { Lane } from '../../../../../core/store/cluster/database/lane.ts'
 import { Listener } from '../../../../../core/store/cluster/database/listener.ts'
+import { makeCertificate } from '../../../../kit/certificate.ts'
 import { PostgresProxy } from '../../../../kit/postgres-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
 import { eventually } from '../../../../kit/probe.ts'
@@ -134,6 +135,29 @@ t.test('the answer to a commit that is lost makes the outcome unknown', { skip: 
   t.same(await server.sql('select * from thing', url), [{ id: 1 }])
 })
 
+t.test('TLS is to whom the certificate is for, or there is none', { skip: postgresMissing }, async (t) => {
+  const server = await sharedPostgres()
+  const direct = await server.database()
+  const own = makeCertificate(t)
+  const proxy = await PostgresProxy.start(t, server, own)
+  const url = (parameters: string, host = 'localhost'): string =>
+    `${proxy.url(direct).replace('127.0.0.1', host)}?${parameters}`
+  const rootcert = `sslrootcert=${encodeURIComponent(own.cert)}`
+  for (const good of [`sslmode=verify-full&${rootcert}`, `sslmode=require&${rootcert}`, 'sslmode=no-verify'])
+    for (const host of ['localhost', '127.0.0.1'])
+      t.equal((await laneOf(t, url(good, host)).query('select 1')).count, 1, `${host} ${good}`)
+  const other = makeCertificate(t, 'elsewhere.example')
+  for (const bad of ['sslmode=require', `sslmode=verify-full&sslrootcert=${encodeURIComponent(other.cert)}`])
+    t.match(await fault(laneOf(t, url(bad)).query('select 1', [], { wait: 1500 })), { code: 'unreachable' }, bad)
+  const stranger = await PostgresProxy.start(t, server, other)
+  const named = `${stranger.url(direct).replace('127.0.0.1', 'localhost')}?sslmode=require&sslrootcert=${encodeURIComponent(other.cert)}`
+  for (const host of ['localhost', '127.0.0.1'])
+    t.match(await fault(laneOf(t, named.replace('localhost', host)).query('select 1', [], { wait: 1500 })), {
+      code: 'unreachable',
+      message: /altnames|IP: 127\.0\.0\.1/
+    })
+})
+
 t.test('the URL is read, and errors do not repeat it', async (t) => {
   t.match(readAddress('postgres://me:p%40ss@db.example:6000/book?sslmode=require'), {
     host: 'db.example',
@@ -141,7 +165,7 @@ t.test('the URL is read, and errors do not repeat it', async (t) => {
     user: 'me',
     password: 'p@ss',
     database: 'book',
-    tls: { rejectUnauthorized: true, servername: 'db.example' },
+    tls: { rejectUnauthorized: true },
     shown: 'db.example:6000/book'
   })
   t.equal(readAddress('postgres://me@[::1]/book').host, '::1')
