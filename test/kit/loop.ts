@@ -11,14 +11,14 @@ import { eventually } from './probe.ts'
 export interface WatchedGateway extends SpawnedGateway {
   /**
    * How long `act` held the loop. When that is `most` milliseconds of CPU time or more, `act` is done again, up to
-   * twice, and the least is given. What the code does costs the same each time. What a busy machine adds does not: cold
-   * caches, and threads of the garbage collector that get no time, so that the loop's thread does their work.
+   * four times, and the least is given. What the code does costs the same each time. What a busy machine adds does not:
+   * cold caches, and threads of the garbage collector that get no time, so that the loop's thread does their work.
    */
   held(act: () => Promise<unknown>, most: number): Promise<Held>
 }
 
 /** How often something is done before it counts as too long. */
-const tries = 3
+const tries = 5
 
 /** Starts a gateway. */
 export async function watchedGateway(

@@ -52,15 +52,16 @@ export function checkMembers({ fields, lens, form }: RequestBody, operation: Ope
   refuseLookalikes(fields, outer)
   if (form !== undefined) return refuseParts(oddKeys, (name) => known.has(name) || isOne(operation, name))
   if (lens.has('stream_options')) checkStreamOptions(lens)
-  for (const [key, names] of inner) {
-    const within = lens.type(key) === 'object' ? lensOf(lens.slice(key)!) : undefined
-    // What cannot be looked into is refused by whoever reads it.
-    if (within) refuseLookalikes(within, names, `${key}.`)
-  }
+  // Before anything looks into one of them.
   for (const name in operation.parsed) {
     const most = operation.parsed[name]!
     if (lens.size(name) <= most || lens.type(name) === 'string') continue
     throw invalid(name, `must not be larger than ${most / MiB} MiB`)
+  }
+  for (const [key, names] of inner) {
+    const within = lens.type(key) === 'object' ? lensOf(lens.slice(key)!) : undefined
+    // What cannot be looked into is refused by whoever reads it.
+    if (within) refuseLookalikes(within, names, `${key}.`)
   }
 }
 
