@@ -1,10 +1,7 @@
-// Checks values against option schemas: fills in defaults, converts units, and describes faults in sentences.
-import { Ajv } from 'ajv'
-import { objectSchema } from './json-schema.ts'
-import type { JsonSchema } from './json-schema.ts'
+// Checks values against option schemas: fills in defaults, converts units, and describes faults in sentences. What it
+// accepts is what the JSON Schema of json-schema.ts accepts, and tests hold the two against each other.
 import { nearest, suggestion } from './suggest.ts'
 import { convertUnit, notations } from './units.ts'
-import type { ErrorObject, ValidateFunction } from 'ajv'
 import type { OptionSchema, OptionSchemas, OptionValues } from './schema.ts'
 
 /** One thing wrong with a value. */
@@ -40,13 +37,11 @@ export interface Origin {
 export type Checker<T> = (value: unknown, origin?: Origin) => Checked<T>
 
 const checkers = new WeakMap<OptionSchemas, Checker<unknown>>()
-let ajv: Ajv | undefined
 
 /**
  * The checker for a set of options, made on first use and kept as long as the options are. `required` must be the same
- * in every call for the same options.
- * @throws Error when the options are not a valid schema, which is a bug of their author; the checker throws it for
- * large parts that a value has
+ * in every call for the same options. The checker throws an Error where a value has an option that is no valid schema,
+ * which is a bug of its author.
  */
 export function checkerOf<O extends OptionSchemas, R extends keyof O & string = never>(
   options: O,
@@ -58,69 +53,16 @@ export function checkerOf<O extends OptionSchemas, R extends keyof O & string = 
 }
 
 function makeChecker(options: OptionSchemas, required: readonly string[]): Checker<unknown> {
-  const validate = compiled(objectSchema(options, required))
-  const root: OptionSchema = { description: '', type: 'object', properties: options }
+  const root: OptionSchema = { description: '', type: 'object', properties: options, required }
   return (value, origin = plainOrigin) => {
     const copy = plainCopy(root, value ?? {}, '', origin)
-    const faults = errorsOf(validate, copy).flatMap((error) => faultOf(error, origin.show) ?? [])
+    const check: Check = { faults: [], show: origin.show }
+    checkValue(root, copy, '', check)
+    const { faults } = check
     const broken = new Set(faults.map((fault) => fault.pointer))
     return { value: convert(root, copy, '', { faults, broken, show: origin.show }), faults }
   }
 }
-
-/**
- * Compiles a schema but for its large parts, each of which is compiled when a value first has it: of all that
- * gateway.yaml may have, which takes 0.2 s of CPU time, a file has little.
- */
-function compiled(schema: JsonSchema): ValidateFunction {
-  // A checker runs once per file or key, so optimising its code would cost more time than it saves.
-  ajv ??= new Ajv({
-    allErrors: true,
-    strict: true,
-    allowUnionTypes: true,
-    useDefaults: true,
-    verbose: true,
-    code: { optimize: false }
-  })
-    .addVocabulary(['patternErrorMessage'])
-    .addKeyword({
-      keyword: 'later',
-      modifying: true,
-      errors: false,
-      compile(part: JsonSchema) {
-        let validate: ValidateFunction | undefined
-        return (value, place) => {
-          validate ??= compiled(part)
-          if (!validate(value, place)) later.push(...validate.errors!)
-          return true
-        }
-      }
-    })
-  return ajv.compile(isMap(schema) ? withoutLarge(schema) : schema)
-}
-
-/** What is wrong with large parts of the value that is being checked. */
-const later: ErrorObject[] = []
-
-function errorsOf(validate: ValidateFunction, value: unknown): ErrorObject[] {
-  later.length = 0
-  validate(value)
-  return [...(validate.errors ?? []), ...later.splice(0)]
-}
-
-/** The schema with `later` in the place of parts that are large. Their defaults stay, as ajv looks for them there. */
-function withoutLarge(schema: Record<string, unknown>): Record<string, unknown> {
-  const parts = Object.entries(schema).map(([keyword, part]): [string, unknown] => {
-    if (!isMap(part) || keyword === 'default' || JSON.stringify(part).length < large) return [keyword, part]
-    if (keyword === 'properties') return [keyword, withoutLarge(part)]
-    const { default: fallback, ...rest } = part
-    return [keyword, { ...(fallback !== undefined && { default: fallback }), later: rest }]
-  })
-  return Object.fromEntries(parts)
-}
-
-/** Characters of a part that is compiled when a value first has it. */
-const large = 2000
 
 const plainOrigin: Origin = { show: showPlain, untyped: () => false }
 
@@ -240,66 +182,162 @@ function withValue(message: string, secret: unknown, pointer: string, value: unk
   return secret ? message : `${message}, not ${show(pointer, value)}`
 }
 
-const typeWords: Readonly<Record<string, string>> = {
-  string: 'text',
-  integer: 'a whole number',
-  number: 'a number',
-  boolean: 'true or false',
-  array: 'a list',
-  object: 'a map'
+/** The check of one value: where faults go, and how values are shown. */
+interface Check {
+  readonly faults: Fault[]
+  readonly show: Origin['show']
 }
 
-/** Translates an error of ajv; undefined for errors that only repeat another one. */
-function faultOf(error: ErrorObject, show: Origin['show']): Fault | undefined {
-  const pointer = error.instancePath
-  const schema = (error.parentSchema ?? {}) as Readonly<Record<string, unknown>>
-  const must = (what: string): Fault => ({
-    pointer,
-    on: 'value',
-    message: withValue(`must be ${what}`, schema['writeOnly'], pointer, error.data, show)
-  })
-  switch (error.keyword) {
-    case 'additionalProperties': {
-      const unknown: string = error.params['additionalProperty']
-      const known = Object.keys(schema['properties'] as object)
-      return { pointer: below(pointer, unknown), on: 'name', message: `unknown key${suggestion(unknown, known)}` }
-    }
-    case 'required':
-      return { pointer, on: 'missing', message: `"${error.params['missingProperty']}" is missing` }
-    case 'type':
-      return must(
-        (schema['patternErrorMessage'] ?? typeWords[error.params['type']]) + quotesHelp(error, schema['pattern'])
-      )
-    case 'pattern': {
-      const words = String(schema['patternErrorMessage'] ?? `text that matches ${error.params['pattern']}`)
-      if (error.propertyName === undefined) return must(words)
-      return { pointer: below(pointer, error.propertyName), on: 'name', message: `the name must be ${words}` }
-    }
-    case 'enum': {
-      const allowed = [...new Set((error.params['allowedValues'] as unknown[]).map(String))]
-      const choices = allowed.length === 1 ? allowed[0] : `one of ${allowed.join(', ')}`
-      const near = typeof error.data === 'string' && !schema['writeOnly'] ? nearest(error.data, allowed) : undefined
-      const fault = must(error.schemaPath.endsWith('/else/enum') ? `a map or ${choices}` : `${choices}`)
-      return near === undefined ? fault : { ...fault, message: `${fault.message}: did you mean "${near}"?` }
-    }
-    case 'minimum':
-    case 'maximum':
-      return must(rangeWords(schema))
-    case 'minLength':
-    case 'minItems':
-      return { pointer, on: 'value', message: 'must not be empty' }
+/** Adds what is wrong with a value to the faults, and fills in the defaults of the maps in it. */
+function checkValue(schema: OptionSchema, value: unknown, pointer: string, check: Check): void {
+  const must = (what: string, secret: unknown = schema.secret, hint = ''): void => {
+    const message = withValue(`must be ${what}`, secret, pointer, value, check.show) + hint
+    check.faults.push({ pointer, on: 'value', message })
+  }
+  switch (schema.type) {
+    case undefined:
+      break
+    case 'boolean':
+      if (typeof value !== 'boolean') must('true or false')
+      break
+    case 'integer':
+    case 'number':
+      checkNumber(schema, value, must)
+      break
+    case 'string':
+      if (schema.enum) checkChoice(schema.enum, value, must, schema.secret)
+      else checkText(schema, value, () => check.faults.push({ pointer, on: 'value', message: 'must not be empty' }), must)
+      break
+    case 'array':
+      if (Array.isArray(value)) checkList(schema.items, schema.minItems ?? 0, value, pointer, check)
+      else must('a list')
+      break
+    case 'object':
+      if (isMap(value)) checkMap(schema, value, pointer, check)
+      else checkNoMap(schema, value, pointer, check, must)
+      break
     default:
-      return undefined
+      throw new Error(`an option has the type ${JSON.stringify((schema as { type: unknown }).type)}, which there is not`)
   }
 }
 
-/** YAML reads `123` and `true` as a number and a boolean, so a hint says to put them in quotes. */
-function quotesHelp({ params, data }: ErrorObject, pattern: unknown): string {
-  if (params['type'] !== 'string' || (typeof data !== 'number' && typeof data !== 'boolean')) return ''
-  return typeof pattern !== 'string' || new RegExp(pattern, 'u').test(String(data)) ? ' (put it in quotes)' : ''
+/** Adds a fault of the value that is checked. `secret`: whether the value is kept out of it; that of the schema. */
+type Must = (what: string, secret?: unknown, hint?: string) => void
+
+function checkNumber(schema: OptionSchema & { type: 'integer' | 'number' }, value: unknown, must: Must): void {
+  if (typeof value !== 'number' || !Number.isFinite(value))
+    return must(schema.type === 'integer' ? 'a whole number' : 'a number')
+  if (schema.type === 'integer' && !Number.isInteger(value)) must('a whole number')
+  const { minimum = -Infinity, maximum = Infinity } = schema
+  if (value < minimum || value > maximum) must(rangeWords(schema))
 }
 
-function rangeWords({ minimum, maximum }: Readonly<Record<string, unknown>>): string {
+function checkText(schema: OptionSchema & { type: 'string' }, value: unknown, empty: () => void, must: Must): void {
+  const unit = schema.format && notations[schema.format]
+  const pattern = unit ? unit.pattern : schema.pattern
+  const words = unit ? unit.words : schema.patternErrorMessage
+  if (typeof value !== 'string') {
+    if (unit?.number && Number.isFinite(value)) return
+    return must((words ?? 'text') + (unit?.number ? '' : quotesHelp(value, pattern)))
+  }
+  if (!unit && [...value.slice(0, 2 * (schema.minLength ?? 0))].length < (schema.minLength ?? 0)) empty()
+  if (pattern !== undefined && !expression(pattern).test(value)) must(words ?? `text that matches ${pattern}`)
+}
+
+/** A choice such as `1` is also accepted as a number, because YAML reads it as one. */
+function checkChoice(words: readonly string[], value: unknown, must: Must, secret: unknown): void {
+  const numbers = words.map(Number).filter(Number.isFinite)
+  if (typeof value !== 'string' && numbers.length === 0) must(`text${quotesHelp(value)}`)
+  if (!words.includes(value as string) && !numbers.includes(value as number))
+    must(oneOf(words), secret, secret ? '' : meant(value, words))
+}
+
+function checkList(
+  items: OptionSchema,
+  least: number,
+  value: readonly unknown[],
+  pointer: string,
+  check: Check
+): void {
+  if (value.length < least) check.faults.push({ pointer, on: 'value', message: 'must not be empty' })
+  for (const [index, item] of value.entries()) checkValue(items, item, below(pointer, index), check)
+}
+
+/** What stands where a map is expected: a list of maps, or a word or a secret text instead of one. */
+function checkNoMap(
+  schema: OptionSchema & { type: 'object' },
+  value: unknown,
+  pointer: string,
+  check: Check,
+  must: Must
+): void {
+  if ('additionalProperties' in schema) return must('a map')
+  const { or, orList, orText, properties, required = [] } = schema
+  if (orText) {
+    if (typeof value !== 'string') must(`text, or a map${quotesHelp(value)}`, true)
+  } else if (orList && Array.isArray(value)) {
+    const items: OptionSchema = { description: '', type: 'object', properties, required }
+    checkList(items, or ? 1 : 0, value, pointer, check)
+  } else if (!or) must('a map', orList ? false : schema.secret)
+  else if (!or.includes(value as string)) must(`a map or ${oneOf(or)}`, false, meant(value, or))
+}
+
+function checkMap(
+  schema: OptionSchema & { type: 'object' },
+  value: Record<string, unknown>,
+  pointer: string,
+  check: Check
+): void {
+  if ('additionalProperties' in schema) {
+    const { additionalProperties: values, propertyNames: names } = schema
+    for (const [name, item] of Object.entries(value)) {
+      const at = below(pointer, name)
+      if (names && !expression(names.pattern).test(name))
+        check.faults.push({ pointer: at, on: 'name', message: `the name must be ${names.patternErrorMessage}` })
+      checkValue(values, item, at, check)
+    }
+    return
+  }
+  const { properties, required = [] } = schema
+  for (const [name, option] of Object.entries(properties))
+    if (value[name] === undefined && 'default' in option && option.default !== undefined)
+      value[name] = structuredClone(option.default)
+  for (const name of required)
+    if (value[name] === undefined) check.faults.push({ pointer, on: 'missing', message: `"${name}" is missing` })
+  for (const name of Object.keys(value)) {
+    if (Object.hasOwn(properties, name)) continue
+    const message = `unknown key${suggestion(name, Object.keys(properties))}`
+    check.faults.push({ pointer: below(pointer, name), on: 'name', message })
+  }
+  for (const [name, option] of Object.entries(properties))
+    if (value[name] !== undefined) checkValue(option, value[name], below(pointer, name), check)
+}
+
+function oneOf(words: readonly (string | false)[]): string {
+  return words.length === 1 ? String(words[0]) : `one of ${words.join(', ')}`
+}
+
+function meant(value: unknown, words: readonly (string | false)[]): string {
+  const near = typeof value === 'string' ? nearest(value, words.map(String)) : undefined
+  return near === undefined ? '' : `: did you mean "${near}"?`
+}
+
+/** YAML reads `123` and `true` as a number and a boolean, so a hint says to put them in quotes. */
+function quotesHelp(value: unknown, pattern?: string): string {
+  if (typeof value !== 'number' && typeof value !== 'boolean') return ''
+  return pattern === undefined || expression(pattern).test(String(value)) ? ' (put it in quotes)' : ''
+}
+
+const expressions = new Map<string, RegExp>()
+
+/** The compiled pattern, kept: schemas have some dozens. */
+function expression(pattern: string): RegExp {
+  let made = expressions.get(pattern)
+  if (!made) expressions.set(pattern, (made = new RegExp(pattern, 'u')))
+  return made
+}
+
+function rangeWords({ minimum, maximum }: { minimum?: number; maximum?: number }): string {
   if (minimum === undefined) return `at most ${maximum}`
   return maximum === undefined ? `at least ${minimum}` : `from ${minimum} to ${maximum}`
 }
