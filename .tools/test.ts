@@ -6,30 +6,35 @@ import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node
 import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
+import { bundleProgram } from './program.ts'
 import { tell } from './tap.ts'
 
 const root = join(import.meta.dirname, '..')
-/** Tests often wait for sockets and timers, so there is one more process than there are processors. */
-const jobs = availableParallelism() + 1
+/** Tests wait for sockets and timers a quarter of the time, so there are more processes than there are processors. */
+const jobs = availableParallelism() + 2
 /**
  * Milliseconds until a file is killed. The library enforces the time limits of tests; this is for a file that hangs in
  * a loop.
  */
 const patience = process.env['SLUICE_LONG'] === undefined ? 900_000 : 7_200_000
 /** The environment of all processes of a file, unless the file gives them another one. */
-const env = {
+const env: NodeJS.ProcessEnv = {
   ...process.env,
   NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=${new URL('resolve.ts', import.meta.url).href}`
 }
 
 /** The last duration of each file in milliseconds. The files that take longest are started first. */
 const timesFile = join(root, '.cache/test-times.json')
+/** The seconds of those that take longest, for a clone that has run none of them. */
+const usualFile = join(root, '.tools/test-times.json')
 
 function readTimes(): Record<string, number> {
+  const usual = JSON.parse(readFileSync(usualFile, 'utf8')) as Record<string, number>
+  const times = Object.fromEntries(Object.entries(usual).map(([file, seconds]) => [file, seconds * 1000]))
   try {
-    return JSON.parse(readFileSync(timesFile, 'utf8')) as Record<string, number>
+    return { ...times, ...(JSON.parse(readFileSync(timesFile, 'utf8')) as Record<string, number>) }
   } catch {
-    return {}
+    return times
   }
 }
 
@@ -88,10 +93,9 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result & { m
 
 /** Runs files, several at a time. Exit code 0 when something passed and nothing failed. */
 async function runAll(files: readonly string[]): Promise<number> {
+  env['SLUICE_PROGRAM'] = await bundleProgram()
   const times = readTimes()
-  const queue = files.toSorted(
-    (one, other) => (times[other] ?? patience) - (times[one] ?? patience) || one.localeCompare(other)
-  )
+  const queue = files.toSorted((one, other) => (times[other] ?? 0) - (times[one] ?? 0) || one.localeCompare(other))
   const running = new Set<ChildProcess>()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {

@@ -206,7 +206,8 @@ function checkValue(schema: OptionSchema, value: unknown, pointer: string, check
       break
     case 'string':
       if (schema.enum) checkChoice(schema.enum, value, must, schema.secret)
-      else checkText(schema, value, () => check.faults.push({ pointer, on: 'value', message: 'must not be empty' }), must)
+      else
+        checkText(schema, value, () => check.faults.push({ pointer, on: 'value', message: 'must not be empty' }), must)
       break
     case 'array':
       if (Array.isArray(value)) checkList(schema.items, schema.minItems ?? 0, value, pointer, check)
@@ -217,7 +218,9 @@ function checkValue(schema: OptionSchema, value: unknown, pointer: string, check
       else checkNoMap(schema, value, pointer, check, must)
       break
     default:
-      throw new Error(`an option has the type ${JSON.stringify((schema as { type: unknown }).type)}, which there is not`)
+      throw new Error(
+        `an option has the type ${JSON.stringify((schema as { type: unknown }).type)}, which there is not`
+      )
   }
 }
 
@@ -252,13 +255,7 @@ function checkChoice(words: readonly string[], value: unknown, must: Must, secre
     must(oneOf(words), secret, secret ? '' : meant(value, words))
 }
 
-function checkList(
-  items: OptionSchema,
-  least: number,
-  value: readonly unknown[],
-  pointer: string,
-  check: Check
-): void {
+function checkList(items: OptionSchema, least: number, value: readonly unknown[], pointer: string, check: Check): void {
   if (value.length < least) check.faults.push({ pointer, on: 'value', message: 'must not be empty' })
   for (const [index, item] of value.entries()) checkValue(items, item, below(pointer, index), check)
 }

@@ -1,0 +1,72 @@
+// Puts the program into one file, for tests that run it as a process of its own: a process that loads a thousand modules
+// takes twice as long to begin. What is in the file are the sources as they are; nothing is minified or left out.
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { build } from 'esbuild'
+import type { OutputFile, Plugin } from 'esbuild'
+
+const root = join(import.meta.dirname, '..')
+
+/** Modules keep what they know of their own place, as the threads and files that they name lie beside them. */
+const places: Plugin = {
+  name: 'places',
+  setup({ onLoad }) {
+    onLoad({ filter: /\.ts$/ }, ({ path }) => {
+      const { href } = pathToFileURL(path)
+      const contents = readFileSync(path, 'utf8')
+        .replaceAll(/\bimport\.meta\.url\b/g, JSON.stringify(href))
+        .replaceAll(/\bimport\.meta\.dirname\b/g, JSON.stringify(dirname(path)))
+        .replaceAll(/\bimport\.meta\.filename\b/g, JSON.stringify(path))
+      return { contents, loader: 'ts' }
+    })
+  }
+}
+
+/** Packages that are loaded when they are needed, and others need the same copy of. */
+const apart: Plugin = {
+  name: 'apart',
+  setup({ onResolve }) {
+    onResolve({ filter: /^[^./]/ }, ({ path, kind }) =>
+      kind === 'dynamic-import' ? { path, external: true } : undefined
+    )
+  }
+}
+
+const folder = join(root, '.cache/program')
+/** Milliseconds after which a file of other sources is removed; tests that run may still read a younger one. */
+const keptFor = 86_400_000
+
+/**
+ * Writes the file, and returns its path.
+ * @throws Error when a module cannot be bundled
+ */
+export async function bundleProgram(): Promise<string> {
+  const { outputFiles } = await build({
+    entryPoints: [join(root, 'core/main.ts')],
+    bundle: true,
+    write: false,
+    platform: 'node',
+    format: 'esm',
+    target: 'esnext',
+    keepNames: true,
+    logLevel: 'error',
+    banner: {
+      js: 'import { createRequire as requireOf } from "node:module"\nconst require = requireOf(import.meta.url)'
+    },
+    plugins: [places, apart]
+  })
+  const [{ contents, hash }] = outputFiles as [OutputFile]
+  mkdirSync(folder, { recursive: true })
+  for (const name of readdirSync(folder)) {
+    const path = join(folder, name)
+    const { mtimeMs = Infinity } = statSync(path, { throwIfNoEntry: false }) ?? {}
+    if (mtimeMs < Date.now() - keptFor) rmSync(path, { force: true })
+  }
+  // Under its name when it is whole, as several runs may make it at the same time.
+  const making = join(folder, `making-${process.pid}`)
+  writeFileSync(making, contents)
+  const file = join(folder, `${hash.replaceAll(/\W/g, '-')}.mjs`)
+  renameSync(making, file)
+  return file
+}
