@@ -243,7 +243,7 @@ function checkText(schema: OptionSchema & { type: 'string' }, value: unknown, em
     if (unit?.number && Number.isFinite(value)) return
     return must((words ?? 'text') + (unit?.number ? '' : quotesHelp(value, pattern)))
   }
-  if (!unit && [...value.slice(0, 2 * (schema.minLength ?? 0))].length < (schema.minLength ?? 0)) empty()
+  if (!unit && Array.from(value).length < (schema.minLength ?? 0)) empty()
   if (pattern !== undefined && !expression(pattern).test(value)) must(words ?? `text that matches ${pattern}`)
 }
 
