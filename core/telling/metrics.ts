@@ -1,7 +1,7 @@
 // Metrics: the registry of a gateway, and the part of it that plugins may use.
-import { Registry } from 'prom-client'
 import type { Metric, MetricType, MetricValueWithName } from 'prom-client'
 import { registryOfProcess } from './process-metrics.ts'
+import { Registry } from './prometheus.ts'
 import { version } from './version.ts'
 
 /**
