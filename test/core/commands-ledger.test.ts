@@ -22,6 +22,7 @@ import { plugins } from '../config/plugins.ts'
 import { sluice, sluiceEach } from '../kit/command.ts'
 import type { Ended } from '../kit/command.ts'
 import { gateway, testModel } from '../kit/gateway.ts'
+import { eventually } from '../kit/probe.ts'
 import { head, stall, events, until, Upstream } from '../kit/upstream.ts'
 import { giveBack, query, record, reserve, scope, settle, used } from './store/embedded/sample.ts'
 
@@ -548,6 +549,9 @@ t.test('all of it works beside a gateway that is running', async (t) => {
   const open = await running.openChat({ stream: true, max_tokens: 7 })
   await open.body('"content":"x"')
   const at = ['--config', running.file]
+  // What clients may see is in the commit log, which the database follows.
+  const file = join(running.file, '..', 'sluice.db')
+  await eventually(() => query(file, 'SELECT amount FROM reservation').length === 1, 60_000)
   const [checked, balance, rows] = (await sluiceEach([
     ['ledger', 'verify', ...at],
     ['ledger', 'balance', '--json', '--scope', 'key:test', ...at],
@@ -556,7 +560,7 @@ t.test('all of it works beside a gateway that is running', async (t) => {
   t.equal(checked.code, 0, checked.out + checked.err)
   t.match(checked.out, /journal 1, reservation 1,/)
   const [total] = (JSON.parse(balance.out) as { data: Record<string, string>[] }).data
-  const [hold] = query(join(running.file, '..', 'sluice.db'), 'SELECT amount FROM reservation')
+  const [hold] = query(file, 'SELECT amount FROM reservation')
   t.match(
     total,
     { window: 'total', posted_nano: '20000', pending_nano: String(hold!['amount']) },
