@@ -21,6 +21,8 @@ export interface LevelLimits extends Rates {
 export interface LimitSet {
   /** Unique, and the same as long as the scope and the pattern are. */
   readonly id: string
+  /** The same for all sets that one request may have to keep together: its tenant's scope. */
+  readonly home: string
   readonly level: Scope['kind']
   readonly scope: string
   /** The pattern of models; null for all of them. */

@@ -6,8 +6,11 @@ import type { Awaitable } from '../awaitable.ts'
 /** Which limit refused. */
 export type LimitName = 'concurrency' | 'rps' | 'rpm' | 'tpm'
 
-/** What the limiter has to know of limits that are counted together. */
-export type CountedSet = Pick<LimitSet, 'id' | 'models' | 'rates'>
+/**
+ * What the limiter has to know of limits that are counted together. Sets that are decided at one time have one `home`:
+ * a tenant or a channel.
+ */
+export type CountedSet = Pick<LimitSet, 'id' | 'home' | 'models' | 'rates'>
 
 /** One limit's state after a decision, as the headers show it. */
 export interface LimitState<S extends CountedSet = LimitSet> {
@@ -34,7 +37,8 @@ export interface Lease {
   /**
    * Frees the concurrency slots, and corrects the token limits to the tokens really used; undefined keeps the reserved
    * tokens. What was admitted with `tokens` 0 has nothing to correct, whatever is told here. Nobody waits for it: where
-   * another machine has the limits, it is told in time, and what it misses comes back to it by itself.
+   * another machine has the limits, it is told in time, and what it misses comes back to it by itself. Until then the
+   * limiter keeps the slots, for as long as the process lives, and needs nobody to renew them.
    */
   release(tokens: number | undefined): void
 }
@@ -54,13 +58,17 @@ export interface LimitStanding {
   readonly resets_at: string | null
 }
 
-/** The limiter. The built-in one returns values; one shared through Redis would return promises. */
+/** The limiter. That of one process returns values; one that is shared through Redis returns promises. */
 export interface Limits {
   /**
    * Admits or refuses a request. With `tokens` 0 token limits are neither asked nor shown, and so are those of
    * concurrency with `within`, for what happens within a request that has its slots.
+   * @throws GatewayError `limits_unavailable` when the limits are shared, cannot be asked, and nothing stands in
    */
   decide<S extends CountedSet>(sets: readonly S[], tokens: number, within?: boolean): Awaitable<Decision<S>>
-  /** What {@link Limits.decide} would say, for a request that is only explained. Nothing is taken. */
+  /**
+   * What {@link Limits.decide} would say, for a request that is only explained. Nothing is taken.
+   * @throws GatewayError as {@link Limits.decide}
+   */
   look<S extends CountedSet>(sets: readonly S[], tokens: number): Awaitable<Decision<S>>
 }

@@ -85,7 +85,7 @@ export class Callers {
 
   /** The sets of limits by model. They are remembered for known models only, because clients may send any name. */
   #limitsOf(scopes: readonly Scope[], rights: readonly Rights[]): Caller['limitsOf'] {
-    const sets = scopes.flatMap((scope, at) => setsOf(scope, rights[at]!.limits))
+    const sets = scopes.flatMap((scope, at) => setsOf(scope, scopes[0]!.id, rights[at]!.limits))
     const always = sets.filter(({ models }) => models === null)
     const patterns = sets.flatMap((set) => (set.models === null ? [] : [[set, this.#compile([set.models])] as const]))
     if (patterns.length === 0) return () => always
@@ -141,8 +141,8 @@ export class Callers {
 }
 
 /** The sets of limits of a scope: of all its requests, and one for each pattern of models. */
-function setsOf({ id, kind }: Scope, { models = {}, ...rates }: LevelLimits): LimitSet[] {
-  const all = { id, level: kind, scope: id, models: null, rates }
+function setsOf({ id, kind }: Scope, home: string, { models = {}, ...rates }: LevelLimits): LimitSet[] {
+  const all = { id, home, level: kind, scope: id, models: null, rates }
   // A space is in no name of a scope.
   const each = Object.entries(models).map(([glob, rates]) => ({ ...all, id: `${id} ${glob}`, models: glob, rates }))
   return [all, ...each].filter(({ rates }) => Object.values(rates).some((limit) => limit !== undefined))

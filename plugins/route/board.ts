@@ -66,21 +66,26 @@ export class HealthBoard {
       pasts.set(mark, past)
       return past
     }
-    const limitsOf = (id: string, of: string, rates: LevelLimits | undefined): LimitsInForce => {
-      limits.set(id, rates && new UpstreamLimits(id, of, rates))
+    const limitsOf = (id: string, home: string, of: string, rates: LevelLimits | undefined): LimitsInForce => {
+      limits.set(id, rates && new UpstreamLimits(id, home, of, rates))
       return () => this.#limitsInForce(id)
     }
     const seatOf = (one: Channel): Seat => {
       const mark = markOf(one)
       const { health, told } = pastOf(mark)
       const { name, credentialName } = one
-      const own = limitsOf(`credential:${mark}`, `the credential ${credentialName} of ${name}`, one.limits)
+      const own = limitsOf(
+        `credential:${mark}`,
+        `channel:${name}`,
+        `the credential ${credentialName} of ${name}`,
+        one.limits
+      )
       return new Seat(one, health, told, own)
     }
     for (const channel of channels) {
       const past = pastOf(markOf(channel))
       const { name, byCredential } = channel
-      const shared = limitsOf(`channel:${name}`, `the channel ${name}`, channel.limits)
+      const shared = limitsOf(`channel:${name}`, `channel:${name}`, `the channel ${name}`, channel.limits)
       const seats = byCredential?.map(seatOf) ?? [new Seat(channel, past.health, past.told)]
       const standing = new Standing(channel, past.health, seats, shared)
       states.set(channel, standing)

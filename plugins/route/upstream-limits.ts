@@ -19,9 +19,12 @@ export class UpstreamLimits {
   /** By model. Of names that fit a pattern, which are the clients' own, not more than the first are remembered. */
   readonly #known = new Map<string, readonly UpstreamSet[]>()
 
-  /** `id`: what is counted together has the same, also after a reload. `of`: see {@link UpstreamSet}. */
-  constructor(id: string, of: string, { models = {}, ...rates }: LevelLimits) {
-    const whole: UpstreamSet = { id, of, models: null, rates }
+  /**
+   * `id`: what is counted together has the same, also after a reload. `home`: the channel. `of`: see
+   * {@link UpstreamSet}.
+   */
+  constructor(id: string, home: string, of: string, { models = {}, ...rates }: LevelLimits) {
+    const whole: UpstreamSet = { id, home, of, models: null, rates }
     const each = Object.entries(models).map(
       ([glob, its]) => [{ ...whole, id: `${id} ${glob}`, models: glob, rates: its }, compileGlobs([glob])] as const
     )

@@ -39,7 +39,7 @@ async function rig(setting: Partial<Setting> = {}, parts: { later?: boolean; cat
 }
 
 function setOf(rates: Rates, more: Partial<LimitSet> = {}): LimitSet {
-  return { id: 'key:k', level: 'key', scope: 'key:k', models: null, rates, ...more }
+  return { id: 'key:k', home: 'tenant:acme', level: 'key', scope: 'key:k', models: null, rates, ...more }
 }
 
 /** A request without tokens, with what the hooks did to it. */

@@ -44,7 +44,7 @@ async function open(t: Test, limits: object, sections: Sections = {}): Promise<B
 }
 
 function setOf(rates: object): LimitSet {
-  return { id: 'key:k', level: 'key', scope: 'key:k', models: null, rates }
+  return { id: 'key:k', home: 'tenant:acme', level: 'key', scope: 'key:k', models: null, rates }
 }
 
 function rates({ headers }: Answer): (string | undefined)[] {

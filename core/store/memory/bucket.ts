@@ -1,6 +1,10 @@
 // One rate of a set of limits: how much of it is used, and when the next unit fits.
 import type { CountedSet, LimitName, LimitState } from '../limits.ts'
 
+/** The windows of rates, in microseconds. */
+export const second = 1_000_000
+export const minute = 60 * second
+
 /**
  * The generic cell rate algorithm in its form as a leaky bucket (ITU-T I.371, annex A): what is taken fills the bucket,
  * and leaks out at the limit's rate. The content is counted in units × window, so that whole limits lead to whole

@@ -1,17 +1,12 @@
 // The limiter of a single process. It decides at once, in memory, with exact leaky buckets and counted concurrency
 // slots.
 import type { Rates } from '../../catalogue/caller.ts'
-import type { CountedSet, Decision, Lease, Limits, LimitName, LimitState } from '../limits.ts'
-import { Bucket } from './bucket.ts'
-
-const second = 1_000_000
-const minute = 60 * second
+import type { CountedSet, Decision, Lease, Limits } from '../limits.ts'
+import { Bucket, minute, second } from './bucket.ts'
+import { longestOf, refusal, statesOf, tokensOf } from './verdict.ts'
 
 /** The least time between two sweeps when no set is new, in microseconds. */
 const sweepEvery = 1000
-
-/** The wait that is told when all concurrency slots are taken: nobody knows when an exchange will end. */
-const slotRetryMs = 1000
 
 /** The state of one set of limits. */
 class Entry {
@@ -121,15 +116,6 @@ export interface KeptLimits {
     readonly buckets: Readonly<Partial<Record<'rps' | 'rpm' | 'tpm', { content: number; limit: number }>>>
   }[]
   readonly leases: readonly KeptLease[]
-}
-
-/** The limit that takes longest to admit a request, while it is looked for. */
-interface Longest<S> {
-  set: S
-  name: LimitName
-  asked: number
-  /** Microseconds. */
-  wait: number
 }
 
 /** The limits of this process alone. Only sets used in the last minutes take memory; there is nothing to close. */
@@ -261,39 +247,6 @@ export class MemoryLimits implements Limits {
   }
 }
 
-/**
- * A request for more tokens than the whole limit could never be admitted. Its excess is counted when the used tokens
- * are known.
- */
-function tokensOf({ tpm }: Rates, tokens: number): number {
-  return tpm === undefined ? 0 : Math.min(tokens, tpm)
-}
-
-/** The limit with the longest wait, as the client has to wait that long in any case; undefined when all admit it. */
-function longestOf<S extends CountedSet>(
-  sets: readonly S[],
-  entries: readonly Entry[],
-  tokens: number,
-  within: boolean
-): Longest<S> | undefined {
-  let longest: Longest<S> | undefined
-  for (let at = 0; at < sets.length; at++) {
-    const set = sets[at]!
-    const { rps, rpm, tpm, concurrency } = set.rates
-    const entry = entries[at]!
-    const ask = (name: LimitName, asked: number, wait: number): void => {
-      if (wait > (longest?.wait ?? 0)) longest = { set, name, asked, wait }
-    }
-    if (!within && concurrency !== undefined && entry.leases >= concurrency) ask('concurrency', 1, slotRetryMs * 1000)
-    if (rps !== undefined) ask('rps', 1, entry.rps!.wait(1))
-    if (rpm !== undefined) ask('rpm', 1, entry.rpm!.wait(1))
-    // A request without tokens, such as a list of models, neither waits for the token limit nor counts in it.
-    const asked = tokensOf(set.rates, tokens)
-    if (tpm !== undefined && tokens > 0) ask('tpm', asked, entry.tpm!.wait(asked))
-  }
-  return longest
-}
-
 function take(entry: Entry, rates: Rates, asked: number, slot: boolean): Taken {
   const tokens = tokensOf(rates, asked)
   if (rates.rps !== undefined) entry.rps!.take(1)
@@ -304,34 +257,4 @@ function take(entry: Entry, rates: Rates, asked: number, slot: boolean): Taken {
   }
   if (slot) entry.leases++
   return { entry, slot, tokens, level: entry.tpm?.content ?? 0 }
-}
-
-function refusal<S extends CountedSet>(
-  states: readonly LimitState<S>[],
-  { set, name, asked, wait }: Longest<S>
-): Decision<S> {
-  const refusedBy = states.find((state) => state.set === set && state.name === name)!
-  return { admitted: false, states, refusedBy, asked, retryAfterMs: Math.ceil(wait / 1000) }
-}
-
-function statesOf<S extends CountedSet>(
-  sets: readonly S[],
-  entries: readonly Entry[],
-  tokens: number,
-  within: boolean
-): LimitState<S>[] {
-  const states: LimitState<S>[] = []
-  for (let at = 0; at < sets.length; at++) {
-    const set = sets[at]!
-    const { rps, rpm, tpm, concurrency } = set.rates
-    const entry = entries[at]!
-    if (!within && concurrency !== undefined) {
-      const remaining = Math.max(0, concurrency - entry.leases)
-      states.push({ set, name: 'concurrency', limit: concurrency, remaining, resetMs: slotRetryMs })
-    }
-    if (rps !== undefined) states.push(entry.rps!.state(set, 'rps'))
-    if (rpm !== undefined) states.push(entry.rpm!.state(set, 'rpm'))
-    if (tpm !== undefined && tokens > 0) states.push(entry.tpm!.state(set, 'tpm'))
-  }
-  return states
 }

@@ -6,7 +6,7 @@ import { eachStore } from '../../../kit/stores.ts'
 import { eventually } from '../../../kit/probe.ts'
 
 function set(id: string, rates: Rates): LimitSet {
-  return { id, level: 'key', scope: `key:${id}`, models: null, rates }
+  return { id, home: 'tenant:acme', level: 'key', scope: `key:${id}`, models: null, rates }
 }
 
 function leaseOf(decision: Decision): Lease {

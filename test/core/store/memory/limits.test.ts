@@ -29,7 +29,7 @@ class OneAtATime {
   }
 
   decide(key: string, rates: Rates, tokens: number): Answer {
-    const set: LimitSet = { id: key, level: 'key', scope: key, models: null, rates }
+    const set: LimitSet = { id: key, home: 'tenant:acme', level: 'key', scope: key, models: null, rates }
     const decision = this.#limits.decide([set], tokens)
     return decision.admitted ? decision : { ...decision, refusedBy: decision.refusedBy.name }
   }
@@ -425,7 +425,14 @@ t.test('limits of several levels and patterns admit together what each of them a
     fc.property(setting, fc.array(step, { maxLength: 120, size: 'max' }), ({ shared, own }, steps) => {
       const clock = { now: 5 * minute }
       const limits = new MemoryLimits(() => clock.now)
-      const set = (id: string, rates: Rates): LimitSet => ({ id, level: 'key', scope: id, models: null, rates })
+      const set = (id: string, rates: Rates): LimitSet => ({
+        id,
+        home: 'tenant:acme',
+        level: 'key',
+        scope: id,
+        models: null,
+        rates
+      })
       const sets = own.map((rates, key) => [...shared.map((rates, i) => set(`s${i}`, rates)), set(`k${key}`, rates)])
       const arrivals = new Map<string, ArrivalOracle>()
       const slots = new Map<string, number>()
@@ -479,7 +486,9 @@ t.test('limits of several levels and patterns admit together what each of them a
 
 t.test('what happens within a request takes no slot, and is not refused for one', (t) => {
   const limits = new MemoryLimits(() => 0)
-  const sets: LimitSet[] = [{ id: 'k', level: 'key', scope: 'k', models: null, rates: { concurrency: 2, rpm: 10 } }]
+  const sets: LimitSet[] = [
+    { id: 'k', home: 'tenant:acme', level: 'key', scope: 'k', models: null, rates: { concurrency: 2, rpm: 10 } }
+  ]
   const session = limits.decide(sets, 0) as Extract<Decision, { admitted: true }>
   const turn = limits.decide(sets, 0, true) as Extract<Decision, { admitted: true }>
   t.ok(limits.decide(sets, 0).admitted, 'the second of two slots')
@@ -494,7 +503,9 @@ t.test('what happens within a request takes no slot, and is not refused for one'
 t.test('what happens within a request for longer than its limits remember is corrected all the same', (t) => {
   const clock = { now: 0 }
   const limits = new MemoryLimits(() => clock.now)
-  const sets = (id: string): LimitSet[] => [{ id, level: 'key', scope: id, models: null, rates: { tpm: 100 } }]
+  const sets = (id: string): LimitSet[] => [
+    { id, home: 'tenant:acme', level: 'key', scope: id, models: null, rates: { tpm: 100 } }
+  ]
   const turn = limits.decide(sets('k'), 10, true) as Extract<Decision, { admitted: true }>
   clock.now += minute
   for (let other = 0; other < 10; other++) limits.decide(sets(`other ${other}`), 1)
@@ -512,7 +523,9 @@ t.test('what happens within a request for longer than its limits remember is cor
 
 t.test('what is released while another process has the limits is free when that is gone', (t) => {
   const limits = new MemoryLimits(() => 0)
-  const sets: LimitSet[] = [{ id: 'k', level: 'key', scope: 'k', models: null, rates: { concurrency: 1, tpm: 100 } }]
+  const sets: LimitSet[] = [
+    { id: 'k', home: 'tenant:acme', level: 'key', scope: 'k', models: null, rates: { concurrency: 1, tpm: 100 } }
+  ]
   const one = limits.decide(sets, 10) as Extract<Decision, { admitted: true }>
   const told: unknown[] = []
   limits.leave((id, used) => told.push([id, used]))
