@@ -90,6 +90,7 @@ const errorTable = {
   overloaded: { ...unavailable, type: 'overloaded_error' },
   draining: { ...unavailable, type: 'overloaded_error' },
   billing_unavailable: { ...unavailable, type: 'api_error' },
+  limits_unavailable: { ...unavailable, type: 'api_error' },
   price_missing: { status: 503, type: 'api_error', source: 'gateway' }
 } as const satisfies Record<string, Row>
 

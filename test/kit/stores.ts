@@ -17,6 +17,8 @@ import { SealedVault } from '../../core/store/sealed/vault.ts'
 import type { Services } from '../../core/store/services.ts'
 import { silentLog } from '../../core/telling/log.ts'
 import { postgresMissing, sharedPostgres } from './postgres.ts'
+import { sharedLimits } from './limits.ts'
+import { RedisServer, redisMissing } from './redis.ts'
 
 /** The name of a part of the stores. */
 export type Part = keyof Services
@@ -149,8 +151,20 @@ const postgres: Implementation = {
   }
 }
 
+/** The limits of many nodes. */
+const redis: Implementation = {
+  name: 'Redis',
+  parts: ['limits'],
+  skip: redisMissing,
+  async open(t) {
+    const { url } = await RedisServer.start(t)
+    const limits = await sharedLimits(t, { url })
+    return { services: { limits }, flush: async () => {}, close: () => limits.close() }
+  }
+}
+
 /** All of them. */
-const implementations: readonly Implementation[] = [embedded, handedOver, postgres]
+const implementations: readonly Implementation[] = [embedded, handedOver, postgres, redis]
 
 /** Runs a test with each implementation that has these parts. */
 export function eachStore<P extends Part>(

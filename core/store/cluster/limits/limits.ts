@@ -1,0 +1,242 @@
+// The limiter of many nodes: Redis decides for all of them, with the arithmetic of one process.
+import { randomBytes } from 'node:crypto'
+import type { Awaitable } from '../../../awaitable.ts'
+import type { Logger } from '../../../telling/log.ts'
+import type { CountedSet, Decision, Lease, Limits } from '../../limits.ts'
+import type { Place } from '../redis/address.ts'
+import type { Reply } from '../redis/connection.ts'
+import { Redis } from '../redis/redis.ts'
+import type { Duty, RedisHealth, RedisTimes } from '../redis/redis.ts'
+import type { Call } from '../redis/script.ts'
+import { decideCall, Figures, Keys, releaseCall } from './figures.ts'
+import { SharedLease } from './lease.ts'
+import type { HeldSlot } from './lease.ts'
+import { attend, renew } from './scripts.ts'
+import { StandIn } from './stand-in.ts'
+import type { OnUnavailable } from './stand-in.ts'
+
+/** Options of the limiter. Times are milliseconds. */
+export interface SharedLimitsOptions {
+  readonly place: Place
+  readonly times: RedisTimes
+  /** What all keys begin with. Installations that share a Redis have different ones. */
+  readonly prefix: string
+  /** How long a slot is kept for a node that says nothing. It is renewed three times as often. */
+  readonly lease: number
+  readonly onUnavailable: OnUnavailable
+  /** How many nodes live as others see them, such as the book: a node that never saw Redis shares with them, too. */
+  readonly liveNodes: () => number
+}
+
+/** How the limiter is, for operators. */
+export interface SharedLimitsHealth extends RedisHealth {
+  /** How many nodes share the limits, as last seen. */
+  readonly nodes: number
+  /** How many requests of this node have slots. */
+  readonly running: number
+}
+
+/** The most slots that one call renews, so that no other question waits long. */
+const mostRenewed = 500
+/** The most slots whose release is told when Redis is back. Others end with their lease. */
+const mostOwed = 10_000
+
+const noLease: Lease = { release: () => {} }
+
+/** The limits of all nodes that have one Redis. It connects by itself; {@link SharedLimits.close} ends it. */
+export class SharedLimits implements Limits {
+  readonly #redis: Redis
+  readonly #keys: Keys
+  readonly #lease: number
+  readonly #onUnavailable: OnUnavailable
+  readonly #liveNodes: () => number
+  /** The name of this node: another one with each start. */
+  readonly #node = randomBytes(9).toString('base64url')
+  #lastLease = 0
+  /** The leases with slots that were not released. */
+  readonly #held = new Set<SharedLease>()
+  /** Leases that were released while Redis could not be told. */
+  readonly #owed = new Set<SharedLease>()
+  #nodes = 1
+  /** There while Redis is gone. */
+  #standIn: StandIn | undefined
+  readonly #renewing: NodeJS.Timeout
+
+  constructor(options: SharedLimitsOptions, log: Logger) {
+    this.#keys = new Keys(options.prefix)
+    this.#lease = options.lease
+    this.#onUnavailable = options.onUnavailable
+    this.#liveNodes = options.liveNodes
+    this.#standIn = this.#newStandIn()
+    const probe = this.#attendance(this.#lease)
+    const duty: Duty = {
+      probe,
+      probed: (reply) => this.#count(reply),
+      gone: () => void (this.#standIn = this.#newStandIn()),
+      returned: () => this.#return()
+    }
+    this.#redis = new Redis(options.place, options.times, duty, log)
+    this.#renewing = setInterval(() => {
+      if (!this.#redis.usable) return
+      void this.#redis.ask(probe).then((reply) => this.#count(reply ?? null))
+      this.#renew()
+    }, this.#lease / 3).unref()
+  }
+
+  get health(): SharedLimitsHealth {
+    return { ...this.#redis.health, nodes: this.#nodes, running: this.#held.size }
+  }
+
+  /** Ends the connection. Its slots end with their lease, unless they were released before. */
+  async close(): Promise<void> {
+    clearInterval(this.#renewing)
+    if (this.#redis.usable) await this.#redis.ask(this.#attendance(0))
+    this.#redis.close()
+  }
+
+  decide<S extends CountedSet>(sets: readonly S[], tokens: number, within = false): Awaitable<Decision<S>> {
+    if (sets.length === 0) return { admitted: true, states: [], lease: noLease }
+    const lease = this.#newLease(within ? [] : sets)
+    if (!this.#redis.usable) return this.#standInFor(sets, tokens, within, lease)
+    return this.#ask('take', sets, tokens, lease, (late) => this.#take(lease, late, tokens)).then((figures) => {
+      if (!figures) return this.#standInFor(sets, tokens, within, lease)
+      if (figures.admitted) {
+        this.#take(lease, figures, tokens)
+        if (lease.slots.length > 0) this.#held.add(lease)
+      }
+      return figures.decision(tokens, within, lease)
+    })
+  }
+
+  look<S extends CountedSet>(sets: readonly S[], tokens: number): Awaitable<Decision<S>> {
+    if (sets.length === 0) return { admitted: true, states: [], lease: noLease }
+    const lease = this.#newLease(sets)
+    const standIn = (): Decision<S> => this.#inMemory().look(sets, tokens, lease)
+    if (!this.#redis.usable) return standIn()
+    return this.#ask('look', sets, tokens, lease).then((figures) =>
+      figures ? figures.decision(tokens, false, noLease) : standIn()
+    )
+  }
+
+  #newLease(sets: readonly CountedSet[]): SharedLease {
+    const slots = sets.flatMap((set): HeldSlot[] => {
+      const key = this.#keys.of(set).slots
+      return key === undefined ? [] : [{ set: set.id, home: set.home, key }]
+    })
+    return new SharedLease(`${this.#node}${(++this.#lastLease).toString(36)}`, slots, (ended) => this.#end(ended))
+  }
+
+  async #ask<S extends CountedSet>(
+    what: 'take' | 'look',
+    sets: readonly S[],
+    tokens: number,
+    lease: SharedLease,
+    late?: (figures: Figures<S>) => void
+  ): Promise<Figures<S> | undefined> {
+    lease.told ||= what === 'take'
+    const keys = sets.map((set) => this.#keys.of(set))
+    const slot = lease.slots.length > 0 ? lease.id : undefined
+    const call = decideCall(what, keys, tokens, slot, this.#lease)
+    const reply = await this.#redis.ask(call, (answer) => late?.(new Figures(sets, answer as Buffer)))
+    return reply === undefined ? undefined : new Figures(sets, reply as Buffer)
+  }
+
+  /** There is always one while Redis is not usable; it may be usable again when an answer is given up. */
+  #inMemory(): StandIn {
+    return (this.#standIn ??= this.#newStandIn())
+  }
+
+  #newStandIn(): StandIn {
+    return new StandIn(this.#onUnavailable, Math.max(this.#nodes, this.#liveNodes()), this.#held)
+  }
+
+  #standInFor<S extends CountedSet>(
+    sets: readonly S[],
+    tokens: number,
+    within: boolean,
+    lease: SharedLease
+  ): Decision<S> {
+    let admitted = false
+    try {
+      const decision = this.#inMemory().decide(sets, tokens, within, lease)
+      admitted = decision.admitted
+      // Redis is told of its slots when it is back.
+      if (admitted && lease.slots.length > 0) this.#held.add(lease)
+      return decision
+    } finally {
+      // Redis may have admitted it all the same.
+      if (!admitted) lease.release(0)
+    }
+  }
+
+  /** Notes what Redis has taken for a lease; gives it back when the lease is over by now. */
+  #take(lease: SharedLease, figures: Figures<CountedSet>, tokens: number): void {
+    if (!figures.admitted) return
+    lease.taken = figures.taken(tokens, this.#keys)
+    if (lease.released) this.#end(lease)
+  }
+
+  #end(lease: SharedLease): void {
+    this.#held.delete(lease)
+    const { slots, taken, used, told } = lease
+    if (!told) return
+    const corrected = taken?.tokens.some(({ tokens }) => used !== undefined && used !== tokens) ?? false
+    if (slots.length === 0 && !corrected) return
+    if (this.#redis.usable) this.#tellEnd(lease)
+    else if (this.#owed.size < mostOwed) this.#owed.add(lease)
+  }
+
+  #tellEnd({ id, slots, taken, used }: SharedLease): void {
+    const keys = slots.map(({ key }) => key)
+    // What is not answered is not told again: tokens could be corrected twice, and slots end by themselves.
+    void this.#redis.ask(releaseCall(id, keys, taken, used))
+  }
+
+  /** Says for how long this node is to be believed to live. */
+  #attendance(ms: number): Call {
+    return { script: attend, keys: [this.#keys.nodes], args: [this.#node, String(ms * 1000)] }
+  }
+
+  #count(reply: Reply): void {
+    if (typeof reply === 'number') this.#nodes = reply
+  }
+
+  /** Redis is back: it is told what ended and what runs, before anybody asks it for more. */
+  #return(): void {
+    this.#standIn = undefined
+    const owed = [...this.#owed]
+    this.#owed.clear()
+    for (const lease of owed) this.#tellEnd(lease)
+    for (const lease of this.#held) {
+      // The next gap counts it anew.
+      lease.local = undefined
+    }
+    this.#renew()
+  }
+
+  /** Renews all slots of this node: one call for those of a home, as they are in one place of a cluster. */
+  #renew(): void {
+    const homes = new Map<string, Map<string, string[]>>()
+    let size = 0
+    const send = (): void => {
+      for (const keys of homes.values()) {
+        const args = [...keys.values()].flatMap((names) => [String(names.length), ...names])
+        void this.#redis.ask({ script: renew, keys: [...keys.keys()], args: [String(this.#lease * 1000), ...args] })
+      }
+      homes.clear()
+      size = 0
+    }
+    for (const lease of this.#held) {
+      lease.told = true
+      for (const { home, key } of lease.slots) {
+        if (size++ === mostRenewed) send()
+        let keys = homes.get(home)
+        if (!keys) homes.set(home, (keys = new Map()))
+        const names = keys.get(key)
+        if (names) names.push(lease.id)
+        else keys.set(key, [lease.id])
+      }
+    }
+    send()
+  }
+}

@@ -1,0 +1,267 @@
+// Redis as the limiter asks it: each question is answered within one timeout or not at all, and while Redis does not do
+// its work nothing is asked.
+import type { Logger } from '../../../telling/log.ts'
+import type { Place } from './address.ts'
+import { connect } from './connection.ts'
+import type { Connection, Reply } from './connection.ts'
+import { run } from './script.ts'
+import type { Call } from './script.ts'
+
+/** Times in milliseconds. */
+export interface RedisTimes {
+  /** Until an answer must be there. */
+  readonly command: number
+  /** Until a connection must be there. */
+  readonly connect: number
+}
+
+/** What Redis is used for, as far as it has to be known here. */
+export interface Duty {
+  /** A script that writes, as Redis has to be able to. It is run to see whether Redis does its work. */
+  readonly probe: Call
+  /** Called with each answer to the probe. */
+  probed(reply: Reply): void
+  /** Called when Redis does its work again, before anything else is asked. */
+  returned(): void
+  /** Called when it does not any more. */
+  gone(): void
+}
+
+/** How Redis is, for operators. */
+export interface RedisHealth {
+  readonly usable: boolean
+  /** Unix milliseconds: since when it is so. */
+  readonly since: number
+  /** Why it is not usable; null when it is. It repeats nothing secret. */
+  readonly reason: string | null
+}
+
+/** Something that was asked, at a time of `performance.now()`. */
+interface Question {
+  readonly at: number
+  answer(reply: Reply | undefined): void
+}
+
+/** Milliseconds between two probes. */
+const probeEvery = 250
+/** How long a probe may be without an answer until the connection is made anew, in milliseconds. */
+const silence = 1000
+/** The first and the longest pause before connecting again, in milliseconds. */
+const pauses = { first: 20, longest: 500 }
+
+/** The first word of an error of Redis, the code of one of the system, or its name. */
+function reasonOf(error: unknown): string {
+  const { code, name, message } = error as NodeJS.ErrnoException
+  return /^[A-Z]{2,}\b/.exec(message ?? '')?.[0] ?? code ?? name ?? 'unknown'
+}
+
+/** One Redis. It connects by itself, again and again until it is closed. */
+export class Redis {
+  readonly #place: Place
+  readonly #times: RedisTimes
+  readonly #duty: Duty
+  readonly #log: Logger
+  #connection: Connection | undefined
+  #usable = false
+  #since = Date.now()
+  #reason: string | null = 'not connected yet'
+  /** Those that wait for their answers, the oldest first. */
+  readonly #questions = new Set<Question>()
+  #deadline: NodeJS.Timeout | undefined
+  /** The next probe, or the end of patience with the one that was sent. */
+  #probing: NodeJS.Timeout | undefined
+  #reconnecting: NodeJS.Timeout | undefined
+  #pause = pauses.first
+  #closed = false
+  /** Whether the log has it that Redis is not usable, and why. */
+  #told = false
+
+  constructor(place: Place, times: RedisTimes, duty: Duty, log: Logger) {
+    this.#place = place
+    this.#times = times
+    this.#duty = duty
+    this.#log = log
+    void this.#connect()
+  }
+
+  /** Whether something may be asked. */
+  get usable(): boolean {
+    return this.#usable
+  }
+
+  get health(): RedisHealth {
+    return { usable: this.#usable, since: this.#since, reason: this.#reason }
+  }
+
+  /**
+   * Runs a script, once. Resolves with undefined when there is no answer within the time of a command, and nobody knows
+   * whether it ran; then `late` hears of an answer that comes after all. Never rejects. Only asked while `usable`.
+   */
+  ask(call: Call, late?: (reply: Reply) => void): Promise<Reply | undefined> {
+    const connection = this.#connection!
+    return new Promise((answer) => {
+      const question: Question = { at: performance.now(), answer }
+      this.#questions.add(question)
+      this.#deadline ??= this.#watch(this.#times.command)
+      run(connection, call).then(
+        (reply) => {
+          if (this.#questions.delete(question)) answer(reply)
+          else late?.(reply)
+        },
+        (error: unknown) => {
+          if (this.#questions.delete(question)) answer(undefined)
+          if (connection === this.#connection) this.#failed(error)
+        }
+      )
+    })
+  }
+
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#reconnecting)
+    this.#drop()
+    this.#giveUp('closed')
+  }
+
+  /** Looks after `ms` for questions that waited too long. */
+  #watch(ms: number): NodeJS.Timeout {
+    // Answers that have arrived are read before the time of their questions is said to be over.
+    return setTimeout(() => setImmediate(() => this.#checkDeadlines()), ms).unref()
+  }
+
+  #checkDeadlines(): void {
+    this.#deadline = undefined
+    const [oldest] = this.#questions
+    if (!oldest) return
+    const left = oldest.at + this.#times.command - performance.now()
+    if (left > 0) this.#deadline = this.#watch(Math.ceil(left))
+    else {
+      this.#giveUp('no answer in time')
+      this.#probe()
+    }
+  }
+
+  /** Asks nothing any more until a probe succeeds. Nobody waits any longer for what was asked. */
+  #giveUp(reason: string): void {
+    if (this.#usable) {
+      this.#usable = false
+      this.#since = Date.now()
+      this.#duty.gone()
+    }
+    this.#reason = reason
+    if (!this.#told && !this.#closed) this.#log.warn('Redis does not keep the limits at present', { reason })
+    this.#told = true
+    const questions = [...this.#questions]
+    this.#questions.clear()
+    clearTimeout(this.#deadline)
+    this.#deadline = undefined
+    for (const { answer } of questions) answer(undefined)
+  }
+
+  /** A command was refused, or lost with its connection. */
+  #failed(error: unknown): void {
+    if (this.#closed) return
+    const reason = reasonOf(error)
+    this.#giveUp(reason)
+    // A replica, which a master may have become: only a new connection leads to the master.
+    if (reason === 'READONLY') this.#lost(this.#connection)
+    else this.#schedule()
+  }
+
+  async #connect(): Promise<void> {
+    let lost = false
+    let connection: Connection | undefined
+    try {
+      connection = await connect({
+        place: this.#place,
+        timeout: this.#times.connect,
+        lost: (error) => {
+          lost = true
+          this.#giveUp(reasonOf(error))
+          if (connection) this.#lost(connection)
+        }
+      })
+    } catch (error) {
+      this.#giveUp(reasonOf(error))
+    }
+    if (connection && !lost && !this.#closed) {
+      this.#connection = connection
+      this.#probe()
+    } else {
+      connection?.destroy()
+      if (!this.#closed) this.#reconnect()
+    }
+  }
+
+  /** Makes the connection anew, unless it is not the present one. */
+  #lost(connection: Connection | undefined): void {
+    if (this.#closed || !connection || connection !== this.#connection) return
+    this.#drop()
+    this.#reconnect()
+  }
+
+  #drop(): void {
+    clearTimeout(this.#probing)
+    this.#probing = undefined
+    const connection = this.#connection
+    this.#connection = undefined
+    connection?.destroy()
+  }
+
+  #reconnect(): void {
+    // Not all nodes at the same time.
+    const pause = this.#pause * (0.5 + Math.random())
+    this.#pause = Math.min(2 * this.#pause, pauses.longest)
+    this.#reconnecting = setTimeout(() => void this.#connect(), pause)
+  }
+
+  /** Probes in a moment, unless that is to be already. */
+  #schedule(): void {
+    if (this.#connection && !this.#usable) this.#probing ??= setTimeout(() => this.#sendProbe(), probeEvery)
+  }
+
+  /** Probes now, unless a probe has no answer yet or the next one is near. */
+  #probe(): void {
+    if (this.#connection && !this.#usable && !this.#probing) this.#sendProbe()
+  }
+
+  #sendProbe(): void {
+    const connection = this.#connection!
+    const sent = performance.now()
+    let answered = false
+    const giveUp = (): void => {
+      if (!answered) this.#lost(connection)
+    }
+    this.#probing = setTimeout(() => setImmediate(giveUp), silence)
+    run(connection, this.#duty.probe).then(
+      (reply) => {
+        answered = true
+        if (connection !== this.#connection) return
+        clearTimeout(this.#probing)
+        this.#probing = undefined
+        // One that answers too late would make every question wait. It may have been asleep until now, so ask again.
+        if (performance.now() - sent > this.#times.command)
+          this.#probing = setTimeout(() => this.#sendProbe(), probeEvery / 10)
+        else this.#take(reply)
+      },
+      (error: unknown) => {
+        answered = true
+        if (connection !== this.#connection) return
+        clearTimeout(this.#probing)
+        this.#probing = undefined
+        this.#failed(error)
+      }
+    )
+  }
+
+  #take(reply: Reply): void {
+    this.#pause = pauses.first
+    this.#usable = true
+    this.#since = Date.now()
+    this.#reason = null
+    this.#told = false
+    this.#duty.probed(reply)
+    this.#duty.returned()
+    this.#log.info('Redis keeps the limits')
+  }
+}
