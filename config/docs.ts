@@ -1,4 +1,4 @@
-// The command `npm run docs`: writes the generated files, which are gateway.schema.json and the tables of five pages.
+// The command `npm run docs`: writes the generated files, which are gateway.schema.json and the tables of six pages.
 // `--check` only compares.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,6 +7,7 @@ import { exitTable } from '../core/telling/exits.ts'
 import { finishTable } from '../core/protocols/finish-table.ts'
 import { matrixTables } from '../core/protocols/matrix.ts'
 import { editorSchema } from './editor-schema.ts'
+import { presetsTable } from './presets.ts'
 import { fileRequired, fileShape } from './shape.ts'
 import { optionsTable } from './table.ts'
 import type { Section } from './table.ts'
@@ -31,6 +32,7 @@ function generated(plugins: Plugins): readonly Generated[] {
   return [
     { path: 'config/gateway.schema.json', write: () => `${JSON.stringify(editorSchema(plugins), null, 2)}\n` },
     { path: 'config/REFERENCE.md', write: (before) => between(before, 'reference', reference.join('')) },
+    { path: 'config/PRESETS.md', write: (before) => between(before, 'presets', presetsTable()) },
     { path: 'plugins/OPTIONS.md', write: (before) => between(before, 'options', options.join('')) },
     { path: 'core/protocols/MATRIX.md', write: (before) => between(before, 'matrix', matrixTables()) },
     { path: 'docs/OPERATING.md', write: (before) => between(before, 'exits', exitTable()) },

@@ -1,10 +1,22 @@
-// The presets: settings of well-known upstreams (presets.json), for channels that say `preset`. `source` of each is the
-// page of its vendor that says so.
+// The presets: settings of well-known upstreams (presets.json), for channels that say `preset`.
 import { isMap } from '../core/options/schema-check.ts'
 import presets from './presets.json' with { type: 'json' }
 
+/** What a preset says of an upstream, and who says so. */
+interface Known {
+  readonly protocol: string
+  readonly base_url?: string
+  readonly endpoints?: readonly string[]
+  /** The page of its vendor. */
+  readonly source: string
+  /** The day on which all of it was held against that page; absent when it was not. */
+  readonly checked?: string
+}
+
+const all: Readonly<Record<string, Known>> = presets
+
 const known: Readonly<Record<string, object>> = Object.fromEntries(
-  Object.entries(presets).map(([name, { source: _, ...settings }]) => [name, settings])
+  Object.entries(all).map(([name, { source: _source, checked: _checked, ...settings }]) => [name, settings])
 )
 
 /** The names of all presets. */
@@ -37,4 +49,16 @@ function withPreset(preset: object, entry: Record<string, unknown>): Record<stri
   for (const [key, value] of Object.entries(entry))
     made[key] = isMap(value) && isMap(made[key]) ? { ...made[key], ...value } : value
   return made
+}
+
+/** The table of all presets, with their sources, in Markdown. */
+export function presetsTable(): string {
+  const rows = Object.entries(all).map(
+    ([name, { protocol, base_url: address, endpoints = ['chat'], source, checked }]) => {
+      const where = address === undefined ? 'is said at the channel' : `\`${address}\``
+      return `| \`${name}\` | ${protocol} | ${where} | ${endpoints.join(', ')} | [page](${source}) | ${checked ?? ''} |`
+    }
+  )
+  const head = ['| preset | protocol | address | endpoints | source | checked |', '|---|---|---|---|---|---|']
+  return [...head, ...rows, ''].join('\n')
 }

@@ -1,5 +1,5 @@
 // Presets: what is known of well-known upstreams, and how calls reach one whose models stand in its paths.
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -41,6 +41,21 @@ t.test('every preset makes a channel with what it leaves open', (t) => {
     const spoken: Record<string, string> = { claude: 'anthropic', vertex: 'gemini' }
     t.equal(channel.protocol, spoken[family] ?? family, preset)
     t.ok(channel.endpoints.size > 0 && /^https?:/.test(channel.baseUrl.href))
+  }
+  t.end()
+})
+
+t.test('every preset says which page says so, and when that was read, if it was', (t) => {
+  const presets = JSON.parse(readFileSync(join(import.meta.dirname, '../../config/presets.json'), 'utf8')) as Record<
+    string,
+    { source?: string; checked?: string }
+  >
+  const table = readFileSync(join(import.meta.dirname, '../../config/PRESETS.md'), 'utf8')
+  for (const [name, { source, checked }] of Object.entries(presets)) {
+    t.match(source, /^https:\/\/[a-z0-9.-]+\//, name)
+    if (checked !== undefined) t.equal(new Date(`${checked}T00:00:00Z`).toISOString().slice(0, 10), checked, name)
+    const row = table.split('\n').find((line) => line.startsWith(`| \`${name}\` |`))
+    t.ok(row?.includes(`(${source})`) && row.endsWith(`| ${checked ?? ''} |`), `${name} in the table`)
   }
   t.end()
 })
@@ -114,7 +129,39 @@ const documented: Readonly<Record<string, { at: string; has: readonly string[]; 
   jina: { at: 'https://api.jina.ai/v1', has: ['embeddings', 'rerank'] },
   voyage: { at: 'https://api.voyageai.com/v1', has: ['embeddings', 'rerank'] },
   cerebras: { at: 'https://api.cerebras.ai/v1', has: ['chat/completions'], limit: 'max_completion_tokens' },
-  perplexity: { at: 'https://api.perplexity.ai/', has: ['chat/completions'], limit: 'max_tokens' },
+  perplexity: { at: 'https://api.perplexity.ai/v1', has: ['responses'], limit: 'max_output_tokens' },
+  deepseek: { at: 'https://api.deepseek.com/', has: ['chat/completions'], limit: 'max_tokens' },
+  'deepseek-anthropic': {
+    at: 'https://api.deepseek.com/anthropic/v1',
+    has: ['messages'],
+    key: 'x-api-key',
+    limit: 'max_tokens'
+  },
+  'minimax-anthropic': {
+    at: 'https://api.minimax.io/anthropic/v1',
+    has: ['messages'],
+    key: 'x-api-key',
+    limit: 'max_tokens'
+  },
+  'dashscope-anthropic': {
+    at: 'https://dashscope-intl.aliyuncs.com/apps/anthropic/v1',
+    has: ['messages'],
+    key: 'x-api-key',
+    limit: 'max_tokens'
+  },
+  zai: { at: 'https://api.z.ai/api/paas/v4', has: ['chat/completions'], limit: 'max_tokens' },
+  fireworks: {
+    at: 'https://api.fireworks.ai/inference/v1',
+    has: ['chat/completions', 'embeddings'],
+    limit: 'max_tokens'
+  },
+  together: {
+    at: 'https://api.together.ai/v1',
+    has: ['chat/completions', 'embeddings'],
+    limit: 'max_tokens'
+  },
+  groq: { at: 'https://api.groq.com/openai/v1', has: ['chat/completions'], limit: 'max_completion_tokens' },
+  xai: { at: 'https://api.x.ai/v1', has: ['chat/completions'], limit: 'max_completion_tokens' },
   dashscope: {
     at: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
     has: ['chat/completions', 'embeddings'],
@@ -141,6 +188,23 @@ const answers: Readonly<Record<string, unknown>> = {
   'chat/completions': chatAnswer(),
   embeddings: { ...embedded, ...counted },
   rerank: { results: [{ index: 0, relevance_score: 0.5 }], ...counted },
+  responses: {
+    id: 'resp_1',
+    object: 'response',
+    created_at: 1,
+    status: 'completed',
+    model: 'theirs',
+    output: [
+      {
+        type: 'message',
+        id: 'msg_1',
+        role: 'assistant',
+        status: 'completed',
+        content: [{ type: 'output_text', text: 'Hello', annotations: [] }]
+      }
+    ],
+    usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 }
+  },
   messages: {
     id: 'msg_1',
     type: 'message',
@@ -199,7 +263,7 @@ t.test('each is asked at the address, with the key and in the words that its ven
           : path === 'rerank'
             ? await local.ask({ path: '/v1/rerank', body: { model: 'm', query: 'Hi', documents: ['Hello'] } })
             : await local.ask({
-                path: preset === 'anthropic' ? '/v1/chat/completions' : '/v1/messages',
+                path: has[0] === 'messages' ? '/v1/chat/completions' : '/v1/messages',
                 body: { model: 'm', max_tokens: 50, messages }
               })
       t.equal(reply.status, 200, `${preset} ${path}: ${reply.text.slice(0, 200)}`)

@@ -312,6 +312,32 @@ INSERT INTO tokens (id, user_id, key, name, status, model_limits_enabled, model_
   t.end()
 })
 
+t.test('words that new-api knows for addresses are these addresses, and each vendor has its path', (t) => {
+  const draft = new Draft(new Fates(), { free: true, tenant: 'acme' })
+  const wanted = [
+    [25, 'kimi-coding-plan', 'https://api.kimi.com/coding/v1', 'moonshot'],
+    [26, 'glm-coding-plan', 'https://open.bigmodel.cn/api/coding/paas/v4', 'zhipu'],
+    [26, 'glm-coding-plan-international', 'https://api.z.ai/api/coding/paas/v4', 'zhipu'],
+    [45, 'doubao-coding-plan', 'https://ark.cn-beijing.volces.com/api/coding/v3', undefined],
+    [27, 'https://api.perplexity.ai', 'https://api.perplexity.ai/v1', 'perplexity'],
+    [31, '', 'https://api.lingyiwanwu.com/v1', undefined],
+    [46, '', 'https://qianfan.baidubce.com/v2', undefined],
+    [53, '', 'https://llm.submodel.ai/v1', undefined]
+  ] as const
+  const rows = wanted.map(([type, url], at) => `(${at + 1}, ${type}, 'c${at}', '${url}', 'm${at}', 1)`)
+  importNewApi(
+    tablesOfDump(`INSERT INTO channels (id, type, name, base_url, models, status) VALUES ${rows.join(', ')};\n`),
+    draft,
+    new Fates()
+  )
+  const { channels } = parse(draft.text('a dump'))
+  t.match(
+    wanted.map((_, at) => channels[`c${at}`]),
+    wanted.map(([, , base_url, preset]) => ({ base_url, preset }))
+  )
+  t.end()
+})
+
 t.test('dumps of MySQL and PostgreSQL say what the database says', (t) => {
   const mysql = [
     '-- MySQL dump 10.13',

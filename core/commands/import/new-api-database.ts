@@ -1,5 +1,6 @@
 // Makes a gateway.yaml of the database of new-api: its channels, users, tokens and prices, from its SQLite file or from
-// a dump of MySQL or PostgreSQL. The tables are those of https://github.com/QuantumNous/new-api (model/*.go).
+// a dump of MySQL or PostgreSQL. The tables are those of https://github.com/QuantumNous/new-api (model/*.go), and types
+// of channels those of its constant/channel.go.
 import { DatabaseSync } from 'node:sqlite'
 import { exactly, written } from '../../../config/prices-decimal.ts'
 import { isMap } from '../../options/schema-check.ts'
@@ -21,6 +22,8 @@ interface ChannelType {
   readonly protocol?: string
   /** What stands behind an address that is given. */
   readonly below: string
+  /** Addresses by the words that new-api has for them. */
+  readonly named?: Readonly<Record<string, string>>
   /** Where the preset holds; another address is of somebody who speaks the same protocol. */
   readonly home?: string
   /** Whether it has no address of its own. */
@@ -101,7 +104,7 @@ function importChannel(row: Row, highest: number, prices: Prices, draft: Draft, 
   const given = row['base_url']?.trim().replace(/\/+$/, '') ?? ''
   if (!type) return fates.dropped('channels', `its type ${row['type']} has no counterpart`, name)
   if (type.required && given === '') return fates.dropped('channels', 'it has no base_url', name)
-  const address = given === '' ? type.base_url : given.endsWith(type.below) ? given : `${given}${type.below}`
+  const address = addressOf(type, given)
   // A vendor's preset says what that vendor has, and nothing of another address.
   const other = type.home !== undefined && given !== '' && !given.startsWith(type.home)
   const preset = other ? undefined : type.preset
@@ -142,6 +145,12 @@ function importChannel(row: Row, highest: number, prices: Prices, draft: Draft, 
       fates.dropped(`channels.${column}`, 'it has no counterpart', name)
   if (unique.length > 0)
     fates.approximated('channels.key', 'it is in clear in the file: put a variable in its place', name)
+}
+
+function addressOf({ base_url: usual, named = {}, below }: ChannelType, given: string): string | undefined {
+  if (given === '') return usual
+  if (Object.hasOwn(named, given)) return named[given]
+  return given.endsWith(below) ? given : `${given}${below}`
 }
 
 function importToken(row: Row, project: string, perDollar: number, draft: Draft, fates: Fates): void {
