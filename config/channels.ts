@@ -45,7 +45,7 @@ export const channelsShape = {
         type: 'string',
         enum: ['invoke', 'predict'],
         description:
-          "How a platform of another vendor wants Anthropic's Messages: `invoke` by InvokeModel, `predict` by rawPredict."
+          "How a platform wants a vendor's protocol: `invoke` by InvokeModel of Bedrock, `predict` as predictions, which of Gemini's protocol only vectors are."
       },
       simulates: {
         type: 'string',
@@ -233,6 +233,12 @@ export function readChannels(
   return new Map(Object.entries(entries).map(([name, entry]) => [name, readChannel(name, entry, sources, report)]))
 }
 
+/** The protocols that each dialect is of. */
+const dialects: Readonly<Record<NonNullable<ChannelEntry['dialect']>, readonly string[]>> = {
+  invoke: ['anthropic'],
+  predict: ['anthropic', 'gemini']
+}
+
 function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources, report: Report): Channel | undefined {
   // A fault in one field must not hide those of other fields.
   const sound = (...fields: readonly string[]): boolean =>
@@ -242,8 +248,11 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
   const family = familyOf(entry)
   if (!simulated && entry.simulates !== undefined)
     report.key(['channels', name, 'simulates'], 'is for simulators: say "protocol: simulator", or remove this')
-  if (entry.dialect !== undefined && entry.protocol !== 'anthropic')
-    report.key(['channels', name, 'dialect'], 'is for "protocol: anthropic": remove this')
+  if (entry.dialect !== undefined && !dialects[entry.dialect].includes(entry.protocol))
+    report.key(
+      ['channels', name, 'dialect'],
+      `is for "protocol: ${dialects[entry.dialect].join('" or "protocol: ')}": remove this`
+    )
   const { credential = '' } = entry
   if (entry.credential === '')
     report.value(['channels', name, 'credential'], 'is empty: give the key, or leave this out where none is needed')

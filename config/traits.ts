@@ -44,6 +44,12 @@ export const traitsShape = {
     patternErrorMessage: 'the id or ARN of a guardrail, a colon, and its version',
     description: 'Converse: the guardrail that every request is held to.'
   },
+  vectors: {
+    type: 'string',
+    enum: ['single', 'list'],
+    description:
+      'Embeddings of Bedrock: the models take a single text at a time, or a list, where their ids do not say it, as those of ARNs.'
+  },
   fetches_urls: { type: 'boolean', description: 'Gemini: pictures and documents are fetched from any address.' }
 } as const satisfies OptionSchemas
 
@@ -60,6 +66,7 @@ export function traitsOf(traits: OptionValues<typeof traitsShape>): ChannelTrait
     prefill,
     thinks,
     guardrail,
+    vectors,
     fetches_urls
   } = traits
   const given = {
@@ -73,6 +80,7 @@ export function traitsOf(traits: OptionValues<typeof traitsShape>): ChannelTrait
     prefill,
     thinks,
     guardrail,
+    vectors,
     fetchesUrls: fetches_urls
   }
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))

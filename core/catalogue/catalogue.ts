@@ -72,6 +72,8 @@ export interface ChannelTraits {
   readonly fetchesUrls?: boolean
   /** Converse: the guardrail of every request, as its id or ARN, a colon, and its version. */
   readonly guardrail?: string
+  /** Embeddings of Bedrock: how many texts the models take at a time, where their ids do not say it. */
+  readonly vectors?: 'single' | 'list'
 }
 
 /**

@@ -14,8 +14,8 @@ export interface Target {
   protocol: Protocol
   method: 'GET' | 'POST' | 'DELETE'
   path: string
-  /** How the request is finished, and what streams are accepted. */
-  form?: Pick<UpstreamForm, 'finish' | 'accepts'>
+  /** How the request is finished, what streams are accepted, and whether it is a series. */
+  form?: Pick<UpstreamForm, 'finish' | 'accepts' | 'series'>
 }
 
 /**

@@ -51,8 +51,8 @@ export type { Emit, Mapper, Observer, Stage, Takes, TextBlock, TextKind, TextPar
 
 export { codecNameOf, upstreamCodecNameOf } from '../protocols/codecs.ts'
 export type { CodecName, UpstreamCodecName } from '../protocols/codecs.ts'
-export { translateEmbeddings, translatesEmbeddings } from '../protocols/embeddings.ts'
-export type { TranslatedEmbeddings } from '../protocols/embeddings.ts'
+export { translateEmbeddings, translatesEmbeddings } from '../protocols/embeddings/translate.ts'
+export type { TranslatedEmbeddings } from '../protocols/embeddings/translate.ts'
 export { planOf, translateRequest, translateWhole, unsealRequest } from '../protocols/request-bytes.ts'
 export type { AnswerTask, RequestTask, TranslatedAnswer, TranslatedRequest } from '../protocols/request-bytes.ts'
 export { mayBeSealed, StreamTranslation, Untranslatable } from '../protocols/translation.ts'

@@ -62,6 +62,12 @@ export interface UpstreamForm {
    * the client's.
    */
   rename?(body: BodyEdit, model: string): void
+  /**
+   * For upstreams that take a few at a time: the body to send is a list of `requests`, which are sent one after the
+   * other. The answer that comes of them is `{heads, answers}`: of each its body, and those of its headers that `heads`
+   * names in lower case.
+   */
+  readonly series?: { readonly heads: readonly string[] }
   /** Changes the client's body where this upstream wants other words. */
   adapt?(body: BodyEdit): void
   /**

@@ -1,8 +1,10 @@
 // How upstreams of each protocol are asked to continue a conversation or to make embeddings. A client of any of these
 // protocols can be served by any of these upstreams.
-import type { UpstreamForm } from '../contract/operation.ts'
+import type { Operation, UpstreamForm } from '../contract/operation.ts'
 import { invokeBody, predictBody } from '../protocols/anthropic/platforms.ts'
+import { takesContent } from '../protocols/embeddings/predict.ts'
 import { eventStreamType } from '../protocols/event-stream.ts'
+import { promptHeader } from '../protocols/usage/bedrock.ts'
 
 /** https://platform.openai.com/docs/api-reference/chat */
 const chat: UpstreamForm = {
@@ -71,21 +73,42 @@ const converse: UpstreamForm = {
 export const conversation = {
   openai: [chat, respond],
   anthropic: [messages, invoke, predict],
-  gemini: generate,
+  gemini: [generate, { ...generate, dialect: 'predict' }],
   bedrock: converse
 } as const
 
 /** The same for clients of Responses: a channel that speaks their own protocol passes the bytes through unchanged. */
 export const responding = { ...conversation, openai: [respond, chat] } as const
 
-/**
- * The upstream forms for embeddings. Gemini's batch method also serves requests for a single text that were translated.
- */
-export const vectors = {
-  openai: { protocol: 'openai-embeddings', method: 'POST', target: () => '/embeddings' },
-  gemini: {
-    protocol: 'gemini-embed',
-    method: 'POST',
-    target: ({ model }) => `/models/${encodeURIComponent(model)}:batchEmbedContents`
+/** https://docs.cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api */
+const predictVectors: UpstreamForm = {
+  protocol: 'gemini-predict',
+  dialect: 'predict',
+  method: 'POST',
+  target: ({ model }) => `/models/${versioned(model)}:${takesContent(model) ? 'embedContent' : 'predict'}`,
+  series: { heads: [] }
+}
+
+/** https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModel.html */
+const invokeVectors: UpstreamForm = {
+  protocol: 'bedrock-embed',
+  method: 'POST',
+  target: ({ model }) => `/model/${encodeURIComponent(model)}/invoke`,
+  series: { heads: [promptHeader] }
+}
+
+/** Of the Gemini API: its batch method also serves requests for a single text that were translated. */
+const batchVectors: UpstreamForm = {
+  protocol: 'gemini-embed',
+  method: 'POST',
+  target: ({ model }) => `/models/${encodeURIComponent(model)}:batchEmbedContents`
+}
+
+/** The upstream forms for embeddings; `gemini`: how the Gemini API is asked, if not by a batch. */
+export function vectors(gemini: Partial<UpstreamForm> = {}): NonNullable<Operation['upstream']> {
+  return {
+    openai: { protocol: 'openai-embeddings', method: 'POST', target: () => '/embeddings' },
+    gemini: [{ ...batchVectors, ...gemini }, predictVectors],
+    bedrock: invokeVectors
   }
-} as const satisfies Partial<Record<'openai' | 'gemini', UpstreamForm>>
+}

@@ -17,7 +17,7 @@ export const embeddings: ServedOperation = {
   protocol: 'openai-embeddings',
   body: 'json',
   model: { in: 'body', name: 'model' },
-  upstream: vectors,
+  upstream: vectors(),
   stageAtUpstream: ({ body }) => inForm(body.fields.string('encoding_format') === 'base64' ? 'base64' : 'float'),
   metering: { outputLimits: [], prompts: 'input' },
   required: ['model', 'input'],
@@ -34,6 +34,11 @@ export const embeddings: ServedOperation = {
       type: 'integer',
       minimum: 1,
       description: 'Length of the vectors, where the model lets it be chosen.'
+    },
+    input_type: {
+      type: 'string',
+      description:
+        'What the vectors are for, where the model makes different ones: `search_document`, `search_query`, `classification`, `clustering`.'
     },
     user: { type: 'string', description: 'Your own identifier of the end user.' }
   }

@@ -92,11 +92,12 @@ function own(method: string, summary: string, more: Partial<ServedOperation>): S
     body: 'json',
     model: { in: 'path', name: 'model' },
     upstream: {
-      gemini: {
+      gemini: [undefined, 'predict'].map((dialect) => ({
+        ...(dialect !== undefined && { dialect }),
         protocol: 'gemini-count',
         method: 'POST',
         target: ({ model }) => `/models/${encodeURIComponent(model)}:${method}`
-      }
+      }))
     },
     ...more
   }
@@ -129,10 +130,7 @@ export const embedContent = own('embedContent', 'Makes the vector of a text, in 
   endpoint: 'embeddings',
   vectors: true,
   protocol: 'gemini-embed',
-  upstream: {
-    ...vectors,
-    gemini: { ...vectors.gemini, target: ({ model }) => `/models/${encodeURIComponent(model)}:embedContent`, rename }
-  },
+  upstream: vectors({ target: ({ model }) => `/models/${encodeURIComponent(model)}:embedContent`, rename }),
   metering: { outputLimits: [] },
   parsed
 })
@@ -145,7 +143,7 @@ export const batchEmbedContents = own(
     endpoint: 'embeddings',
     vectors: true,
     protocol: 'gemini-embed',
-    upstream: { ...vectors, gemini: { ...vectors.gemini, rename } },
+    upstream: vectors({ rename }),
     metering: { outputLimits: [], prompts: 'requests' },
     parsed
   }

@@ -10,8 +10,8 @@ export function credentialHeader(
   credential: string,
   dialect?: string
 ): [name: string, value: string] {
+  if (family === 'gemini') return ['x-goog-api-key', credential]
   // Platforms that serve the models of another vendor have tokens of their own.
-  if (dialect !== undefined) return ['authorization', `Bearer ${credential}`]
-  if (family === 'anthropic') return ['x-api-key', credential]
-  return family === 'gemini' ? ['x-goog-api-key', credential] : ['authorization', `Bearer ${credential}`]
+  const own = family === 'anthropic' && dialect === undefined
+  return own ? ['x-api-key', credential] : ['authorization', `Bearer ${credential}`]
 }

@@ -1,8 +1,9 @@
 // The table of all protocols.
 import { anthropicCount } from './anthropic/count.ts'
 import { anthropic } from './anthropic/protocol.ts'
+import { bedrockEmbed } from './bedrock/embed.ts'
 import { bedrock } from './bedrock/protocol.ts'
-import { geminiCount, geminiEmbed } from './gemini/plain.ts'
+import { geminiCount, geminiEmbed, geminiPredict } from './gemini/plain.ts'
 import { gemini } from './gemini/protocol.ts'
 import { openaiChat } from './openai-chat/protocol.ts'
 import { openaiCompletions } from './openai/completions.ts'
@@ -25,9 +26,11 @@ export const protocols = {
   anthropic,
   gemini,
   bedrock,
+  'bedrock-embed': bedrockEmbed,
   'anthropic-count': anthropicCount,
   'gemini-count': geminiCount,
   'gemini-embed': geminiEmbed,
+  'gemini-predict': geminiPredict,
   'openai-embeddings': openaiEmbeddings,
   'openai-moderations': openaiModerations,
   'openai-completions': openaiCompletions,

@@ -15,8 +15,9 @@ export function sendEmbeddings(exchange: Exchange, attempt: Attempt): readonly s
   const speaks = attempt.bodyProtocol
   const translated = translateEmbeddings(
     speaks,
+    attempt.protocol,
     Buffer.concat(attempt.body.render() as readonly Buffer[]),
-    attempt.upstreamModel
+    { model: attempt.upstreamModel, vectors: attempt.channel.traits?.vectors }
   )
   attempt.body.replace(translated.body)
   attempt.bodyProtocol = attempt.protocol

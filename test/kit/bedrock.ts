@@ -179,6 +179,7 @@ function readRequest(request: IncomingMessage, bytes: Buffer): BedrockAsked {
   if (headers['anthropic-version'] !== undefined) throw refusal('anthropic-version is no header here')
   const body = JSON.parse(bytes.toString('utf8')) as Json
   if (operation.startsWith('converse')) checkConverse(body)
+  if (operation === 'invoke' && id.includes('embed')) checkEmbedding(decodeURIComponent(id), body)
   return { model: decodeURIComponent(id), operation, path, headers, body }
 }
 
@@ -189,6 +190,19 @@ function refusal(message: string): Refused {
 function only(what: string, object: Json, names: readonly string[]): void {
   for (const name of Object.keys(object))
     if (!names.includes(name)) throw refusal(`${what} has an unknown member ${name}`)
+}
+
+/** Titan's models take one text, and Cohere's up to 96 with what they are for. */
+function checkEmbedding(model: string, body: Json): void {
+  if (model.includes('titan')) {
+    only('the request', body, ['inputText', 'dimensions', 'normalize'])
+    if (typeof body['inputText'] !== 'string') throw refusal('expected type: String, found: JSONArray')
+    return
+  }
+  only('the request', body, ['texts', 'input_type', 'truncate', 'embedding_types', 'output_dimension'])
+  const types = ['search_document', 'search_query', 'classification', 'clustering']
+  if (!types.includes(body['input_type'] as string)) throw refusal('input_type is required')
+  if ((body['texts'] as unknown[]).length > 96) throw refusal('at most 96 texts')
 }
 
 const blocks = [

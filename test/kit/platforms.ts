@@ -82,6 +82,7 @@ export async function scriptedVertex(t: Test, answer: (asked: PlatformAsked) => 
           path
         ) ?? []
       if (publisher === 'google') {
+        if (method === 'predict' || method === 'embedContent') return vertexFault(model!, method, body)
         if (!['generateContent', 'streamGenerateContent', 'countTokens'].includes(method!))
           return [404, 'no such method']
         const contents = body['contents'] as Json[]
@@ -99,6 +100,17 @@ export async function scriptedVertex(t: Test, answer: (asked: PlatformAsked) => 
     (status, message) => ({ error: { code: status, message, status: 'INVALID_ARGUMENT' } }),
     answer
   )
+}
+
+/** Predictions are of the text models; the newer ones take one content. */
+function vertexFault(model: string, method: string, body: Json): Fault {
+  const takesContent = model.startsWith('gemini-embedding-2')
+  if (takesContent !== (method === 'embedContent')) return [400, `${model} does not support ${method}`]
+  if (takesContent) return Array.isArray(body['content']?.parts) ? undefined : [400, 'content is required']
+  const instances = (body['instances'] ?? []) as Json[]
+  if (!instances.every(({ content }) => typeof content === 'string')) return [400, 'content must be a text']
+  const most = model === 'gemini-embedding-001' ? 1 : 250
+  return instances.length > most ? [400, `at most ${most} instances`] : undefined
 }
 
 /** A resource of Azure: deployments with a version in the query, and the address that needs none. */

@@ -31,3 +31,17 @@ export function readBedrockUsage(value: unknown): ReportedUsage {
     completion: counts.of(usage['outputTokens'])
   })
 }
+
+/** The header with the tokens of a prompt, on every answer of a model that was invoked. */
+export const promptHeader = 'x-amzn-bedrock-input-token-count'
+
+/** The tokens that the headers of all answers of a series tell; undefined where one does not. */
+export function invokedTokens(heads: unknown): number | undefined {
+  let sum = 0
+  for (const head of asObjects(heads)) {
+    const count = head[promptHeader]
+    if (typeof count !== 'string' || !/^\d{1,15}$/.test(count)) return undefined
+    sum += Number(count)
+  }
+  return sum
+}

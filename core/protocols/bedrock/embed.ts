@@ -1,0 +1,14 @@
+// The protocol of models that Bedrock invokes for vectors, as they answer a series of requests. No client speaks it.
+import { account, Counts } from '../usage/account.ts'
+import { invokedTokens } from '../usage/bedrock.ts'
+import { withoutStream } from '../whole.ts'
+import { bedrock } from './protocol.ts'
+
+/** https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModel.html */
+export const bedrockEmbed = withoutStream(bedrock, {
+  isAnswer: ({ lens }) => lens?.type('answers') === 'array',
+  readUsage({ lens }) {
+    const prompt = invokedTokens(lens?.json('heads'))
+    return prompt === undefined ? undefined : account(new Counts(), { prompt, completion: 0 })
+  }
+})

@@ -1,0 +1,138 @@
+// Several requests to one upstream that are one attempt: sent one after the other, and answered with one answer.
+import type { Channel } from '../catalogue/catalogue.ts'
+import { asGatewayError, GatewayError } from '../errors.ts'
+import type { HttpTransport, UpstreamCall, UpstreamHeaders, UpstreamRequest, UpstreamSink } from './transport.ts'
+
+/** The most bytes of all answers. */
+const mostBytes = 8 * 1024 * 1024
+
+/** What describes an answer's own bytes, which the answer of them all does not have. */
+const ownHeaders: ReadonlySet<string> = new Set(['content-length', 'content-encoding', 'transfer-encoding'])
+
+/**
+ * One under way, and the sink of each of its requests. The body is `{"requests": […]}`; the sink gets `{"heads": […],
+ * "answers": […]}` when all have been answered. The first answer that is no success, or is encoded, is passed on as it
+ * is, and nothing is sent after it.
+ */
+export class Series implements UpstreamCall, UpstreamSink {
+  readonly #transport: Pick<HttpTransport, 'send'>
+  readonly #channel: Channel
+  readonly #request: UpstreamRequest
+  readonly #requests: readonly unknown[]
+  readonly #heads: readonly string[]
+  readonly #sink: UpstreamSink
+  readonly #answers: Buffer[] = []
+  readonly #told: Record<string, string>[] = []
+  #last: UpstreamHeaders = {}
+  #pieces: Buffer[] = []
+  #bytes = 0
+  #call: UpstreamCall | undefined
+  /** The answer under way is passed on. */
+  #passed = false
+  #paused = false
+  #over = false
+
+  /**
+   * Sends the first request. `heads`: the headers of answers that are kept, in lower case.
+   * @throws GatewayError when it cannot be sent
+   */
+  constructor(
+    transport: Pick<HttpTransport, 'send'>,
+    channel: Channel,
+    request: UpstreamRequest,
+    heads: readonly string[],
+    sink: UpstreamSink
+  ) {
+    this.#transport = transport
+    this.#channel = channel
+    this.#request = request
+    this.#heads = heads
+    this.#sink = sink
+    const body = JSON.parse(Buffer.concat(request.body as readonly Buffer[]).toString('utf8')) as {
+      requests: unknown[]
+    }
+    this.#requests = body.requests
+    this.#send()
+  }
+
+  get unsent(): boolean {
+    return this.#answers.length === 0 && this.#call?.unsent !== false
+  }
+
+  pause(): void {
+    this.#paused = true
+    this.#call?.pause()
+  }
+
+  resume(): void {
+    this.#paused = false
+    this.#call?.resume()
+  }
+
+  abort(): void {
+    this.#over = true
+    this.#call?.abort()
+  }
+
+  onHead(status: number, headers: UpstreamHeaders): void {
+    this.#last = headers
+    this.#passed = status !== 200 || (headers['content-encoding'] ?? 'identity') !== 'identity'
+    if (this.#passed) return this.#sink.onHead(status, headers)
+    const kept = this.#heads.flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])]]))
+    this.#told.push(Object.fromEntries(kept) as Record<string, string>)
+  }
+
+  onData(chunk: Buffer): void {
+    if (this.#passed) return this.#sink.onData(chunk)
+    this.#bytes += chunk.length
+    if (this.#bytes > mostBytes)
+      throw new GatewayError('upstream_bad_response', `The upstream's answers are larger than ${mostBytes} bytes.`)
+    this.#pieces.push(chunk)
+  }
+
+  onEnd(): void {
+    if (this.#passed) return this.#end(() => this.#sink.onEnd())
+    this.#answers.push(Buffer.concat(this.#pieces))
+    this.#pieces = []
+    if (this.#answers.length === this.#requests.length) return this.#end(() => this.#answer())
+    // Its connection is free only when this call is over.
+    queueMicrotask(() => {
+      try {
+        if (!this.#over) this.#send()
+      } catch (error) {
+        this.onError(asGatewayError(error))
+      }
+    })
+  }
+
+  onError(error: GatewayError): void {
+    this.#end(() => this.#sink.onError(error))
+  }
+
+  #end(tell: () => void): void {
+    if (this.#over) return
+    this.#over = true
+    tell()
+  }
+
+  #send(): void {
+    const body = [Buffer.from(JSON.stringify(this.#requests[this.#answers.length]))]
+    const call = this.#transport.send(this.#channel, { ...this.#request, body }, this)
+    this.#call = call
+    if (this.#over) call.abort()
+    else if (this.#paused) call.pause()
+  }
+
+  #answer(): void {
+    const headers = Object.entries(this.#last).filter(([name]) => !ownHeaders.has(name))
+    const heads = `{"heads":${JSON.stringify(this.#told)},"answers":[`
+    const answers = this.#answers.flatMap((answer, at) => (at === 0 ? [answer] : [Buffer.from(','), answer]))
+    try {
+      this.#sink.onHead(200, Object.assign(Object.create(null) as object, Object.fromEntries(headers)))
+      this.#sink.onData(Buffer.concat([Buffer.from(heads), ...answers, Buffer.from(']}')]))
+    } catch (error) {
+      return this.#sink.onError(asGatewayError(error))
+    }
+    this.#sink.onEnd()
+  }
+}
