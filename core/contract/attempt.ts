@@ -111,6 +111,15 @@ export class Attempt {
   }
 
   /**
+   * Whether the upstream may have read the prompt: it took the request, whatever became of it then. One that refused it
+   * or was not reached has not.
+   */
+  get mayBeRead(): boolean {
+    const { dispatched, status, error } = this
+    return dispatched && (status === undefined ? !error?.details.untaken : status < 300)
+  }
+
+  /**
    * Calls `edit` with every text of the prompt, in order (see {@link ProtocolText.prompt}). A returned string replaces
    * the text; undefined leaves the text as it is. It parses the whole prompt, so its time grows with the size of the
    * prompt.

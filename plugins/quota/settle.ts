@@ -146,7 +146,7 @@ function costsOf(exchange: Exchange, attempts: readonly Attempt[], hold: Hold): 
     const costPrice = costs?.get(channel)?.version
     const other = stake === hold.stake ? undefined : { model: stake.model, price: price.version }
     const common = { attempt: attempt.number, channel, costPrice, ...other }
-    if (!attempt.usage && !mayBeBilled(attempt)) return { ...common, usage: noUsage, amount: 0n, source: 'estimated' }
+    if (!attempt.usage && !attempt.mayBeRead) return { ...common, usage: noUsage, amount: 0n, source: 'estimated' }
     const metered = attempt.usage ?? { usage: promptUsage(exchange, price), source: 'estimated' }
     return { ...common, ...charged(exchange, metered, hold, price) }
   })
@@ -165,14 +165,6 @@ function charged(
 
 function wasSent({ dispatched }: Attempt): boolean {
   return dispatched
-}
-
-/**
- * An upstream that took the request and then failed may have read the prompt; one that refused it or was not reached
- * has not.
- */
-function mayBeBilled({ status, error }: Attempt): boolean {
-  return status === undefined ? !error?.details.untaken : status < 300
 }
 
 function ignore(): void {}

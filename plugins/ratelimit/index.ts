@@ -129,13 +129,13 @@ function tightest(states: readonly LimitState[]): LimitState | undefined {
 
 /**
  * Gives the lease back with the real count. Cached input does not count, as with most upstreams. When an upstream was
- * asked and its usage is unknown, the expected count stays.
+ * may have read it and its usage is unknown, the expected count stays.
  */
 function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
   // The usage of the attempt, because the slot `usage` is filled by a release too, which may run later.
   const metered = exchange.attempts.at(-1)?.usage?.usage
   if (metered) lease.release(limitedTokens(metered))
-  else lease.release(kind === 'failed' || exchange.attempts.length === 0 ? 0 : undefined)
+  else lease.release(kind !== 'failed' && exchange.attempts.some(({ mayBeRead }) => mayBeRead) ? undefined : 0)
 }
 
 function refusalOf({ refusedBy, retryAfterMs, asked }: Extract<Decision, { admitted: false }>): GatewayError {

@@ -1,4 +1,5 @@
 // What the parts of the plugin quota are tried with: prices, holds, and an exchange with what they ask of it.
+import { Attempt } from '../../core/contract/attempt.ts'
 import { RequestBody } from '../../core/bodies/body.ts'
 import { noUsage } from '../../core/contract/contract.ts'
 import type { Model, GatewayError } from '../../core/contract/contract.ts'
@@ -91,7 +92,8 @@ export interface Attempted {
 }
 
 export function attemptOf({ dispatched = true, channel = 'a', usage, error, status }: Attempted, number = 1): object {
-  return { number, dispatched, channel: { name: channel }, usage, error, status }
+  const facts = { number, dispatched, channel: { name: channel }, usage, error, status }
+  return Object.assign(Object.create(Attempt.prototype) as object, facts)
 }
 
 export const speech = priceOf({ character: one, output: one, input: one })

@@ -7,6 +7,7 @@ import { GatewayError } from '../../core/errors.ts'
 import type { LimitReason } from '../../core/errors.ts'
 import { MemoryLimits } from '../../core/store/memory/limits.ts'
 import type { Limits } from '../../core/store/limits.ts'
+import { Attempt } from '../../core/contract/attempt.ts'
 import { caller } from '../../core/contract/slots.ts'
 import ratelimit from '../../plugins/ratelimit/index.ts'
 
@@ -261,12 +262,19 @@ t.test(
       usage: { input: 30, cached_input: 500, cache_write: 0, output: 12, reasoning: 0 },
       source: 'upstream'
     }
+    const sent = { dispatched: true }
     for (const [attempts, kind, used, why] of [
       [[{}, { usage }], 'completed', 42, 'what the last attempt has counted, without what a cache spared'],
       [[{ usage }, { usage }], 'failed', 42, 'a failure that was counted'],
       [[{ usage }, {}], 'failed', 0, 'a failure that nobody counted'],
-      [[{}], 'aborted', 11, 'the client left'],
-      [[{}], 'completed', 11, 'a whole answer that nobody counted'],
+      [[sent], 'aborted', 11, 'the client left'],
+      [[{ ...sent, status: 200 }], 'aborted', 11, 'the client left when the answer had begun'],
+      [[{ ...sent, status: 429 }], 'aborted', 0, 'the client left when the upstream had refused'],
+      [[{ ...sent, error: { details: { untaken: true } } }], 'aborted', 0, 'the client left before it was sent'],
+      [[{ ...sent, status: 503 }, sent], 'aborted', 11, 'the client left when another had it'],
+      [[sent, { ...sent, status: 503 }], 'aborted', 11, 'the client left when the first had had it'],
+      [[{ dispatched: false }], 'aborted', 0, 'the client left before any was asked'],
+      [[sent], 'completed', 11, 'a whole answer that nobody counted'],
       [[], 'completed', 0, 'no upstream was asked'],
       [[], 'aborted', 0, 'no upstream was asked before the client left']
     ] as const) {
@@ -279,7 +287,7 @@ t.test(
       Object.assign(body.fields, { has: () => false, string() {}, json() {} })
       await own.hooks.onRequest!(asking as never)
       t.equal(own.limits.look([set], 1).states[0]!.remaining, 989, 'ten of output are expected, and one of input')
-      asking.attempts.push(...attempts)
+      asking.attempts.push(...attempts.map((one) => Object.setPrototypeOf({ ...one }, Attempt.prototype) as object))
       asking.end({ kind })
       t.equal(1000 - own.limits.look([set], 1).states[0]!.remaining, used, why)
     }
