@@ -15,7 +15,7 @@ export interface Target {
   method: 'GET' | 'POST' | 'DELETE'
   path: string
   /** How the request is finished, what streams are accepted, and whether it is a series. */
-  form?: Pick<UpstreamForm, 'finish' | 'accepts' | 'series'>
+  form?: Pick<UpstreamForm, 'finish' | 'accepts' | 'series' | 'counts'>
 }
 
 /**

@@ -68,6 +68,11 @@ export interface UpstreamForm {
    * names in lower case.
    */
   readonly series?: { readonly heads: readonly string[] }
+  /**
+   * For an operation that counts a prompt: the member of the upstream's answer with the number, where that is another
+   * than the operation's. Not every model can be asked so; where it fails, the number is estimated.
+   */
+  readonly counts?: string
   /** Changes the client's body where this upstream wants other words. */
   adapt?(body: BodyEdit): void
   /**

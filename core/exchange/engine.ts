@@ -7,7 +7,7 @@ import { ChainFigures } from './state/chain-figures.ts'
 import type { Incoming, SocketOffer } from '../clients/client.ts'
 import { outcomeOf, send, sendFailure } from './ending.ts'
 import type { Ending } from './ending.ts'
-import type { Awaitable } from '../contract/contract.ts'
+import type { Awaitable, WholeReply } from '../contract/contract.ts'
 import { asGatewayError, GatewayError, reasons, restarting } from '../errors.ts'
 import { LiveExchange } from './state/exchange.ts'
 import { Inspection } from './inspection.ts'
@@ -18,7 +18,7 @@ import type { AskedRequest, Rehearsed } from './rehearsal/rehearse.ts'
 import type { Logger } from '../telling/log.ts'
 import { receive } from './requests/receive.ts'
 import { ownAnswer } from './own-answer.ts'
-import { answered } from '../contract/slots.ts'
+import { answered, otherwise } from '../contract/slots.ts'
 import { openSession, socketRefusal } from './sessions/open-session.ts'
 import { Relay } from './answers/relay.ts'
 import type { Session } from './sessions/session.ts'
@@ -148,7 +148,9 @@ export class Engine {
       else
         ending = await (reply
           ? ownAnswer(exchange, reply, generation.chain, this.#parts)
-          : attemptAnswer(exchange, generation, this.#parts))
+          : attemptAnswer(exchange, generation, this.#parts).catch((error: unknown) =>
+              this.#answerOtherwise(exchange, generation, error)
+            ))
       if (ending instanceof Relay) {
         if (!ending.over) await this.#relay(exchange, ending)
         if (ending.attempt.error) throw ending.attempt.error
@@ -202,6 +204,13 @@ export class Engine {
       if (!(reply instanceof Relay)) sendReply(exchange, reply)
     }
     await background.goOn(exchange, watchdog)
+  }
+
+  /** Answers without an upstream, where all of them failed and the exchange can do without. @throws the failure */
+  #answerOtherwise(exchange: LiveExchange, { chain }: Generation, error: unknown): Promise<WholeReply | Relay> {
+    const reply = exchange.over ? undefined : exchange.find(otherwise)
+    if (!reply) throw error
+    return ownAnswer(exchange, { reply, plugin: '' }, chain, this.#parts)
   }
 
   /** Shows the client an answer as it comes. How far it came when it breaks is known to the relay. */

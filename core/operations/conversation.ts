@@ -3,6 +3,7 @@
 import type { Operation, UpstreamForm } from '../contract/operation.ts'
 import { invokeBody, predictBody } from '../protocols/anthropic/platforms.ts'
 import { takesContent } from '../protocols/embeddings/predict.ts'
+import { converseTokens, countTarget } from '../protocols/bedrock/count.ts'
 import { eventStreamType } from '../protocols/event-stream.ts'
 import { promptHeader } from '../protocols/usage/bedrock.ts'
 
@@ -64,6 +65,16 @@ const converse: UpstreamForm = {
   method: 'POST',
   accepts: eventStreamType,
   target: ({ model, streaming }) => `/model/${encodeURIComponent(model)}/${streaming ? 'converse-stream' : 'converse'}`
+}
+
+/** How Bedrock counts the tokens of what Converse would be asked. */
+export const countConverse: UpstreamForm = {
+  protocol: 'bedrock-count',
+  endpoint: 'chat',
+  method: 'POST',
+  target: ({ model }) => countTarget(model),
+  counts: 'inputTokens',
+  finish: converseTokens
 }
 
 /**

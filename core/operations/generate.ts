@@ -2,10 +2,11 @@
 import { geminiTiers } from './service-tiers.ts'
 import { geminiTools } from '../protocols/hosted-tools.ts'
 import type { BodyEdit } from '../bodies/body.ts'
+import type { UpstreamForm } from '../contract/operation.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { ListFraming } from '../protocols/gemini/shape.ts'
 import { namesOne, toAccount } from './account.ts'
-import { conversation, vectors } from './conversation.ts'
+import { conversation, countConverse, vectors } from './conversation.ts'
 
 function pathsOf(method: string): string[] {
   return [`/v1beta/models/{model...}:${method}`, `/v1/models/{model...}:${method}`]
@@ -81,7 +82,7 @@ export const streamGenerateList: ServedOperation = {
 }
 
 /** A method that only upstreams of Gemini's protocol know, unless `more` gives other upstream forms. */
-function own(method: string, summary: string, more: Partial<ServedOperation>): ServedOperation {
+function own(method: string, summary: string, more: Partial<ServedOperation>, bedrock?: UpstreamForm): ServedOperation {
   return {
     name: `generate.${method}`,
     endpoint: 'chat',
@@ -97,7 +98,8 @@ function own(method: string, summary: string, more: Partial<ServedOperation>): S
         protocol: 'gemini-count',
         method: 'POST',
         target: ({ model }) => `/models/${encodeURIComponent(model)}:${method}`
-      }))
+      })),
+      ...(bedrock && { bedrock })
     },
     ...more
   }
@@ -107,7 +109,15 @@ function own(method: string, summary: string, more: Partial<ServedOperation>): S
 export const geminiCountTokens = own(
   'countTokens',
   'Counts the tokens of a conversation before it is sent, or estimates them where no upstream of the model can.',
-  { counts: 'totalTokens' }
+  { counts: 'totalTokens' },
+  {
+    ...countConverse,
+    // A request may stand in the body as it would be sent.
+    adapt(body) {
+      const inner = body.original.fields.json('generateContentRequest')
+      if (inner !== undefined) body.replace(Buffer.from(JSON.stringify(inner)))
+    }
+  }
 )
 
 /** The largest batch of requests that is parsed, in bytes. Each request names the model. */

@@ -1,10 +1,11 @@
 // The operations of Anthropic's Messages, for clients of that protocol.
 import { anthropicTiers } from './service-tiers.ts'
-import { predictCount } from '../protocols/anthropic/platforms.ts'
+import { invokeBody, predictCount } from '../protocols/anthropic/platforms.ts'
+import { countTarget, invokeTokens } from '../protocols/bedrock/count.ts'
 import { messagesTools } from '../protocols/hosted-tools.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { namesOne, toAccount } from './account.ts'
-import { conversation } from './conversation.ts'
+import { conversation, countConverse } from './conversation.ts'
 
 /** https://platform.claude.com/docs/en/api/messages */
 export const messages: ServedOperation = {
@@ -72,8 +73,20 @@ export const countTokens: ServedOperation = {
         method: 'POST',
         target: () => '/models/count-tokens:rawPredict',
         finish: predictCount
+      },
+      {
+        protocol: 'invoke-count',
+        dialect: 'invoke',
+        method: 'POST',
+        target: ({ model }) => countTarget(model),
+        counts: 'inputTokens',
+        finish(body, headers) {
+          invokeBody(body, headers)
+          invokeTokens(body)
+        }
       }
-    ]
+    ],
+    bedrock: countConverse
   },
   required: ['model', 'messages'],
   parameters: {

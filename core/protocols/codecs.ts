@@ -28,12 +28,14 @@ export type CodecName = keyof typeof codecs
 /** The name of a protocol of channels that can be translated. */
 export type UpstreamCodecName = keyof typeof upstreamCodecs
 
-const names = new Map(
-  (Object.keys(upstreamCodecs) as UpstreamCodecName[]).map((name): [Protocol, UpstreamCodecName] => [
-    protocols[name],
-    name
-  ])
-)
+const names = new Map<Protocol, UpstreamCodecName>([
+  ...(Object.keys(upstreamCodecs) as UpstreamCodecName[]).map((name) => [protocols[name], name] as const),
+  // What is counted is written as what is answered.
+  [protocols['anthropic-count'], 'anthropic'],
+  [protocols['gemini-count'], 'gemini'],
+  [protocols['bedrock-count'], 'bedrock'],
+  [protocols['invoke-count'], 'anthropic']
+])
 
 /** The name of the codec for channels of a protocol; undefined when it cannot be translated. */
 export function upstreamCodecNameOf(protocol: Protocol): UpstreamCodecName | undefined {

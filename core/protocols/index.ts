@@ -1,6 +1,7 @@
 // The table of all protocols.
 import { anthropicCount } from './anthropic/count.ts'
 import { anthropic } from './anthropic/protocol.ts'
+import { converseCount, invokeCount } from './bedrock/count.ts'
 import { bedrockEmbed } from './bedrock/embed.ts'
 import { bedrock } from './bedrock/protocol.ts'
 import { geminiCount, geminiEmbed, geminiPredict } from './gemini/plain.ts'
@@ -27,6 +28,8 @@ export const protocols = {
   gemini,
   bedrock,
   'bedrock-embed': bedrockEmbed,
+  'bedrock-count': converseCount,
+  'invoke-count': invokeCount,
   'anthropic-count': anthropicCount,
   'gemini-count': geminiCount,
   'gemini-embed': geminiEmbed,

@@ -30,7 +30,7 @@ import type {
   TranslatedRequest
 } from '../../core/contract/contract.ts'
 import { caller, dropped } from '../../core/contract/slots.ts'
-import { countedFor } from './count.ts'
+import { countBack, countedFor } from './count.ts'
 import { isInvolved } from './effort.ts'
 import { embeddingsBack, sendEmbeddings } from './embeddings.ts'
 import { Keepsakes } from './keepsakes.ts'
@@ -112,6 +112,12 @@ export default definePlugin({
       const speaks = attempt.bodyProtocol
       if (translatesEmbeddings(speaks, attempt.protocol))
         return lose(exchange, attempt, sendEmbeddings(exchange, attempt))
+      const pair = pairOf(exchange, attempt)
+      if (pair.client === pair.upstream) {
+        // The upstream wants the same words in another frame.
+        attempt.bodyProtocol = attempt.protocol
+        return unsealed(translator, exchange, attempt)
+      }
       const tenant = exchange.find(caller)?.tenant ?? ''
       const find = (calls: readonly string[]): ReadonlyMap<string, Keepsake> =>
         new Map(
@@ -122,7 +128,7 @@ export default definePlugin({
         )
       const maxOutputTokens = catalogue.models.get(attempt.model)?.maxOutputTokens
       const task: RequestTask = {
-        ...pairOf(exchange, attempt),
+        ...pair,
         head: { model: exchange.model, streaming: exchange.streaming },
         target: {
           model: attempt.upstreamModel,
@@ -168,6 +174,8 @@ export default definePlugin({
 
       onResponse(exchange, { attempt, streaming }) {
         if (!attempt) return
+        const counted = countBack(exchange, attempt)
+        if (counted) return counted
         const members = exchange.find(unsaid)?.get(attempt)
         if (members) exchange.setHeader('x-sluice-dropped', members.join(', '))
         const translated = exchange.find(sent)?.get(attempt)

@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { simulated, startAll } from '../e2e/clients/script.ts'
+import { claudeOnBedrock } from '../kit/claude-platforms.ts'
 import { testKey } from '../kit/gateway.ts'
 import { agents } from './agents.ts'
 import type { Agent } from './agents.ts'
@@ -80,9 +81,9 @@ for (const agent of agents) {
     `${agent.name} finishes a task that takes its tool, by way of every channel`,
     { timeout: 600_000 },
     async (t) => {
-      const local = await startAll(t)
+      const local = await startAll(t, { invoked: await claudeOnBedrock(t) })
       const { url: proxy, wanted } = await trap(t)
-      for (const channel of Object.keys(simulated)) {
+      for (const channel of [...Object.keys(simulated), 'vertex', 'invoked']) {
         const { code, output, written } = await run(
           t,
           agent,

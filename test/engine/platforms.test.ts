@@ -206,3 +206,85 @@ t.test('Azure: deployments and the newer address, by key and by a token of Entra
     t.equal((await local.chat({ model, messages: [{ role: 'user', content: 'Hi' }] })).status, 200, model)
   t.equal(azure.asked.length, 4)
 })
+
+t.test(
+  'Bedrock counts tokens, for clients of Messages and of Gemini, and what it cannot count is estimated',
+  async (t) => {
+    withAwsKeys(t)
+    const bedrock = await scriptedBedrock(t, ({ model }) =>
+      model.includes('llama')
+        ? {
+            status: 400,
+            json: { message: "The provided model doesn't support counting tokens." },
+            headers: { 'x-amzn-errortype': 'ValidationException' }
+          }
+        : { json: { inputTokens: 17 } }
+    )
+    const at = { base_url: bedrock.url, private: true, credential: { aws: { region: awsRegion } } }
+    const local = await gateway(t, {
+      channels: {
+        converse: {
+          preset: 'bedrock',
+          protocol: 'bedrock',
+          ...at,
+          models: { n: 'us.amazon.nova-x-v1:0', l: 'meta.llama-x-v1:0' }
+        },
+        invoked: {
+          preset: 'bedrock-claude',
+          protocol: 'anthropic',
+          ...at,
+          models: { m: 'global.anthropic.claude-x-v1:0' }
+        }
+      },
+      models: { n: price, l: price, m: price }
+    })
+    const counted = (model: string, more: Json = {}): ReturnType<LocalGateway['ask']> =>
+      local.ask({
+        path: '/v1/messages/count_tokens',
+        headers: { 'x-api-key': testKey, 'anthropic-version': '2023-06-01' },
+        body: { model, messages: [{ role: 'user', content: 'Hi' }], ...more }
+      })
+    const tools = [{ name: 'look', input_schema: { type: 'object' } }]
+    const reply = await counted('n', { system: 'Be brief.', tools })
+    t.strictSame([reply.json(), reply.headers['x-sluice-estimate']], [{ input_tokens: 17 }, undefined])
+    t.strictSame(
+      [bedrock.asked[0]!.path, bedrock.asked[0]!.body],
+      [
+        '/model/amazon.nova-x-v1%3A0/count-tokens',
+        {
+          input: {
+            converse: {
+              messages: [{ role: 'user', content: [{ text: 'Hi' }] }],
+              system: [{ text: 'Be brief.' }],
+              toolConfig: { tools: [{ toolSpec: { name: 'look', inputSchema: { json: { type: 'object' } } } }] }
+            }
+          }
+        }
+      ]
+    )
+    t.match(await local.record(reply), { endpoint: 'messages.count_tokens', status: 200, cost_nano: '0' })
+    const contents = [{ role: 'user', parts: [{ text: 'Hi' }] }]
+    for (const body of [{ contents }, { generateContentRequest: { model: 'models/n', contents } }]) {
+      const told = await local.ask({
+        path: '/v1beta/models/n:countTokens',
+        headers: { authorization: `Bearer ${testKey}` },
+        body
+      })
+      t.strictSame(told.json(), { totalTokens: 17 })
+      t.strictSame(bedrock.asked.at(-1)!.body, {
+        input: { converse: { messages: [{ role: 'user', content: [{ text: 'Hi' }] }] } }
+      })
+    }
+    t.strictSame((await counted('m')).json(), { input_tokens: 17 })
+    t.equal(bedrock.asked.at(-1)!.path, '/model/anthropic.claude-x-v1%3A0/count-tokens')
+    const { body } = bedrock.asked.at(-1)!.body['input'].invokeModel
+    t.strictSame(JSON.parse(Buffer.from(body, 'base64').toString('utf8')), {
+      max_tokens: 1,
+      anthropic_version: 'bedrock-2023-05-31',
+      messages: [{ role: 'user', content: 'Hi' }]
+    })
+    const estimated = await counted('l')
+    t.match([estimated.status, estimated.json(), estimated.headers['x-sluice-estimate']], [200, {}, 'input_tokens'])
+    t.ok(estimated.json().input_tokens > 0)
+  }
+)

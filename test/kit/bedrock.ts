@@ -83,7 +83,7 @@ export function withAwsKeys(t: Test): void {
 /** Starts one on a free port; it is closed when the test is over. `answer` is asked for every request that it takes. */
 export async function scriptedBedrock(
   t: Test,
-  answer: (asked: BedrockAsked) => BedrockAnswer
+  answer: (asked: BedrockAsked) => BedrockAnswer | Promise<BedrockAnswer>
 ): Promise<ScriptedBedrock> {
   const server = createServer((request, response) => void take(request, response))
   const bedrock: ScriptedBedrock = { url: '', asked: [], ahead: 0, undated: false }
@@ -98,7 +98,7 @@ export async function scriptedBedrock(
       await checkSignature(request, body, Date.now() + bedrock.ahead)
       const asked = readRequest(request, body)
       bedrock.asked.push(asked)
-      await send(response, answer(asked))
+      await send(response, await answer(asked))
     } catch (error) {
       if (!(error instanceof Refused)) throw error
       response.writeHead(error.status, { 'content-type': 'application/json', 'x-amzn-errortype': error.kind })

@@ -1,5 +1,7 @@
 // Platforms on loopback that serve models of others and take nothing but what they take: Vertex AI and Azure, with the
 // servers that give out their tokens.
+import { verify } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -18,7 +20,7 @@ export interface PlatformAsked {
 }
 
 /** What is answered: JSON, or server-sent events as they stand. */
-export type PlatformAnswer = { json: unknown } | { sse: string }
+export type PlatformAnswer = { status?: number; json: unknown } | { sse: string }
 
 export interface Platform {
   readonly url: string
@@ -33,7 +35,7 @@ async function platform(
   give: (path: string, body: string, headers: IncomingMessage['headers']) => Json | undefined,
   check: (asked: PlatformAsked) => Fault,
   refuse: (status: number, message: string) => Json,
-  answer: (asked: PlatformAsked) => PlatformAnswer
+  answer: (asked: PlatformAsked) => PlatformAnswer | Promise<PlatformAnswer>
 ): Promise<Platform> {
   const asked: PlatformAsked[] = []
   const json = (response: ServerResponse, status: number, body: unknown): void => {
@@ -43,7 +45,7 @@ async function platform(
   const server = createServer((request, response) => {
     const pieces: Buffer[] = []
     request.on('data', (piece: Buffer) => pieces.push(piece))
-    request.on('end', () => {
+    request.on('end', async () => {
       const { headers, url: path = '' } = request
       const text = Buffer.concat(pieces).toString('utf8')
       const given = give(path, text, headers)
@@ -52,8 +54,8 @@ async function platform(
       const fault = request.method === 'POST' ? check(one) : ([404, 'no such method'] as const)
       if (fault) return json(response, fault[0], refuse(...fault))
       asked.push(one)
-      const made = answer(one)
-      if ('json' in made) return json(response, 200, made.json)
+      const made = await answer(one)
+      if ('json' in made) return json(response, made.status ?? 200, made.json)
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       response.end(made.sse)
     })
@@ -66,13 +68,29 @@ async function platform(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked }
 }
 
-/** Below the address of a project and a location: Gemini's methods, and Anthropic's Messages as predictions. */
-export async function scriptedVertex(t: Test, answer: (asked: PlatformAsked) => PlatformAnswer): Promise<Platform> {
+/** Whether a request for a token carries an assertion that a service account has signed. */
+function isSigned(body: string, key: KeyObject): boolean {
+  const form = new URLSearchParams(body)
+  const [head, claims, signature = ''] = (form.get('assertion') ?? '').split('.')
+  const isGrant = form.get('grant_type') === 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+  return isGrant && verify('RSA-SHA256', Buffer.from(`${head}.${claims}`), key, Buffer.from(signature, 'base64url'))
+}
+
+/**
+ * `account`: the public key of a service account that may have tokens, beside the machine itself.
+ *
+ * Below the address of a project and a location: Gemini's methods, and Anthropic's Messages as predictions. */
+export async function scriptedVertex(
+  t: Test,
+  answer: (asked: PlatformAsked) => PlatformAnswer | Promise<PlatformAnswer>,
+  account?: KeyObject
+): Promise<Platform> {
+  const metadata = '/computeMetadata/v1/instance/service-accounts/default/token'
   return platform(
     t,
-    (path, _body, headers) =>
-      path.startsWith('/computeMetadata/v1/instance/service-accounts/default/token') &&
-      headers['metadata-flavor'] === 'Google'
+    (path, body, headers) =>
+      (path.startsWith(metadata) && headers['metadata-flavor'] === 'Google') ||
+      (path === '/token' && account && isSigned(body, account))
         ? { access_token: token, expires_in: 3600, token_type: 'Bearer' }
         : undefined,
     ({ path, headers, body }) => {

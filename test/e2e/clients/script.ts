@@ -3,6 +3,7 @@ import type { Test } from 'tap'
 import { gateway } from '../../kit/gateway.ts'
 import type { LocalGateway, TestGateway } from '../../kit/gateway.ts'
 import { awsRegion, scriptedBedrock, withAwsKeys } from '../../kit/bedrock.ts'
+import { claudeOnVertex } from '../../kit/claude-platforms.ts'
 import { directed } from './converse.ts'
 import type { Library, Said } from './library.ts'
 
@@ -17,11 +18,14 @@ export const simulated = {
   gemini: { protocol: 'simulator', simulates: 'gemini', models: { 'via-gemini': 'gemini-3-pro' } }
 }
 
-/** All of them; the simulator does not speak Bedrock's protocol, which a scripted upstream does. */
-export const channels: readonly string[] = [...Object.keys(simulated), 'bedrock']
+/**
+ * All of them. The simulator does not speak Bedrock's protocol, which a scripted upstream does; behind a scripted Vertex
+ * AI it answers as Claude.
+ */
+export const channels: readonly string[] = [...Object.keys(simulated), 'bedrock', 'vertex']
 
-/** A gateway with all of them. */
-export async function startAll(t: Test): Promise<LocalGateway> {
+/** A gateway with all of them, and with `more` by their names. */
+export async function startAll(t: Test, more: Record<string, Record<string, unknown>> = {}): Promise<LocalGateway> {
   withAwsKeys(t)
   const { url } = await scriptedBedrock(t, directed)
   const bedrock = {
@@ -31,10 +35,17 @@ export async function startAll(t: Test): Promise<LocalGateway> {
     credential: { aws: { region: awsRegion } },
     models: { 'via-bedrock': 'us.a-model-v1:0' }
   }
-  const models = Object.fromEntries(
-    channels.map((channel) => [`via-${channel}`, { price: { input: 1, cached_input: 0.1, output: 2 } }])
+  const platforms = { vertex: await claudeOnVertex(t), ...more }
+  const claude = Object.fromEntries(
+    Object.entries(platforms).map(([name, channel]) => [name, { ...channel, models: { [`via-${name}`]: 'claude-x' } }])
   )
-  return gateway(t, { channels: { ...simulated, bedrock }, models })
+  const models = Object.fromEntries(
+    [...channels, ...Object.keys(more)].map((channel) => [
+      `via-${channel}`,
+      { price: { input: 1, cached_input: 0.1, output: 2 } }
+    ])
+  )
+  return gateway(t, { channels: { ...simulated, bedrock, ...claude }, models })
 }
 
 /** One turn: a question, or the results of the calls of the turn before. */
