@@ -58,7 +58,7 @@ export async function claudeOnVertex(t: Test): Promise<Json> {
     protocol: 'anthropic',
     base_url: `${vertex.url}/v1/projects/p/locations/europe-west4`,
     private: true,
-    credential: { gcp: { credentials: file } }
+    credential: { gcp: { credentials: file, hosts: ['127.0.0.1'] } }
   }
 }
 

@@ -59,20 +59,25 @@ interface Version {
 }
 
 /**
+ * `mine`: whether what was charged for this name belongs to the model.
+ *
  * All versions of the prices of a model: those of the file, by date, and those that were charged by, as the ledger
  * keeps them. Newest first: what is to come, what is in force, and what was used last.
  */
 export async function priceHistory(
   model: Model,
-  tenant: string | undefined,
+  { tenant, mine }: { tenant: string | undefined; mine(name: string): boolean },
   spend: Spend,
   find: (version: string) => Price | undefined
 ): Promise<object[]> {
-  const equal = { model: model.name, ...(tenant !== undefined && { tenant }) }
-  const { sums } = await allSums(spend, { by: ['price', 'day'], equal })
+  // Of a pattern, all its models were charged by its price.
+  const several = model.name === model.pattern
+  const equal = { ...(!several && { model: model.name }), ...(tenant !== undefined && { tenant }) }
+  const { sums } = await allSums(spend, { by: several ? ['price', 'day', 'model'] : ['price', 'day'], equal })
   const used = new Map<string, { first: string; last: string; requests: number; charge: bigint }>()
   for (const { group, requests, charge } of sums) {
-    const [version = '', day = ''] = group
+    const [version = '', day = '', name = model.name] = group
+    if (!mine(name)) continue
     const known = used.get(version)
     used.set(version, {
       first: known && known.first < day ? known.first : day,

@@ -54,6 +54,10 @@ const hidden = {
 }
 const modelMembers: Record<string, Shape> = {
   name: text,
+  kind: said(
+    oneOf('model', 'name', 'pattern'),
+    'A name stands for those in `asked`, and a pattern for all names that begin so; its use is that of them all.'
+  ),
   owned_by: text,
   created: time,
   endpoints: said(listOf(text), 'What the channels behind it are asked for.'),
@@ -63,6 +67,7 @@ const modelMembers: Record<string, Shape> = {
   state: oneOf('upstream', 'gateway'),
   price: said(nullable(dated), 'That in force now.'),
   next: said(nullable(dated), 'The next one.'),
+  price_by_name: said(flag, 'Of a pattern: each of its models has the public price of its own.'),
   deprecated: nullable(object({ since: time, sunset: nullable(time), replacement: nullable(text) })),
   requests: count,
   ...amount('charge'),

@@ -3,6 +3,7 @@
 import { compileGlobs } from '../../catalogue/globs.ts'
 import type { Matches } from '../../catalogue/globs.ts'
 import type { Model } from '../../catalogue/catalogue.ts'
+import { Models } from '../../catalogue/models.ts'
 import { GatewayError } from '../../errors.ts'
 import { formatDollars } from '../../money/money.ts'
 import { inForce } from '../../money/price.ts'
@@ -16,7 +17,7 @@ import { showTime } from '../api/entry.ts'
 import { pageOf, sentence, shown } from '../api/query.ts'
 import { readDays } from './days.ts'
 import { presentPrices, priceHistory, showRates } from './model-price.ts'
-import { allSums } from './sums.ts'
+import { allSums, together } from './sums.ts'
 
 /** What actors of one tenant do not see of a model: where it goes, and what that costs the operator. */
 export const hiddenOfModels = ['channels', 'asked', 'fallback_on', 'cost_usd', 'cost_nano']
@@ -24,7 +25,7 @@ export const hiddenOfModels = ['channels', 'asked', 'fallback_on', 'cost_usd', '
 /** Lists the models, all or those that a tenant may use, with what was used of each in some days. */
 export async function listModels({ query }: Call, parts: AdminParts): Promise<Answer> {
   const tenant = query.get('tenant')
-  const { data, next } = pageOf([...modelsFor(tenant, parts).values()], ({ name }) => name, query)
+  const { data, next } = pageOf(rowsOf(modelsFor(tenant, parts)), ({ name }) => name, query)
   const show = await shower(query, parts)
   return { json: { data: data.map(show), next } }
 }
@@ -38,20 +39,45 @@ export async function showModel({ names, query }: Call, parts: AdminParts): Prom
   if (!model) throw noModel(name, [...models.keys()])
   const show = await shower(query, parts, name)
   const { ledger, spend } = parts.store
-  const prices = await priceHistory(model, tenant, spend, (version) => ledger.price(version))
+  const mine = (used: string): boolean => labelIn(parts, used, name) === name
+  const prices = await priceHistory(model, { tenant, mine }, spend, (version) => ledger.price(version))
   return { json: { ...show(model), prices } }
+}
+
+/** The models that the file lists, and for each of its patterns one row of the pattern's name. */
+function rowsOf(models: Models): Model[] {
+  return [...models.values(), ...models.patterns.flatMap(({ prefix }) => models.get(`${prefix}*`) ?? [])]
+}
+
+/** Whether it is the pattern itself, and not a model that it stands for. */
+function isPattern({ name, pattern }: Model): boolean {
+  return name === pattern
+}
+
+/** What counts for a name in sums: itself where `asked` asks for it, else the pattern that it is of. */
+function labelIn({ generations }: Pick<AdminParts, 'generations'>, name: string, asked?: string): string {
+  return name === asked ? name : (generations.current.config.models.get(name)?.pattern ?? name)
+}
+
+/** The models of a configuration with its patterns. */
+function modelsOf({ models }: AdminParts['generations']['current']['config']): Models {
+  return models instanceof Models ? models : new Models(models)
 }
 
 /** The models of the catalogue by name: all, or those that a tenant may use. An unknown tenant may use none. */
 export function modelsFor(
   tenant: string | undefined,
   { generations, store }: Pick<AdminParts, 'generations' | 'store'>
-): ReadonlyMap<string, Model> {
+): Models {
   const { config } = generations.current
-  if (tenant === undefined) return config.models
+  const models = modelsOf(config)
+  if (tenant === undefined) return models
   const level = new Levels(config, store.documents).find([tenant])
   const mayUse: Matches = level ? compileGlobs(level.rights.models) : () => false
-  return new Map([...config.models].filter(([name]) => mayUse(name)))
+  return new Models(
+    [...models].filter(([name]) => mayUse(name)),
+    models.patterns.filter(({ prefix }) => mayUse(`${prefix}*`))
+  )
 }
 
 /** The error for a model that there is not, or that a tenant may not use, which are not to be told apart. */
@@ -68,9 +94,15 @@ async function shower(
 ): Promise<(model: Model) => Record<string, unknown>> {
   const [since, until] = readDays(query)
   const tenant = query.get('tenant')
-  const equal = { ...(tenant !== undefined && { tenant }), ...(model !== undefined && { model }) }
+  const one = model !== undefined && !model.endsWith('*') ? { model } : {}
+  const equal = { ...(tenant !== undefined && { tenant }), ...one }
   const { sums } = await allSums((asked) => parts.store.spend(asked), { by: ['model'], equal, since, until })
-  const used = new Map(sums.map((sum) => [sum.group[0], sum]))
+  const used = new Map<string, SpendSum>()
+  for (const sum of sums) {
+    const label = labelIn(parts, sum.group[0]!, model)
+    const known = used.get(label)
+    used.set(label, known ? together(known, sum) : sum)
+  }
   const health = healthIn(parts)
   return (one) => show(one, used.get(one.name), parts, health)
 }
@@ -83,6 +115,7 @@ function show(model: Model, sum: SpendSum | undefined, parts: AdminParts, health
   const cost = sum?.cost
   return {
     name,
+    kind: model.pattern !== undefined ? 'pattern' : model.channels.length === 0 && standIns ? 'name' : 'model',
     owned_by: ownedBy,
     created: new Date(created * 1000).toISOString(),
     endpoints: [...new Set(channels.flatMap(({ channel }) => [...channel.endpoints]))].sort(),
@@ -91,6 +124,7 @@ function show(model: Model, sum: SpendSum | undefined, parts: AdminParts, health
     service_tiers: tiers ?? null,
     state,
     ...presentPrices(model),
+    price_by_name: isPattern(model) && model.prices.length === 0,
     deprecated: deprecated
       ? {
           since: showTime(deprecated.since),

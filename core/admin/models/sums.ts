@@ -22,3 +22,18 @@ export async function allSums(
   } while (after && sums.length < most)
   return { sums, cut: after !== undefined }
 }
+
+/** Two sums as one, of the group of the first. */
+export function together(one: SpendSum, other: SpendSum): SpendSum {
+  const usage: Record<string, number> = { ...one.usage }
+  for (const [name, count] of Object.entries(other.usage)) usage[name] = (usage[name] ?? 0) + count
+  return {
+    group: one.group,
+    requests: one.requests + other.requests,
+    charge: one.charge + other.charge,
+    cost: one.cost === undefined ? other.cost : one.cost + (other.cost ?? 0n),
+    uncosted: one.uncosted + other.uncosted,
+    failed: one.failed + other.failed,
+    usage
+  }
+}

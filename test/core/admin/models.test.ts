@@ -150,6 +150,61 @@ t.test('actors of a tenant see the models that it may use, its own use, and noth
   t.same((await root('GET', '/models?tenant=none')).json().data, [])
 })
 
+t.test(
+  'names and patterns are shown as such, with what they stand for, what they cost and what was used',
+  async (t) => {
+    const local = await gateway(t, {
+      ...file,
+      models: {
+        ...(file['models'] as object),
+        quick: { alias: 'demo' },
+        'vendor/*': { channel: 'demo', upstream: '*', price: { input: 4, output: 8 } },
+        'listed/*': { channel: 'demo', upstream: '*', price: 'list' }
+      },
+      tenants: { acme: { models: ['vendor/*', 'quick', 'demo'] }, zeta: {} }
+    })
+    const root = caller(t, local, owner)
+    const body = { messages: [{ role: 'user', content: 'Hi' }], max_tokens: 5 }
+    for (const model of ['vendor/demo', 'vendor/other', 'quick'])
+      await ask(t, local.url, {
+        path: '/v1/chat/completions',
+        headers: { authorization: 'Bearer sk-test-000000000000000000000000' },
+        body: { ...body, model }
+      })
+    await eventually(async () => (await root('GET', '/requests')).json().data.length === 3)
+    const { data } = (await root('GET', '/models')).json() as { data: Record<string, any>[] }
+    const named = Object.fromEntries(data.map((model) => [model['name'], model]))
+    t.match(named['demo'], { kind: 'model', asked: null })
+    t.match(named['quick'], { kind: 'name', asked: ['demo'], price: { usd_per_million: { input: '1' } } })
+    t.match(named['vendor/*'], {
+      kind: 'pattern',
+      price_by_name: false,
+      price: { usd_per_million: { input: '4', output: '8' } },
+      requests: 2,
+      channels: [{ name: 'demo', upstream_model: '*' }]
+    })
+    t.equal(
+      BigInt(named['vendor/*']!['charge_nano']),
+      BigInt(named['vendor/*']!['usage'].input) * 4000n + BigInt(named['vendor/*']!['usage'].output) * 8000n
+    )
+    t.match(named['listed/*'], { kind: 'pattern', price_by_name: true, price: null, requests: 0 })
+    t.match((await root('GET', '/models/vendor%2F*')).json(), {
+      kind: 'pattern',
+      requests: 2,
+      prices: [{ requests: 2 }]
+    })
+    t.match((await root('GET', '/models/vendor%2Fdemo')).json(), { kind: 'pattern', name: 'vendor/demo', requests: 1 })
+    const made = (await root('POST', '/operators', { name: 'eve', role: 'viewer', tenant: 'acme' })).json()
+    const member = caller(t, local, made.token)
+    t.same(
+      (await member('GET', '/models')).json().data.map(({ name }: { name: string }) => name),
+      ['demo', 'quick', 'vendor/*']
+    )
+    t.match((await member('GET', '/models/vendor%2Fdemo')).json(), { requests: 1 })
+    t.equal((await member('GET', '/models/listed%2Fdemo')).status, 404)
+  }
+)
+
 t.test('a model has all versions of its price: those of the file, and those that were charged by', async (t) => {
   const { local, root } = await open(t)
   await chats(t, local, root)

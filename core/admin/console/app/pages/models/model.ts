@@ -45,6 +45,9 @@ interface Behind {
 /** A model as the API lists it. Actors of one tenant see no channels. */
 export interface Model {
   readonly name: string
+  readonly kind: 'model' | 'name' | 'pattern'
+  /** Of a pattern: each of its models has the public price of its own. */
+  readonly price_by_name: boolean
   readonly owned_by: string
   readonly endpoints: readonly string[]
   readonly context_window: number | null
@@ -71,6 +74,12 @@ interface Version {
   readonly requests: number
   readonly charge_nano: string
   readonly price: Price | null
+}
+
+/** What stands under a name that is no model of its own, in a word; nothing for a model. */
+export function kindOf({ kind, asked }: Pick<Model, 'kind' | 'asked'>): VNode | null {
+  if (kind === 'model') return null
+  return h(Status, { tone: 'idle' }, kind === 'pattern' ? 'pattern' : asked?.length === 1 ? 'alias' : 'name')
 }
 
 /** When a model goes, in a word; nothing when it stays. */
@@ -139,11 +148,21 @@ function Facts({ model }: { model: Model & { prices: readonly Version[] } }): VN
       <dt>Longest answer</dt>
       <dd>${model.max_output_tokens === null ? 'not said' : `${counted(model.max_output_tokens)} tokens`}</dd>
       ${
+        model.kind === 'pattern'
+          ? html`<dt>Stands for</dt>
+              <dd>${model.name.endsWith('*') ? 'all names that begin so and that the file does not list' : 'a name of a pattern'}</dd>`
+          : null
+      }
+      ${
         model.asked
-          ? html`<dt>Asked in order</dt>
+          ? html`<dt>${model.asked.length === 1 ? 'Stands for' : 'Asked in order'}</dt>
               <dd>
                 ${model.asked.map((name) => html`<a href=${linkTo('models', [name])}>${h(Text, { text: name })}</a> `)}
-                <span class="quiet">the next one on ${(model.fallback_on ?? []).join(', ')}</span>
+                ${
+                  model.asked.length === 1
+                    ? null
+                    : html`<span class="quiet">the next one on ${(model.fallback_on ?? []).join(', ')}</span>`
+                }
               </dd>`
           : null
       }
@@ -154,7 +173,17 @@ function Facts({ model }: { model: Model & { prices: readonly Version[] } }): VN
       </dd>
     </dl>
     <h3>Price in force</h3>
-    ${price ? h(PriceTable, { price, name: 'Price in force' }) : html`<p class="quiet">None yet: requests are refused until one is.</p>`}
+    ${
+      price
+        ? h(PriceTable, { price, name: 'Price in force' })
+        : html`<p class="quiet">
+            ${
+              model.price_by_name
+                ? 'The public price of each model: one that is not in the list is refused.'
+                : 'None yet: requests are refused until one is.'
+            }
+          </p>`
+    }
     ${
       next
         ? html`<h3>From ${(next.from ?? '').slice(0, 10)}</h3>

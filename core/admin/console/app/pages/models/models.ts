@@ -14,7 +14,7 @@ import { Text } from '../../parts/text.ts'
 import { address, linkTo } from '../../router.ts'
 import { may, ownTenant } from '../../session.ts'
 import { Compare } from './compare.ts'
-import { ModelPanel, retirementOf } from './model.ts'
+import { kindOf, ModelPanel, retirementOf } from './model.ts'
 import type { Model } from './model.ts'
 import { rateOf } from './rates.ts'
 
@@ -64,9 +64,9 @@ const rateColumn = (name: 'input' | 'output', title: string): Column<Model> => (
   title,
   align: 'end',
   value: ({ price }) => (price?.usd_per_million[name] === undefined ? null : Number(price.usd_per_million[name])),
-  cell: ({ price }) =>
+  cell: ({ price, price_by_name: byName }) =>
     !price
-      ? html`<span class="quiet">none yet</span>`
+      ? html`<span class="quiet">${byName ? 'each its own' : 'none yet'}</span>`
       : price.free
         ? 'free'
         : price.usd_per_million[name] === undefined
@@ -75,7 +75,12 @@ const rateColumn = (name: 'input' | 'output', title: string): Column<Model> => (
 })
 
 const columns: readonly Column<Model>[] = [
-  { id: 'name', title: 'Model', value: ({ name }) => name, cell: ({ name }) => h(Text, { text: name, most: 40 }) },
+  {
+    id: 'name',
+    title: 'Model',
+    value: ({ name }) => name,
+    cell: (model) => html`${h(Text, { text: model.name, most: 40 })} ${kindOf(model)}`
+  },
   { id: 'owned_by', title: 'Owner', optional: true, value: (model) => model.owned_by },
   rateColumn('input', 'Input, 1M tokens'),
   rateColumn('output', 'Output, 1M tokens'),
