@@ -3,7 +3,6 @@ import type { Usage } from '../money/usage.ts'
 import type { Caller } from '../catalogue/caller.ts'
 import type { AttemptCost, Reservation } from '../store/ledger.ts'
 import type { GatewayError } from '../errors.ts'
-import type { WholeReply } from './hooks.ts'
 import type { Quote } from './rehearsal.ts'
 import type { RequestRecord } from '../store/requests.ts'
 
@@ -128,12 +127,6 @@ export interface Charge {
 
 /** Of a session: the first of its turns that was refused. Filled by the core. */
 export const refusedTurn = slot('turn/refused').of<GatewayError>()
-
-/**
- * What the client is answered when no upstream could: a plugin that can do without fills it before any is asked. Not
- * used for a client that left.
- */
-export const otherwise = slot('otherwise').of<WholeReply>()
 
 /** The public name of the model of an answer when the request names none. Filled by operations. */
 export const shownModel = slot('model/shown').of<string>()

@@ -1,8 +1,7 @@
 // Counts tokens for models whose channels cannot, or fail to: an estimate, marked as such.
 import type { Catalogue } from '../../core/catalogue/catalogue.ts'
-import { formFor, GatewayError, Message, modelsFor } from '../../core/contract/contract.ts'
+import { formFor, GatewayError, Message, modelsFor, otherwise } from '../../core/contract/contract.ts'
 import type { Attempt, Exchange, Mapper, WholeReply } from '../../core/contract/contract.ts'
-import { otherwise } from '../../core/contract/slots.ts'
 import { estimatedInput } from '../estimate.ts'
 
 /** Bytes per token: English text has four and code three. Too few tokens would be worse than too many. */

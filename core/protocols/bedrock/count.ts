@@ -15,10 +15,10 @@ const counting = {
   readUsage: () => undefined
 }
 
-/** Of a request as for Converse. https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html */
+/** Of a request for Converse. https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html */
 export const converseCount = withoutStream(bedrock, counting)
 
-/** Of a request as for InvokeModel. */
+/** Of a request for InvokeModel. */
 export const invokeCount = withoutStream(bedrock, counting)
 
 /** Where the tokens for a model are counted: at the model itself, and not at a profile that sends it to a region. */
@@ -42,7 +42,7 @@ export function converseTokens(body: Sent): void {
   body.replace(Buffer.concat([first, ...begin, Buffer.from('}}}')]))
 }
 
-/** A body for InvokeModel, as bytes in base64. Messages are not taken without a limit, which counts for nothing here. */
+/** A body for InvokeModel, as bytes in base64. Messages are not taken without a limit, which is not counted. */
 export function invokeTokens(body: Sent): void {
   if (body.raw('max_tokens') === undefined) body.set('max_tokens', 1)
   const bytes = Buffer.concat(body.render() as readonly Buffer[]).toString('base64')

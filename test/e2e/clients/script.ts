@@ -19,8 +19,8 @@ export const simulated = {
 }
 
 /**
- * All of them. The simulator does not speak Bedrock's protocol, which a scripted upstream does; behind a scripted Vertex
- * AI it answers as Claude.
+ * All of them. The simulator does not speak Bedrock's protocol, which a scripted upstream does; behind a scripted
+ * Vertex AI it answers as Claude.
  */
 export const channels: readonly string[] = [...Object.keys(simulated), 'bedrock', 'vertex']
 
