@@ -14,16 +14,19 @@ import { scriptedVertex } from './platforms.ts'
 type Json = Record<string, any>
 
 /** Asks the simulator for a message: as the platform was asked, with what stands in its path put back into the body. */
-async function simulatedMessages(t: Test): Promise<(body: Json, stream: boolean) => Promise<Response>> {
+async function simulatedMessages(
+  t: Test
+): Promise<(body: Json, stream: boolean, betas?: string | undefined) => Promise<Response>> {
   const simulator = await startSimulator({ key: 'of-the-simulator' })
   t.teardown(() => simulator.close())
-  return ({ anthropic_version: _version, anthropic_beta: _betas, ...body }, stream) =>
+  return ({ anthropic_version: _version, anthropic_beta: named, ...body }, stream, betas = named?.join()) =>
     fetch(new URL('/v1/messages', simulator.url), {
       method: 'POST',
       headers: {
         'x-api-key': 'of-the-simulator',
         'content-type': 'application/json',
-        'anthropic-version': '2023-06-01'
+        'anthropic-version': '2023-06-01',
+        ...(betas !== undefined && { 'anthropic-beta': betas })
       },
       body: JSON.stringify({ ...body, model: 'demo', stream })
     })
@@ -35,8 +38,8 @@ export async function claudeOnVertex(t: Test): Promise<Json> {
   const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const vertex = await scriptedVertex(
     t,
-    async ({ body }) => {
-      const answer = await ask(body, body['stream'] === true)
+    async ({ headers, body }) => {
+      const answer = await ask(body, body['stream'] === true, headers['anthropic-beta'] as string | undefined)
       if (body['stream'] === true && answer.ok) return { sse: await answer.text() }
       return { status: answer.status, json: await answer.json() }
     },
