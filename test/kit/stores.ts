@@ -16,6 +16,7 @@ import { MemoryCache } from '../../core/store/memory/cache.ts'
 import { SealedVault } from '../../core/store/sealed/vault.ts'
 import type { Services } from '../../core/store/services.ts'
 import { silentLog } from '../../core/telling/log.ts'
+import { brokenIn, logFolder, moneyBook, moneyNode } from './cluster-money.ts'
 import { postgresMissing, sharedPostgres } from './postgres.ts'
 import { sharedLimits } from './limits.ts'
 import { RedisServer, redisMissing } from './redis.ts'
@@ -163,8 +164,28 @@ const redis: Implementation = {
   }
 }
 
+/** The ledger of a node whose book is in PostgreSQL. */
+const sharedMoney: Implementation = {
+  name: 'a book that nodes share',
+  parts: ['ledger'],
+  skip: postgresMissing,
+  async open(t, now) {
+    const url = await moneyBook()
+    const node = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+    return {
+      services: { ledger: node.ledger },
+      flush: () => node.flush(),
+      async close() {
+        await node.close()
+        const wrong = await brokenIn(url)
+        if (wrong.length > 0) throw new Error(`the books do not hold: ${JSON.stringify(wrong)}`)
+      }
+    }
+  }
+}
+
 /** All of them. */
-const implementations: readonly Implementation[] = [embedded, handedOver, postgres, redis]
+const implementations: readonly Implementation[] = [embedded, handedOver, postgres, sharedMoney, redis]
 
 /** Runs a test with each implementation that has these parts. */
 export function eachStore<P extends Part>(

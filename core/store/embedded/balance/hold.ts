@@ -29,9 +29,9 @@ export interface HoldKeeper {
   end(hold: Hold, amount: bigint): Promise<void>
   /**
    * Queues the progress of a hold. `first`: nothing is queued for it yet. Without `urgent` it is written together with
-   * later operations.
+   * later operations. Returns what {@link Reservation.durable} waits for too, where that is not the hold itself.
    */
-  touch(hold: Hold, first: boolean, urgent: boolean): void
+  touch(hold: Hold, first: boolean, urgent: boolean): Promise<void> | undefined
 }
 
 /** The draft that a hold waits in. */
@@ -123,6 +123,11 @@ export class Hold implements Reservation {
   /** Whether it was detached and has not ended. */
   get detached(): boolean {
     return this.#lease !== undefined && !this.#ended
+  }
+
+  /** Until when a detached hold is kept, in Unix milliseconds; undefined for one that lives as long as its exchange. */
+  get lease(): number | undefined {
+    return this.#lease
   }
 
   /** Whether it has ended; its end may not be on disk yet. */
@@ -226,7 +231,8 @@ export class Hold implements Reservation {
   #touch(urgent: boolean): void {
     const first = !this.#touched
     this.#touched = true
-    this.#book.touch(this, first, urgent)
+    const durable = this.#book.touch(this, first, urgent)
+    if (durable) this.#durable = durable
   }
 
   #over(): Error {

@@ -164,8 +164,8 @@ export class Book implements Ledger, HoldKeeper {
     this.#writer.wake()
   }
 
-  touch(hold: Hold, first: boolean, urgent: boolean): void {
-    if (this.#heir) return this.#heir.touch(hold)
+  touch(hold: Hold, first: boolean, urgent: boolean): undefined {
+    if (this.#heir) return void this.#heir.touch(hold)
     const { draft } = this.#writer
     if (first) {
       draft.touched.push(hold)

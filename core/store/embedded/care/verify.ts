@@ -227,7 +227,8 @@ function recordsOf(
 
 const sources: ReadonlySet<unknown> = new Set(['upstream', 'measured', 'partial', 'estimated', 'recovered', 'manual'])
 
-function checkAmount(
+/** Checks I4 and I7 of one row of a journal: its amount by arithmetic of its own, and where its usage is from. */
+export function checkAmount(
   name: string,
   row: Row,
   prices: ReadonlyMap<Value | undefined, StoredPrice>,

@@ -1,0 +1,217 @@
+// A batch: all that a node asks the database for at one moment, as the arguments of one call, and what it answered.
+import { maxNano, smaller } from '../../embedded/balance/cell.ts'
+import { emptyBatch, holdColumns, touchColumns } from '../../embedded/rows/batch.ts'
+import type { RowIds } from '../../embedded/rows/row-ids.ts'
+import type { Value } from '../../embedded/files/sqlite.ts'
+import { renderPrice } from '../../../money/price.ts'
+import { sent } from './chain.ts'
+import type { Chain } from './chain.ts'
+import type { Mirror } from './mirror.ts'
+import type { Queue } from './operations.ts'
+import { includes } from './plan.ts'
+import type { Hoursum, Place, Plan } from './plan.ts'
+
+/** The call of a batch. */
+export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 26 }, (_, i) => `$${i + 1}`).join(', ')})`
+
+/** What the call answers: a verdict for each admission, then posted and used of each balance and sum. */
+export interface Answer {
+  readonly verdicts: readonly number[]
+  readonly posted: readonly bigint[]
+  readonly used: readonly bigint[]
+}
+
+/** A batch on its way. */
+export interface Batch {
+  /** The arguments behind node, epoch, number and lease. */
+  readonly values: readonly unknown[]
+  /** Tells everybody who waits. */
+  answer(answer: Answer): void
+}
+
+/** All places that a queue needs the ids of. */
+export function* placesOf({ admissions }: Queue): Generator<Place> {
+  for (const { plan } of admissions) {
+    yield* plan.places
+    for (const { place } of plan.shown.values()) yield place
+  }
+}
+
+/** Where each balance and sum is among the arguments, from 1 on. */
+class Positions {
+  readonly ids: readonly bigint[]
+  readonly sums: readonly Hoursum[]
+  readonly #ofId: ReadonlyMap<bigint, number>
+  readonly #ofSum = new Map<string, number>()
+
+  constructor(ids: ReadonlySet<bigint>, sums: Iterable<Hoursum>) {
+    this.ids = [...ids].sort((one, other) => (one < other ? -1 : 1))
+    this.#ofId = new Map(this.ids.map((id, i) => [id, i + 1]))
+    const distinct: Hoursum[] = []
+    for (const sum of sums) {
+      if (this.#ofSum.has(nameOf(sum))) continue
+      distinct.push(sum)
+      this.#ofSum.set(nameOf(sum), this.ids.length + distinct.length)
+    }
+    this.sums = distinct
+  }
+
+  of(id: bigint): number {
+    return this.#ofId.get(id)!
+  }
+
+  ofSum(sum: Hoursum): number {
+    return this.#ofSum.get(nameOf(sum))!
+  }
+
+  /** What an admission counts in. */
+  counts(plan: Plan, cells: readonly bigint[]): number[] {
+    const sums = this.sums.filter((sum) => plan.places.some((place) => includes(sum, place)))
+    return [...cells.map((id) => this.of(id)), ...sums.map((sum) => this.ofSum(sum))]
+  }
+}
+
+/** Makes a batch of operations whose places the mirror knows. It goes on with the chain. */
+export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowIds): Batch {
+  const { admissions, ends, touches, prices } = work
+  const limited = limitsOf(work, mirror)
+  const cellsOf = new Map<Plan, bigint[]>()
+  for (const { plan } of admissions) cellsOf.set(plan, idsOf(plan, mirror))
+  const ids = new Set<bigint>(limited.keys())
+  for (const cells of cellsOf.values()) for (const id of cells) ids.add(id)
+  for (const { cells } of ends) for (const id of cells) ids.add(id)
+  const at = new Positions(ids, sumsOf(work))
+  const { posted, freed } = changesOf(work, at)
+
+  const rows = emptyBatch(0, 0)
+  const [amounts, counts, countsTo, caps, capLimits, capsTo]: [
+    bigint[],
+    number[],
+    number[],
+    number[],
+    bigint[],
+    number[]
+  ] = [[], [], [], [], [], []]
+  for (const { hold, plan } of admissions) {
+    hold.writeOpen(rows, rowIds)
+    amounts.push(hold.amount)
+    countsTo.push(counts.push(...at.counts(plan, cellsOf.get(plan)!)))
+    for (const { budget, of } of plan.limits) {
+      caps.push('to' in of ? at.ofSum(of) : at.of(mirror.get(of.key)!.id))
+      capLimits.push(smaller(budget.limit, maxNano))
+    }
+    capsTo.push(caps.length)
+  }
+  const holds = objects(rows.opened, holdColumns).map(
+    ({ id: _, dispatched: __, delivered_units: ___, ...hold }, i) => ({
+      ...hold,
+      time: hold['ts_ms'],
+      streamed: hold['streamed'] === 1,
+      cells: cellsOf.get(admissions[i]!.plan)!.map(Number)
+    })
+  )
+  const entries = ends.flatMap((end) => chain.append(end.entries))
+  const json = (list: readonly unknown[]): string | null => (list.length === 0 ? null : JSON.stringify(list))
+  const values = [
+    at.ids,
+    posted,
+    freed,
+    [...limited.keys()],
+    [...limited.values()],
+    at.sums.map(({ scope }) => scope),
+    at.sums.map(({ from }) => from),
+    at.sums.map(({ to }) => to),
+    amounts,
+    counts,
+    countsTo,
+    caps,
+    capLimits,
+    capsTo,
+    json(prices.map((price) => ({ version: price.version, json: renderPrice(price) }))),
+    json(holds),
+    json(touchedBy(work)),
+    json(touches.flatMap(({ hold, until }) => (until === undefined || hold.ended ? [] : { ...naming(hold), until }))),
+    json(ends.map(({ requestId, part }) => ({ request_id: requestId, part }))),
+    json(entries),
+    chain.seq,
+    chain.hash
+  ]
+  return {
+    values,
+    answer({ verdicts, posted, used }) {
+      mirror.update(at.ids, posted, used)
+      for (const [id, limit] of limited) mirror.limit(id, limit)
+      const sumsAt = (position: number): { posted: bigint; used: bigint } => ({
+        posted: posted[position - 1]!,
+        used: used[position - 1]!
+      })
+      for (const [i, { plan, ...admission }] of admissions.entries()) {
+        const verdict = verdicts[i]!
+        if (verdict === 0) admission.admitted(cellsOf.get(plan)!)
+        else {
+          const from = i === 0 ? 0 : capsTo[i - 1]!
+          const sums = caps.slice(from, capsTo[i]).map(sumsAt)
+          admission.refused({ at: verdict > 0 ? verdict - 1 : undefined, sums })
+        }
+      }
+      for (const { done } of touches) done()
+      for (const { done } of ends) done()
+    }
+  }
+}
+
+function idsOf(plan: Plan, mirror: Mirror): bigint[] {
+  return plan.places.map(({ key }) => mirror.get(key)!.id)
+}
+
+function* sumsOf({ admissions }: Queue): Generator<Hoursum> {
+  for (const { plan } of admissions) for (const { of } of plan.limits) if ('to' in of) yield of
+}
+
+/** The limits that are stored otherwise than the latest admissions have them, by the id of the balance. */
+function limitsOf({ admissions }: Queue, mirror: Mirror): Map<bigint, bigint | null> {
+  const wanted = new Map<bigint, bigint | null>()
+  for (const { plan } of admissions)
+    for (const [key, { limit }] of plan.shown) wanted.set(mirror.get(key)!.id, limit && smaller(limit, maxNano))
+  for (const [id, limit] of wanted) if (mirror.storedLimit(id) === limit) wanted.delete(id)
+  return wanted
+}
+
+/** What the ends change, by position. */
+function changesOf({ ends }: Queue, at: Positions): { posted: bigint[]; freed: bigint[] } {
+  const posted = at.ids.map(() => 0n)
+  const freed = at.ids.map(() => 0n)
+  for (const { cells, held, charged } of ends)
+    for (const id of cells) {
+      posted[at.of(id) - 1]! += charged
+      freed[at.of(id) - 1]! += held
+    }
+  return { posted, freed }
+}
+
+/** How far the holds have come that made progress, each once. */
+export function touchedBy({ touches }: Pick<Queue, 'touches'>): Record<string, unknown>[] {
+  return [...new Set(touches.map(({ hold }) => hold))].flatMap((hold) => {
+    const rows = emptyBatch(0, 0)
+    hold.writeTouch(rows)
+    return objects(rows.touched, touchColumns).map(({ id: _, delivered_units: delivered, ...touch }) => ({
+      ...naming(hold),
+      ...touch,
+      delivered
+    }))
+  })
+}
+
+function naming({ requestId, part }: { requestId: string; part: string }): { request_id: string; part: string } {
+  return { request_id: requestId, part }
+}
+
+function objects(values: readonly Value[], columns: readonly string[]): Record<string, unknown>[] {
+  return Array.from({ length: values.length / columns.length }, (_, row) =>
+    Object.fromEntries(columns.map((name, i) => [name, sent(values[row * columns.length + i]!)]))
+  )
+}
+
+function nameOf({ scope, from, to }: Hoursum): string {
+  return `${from} ${to} ${scope}`
+}

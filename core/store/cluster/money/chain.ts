@@ -1,0 +1,48 @@
+// The hash chain of what one node writes to the journal in one epoch.
+import { hash } from 'node:crypto'
+import { entryHash, entryWidth } from '../../embedded/journal/journal.ts'
+import { entryColumns } from '../../embedded/rows/batch.ts'
+import type { Value } from '../../embedded/files/sqlite.ts'
+
+/** The hash before the first row of a chain, in hexadecimal. No two chains have the same. */
+export function genesisOf(node: string, epoch: number): string {
+  return hash('sha256', `${epoch}:${node}`)
+}
+
+/** The chain of one epoch, as far as batches were made of it. */
+export class Chain {
+  readonly epoch: number
+  #seq = 0
+  #hash: string
+
+  constructor(node: string, epoch: number) {
+    this.epoch = epoch
+    this.#hash = genesisOf(node, epoch)
+  }
+
+  get seq(): number {
+    return this.#seq
+  }
+
+  get hash(): string {
+    return this.#hash
+  }
+
+  /** Makes rows of the journal from flat entries. */
+  append(entries: readonly Value[]): Record<string, unknown>[] {
+    const rows: Record<string, unknown>[] = []
+    for (let at = 0; at < entries.length; at += entryWidth) {
+      const previous = this.#hash
+      this.#hash = entryHash(previous, ++this.#seq, this.epoch, entries, at)
+      const row: Record<string, unknown> = { seq: this.#seq, prev_hash: previous, hash: this.#hash }
+      for (let i = 0; i < entryWidth; i++) row[entryColumns[i]!] = sent(entries[at + i]!)
+      rows.push(row)
+    }
+    return rows
+  }
+}
+
+/** Money as text, as numbers of JSON are not exact. */
+export function sent(value: Value): unknown {
+  return typeof value === 'bigint' ? String(value) : value
+}

@@ -1,0 +1,194 @@
+// Checks the book of a cluster against the invariants of a ledger, at one moment, while gateways are running.
+import { Accounts } from '../../embedded/care/accounts.ts'
+import type { Breach, Report } from '../../embedded/care/invariants.ts'
+import { checkAmount } from '../../embedded/care/verify.ts'
+import { readPrice } from '../../embedded/database/due.ts'
+import type { StoredPrice } from '../../embedded/database/due.ts'
+import type { Row, Value } from '../../embedded/files/sqlite.ts'
+import { entryHash } from '../../embedded/journal/journal.ts'
+import { entryColumns } from '../../embedded/rows/batch.ts'
+import { day, daysOf } from '../../window.ts'
+import type { Lane, Transaction } from '../database/lane.ts'
+import { genesisOf } from './chain.ts'
+
+/** How many rows are read at once. */
+const stride = 5000
+/** How long each statement may take, in milliseconds. Sorting a large journal takes minutes. */
+const deadline = 600_000
+
+/** The end of a chain, as it is stored. */
+interface Head {
+  readonly node: string
+  readonly epoch: number
+  readonly seq: number
+  readonly hash: string
+}
+
+/**
+ * Reads the book once, and returns every row that breaks an invariant: I1 to I7, I9, I10 and I14, as those of one
+ * machine's store. Everything is read in one transaction, so that no batch is seen halfway.
+ * @throws DatabaseFault
+ */
+export function verifyBook(lane: Lane): Promise<Breach[]> {
+  return lane.transaction(
+    async (transaction) => {
+      await transaction.query('set transaction isolation level repeatable read, read only')
+      const breaches: Breach[] = []
+      const report: Report = (invariant, row, message, drift) =>
+        void breaches.push({ invariant, row, message, ...(drift !== undefined && { drift_nano: String(drift) }) })
+      const accounts = new Accounts(report)
+      await checkJournal(transaction, accounts, report)
+      await checkHolds(transaction, accounts, report)
+      await checkBalances(transaction, accounts, report)
+      return breaches
+    },
+    { deadline }
+  )
+}
+
+/** Checks I4, I5, I7, I10 and I14. I3 is the primary key of the journal, and a hold that has ended in {@link checkHolds}. */
+async function checkJournal(transaction: Transaction, accounts: Accounts, report: Report): Promise<void> {
+  const { rows: prices } = await transaction.query<{ version: string; json: string }>(
+    'select version, json from sluice.price'
+  )
+  const priceOf = new Map<Value | undefined, StoredPrice>(prices.map(({ version, json }) => [version, readPrice(json)]))
+  const heads = await headsOf(transaction)
+  let chain: Head | undefined
+  const end = (): void => {
+    if (!chain) return
+    const { node, epoch, seq, hash } = chain
+    const head = heads.get(`${epoch} ${node}`)
+    heads.delete(`${epoch} ${node}`)
+    if (head?.seq !== seq || head.hash !== hash)
+      report(
+        'I10',
+        `journal ${node} ${epoch} ${seq}`,
+        `is the last row of its chain, which should be row ${head?.seq ?? 0}`
+      )
+  }
+  for await (const row of rowsOf(
+    transaction,
+    `select *, extract(epoch from day)::bigint * 1000 as day_ms from sluice.journal order by node, epoch, seq`
+  )) {
+    const [node, epoch, seq] = [row['node'] as string, Number(row['epoch']), Number(row['seq'])]
+    const name = `journal ${node} ${epoch} ${seq}`
+    if (chain?.node !== node || chain.epoch !== epoch) {
+      end()
+      chain = { node, epoch, seq: 0, hash: genesisOf(node, epoch) }
+    }
+    if (seq !== chain.seq + 1) report('I10', name, `follows row ${chain.seq}: rows between are missing`)
+    if (hex(row['prev_hash']) !== chain.hash) report('I10', name, 'does not continue the hash of the row before')
+    const hash = hex(row['hash'])
+    const columns = entryColumns.map((column) => (column === 'ts_ms' ? Number(row[column]) : row[column]!))
+    if (entryHash(hex(row['prev_hash']), seq, epoch, columns, 0) !== hash)
+      report('I10', name, 'is not what was hashed when it was written')
+    chain = { node, epoch, seq, hash }
+    const time = Number(row['ts_ms'])
+    if (Number(row['day_ms']) !== Math.floor(time / day) * day)
+      report('I14', name, 'is not in the day of its reservation')
+    checkAmount(name, row, priceOf, report)
+    post(name, row, accounts, report)
+  }
+  end()
+  for (const { node, epoch, seq } of heads.values())
+    if (seq > 0) report('I10', `journal ${node} ${epoch} ${seq}`, 'is missing, with all of its chain')
+}
+
+async function headsOf(transaction: Transaction): Promise<Map<string, Head>> {
+  const { rows } = await transaction.query<{ node: string; epoch: number; seq: bigint; hash: Buffer }>(
+    'select node, epoch, seq, hash from sluice.journal_chain'
+  )
+  return new Map(
+    rows.map(({ node, epoch, seq, hash }) => [
+      `${epoch} ${node}`,
+      { node, epoch, seq: Number(seq), hash: hash.toString('hex') }
+    ])
+  )
+}
+
+/** Adds a row to what its balances should be. */
+function post(name: string, row: Row, accounts: Accounts, report: Report): void {
+  const { kind, amount, reserved } = row as { kind: string; amount: bigint; reserved: bigint }
+  const balances = accounts.of(name, row)
+  if (kind === 'cost') {
+    if (row['channel'] === null) report('I5', name, 'is a cost that is owed to no channel')
+    return
+  }
+  for (const balance of balances) {
+    balance.posted += amount
+    balance.excess += amount > reserved ? amount - reserved : 0n
+  }
+}
+
+/** Checks I3 and I9 for the open holds. */
+async function checkHolds(transaction: Transaction, accounts: Accounts, report: Report): Promise<void> {
+  for await (const row of rowsOf(
+    transaction,
+    `select h.*, h.time as ts_ms, n.name as known, exists (select from sluice.journal j
+       where j.day = date '1970-01-01' + (h.time / 86400000)::int and j.request_id = h.request_id and j.part = h.part
+         and j.class = 'terminal') as over
+     from sluice.hold h left join sluice.node n on n.name = h.node`
+  )) {
+    const name = `hold ${row['request_id']}`
+    for (const balance of accounts.of(name, row)) balance.pending += row['amount'] as bigint
+    if (row['over'] as unknown) report('I3', name, 'is open, and has an end in the journal')
+    if (row['known'] === null) report('I9', name, `belongs to ${row['node']}, which is no node`)
+  }
+}
+
+/** Checks I1, I2, I6 and I14. */
+async function checkBalances(transaction: Transaction, { balances }: Accounts, report: Report): Promise<void> {
+  const seen = new Set<string>()
+  for await (const row of rowsOf(
+    transaction,
+    `select c.scope, c."window", b."limit", b.posted, b.pending from sluice.cell c left join sluice.balance b on b.id = c.id`
+  )) {
+    const id = `${row['scope']} ${row['window']}`
+    const name = `balance ${id}`
+    const { limit, posted, pending } = row as Record<'posted' | 'pending', bigint | null> & { limit: bigint | null }
+    seen.add(id)
+    if (posted === null || pending === null) {
+      report('I1', name, 'is missing')
+      continue
+    }
+    if (daysOf(row['window'] as string) !== undefined) {
+      if (posted !== 0n || pending !== 0n)
+        report('I1', name, 'has money, which only the hours of a rolling budget have')
+      continue
+    }
+    // One that refused all it was asked for has no entry.
+    const { posted: spent, pending: held, excess } = balances.get(id) ?? { posted: 0n, pending: 0n, excess: 0n }
+    if (posted !== spent)
+      report('I1', name, `has ${posted} posted where the journal makes ${spent}`, offBy(posted, spent))
+    if (pending !== held)
+      report('I2', name, `has ${pending} pending where open holds make ${held}`, offBy(pending, held))
+    if (limit !== null && posted + pending > limit + excess)
+      report(
+        'I6',
+        name,
+        `has ${posted} posted and ${pending} pending on a limit of ${limit}, and requests cost ${excess} beyond what they held`
+      )
+  }
+  for (const [id, { posted, pending }] of balances)
+    if (!seen.has(id) && (posted !== 0n || pending !== 0n))
+      report('I1', `balance ${id}`, `is missing; the journal makes ${posted}, open holds ${pending}`, posted + pending)
+}
+
+/** The rows of a query, some thousand at a time. */
+async function* rowsOf(transaction: Transaction, query: string): AsyncGenerator<Row> {
+  await transaction.query(`declare rows no scroll cursor for ${query}`)
+  for (;;) {
+    const { rows } = await transaction.query<Row>(`fetch ${stride} from rows`)
+    yield* rows
+    if (rows.length < stride) break
+  }
+  await transaction.query('close rows')
+}
+
+function offBy(one: bigint, other: bigint): bigint {
+  return one > other ? one - other : other - one
+}
+
+function hex(bytes: Value | undefined): string {
+  return Buffer.from(bytes as Uint8Array).toString('hex')
+}

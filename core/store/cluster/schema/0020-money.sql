@@ -1,0 +1,315 @@
+-- The book of all gateways. Money is in nano-dollars, times are in Unix milliseconds, and nodes are gateways.
+
+-- The names of balances: what a scope may spend in one window. Rows are only added.
+create table sluice.cell (
+  id bigint generated always as identity primary key,
+  scope text not null,           -- project:acme/web
+  "window" text not null,        -- 2026-11-21 | 2026-W47 | 2026-11 | 2026-11-21T13 | total, or 30d for the limit of a rolling budget
+  hour int,                      -- of a window that is an hour: which one since 1970
+  unique (scope, "window")
+);
+create index cell_hour on sluice.cell (scope, hour) where hour is not null;
+
+-- What the journal and the open holds add up to. Whoever changes several locks them first, in the order of the ids.
+create table sluice.balance (
+  id bigint primary key,         -- of the cell
+  posted bigint not null default 0,
+  pending bigint not null default 0 check (pending >= 0),
+  "limit" bigint                 -- of the budget that let the latest hold in; null for none
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- Who may write, and the answer to its last batch: a batch that is sent again gets it again.
+create table sluice.node (
+  name text primary key,
+  epoch int not null,            -- grows with each start, and when another node ends what this one left open
+  batch bigint not null,         -- of this epoch
+  verdicts int[] not null default '{}',
+  posted bigint[] not null default '{}',
+  used bigint[] not null default '{}',
+  expires timestamptz not null   -- from then on others may end what it left open
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- Prices as reservations saw them, by version. Rows are only added.
+create table sluice.price (
+  version text primary key,
+  json text not null,
+  number bigint generated always as identity unique
+);
+
+-- Open holds, with all that ending one takes when its node is gone. Who deletes the row writes the end.
+create table sluice.hold (
+  request_id text not null,
+  part text not null,            -- '' for the exchange itself
+  node text not null,
+  cells bigint[] not null,       -- the balances that it counts in
+  scopes text not null,          -- {"<scope>": "day" | ["month", "hour"] | …}, outermost first
+  tags text,
+  amount bigint not null check (amount >= 0),
+  model text not null,
+  price_version text not null,
+  cost_price text,
+  input_units bigint not null,
+  max_out bigint not null,
+  pieces text,
+  channel text,                  -- null: no upstream was asked
+  delivered bigint not null,
+  endpoint text,
+  client_protocol text,
+  streamed boolean not null,
+  time bigint not null,          -- of the reservation: decides the windows
+  lease_until bigint,            -- of a hold that outlives its exchange
+  primary key (request_id, part)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- What happened to money, by the day of the reservation, so that a request has one end whenever that is written.
+create table sluice.journal (
+  day date not null,
+  node text not null,
+  epoch int not null,
+  seq bigint not null,           -- counts from 1 in each epoch of a node, without gaps
+  prev_hash bytea not null,
+  hash bytea not null,           -- of the row and the one before, made by the node
+  kind text not null,            -- settle | void | cost
+  request_id text not null,
+  part text not null,
+  class text not null,           -- terminal | cost:<attempt>
+  scopes text not null,
+  amount bigint not null,
+  reserved bigint not null,
+  usage_json text,
+  model text,
+  channel text,
+  price_version text,
+  source text,
+  ts_ms bigint not null,
+  tags text,
+  cost bigint,
+  cost_price text,
+  primary key (day, request_id, part, class)
+) partition by range (day);
+
+create function sluice.journal_refuses() returns trigger language plpgsql as $$
+begin
+  raise exception 'the journal is only appended to';
+end $$;
+create trigger journal_is_not_changed before update or delete on sluice.journal
+  for each row execute function sluice.journal_refuses();
+
+-- Where the chain of each epoch of a node ends.
+create table sluice.journal_chain (
+  node text not null,
+  epoch int not null,
+  seq bigint not null,
+  hash bytea not null,
+  primary key (node, epoch)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- Thresholds of budgets that some node has told, so that no other one tells them again.
+create table sluice.told (
+  scope text not null,
+  per text not null,
+  "window" text not null,
+  threshold int not null,
+  "limit" bigint not null,
+  primary key (scope, per, "window", threshold, "limit")
+);
+
+-- Makes the journal take the entries of a day. Attaching a table waits for nobody who writes, as making a partition does.
+create function sluice.journal_day_1(p_day date) returns void language plpgsql as $$
+declare
+  partition text := 'journal_' || to_char(p_day, 'YYYY_MM_DD');
+begin
+  if exists (select from pg_inherits where inhrelid = to_regclass('sluice.' || partition)) then return; end if;
+  perform pg_advisory_xact_lock(7583102947);
+  if exists (select from pg_inherits where inhrelid = to_regclass('sluice.' || partition)) then return; end if;
+  execute format('create table sluice.%I (like sluice.journal including all)', partition);
+  execute format('alter table sluice.journal attach partition sluice.%I for values from (%L) to (%L)', partition, p_day, p_day + 1);
+end $$;
+
+-- The balances of these names, which are made where they are missing. The names come sorted, so that two who make the
+-- same ones wait for each other in one order.
+create function sluice.money_cells_1(p_scopes text[], p_windows text[], p_hours int[])
+  returns table (id bigint, posted bigint, pending bigint, "limit" bigint) language plpgsql as $$
+begin
+  with made as (
+    insert into sluice.cell (scope, "window", hour) select * from unnest(p_scopes, p_windows, p_hours)
+      on conflict do nothing returning cell.id)
+  insert into sluice.balance (id) select made.id from made order by made.id;
+  return query
+    select c.id, b.posted, b.pending, b."limit"
+      from unnest(p_scopes, p_windows) with ordinality as n(scope, "window", place)
+      join sluice.cell c on c.scope = n.scope and c."window" = n."window"
+      join sluice.balance b on b.id = c.id order by n.place;
+end $$;
+
+-- A node begins an epoch. Whatever an earlier one still sends is refused from here on.
+create function sluice.money_join_1(p_node text, p_lease int) returns int language plpgsql as $$
+declare
+  now_in int;
+begin
+  insert into sluice.node (name, epoch, batch, expires)
+    values (p_node, 1, 0, clock_timestamp() + p_lease * interval '1 millisecond')
+    on conflict (name) do update set epoch = node.epoch + 1, batch = 0, expires = excluded.expires
+    returning epoch into now_in;
+  insert into sluice.journal_chain values (p_node, now_in, 0, '');
+  return now_in;
+end $$;
+
+-- Takes over what a node has left open that has not been heard of for its lease, and fences it. Several may try at once.
+create function sluice.money_take_over_1(p_node text, p_epoch int, p_now bigint, p_most int)
+  returns setof sluice.hold language plpgsql as $$
+declare
+  gone text;
+begin
+  perform from sluice.node where name = p_node and epoch = p_epoch for share;
+  if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
+  select n.name into gone from sluice.node n
+    where n.name <> p_node and n.expires < clock_timestamp() and exists (
+      select from sluice.hold h where h.node = n.name and (h.lease_until is null or h.lease_until < p_now))
+    limit 1 for update skip locked;
+  if not found then return; end if;
+  update sluice.node set epoch = epoch + 1, batch = 0 where name = gone;
+  return query
+    update sluice.hold h set node = p_node where (h.request_id, h.part) in (
+      select o.request_id, o.part from sluice.hold o
+        where o.node = gone and (o.lease_until is null or o.lease_until < p_now) limit p_most)
+    returning h.*;
+end $$;
+
+-- All that a node has decided on and asks for at one moment, once: ends, which make room, then admissions in the order
+-- in which they came. Positions count the cells from 1 on, and then the sums of hours.
+create function sluice.money_batch_1(
+  p_node text, p_epoch int, p_batch bigint, p_lease int,
+  p_cells bigint[],                                                 -- all that change, sorted
+  p_posted bigint[], p_freed bigint[],                              -- by cell: what the ends charge, and what they held
+  p_limited bigint[], p_limits bigint[],                            -- cells whose limit has changed
+  p_sum_scopes text[], p_sum_from int[], p_sum_to int[],            -- sums of hours, for rolling budgets
+  p_amounts bigint[],                                               -- of admissions; the positions that each counts in:
+  p_counts int[], p_counts_to int[],
+  p_caps int[], p_cap_limits bigint[], p_caps_to int[],             -- and the budgets of each, outermost first
+  p_prices json, p_holds json, p_touched json, p_leased json, p_ended json, p_entries json, p_seq bigint, p_hash text
+) returns table (verdicts int[], posted bigint[], used bigint[]) language plpgsql as $$
+declare
+  most constant bigint := 4611686018427387904;
+  cells int := cardinality(p_cells);
+  held bigint[];
+  sum_posted bigint;
+  sum_used bigint;
+  ended bigint;
+  verdict int;
+  c int := 0;
+  k int := 0;
+  first_cap int;
+begin
+  update sluice.node n set batch = p_batch, expires = clock_timestamp() + p_lease * interval '1 millisecond'
+    where n.name = p_node and n.epoch = p_epoch and n.batch = p_batch - 1;
+  if not found then
+    return query select n.verdicts, n.posted, n.used from sluice.node n
+      where n.name = p_node and n.epoch = p_epoch and n.batch = p_batch;
+    if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
+    return;
+  end if;
+
+  perform from sluice.balance b where b.id = any (p_cells) order by b.id for no key update;
+  if p_prices is not null then
+    insert into sluice.price (version, json) select * from json_to_recordset(p_prices) as p(version text, json text)
+      on conflict do nothing;
+  end if;
+  if p_ended is not null then
+    with gone as (
+      delete from sluice.hold h using json_to_recordset(p_ended) as e(request_id text, part text)
+        where h.request_id = e.request_id and h.part = e.part and h.node = p_node returning 1)
+    select count(*) into ended from gone;
+    if ended <> json_array_length(p_ended) then raise exception 'lost' using errcode = 'SL002'; end if;
+    insert into sluice.journal
+      select date '1970-01-01' + (e.ts_ms / 86400000)::int, p_node, p_epoch, e.seq,
+        decode(e.prev_hash, 'hex'), decode(e.hash, 'hex'), e.kind, e.request_id, e.part, e.class, e.scopes, e.amount,
+        e.reserved, e.usage_json, e.model, e.channel, e.price_version, e.source, e.ts_ms, e.tags, e.cost, e.cost_price
+      from json_to_recordset(p_entries) as e(
+        seq bigint, prev_hash text, hash text, kind text, request_id text, part text, class text, scopes text,
+        amount bigint, reserved bigint, usage_json text, model text, channel text, price_version text, source text,
+        ts_ms bigint, tags text, cost bigint, cost_price text);
+    update sluice.journal_chain h set seq = p_seq, hash = decode(p_hash, 'hex') where h.node = p_node and h.epoch = p_epoch;
+    update sluice.balance b set posted = b.posted + d.posted, pending = b.pending - d.freed
+      from unnest(p_cells, p_posted, p_freed) as d(id, posted, freed)
+      where b.id = d.id and (d.posted <> 0 or d.freed <> 0);
+  end if;
+
+  -- Read behind the locks: only now nobody else changes them.
+  select coalesce(array_agg(b.posted order by b.id), '{}'), coalesce(array_agg(b.posted + b.pending order by b.id), '{}')
+    into posted, used from sluice.balance b where b.id = any (p_cells);
+  if cardinality(used) <> cells then raise exception 'a balance is missing'; end if;
+  for i in 1 .. cardinality(p_sum_scopes) loop
+    select coalesce(sum(b.posted), 0), coalesce(sum(b.posted + b.pending), 0) into sum_posted, sum_used
+      from sluice.cell s join sluice.balance b on b.id = s.id
+      where s.scope = p_sum_scopes[i] and s.hour between p_sum_from[i] and p_sum_to[i];
+    posted := posted || sum_posted;
+    used := used || sum_used;
+  end loop;
+
+  verdicts := '{}';
+  if p_holds is not null then
+    held := array_fill(0::bigint, array[cardinality(used)]);
+    for i in 1 .. cardinality(p_amounts) loop
+      verdict := 0;
+      first_cap := k;
+      while k < p_caps_to[i] loop
+        k := k + 1;
+        if verdict = 0 and p_amounts[i] > 0 and used[p_caps[k]] > p_cap_limits[k] - p_amounts[i] then
+          verdict := k - first_cap;
+        end if;
+      end loop;
+      if verdict = 0 then
+        for j in c + 1 .. p_counts_to[i] loop
+          if used[p_counts[j]] > most - p_amounts[i] then verdict := -1; end if;
+        end loop;
+      end if;
+      if verdict = 0 then
+        for j in c + 1 .. p_counts_to[i] loop
+          used[p_counts[j]] := used[p_counts[j]] + p_amounts[i];
+          held[p_counts[j]] := held[p_counts[j]] + p_amounts[i];
+        end loop;
+      end if;
+      c := p_counts_to[i];
+      verdicts := verdicts || verdict;
+    end loop;
+    insert into sluice.hold
+      select h.request_id, h.part, p_node, h.cells, h.scopes, h.tags, h.amount, h.model, h.price_version, h.cost_price,
+        h.input_units, h.max_out, h.pieces, null, 0, h.endpoint, h.client_protocol, h.streamed, h.time, null
+      from rows from (json_to_recordset(p_holds) as (
+        request_id text, part text, cells bigint[], scopes text, tags text, amount bigint, model text,
+        price_version text, cost_price text, input_units bigint, max_out bigint, pieces text, endpoint text,
+        client_protocol text, streamed boolean, "time" bigint)) with ordinality as h(
+        request_id, part, cells, scopes, tags, amount, model, price_version, cost_price, input_units, max_out, pieces,
+        endpoint, client_protocol, streamed, "time", place)
+      where verdicts[h.place] = 0;
+    update sluice.balance b set pending = b.pending + d.held
+      from unnest(p_cells, held[1:cells]) as d(id, held) where b.id = d.id and d.held <> 0;
+  end if;
+  if cardinality(p_limited) > 0 then
+    update sluice.balance b set "limit" = d."limit" from unnest(p_limited, p_limits) as d(id, "limit") where b.id = d.id;
+  end if;
+  if p_touched is not null then
+    update sluice.hold h set channel = t.channel, cost_price = t.cost_price, delivered = t.delivered, model = t.model,
+        price_version = t.price_version
+      from json_to_recordset(p_touched) as t(
+        request_id text, part text, channel text, cost_price text, delivered bigint, model text, price_version text)
+      where h.request_id = t.request_id and h.part = t.part and h.node = p_node;
+  end if;
+  if p_leased is not null then
+    update sluice.hold h set lease_until = l.until
+      from json_to_recordset(p_leased) as l(request_id text, part text, until bigint)
+      where h.request_id = l.request_id and h.part = l.part and h.node = p_node;
+  end if;
+  update sluice.node n set verdicts = money_batch_1.verdicts, posted = money_batch_1.posted, used = money_batch_1.used
+    where n.name = p_node;
+  return next;
+end $$;
+
+-- Tables that are nearly empty and change all the time have wrong statistics, and plans that scan them degrade.
+alter function sluice.money_batch_1 set enable_seqscan = off;
+alter function sluice.money_batch_1 set enable_hashjoin = off;
+alter function sluice.money_batch_1 set enable_mergejoin = off;
+alter function sluice.money_batch_1 set jit = off;
+-- A batch that waits for another one for longer than its caller does must not go on by itself.
+alter function sluice.money_batch_1 set lock_timeout = '4s';
