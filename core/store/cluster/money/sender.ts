@@ -1,6 +1,6 @@
 // Sends batches to the database, one at a time and each exactly once, and keeps ends in the node's log while it is away.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { emptyBatch, touchColumns } from '../../embedded/rows/batch.ts'
+import { touchColumns } from '../../embedded/rows/batch.ts'
 import { RowIds } from '../../embedded/rows/row-ids.ts'
 import type { Value } from '../../embedded/files/sqlite.ts'
 import { renderPrice } from '../../../money/price.ts'
@@ -29,6 +29,8 @@ const [firstPause, longestPause] = [20, 1000]
 const farewell = 5000
 /** The most that may wait for the database. */
 const mostWaiting = 20_000
+
+const silent = 'the database has not answered for seconds'
 
 /** The database says so where another node has ended what this one left open, or a later start of it has begun. */
 export const fencedCode = 'SL001'
@@ -227,7 +229,7 @@ export class Sender {
     if (this.#silentSince === undefined) return
     const away = this.#away
     if (away >= patience) this.#keep()
-    if (away >= endurance) this.#disappoint()
+    if (away >= endurance) this.#disappoint(this.#parts.lane.trouble ?? new DatabaseFault('deadline', silent))
     this.#watch = setTimeout(this.#look, away >= patience ? 20 : Math.max(1, patience - away)).unref()
   }
 
@@ -250,7 +252,7 @@ export class Sender {
             : (touch[name] as Value)
       )
     )
-    const record = { ...emptyBatch(0, 0), prices, touched, entries: ends.flatMap(({ entries }) => [...entries]) }
+    const record = { prices, touched, entries: ends.flatMap(({ entries }) => [...entries]) }
     this.#parts.log.write(record).then(
       () => {
         for (const { done } of [...ends, ...touches]) done()
@@ -262,8 +264,8 @@ export class Sender {
   }
 
   /** Tells those who wait for a decision of the database that there is none at present. */
-  #disappoint(): void {
-    const error = new Error('the database has not answered for seconds')
+  #disappoint(error: DatabaseFault): void {
+    this.#parts.troubled(error)
     const work = [this.#flight, this.#queue].filter((one) => one !== undefined)
     for (const one of work) {
       const { admissions, touches } = one

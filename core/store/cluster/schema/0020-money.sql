@@ -115,13 +115,14 @@ create table sluice.told (
 );
 
 -- Makes the journal take the entries of a day. Attaching a table waits for nobody who writes, as making a partition does.
+-- The catalogue is read as a table: what to_regclass remembers may be older than the lock.
 create function sluice.journal_day_1(p_day date) returns void language plpgsql as $$
 declare
   partition text := 'journal_' || to_char(p_day, 'YYYY_MM_DD');
 begin
-  if exists (select from pg_inherits where inhrelid = to_regclass('sluice.' || partition)) then return; end if;
+  if exists (select from pg_class where relname = partition and relnamespace = 'sluice'::regnamespace) then return; end if;
   perform pg_advisory_xact_lock(7583102947);
-  if exists (select from pg_inherits where inhrelid = to_regclass('sluice.' || partition)) then return; end if;
+  if exists (select from pg_class where relname = partition and relnamespace = 'sluice'::regnamespace) then return; end if;
   execute format('create table sluice.%I (like sluice.journal including all)', partition);
   execute format('alter table sluice.journal attach partition sluice.%I for values from (%L) to (%L)', partition, p_day, p_day + 1);
 end $$;

@@ -1,0 +1,80 @@
+// A TCP proxy before PostgreSQL that loses answers, stands still, or cuts connections, when a test says so.
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import type { AddressInfo, Server, Socket } from 'node:net'
+import type { Test } from 'tap'
+
+/** A running proxy. */
+export class DatabaseProxy {
+  /** How many answers were lost. */
+  lost = 0
+  /** Whether the answer to a statement is lost: it runs, and its connection is cut. Called with what was sent. */
+  loses: (sent: Buffer) => boolean = () => false
+  readonly #server: Server
+  readonly #pairs = new Set<readonly [Socket, Socket]>()
+  #standing = false
+
+  private constructor(socket: string) {
+    this.#server = createServer((client) => {
+      const upstream = connect(socket)
+      const pair = [client, upstream] as const
+      this.#pairs.add(pair)
+      let losing = false
+      for (const one of pair)
+        one
+          .on('error', () => {})
+          .on('close', () => {
+            this.#pairs.delete(pair)
+            for (const other of pair) other.destroy()
+          })
+      client.on('data', (data: Buffer) => {
+        if (this.loses(data)) {
+          losing = true
+          this.lost++
+        }
+        upstream.write(data)
+      })
+      upstream.on('data', (data: Buffer) => (losing ? client.destroy() : client.write(data)))
+      if (this.#standing) this.#pause(pair)
+    })
+  }
+
+  /** Starts a proxy before the socket of a server. It ends with the test. */
+  static async start(t: Test, socket: string): Promise<DatabaseProxy> {
+    const proxy = new DatabaseProxy(socket)
+    proxy.#server.listen(0, '127.0.0.1')
+    await once(proxy.#server, 'listening')
+    t.teardown(() => {
+      proxy.cut()
+      proxy.#server.close()
+    })
+    return proxy
+  }
+
+  /** The URL of a database behind it. */
+  url(direct: string): string {
+    const { port } = this.#server.address() as AddressInfo
+    return `postgres://sluice@127.0.0.1:${port}${new URL(direct).pathname}`
+  }
+
+  /** Carries nothing any more, also on new connections, until it goes on. */
+  stand(): void {
+    this.#standing = true
+    for (const pair of this.#pairs) this.#pause(pair)
+  }
+
+  /** Carries everything again. */
+  goOn(): void {
+    this.#standing = false
+    for (const pair of this.#pairs) for (const one of pair) one.resume()
+  }
+
+  /** Cuts all connections. */
+  cut(): void {
+    for (const pair of this.#pairs) for (const one of pair) one.destroy()
+  }
+
+  #pause(pair: readonly [Socket, Socket]): void {
+    for (const one of pair) one.pause()
+  }
+}
