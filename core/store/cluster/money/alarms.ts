@@ -1,5 +1,6 @@
 // The thresholds of budgets in a book that many nodes share: whichever node charges what reaches one tells it, once.
 import type { Budget, Scope } from '../../../catalogue/caller.ts'
+import { maxNano, smaller } from '../../embedded/balance/cell.ts'
 import { Watch } from '../../embedded/balance/thresholds.ts'
 import type { BudgetReached, BudgetWatcher } from '../../ledger.ts'
 import { rollingDays, windowOf } from '../../window.ts'
@@ -111,7 +112,7 @@ export class Alarms {
     const { scope, per, threshold, limit } = reached
     const day = windowOf('day', this.#parts.now())
     const window = rollingDays(per) === undefined ? reached.window : `${per} ${day}`
-    const values = [scope, per, window, threshold, limit]
+    const values = [scope, per, window, threshold, smaller(limit, maxNano)]
     try {
       const { count } = await this.#parts.lane.query(
         'insert into sluice.told values ($1, $2, $3, $4, $5) on conflict do nothing',

@@ -12,7 +12,7 @@ import { includes } from './plan.ts'
 import type { Hoursum, Place, Plan } from './plan.ts'
 
 /** The call of a batch. */
-export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 26 }, (_, i) => `$${i + 1}`).join(', ')})`
+export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 27 }, (_, i) => `$${i + 1}`).join(', ')})`
 
 /** What the call answers: a verdict for each admission, then posted and used of each balance and sum. */
 export interface Answer {
@@ -77,7 +77,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
   const limited = limitsOf(work, mirror)
   const cellsOf = new Map<Plan, bigint[]>()
   for (const { plan } of admissions) cellsOf.set(plan, idsOf(plan, mirror))
-  const ids = new Set<bigint>(limited.keys())
+  const ids = new Set<bigint>(limited.map(({ id }) => id))
   for (const cells of cellsOf.values()) for (const id of cells) ids.add(id)
   for (const { cells } of ends) for (const id of cells) ids.add(id)
   const at = new Positions(ids, sumsOf(work))
@@ -116,8 +116,9 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
     at.ids,
     posted,
     freed,
-    [...limited.keys()],
-    [...limited.values()],
+    limited.map(({ id }) => id),
+    limited.map(({ limit }) => limit),
+    limited.map(({ by }) => by),
     at.sums.map(({ scope }) => scope),
     at.sums.map(({ from }) => from),
     at.sums.map(({ to }) => to),
@@ -140,7 +141,8 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
     values,
     answer({ verdicts, posted, used }) {
       mirror.update(at.ids, posted, used)
-      for (const [id, limit] of limited) mirror.limit(id, limit)
+      for (const { id, limit, by } of limited)
+        if (by === 0 || (verdicts[by - 1] === 0 && amounts[by - 1]! > 0n)) mirror.limit(id, limit)
       const sumsAt = (position: number): { posted: bigint; used: bigint } => ({
         posted: posted[position - 1]!,
         used: used[position - 1]!
@@ -151,7 +153,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
         else {
           const from = i === 0 ? 0 : capsTo[i - 1]!
           const sums = caps.slice(from, capsTo[i]).map(sumsAt)
-          admission.refused({ at: verdict > 0 ? verdict - 1 : undefined, sums })
+          admission.refused({ taken: verdict === -2, at: verdict > 0 ? verdict - 1 : undefined, sums })
         }
       }
       for (const { done } of touches) done()
@@ -168,13 +170,22 @@ function* sumsOf({ admissions }: Queue): Generator<Hoursum> {
   for (const { plan } of admissions) for (const { of } of plan.limits) if ('to' in of) yield of
 }
 
-/** The limits that are stored otherwise than the latest admissions have them, by the id of the balance. */
-function limitsOf({ admissions }: Queue, mirror: Mirror): Map<bigint, bigint | null> {
-  const wanted = new Map<bigint, bigint | null>()
-  for (const { plan } of admissions)
-    for (const [key, { limit }] of plan.shown) wanted.set(mirror.get(key)!.id, limit && smaller(limit, maxNano))
-  for (const [id, limit] of wanted) if (mirror.storedLimit(id) === limit) wanted.delete(id)
-  return wanted
+/** A limit that is stored otherwise. `by`: the admission that has it, from 1 on; 0 for one that is removed. */
+interface Limited {
+  readonly id: bigint
+  readonly limit: bigint | null
+  readonly by: number
+}
+
+/** A limit is that of the latest hold that it let in, so that a budget may be lowered below what is spent. */
+function limitsOf({ admissions }: Queue, mirror: Mirror): Limited[] {
+  return admissions.flatMap(({ plan }, i) =>
+    [...plan.shown].flatMap(([key, { limit: wanted }]): Limited[] => {
+      const { id, limit: stored } = mirror.get(key)!
+      const limit = wanted === null ? null : smaller(wanted, maxNano)
+      return limit === stored ? [] : [{ id, limit, by: limit === null ? 0 : i + 1 }]
+    })
+  )
 }
 
 /** What the ends change, by position. */

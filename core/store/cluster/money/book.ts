@@ -80,8 +80,7 @@ export class Book implements Ledger, HoldKeeper {
       throw new RangeError(
         `${requestId} asks to hold ${amount} nano-dollars at ${time}: amounts are not negative, and times are whole milliseconds`
       )
-    if (this.#live.has(name) || this.#asked.has(name))
-      throw new Error(`${requestId} has a reservation already: it needs another id or part`)
+    if (this.#live.has(name) || this.#asked.has(name)) throw reservedAlready(requestId)
     const reason = this.#parts.refuses() ?? (this.#sender.full ? 'the database does not answer' : undefined)
     if (reason !== undefined) throw unavailable(reason)
     const plan = this.#parts.plans.of(scopes, time)
@@ -122,7 +121,7 @@ export class Book implements Ledger, HoldKeeper {
       },
       refused: (refusal) => {
         if (failed) this.#asked.delete(name)
-        else this.#check(plan, refusal, request.amount).then(() => resolve(undefined), over)
+        else this.#check(plan, refusal, request).then(() => resolve(undefined), over)
       },
       failed: (error, dropped) => {
         if (dropped) this.#asked.delete(name)
@@ -135,7 +134,8 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   /** Throws what says which budget cannot carry an amount, unless it can by now. */
-  async #check(plan: Plan, refusal: Refusal, amount: bigint): Promise<void> {
+  async #check(plan: Plan, refusal: Refusal, { requestId, amount }: ReserveRequest): Promise<void> {
+    if (refusal.taken) throw reservedAlready(requestId)
     const purse = purseOf(plan, refusal) ?? (await this.#parts.views.purse(plan))
     purse.check(amount)
   }
@@ -263,9 +263,15 @@ export class Book implements Ledger, HoldKeeper {
     return this.#live.get(nameOf(requestId, part))?.hold
   }
 
-  /** Other nodes have ended all holds but these, which are given by {@link nameOf}. */
-  keepOnly(there: ReadonlySet<string>): void {
-    for (const [name, live] of this.#live) live.lost ||= !there.has(name)
+  /** The open holds, by {@link nameOf}. */
+  get names(): readonly string[] {
+    return [...this.#live.keys()]
+  }
+
+  /** Another node has ended this hold. */
+  lose(name: string): void {
+    const live = this.#live.get(name)
+    if (live) live.lost = true
   }
 
   #tellLost({ requestId, part }: Hold, charged: bigint): void {
@@ -285,6 +291,10 @@ export class Book implements Ledger, HoldKeeper {
 /** The name of a hold within a node. */
 export function nameOf(requestId: string, part: string): string {
   return part === '' ? requestId : `${requestId} ${part}`
+}
+
+function reservedAlready(requestId: string): Error {
+  return new Error(`${requestId} has a reservation already: it needs another id or part`)
 }
 
 function ignore(): void {}

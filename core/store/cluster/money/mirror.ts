@@ -54,11 +54,6 @@ export class Mirror {
     }
   }
 
-  /** The limit that is stored with a balance. */
-  storedLimit(id: bigint): bigint | null | undefined {
-    return this.#byId.get(id)?.limit
-  }
-
   /** A limit was stored. */
   limit(id: bigint, limit: bigint | null): void {
     const known = this.#byId.get(id)

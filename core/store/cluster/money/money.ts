@@ -1,4 +1,5 @@
 // Opens the ledger of a node on the book that it shares with others, and keeps the node alive in it.
+import { parsePrice } from '../../../money/price.ts'
 import type { Logger } from '../../../telling/log.ts'
 import { silentLog } from '../../../telling/log.ts'
 import { endAbandoned } from '../../embedded/abandoned.ts'
@@ -99,6 +100,7 @@ class Node implements Money {
   #skew = 0
   /** Since when the database has answered without a failure, by performance.now(). */
   #soundSince = performance.now()
+  #beatAt = performance.now()
 
   constructor(options: MoneyOptions) {
     const { database, node, folder, durability, log = silentLog, lease = usualLease, now = Date.now } = options
@@ -161,7 +163,10 @@ class Node implements Money {
     const rows = await this.#own()
     // A price in the log may be one of a hold.
     for (const { prices } of this.#ownLog.left)
-      for (let i = 0; i < prices.length; i += 2) this.#prices.add(prices[i]!, prices[i + 1]!)
+      for (let i = 0; i < prices.length; i += 2)
+        this.#sender.queue.prices.push(
+          ...this.#prices.fresh({ model: '', price: parsePrice(prices[i]!, prices[i + 1]!) })
+        )
     for (const row of rows) {
       const hold = resumed(row, costs.get(nameOf(row.request_id, row.part)), this.ledger)
       this.ledger.follow(hold, row.cells)
@@ -171,7 +176,7 @@ class Node implements Money {
     this.#sender.start()
     this.#sender.wake()
     await this.#sender.flush()
-    this.#timer = setInterval(() => void (this.#beating ??= this.#beat()), this.#lease / 3)
+    this.#timer = setInterval(() => void (this.#beating ??= this.#beat()), this.#lease / 3).unref()
   }
 
   async adopt(requestId: string, part = ''): Promise<boolean> {
@@ -271,11 +276,12 @@ class Node implements Money {
 
   /** Joins under another epoch. What of the work is still open may be asked for again. */
   async #rejoin(work: Queue): Promise<Queue> {
+    const known = this.ledger.names
     const epoch = await this.#join()
     const rows = new Map((await this.#own()).map((row) => [nameOf(row.request_id, row.part), row]))
     this.#sender.enter(epoch)
     this.#log.warn('other nodes took this one for gone: it joined anew', { epoch })
-    this.ledger.keepOnly(new Set(rows.keys()))
+    for (const name of known) if (!rows.has(name)) this.ledger.lose(name)
     const again = new Queue()
     again.prices.push(...work.prices)
     const error = new Error('other nodes took this one for gone')
@@ -319,13 +325,18 @@ class Node implements Money {
 
   /** Has the book hear of this node, and looks for nodes that are gone. Runs three times in a lease. */
   async #beat(): Promise<void> {
+    const began = performance.now()
+    // Who was stopped itself cannot tell who else was.
+    if (began - this.#beatAt > this.#lease / 2) this.#soundSince = began
+    this.#beatAt = began
     try {
-      if (this.#sender.silence > this.#lease / 4) this.#sender.renew()
+      this.#sender.renew()
       const now = this.#now()
       await this.#prices.refresh()
       await Promise.all([this.#days.make(now), this.#days.make(now + day)])
       if (this.#options.now === undefined) await this.#compareClocks()
       // After an outage of the database all nodes come back one after another: none is gone before it could.
+      if (performance.now() - began > this.#lease / 3) this.#soundSince = performance.now()
       if (performance.now() - this.#soundSince > 1.5 * this.#lease) await this.#takeOver()
     } catch (error) {
       this.#troubled(DatabaseFault.of(error))

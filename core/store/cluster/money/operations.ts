@@ -5,8 +5,12 @@ import type { Hold } from '../../embedded/balance/hold.ts'
 import type { Value } from '../../embedded/files/sqlite.ts'
 import type { Plan } from './plan.ts'
 
-/** Why a hold was refused: a budget cannot carry it (`at` counts its plan's limits from 0), or no balance can. */
+/**
+ * Why a hold was refused: a budget cannot carry it (`at` counts its plan's limits from 0), no balance can, or its name is
+ * `taken` by an open hold.
+ */
 export interface Refusal {
+  readonly taken: boolean
   readonly at: number | undefined
   /** Posted and used of the budgets of the plan, as the batch left them. */
   readonly sums: readonly { readonly posted: bigint; readonly used: bigint }[]

@@ -19,8 +19,8 @@ import type { Batch } from '../../embedded/rows/batch.ts'
 import type { Durability } from '../../embedded/files/sqlite.ts'
 
 /**
- * What is written at once: prices, entries of the journal, and progress of holds, whose id is `[request, part]` as JSON.
- * The rest of a batch is empty.
+ * What is written at once: prices, entries of the journal, and progress of holds, whose id is `[request, part]` as
+ * JSON. The rest of a batch is empty.
  */
 export type Record = Pick<Batch, 'prices' | 'entries' | 'touched'>
 
@@ -40,6 +40,7 @@ export class OwnLog {
   /** How many writes are under way or wait. */
   #writing = 0
   #closed = false
+  #failing = false
 
   /**
    * Opens the logs of a folder, which is made when missing. It belongs to one process at a time.
@@ -63,6 +64,11 @@ export class OwnLog {
     this.#log = new CommitLog(this.#file, durability, head)
   }
 
+  /** Whether the last write has failed, and is tried again. */
+  get failing(): boolean {
+    return this.#failing
+  }
+
   /** How many bytes wait for the database, without those of earlier starts. */
   get bytes(): number {
     return this.#log.bytes
@@ -77,6 +83,7 @@ export class OwnLog {
       for (;;) {
         if (this.#closed) throw new Error('the log of the node is closed')
         const error = await new Promise<Error | null>((resolve) => this.#log.append(frame, number, resolve))
+        this.#failing = error !== null
         if (!error) return
         await new Promise((resolve) => setTimeout(resolve, pause))
       }

@@ -43,11 +43,6 @@ export class Prices {
     }
   }
 
-  /** A price that was kept in this node's log. */
-  add(version: string, json: string): void {
-    this.#json.set(version, json)
-  }
-
   /** Reads what other nodes have added. */
   async refresh(): Promise<void> {
     const { rows } = await this.#lane.query<{ version: string; json: string; number: bigint }>(

@@ -1,4 +1,4 @@
-// Sends batches to the database, one at a time and each exactly once, and keeps ends in the node's log while it is away.
+// Sends batches to the database, one at a time and each once, and keeps ends in the node's log while it is away.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { touchColumns } from '../../embedded/rows/batch.ts'
 import { RowIds } from '../../embedded/rows/row-ids.ts'
@@ -71,8 +71,6 @@ export class Sender {
   #awake: (() => void) | undefined
   #closing = false
   #renewing = false
-  /** When the last answer came, by performance.now(). */
-  #answeredAt = performance.now()
   #running: Promise<void> | undefined
 
   constructor(parts: SenderParts, epoch: number) {
@@ -83,11 +81,6 @@ export class Sender {
 
   get epoch(): number {
     return this.#chain.epoch
-  }
-
-  /** Milliseconds since the database answered. */
-  get silence(): number {
-    return performance.now() - this.#answeredAt
   }
 
   /** Whether no more may be admitted: too much waits, or the database has been away for some seconds. */
@@ -181,7 +174,6 @@ export class Sender {
         const { node, lease, lane } = this.#parts
         const values = [node, this.#chain.epoch, this.#number, lease, ...batch.values]
         const { rows } = await lane.query<Answer>(batchCall, values, { deadline })
-        this.#answeredAt = performance.now()
         batch.answer(rows[0]!)
         for (const one of [...work.ends, ...work.touches]) this.#logged.delete(one)
         this.#parts.answered(work.ends)
@@ -255,10 +247,10 @@ export class Sender {
     const record = { prices, touched, entries: ends.flatMap(({ entries }) => [...entries]) }
     this.#parts.log.write(record).then(
       () => {
-        for (const { done } of [...ends, ...touches]) done()
+        for (const one of [...ends, ...touches]) one.done()
       },
       (error: Error) => {
-        for (const { failed } of [...ends, ...touches]) failed(error)
+        for (const one of [...ends, ...touches]) one.failed(error)
       }
     )
   }
@@ -270,7 +262,8 @@ export class Sender {
     for (const one of work) {
       const { admissions, touches } = one
       for (const { failed } of admissions) failed(error, one !== this.#flight)
-      for (const { until, failed } of touches) if (until !== undefined) failed(error)
+      for (const { until, failed } of touches) if (until !== undefined || this.#parts.log.failing) failed(error)
+      if (this.#parts.log.failing) for (const end of one.ends) end.failed(error)
     }
     // What was not sent yet need not be sent any more.
     this.#queue.admissions.length = 0

@@ -46,7 +46,7 @@ export function verifyBook(lane: Lane): Promise<Breach[]> {
   )
 }
 
-/** Checks I4, I5, I7, I10 and I14. I3 is the primary key of the journal, and a hold that has ended in {@link checkHolds}. */
+/** Checks I4, I5, I7, I10 and I14. I3 is the primary key of the journal; {@link checkHolds} looks for ended holds. */
 async function checkJournal(transaction: Transaction, accounts: Accounts, report: Report): Promise<void> {
   const { rows: prices } = await transaction.query<{ version: string; json: string }>(
     'select version, json from sluice.price'

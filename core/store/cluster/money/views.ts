@@ -3,6 +3,7 @@ import { Cell, mostHeld } from '../../embedded/balance/cell.ts'
 import { hourOf, Hours } from '../../embedded/balance/hours.ts'
 import { Purse } from '../../embedded/balance/purse.ts'
 import type { Limited } from '../../embedded/balance/purse.ts'
+import { unavailable } from '../../embedded/writer/writer.ts'
 import type { Balance } from '../../ledger.ts'
 import { daysOf, windowOf } from '../../window.ts'
 import type { Lane } from '../database/lane.ts'
@@ -28,8 +29,19 @@ export class Views {
     this.#now = now
   }
 
-  /** The balances of a plan as they stand, in a purse that nothing is held in. */
+  /**
+   * The balances of a plan as they stand, in a purse that nothing is held in.
+   * @throws GatewayError `billing_unavailable` when the database does not answer
+   */
   async purse(plan: Plan): Promise<Purse> {
+    try {
+      return await this.#purse(plan)
+    } catch (error) {
+      throw unavailable((error as Error).message)
+    }
+  }
+
+  async #purse(plan: Plan): Promise<Purse> {
     const calendar = plan.limits.flatMap(({ of }) => ('to' in of ? [] : [of]))
     const [cells, hours] = await Promise.all([
       this.#cells(

@@ -183,7 +183,7 @@ create function sluice.money_batch_1(
   p_node text, p_epoch int, p_batch bigint, p_lease int,
   p_cells bigint[],                                                 -- all that change, sorted
   p_posted bigint[], p_freed bigint[],                              -- by cell: what the ends charge, and what they held
-  p_limited bigint[], p_limits bigint[],                            -- cells whose limit has changed
+  p_limited bigint[], p_limits bigint[], p_limited_by int[],        -- cells whose limit has changed, by which admission; 0: any
   p_sum_scopes text[], p_sum_from int[], p_sum_to int[],            -- sums of hours, for rolling budgets
   p_amounts bigint[],                                               -- of admissions; the positions that each counts in:
   p_counts int[], p_counts_to int[],
@@ -194,6 +194,9 @@ declare
   most constant bigint := 4611686018427387904;
   cells int := cardinality(p_cells);
   held bigint[];
+  bounds bigint[];
+  raised boolean := false;
+  taken int[];
   sum_posted bigint;
   sum_used bigint;
   ended bigint;
@@ -237,8 +240,9 @@ begin
   end if;
 
   -- Read behind the locks: only now nobody else changes them.
-  select coalesce(array_agg(b.posted order by b.id), '{}'), coalesce(array_agg(b.posted + b.pending order by b.id), '{}')
-    into posted, used from sluice.balance b where b.id = any (p_cells);
+  select coalesce(array_agg(b.posted order by b.id), '{}'), coalesce(array_agg(b.posted + b.pending order by b.id), '{}'),
+      array_agg(b."limit" order by b.id)
+    into posted, used, bounds from sluice.balance b where b.id = any (p_cells);
   if cardinality(used) <> cells then raise exception 'a balance is missing'; end if;
   for i in 1 .. cardinality(p_sum_scopes) loop
     select coalesce(sum(b.posted), 0), coalesce(sum(b.posted + b.pending), 0) into sum_posted, sum_used
@@ -251,8 +255,11 @@ begin
   verdicts := '{}';
   if p_holds is not null then
     held := array_fill(0::bigint, array[cardinality(used)]);
+    select array_agg(h.place) into taken
+      from rows from (json_to_recordset(p_holds) as (request_id text, part text)) with ordinality as h(request_id, part, place)
+      where exists (select from sluice.hold o where o.request_id = h.request_id and o.part = h.part);
     for i in 1 .. cardinality(p_amounts) loop
-      verdict := 0;
+      verdict := case when i = any (taken) then -2 else 0 end;
       first_cap := k;
       while k < p_caps_to[i] loop
         k := k + 1;
@@ -269,6 +276,13 @@ begin
         for j in c + 1 .. p_counts_to[i] loop
           used[p_counts[j]] := used[p_counts[j]] + p_amounts[i];
           held[p_counts[j]] := held[p_counts[j]] + p_amounts[i];
+        end loop;
+        -- A node that does not know yet that a budget was lowered admits by what it was.
+        for j in first_cap + 1 .. k loop
+          if p_caps[j] <= cells and bounds[p_caps[j]] < p_cap_limits[j] and p_amounts[i] > 0 then
+            bounds[p_caps[j]] := p_cap_limits[j];
+            raised := true;
+          end if;
         end loop;
       end if;
       c := p_counts_to[i];
@@ -287,8 +301,16 @@ begin
     update sluice.balance b set pending = b.pending + d.held
       from unnest(p_cells, held[1:cells]) as d(id, held) where b.id = d.id and d.held <> 0;
   end if;
+  if raised then
+    update sluice.balance b set "limit" = d."limit" from unnest(p_cells, bounds) as d(id, "limit")
+      where b.id = d.id and b."limit" < d."limit";
+  end if;
   if cardinality(p_limited) > 0 then
-    update sluice.balance b set "limit" = d."limit" from unnest(p_limited, p_limits) as d(id, "limit") where b.id = d.id;
+    update sluice.balance b set "limit" = d."limit" from (
+      select distinct on (l.id) l.id, l."limit"
+        from unnest(p_limited, p_limits, p_limited_by) with ordinality as l(id, "limit", by, place)
+        where l.by = 0 or verdicts[l.by] = 0 and p_amounts[l.by] > 0 order by l.id, l.place desc) d
+      where b.id = d.id;
   end if;
   if p_touched is not null then
     update sluice.hold h set channel = t.channel, cost_price = t.cost_price, delivered = t.delivered, model = t.model,

@@ -1,4 +1,4 @@
-// Nodes that come and go: who is gone is ended by others, who comes back writes nothing twice, and what is to go on does.
+// Nodes that come and go: others end what was left open, who comes back writes nothing twice, and some holds go on.
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Scope } from '../../../../../core/catalogue/caller.ts'
