@@ -77,19 +77,21 @@ export class OwnLog {
   /** Resolves when it is on disk. It is tried again until it is, or the log is closed. */
   write(record: Record): Promise<void> {
     this.#writing++
-    const written = this.#tail.then(async () => {
-      const number = ++this.#number
-      const frame = Buffer.from(this.#encoder.encode({ ...emptyBatch(number, Date.now()), ...record }))
-      for (;;) {
-        if (this.#closed) throw new Error('the log of the node is closed')
-        const error = await new Promise<Error | null>((resolve) => this.#log.append(frame, number, resolve))
-        this.#failing = error !== null
-        if (!error) return
-        await new Promise((resolve) => setTimeout(resolve, pause))
-      }
-    })
-    this.#tail = written.catch(() => {}).finally(() => this.#writing--)
+    const written = this.#tail.then(() => this.#append(record)).finally(() => this.#writing--)
+    this.#tail = written.catch(() => {})
     return written
+  }
+
+  async #append(record: Record): Promise<void> {
+    const number = ++this.#number
+    const frame = Buffer.from(this.#encoder.encode({ ...emptyBatch(number, Date.now()), ...record }))
+    while (!this.#closed) {
+      const error = await new Promise<Error | null>((resolve) => this.#log.append(frame, number, resolve))
+      this.#failing = error !== null
+      if (!error) return
+      await new Promise((resolve) => setTimeout(resolve, pause))
+    }
+    throw new Error('the log of the node is closed')
   }
 
   /** Everything that was written is in the database: the room is free again, and earlier logs go. */

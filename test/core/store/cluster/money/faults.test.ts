@@ -117,3 +117,40 @@ t.test('a server that is killed', { skip: postgresMissing, timeout: 300_000 }, a
   await third.close()
   t.same(await endsBy(sql), after, 'the log is not sent again')
 })
+
+t.test('after an outage nobody ends what others go on with', { skip: postgresMissing, timeout: 300_000 }, async (t) => {
+  const server = await Postgres.start()
+  const url = await server.database()
+  const lease = 1500
+  const nodes = await Promise.all(
+    ['one', 'two'].map((name) => moneyNode(t, url, name, { folder: logFolder(t), lease }))
+  )
+  const holds = await Promise.all(nodes.map(({ ledger }) => hold(ledger, scopes, 100n)))
+  await server.stop()
+  // Both leases end meanwhile.
+  await sleep(2 * lease)
+  await server.resume()
+  await Promise.all(
+    nodes.map(async ({ ledger }) => {
+      await eventually(
+        () =>
+          hold(ledger, scopes, 0n).then(
+            (one) => one.void().then(() => true),
+            () => false
+          ),
+        20_000
+      )
+    })
+  )
+  // And they have looked for nodes that are gone for long enough.
+  await sleep(3 * lease)
+  await Promise.all(holds.map((one) => one.settle(charge(5))))
+  await Promise.all(nodes.map((node) => node.flush()))
+  const ended = await endsBy((query) => server.sql(query, url))
+  t.same(
+    holds.map(({ requestId }) => ended.get(requestId)),
+    [['settle 5 upstream'], ['settle 5 upstream']]
+  )
+  await Promise.all(nodes.map((node) => node.close()))
+  t.same(await brokenIn(url), [])
+})
