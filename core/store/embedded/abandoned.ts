@@ -9,7 +9,7 @@ import type { Logger } from '../../telling/log.ts'
  * Gives a hold back that was never dispatched, and charges any other the estimated input and what was delivered. Writes
  * the record of the exchange, unless the hold is of a part of it. Returns the charge.
  */
-export function endAbandoned(hold: Hold, requests: RequestLog, log: Logger): bigint {
+export function endAbandoned(hold: Hold, requests: Pick<RequestLog, 'append'>, log: Logger): bigint {
   const { requestId, part, purse, request, progress, amount, price } = hold
   const charged =
     progress.channel === null

@@ -81,7 +81,7 @@ export class Book implements Ledger, HoldKeeper {
         `${requestId} asks to hold ${amount} nano-dollars at ${time}: amounts are not negative, and times are whole milliseconds`
       )
     if (this.#live.has(name) || this.#asked.has(name)) throw reservedAlready(requestId)
-    const reason = this.#parts.refuses() ?? (this.#sender.full ? 'the database does not answer' : undefined)
+    const reason = this.#parts.refuses() ?? (this.#sender.full ? 'too much waits for the database' : undefined)
     if (reason !== undefined) throw unavailable(reason)
     const plan = this.#parts.plans.of(scopes, time)
     this.learn(request)

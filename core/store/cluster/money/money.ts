@@ -1,11 +1,10 @@
 // Opens the ledger of a node on the book that it shares with others, and keeps the node alive in it.
+import { randomUUID } from 'node:crypto'
 import { parsePrice } from '../../../money/price.ts'
 import type { Logger } from '../../../telling/log.ts'
 import { silentLog } from '../../../telling/log.ts'
-import { endAbandoned } from '../../embedded/abandoned.ts'
 import type { KeptHold } from '../../embedded/book/book.ts'
-import { entryColumns, touchColumns } from '../../embedded/rows/batch.ts'
-import type { Durability, Value } from '../../embedded/files/sqlite.ts'
+import type { Durability } from '../../embedded/files/sqlite.ts'
 import type { Hold } from '../../embedded/balance/hold.ts'
 import type { RequestLog } from '../../requests.ts'
 import { day } from '../../window.ts'
@@ -14,13 +13,14 @@ import type { Database } from '../database/database.ts'
 import { Alarms } from './alarms.ts'
 import { Book, nameOf } from './book.ts'
 import { Days } from './days.ts'
+import { endAll, replay } from './left-behind.ts'
 import { Mirror } from './mirror.ts'
 import { OwnLog } from './own-log.ts'
 import { Queue } from './operations.ts'
 import type { End } from './operations.ts'
 import { Plans } from './plan.ts'
 import { Prices } from './prices.ts'
-import { fencedCode, Sender } from './sender.ts'
+import { fencedCode, replacedCode, Sender } from './sender.ts'
 import { resumed } from './stored-hold.ts'
 import type { HoldRow } from './stored-hold.ts'
 import { Views } from './views.ts'
@@ -86,6 +86,8 @@ class Node implements Money {
   readonly ledger: Book
   readonly #options: MoneyOptions
   readonly #log: Logger
+  /** Of all starts of all nodes only this one has it. */
+  readonly #start = randomUUID()
   readonly #lease: number
   readonly #now: () => number
   readonly #ownLog: OwnLog
@@ -123,7 +125,7 @@ class Node implements Money {
       views,
       alarms: this.#alarms,
       log: this.#log,
-      refuses: () => (Math.abs(this.#skew) > mostSkew ? this.trouble?.text : undefined)
+      refuses: () => (this.trouble?.refuses ? this.trouble.text : undefined)
     })
   }
 
@@ -135,13 +137,19 @@ class Node implements Money {
         refuses: true
       }
     const fault = this.#trouble
+    if (fault?.code === replacedCode)
+      return {
+        text: `another process has started as the node ${this.#options.node}: each needs a name of its own`,
+        error: fault.message,
+        refuses: true
+      }
     return fault && { text: 'the database cannot be written', error: fault.message, refuses: this.#sender.full }
   }
 
   /** Joins, and takes up what an earlier start has left. */
   async open(): Promise<void> {
     const { database, node, kept = [] } = this.#options
-    const epoch = await this.#join()
+    const epoch = await this.#join(false)
     this.#sender = new Sender(
       {
         lane: database.batches,
@@ -171,8 +179,8 @@ class Node implements Money {
       const hold = resumed(row, costs.get(nameOf(row.request_id, row.part)), this.ledger)
       this.ledger.follow(hold, row.cells)
     }
-    this.#replay()
-    this.#endAbandoned(this.ledger.open.filter(({ requestId, part }) => !costs.has(nameOf(requestId, part))))
+    replay(this.#ownLog.left, this.ledger)
+    this.#end(this.ledger.open.filter(({ requestId, part }) => !costs.has(nameOf(requestId, part))))
     this.#sender.start()
     this.#sender.wake()
     await this.#sender.flush()
@@ -207,10 +215,10 @@ class Node implements Money {
     await this.#ownLog.close()
   }
 
-  async #join(): Promise<number> {
+  async #join(again: boolean): Promise<number> {
     const { rows } = await this.#options.database.batches.query<{ epoch: number }>(
-      'select sluice.money_join_1($1, $2) as epoch',
-      [this.#options.node, this.#lease]
+      'select sluice.money_join_1($1, $2, $3, $4) as epoch',
+      [this.#options.node, this.#start, again, this.#lease]
     )
     return rows[0]!.epoch
   }
@@ -222,62 +230,10 @@ class Node implements Money {
     return rows
   }
 
-  /** Queues the ends that an earlier start has kept in its log, where the holds are still open. */
-  #replay(): void {
-    for (const { touched, entries } of this.#ownLog.left) {
-      for (const row of rowsOf(touched, touchColumns)) {
-        const [requestId, part] = JSON.parse(row['id'] as string) as [string, string]
-        const hold = this.ledger.find(requestId, part)
-        const price = this.#prices.find(row['price_version'] as string)
-        if (!hold || row['channel'] === null || !price) continue
-        const { costs } = hold.sale
-        hold.dispatched(row['channel'] as string, { model: row['model'] as string, price, costs })
-        hold.delivered(row['delivered_units'] as number)
-      }
-      let from = 0
-      for (const [i, row] of rowsOf(entries, entryColumns).entries()) {
-        if (row['class'] !== 'terminal') continue
-        const to = (i + 1) * entryColumns.length
-        this.#replayEnd(row, entries.slice(from, to))
-        from = to
-      }
-    }
-  }
-
-  #replayEnd(row: Record<string, Value>, entries: readonly Value[]): void {
-    const [requestId, part] = [row['request_id'] as string, row['part'] as string]
-    const live = this.ledger.release(requestId, part)
-    // It was sent before that start ended, or another node has ended it.
-    if (!live) return
-    const { hold, cells } = live
-    this.ledger.queueEnd({
-      requestId,
-      part,
-      cells,
-      held: hold.amount,
-      charged: row['amount'] as bigint,
-      entries,
-      scopes: () => [],
-      time: hold.request.time,
-      done: () => {},
-      failed: () => {}
-    })
-  }
-
-  /** Ends holds whose process is gone, but for detached ones whose time has not come. Parts end before the whole. */
-  #endAbandoned(holds: readonly Hold[]): void {
-    const now = this.#now()
-    const due = holds.filter(({ lease }) => lease === undefined || lease < now)
-    for (const hold of due.sort((one, other) => Number(one.part === '') - Number(other.part === '')))
-      if (hold.lease === undefined) endAbandoned(hold, this.#options.requests as RequestLog, this.#log)
-      else hold.void().catch(() => {})
-    if (due.length > 0) this.#log.warn('requests that were left open were ended by estimate', { requests: due.length })
-  }
-
   /** Joins under another epoch. What of the work is still open may be asked for again. */
   async #rejoin(work: Queue): Promise<Queue> {
     const known = this.ledger.names
-    const epoch = await this.#join()
+    const epoch = await this.#join(true)
     const rows = new Map((await this.#own()).map((row) => [nameOf(row.request_id, row.part), row]))
     this.#sender.enter(epoch)
     this.#log.warn('other nodes took this one for gone: it joined anew', { epoch })
@@ -367,7 +323,7 @@ class Node implements Money {
         mostTaken
       ])
       if (rows.length === 0) return
-      this.#endAbandoned(await this.#take(rows))
+      this.#end(await this.#take(rows))
       await this.#sender.flush()
     }
   }
@@ -382,11 +338,18 @@ class Node implements Money {
     })
   }
 
+  #end(holds: readonly Hold[]): void {
+    endAll(holds, this.#now(), this.#options.requests, this.#log)
+  }
+
   #troubled(error: Error): void {
     this.#soundSince = performance.now()
     const fault = DatabaseFault.of(error)
     if (fault.code === fencedCode) return
-    if (!this.#trouble) this.#log.warn('the database cannot be written', { error: error.message })
+    // One that was replaced stays so.
+    if (this.#trouble?.code === replacedCode) return
+    if (!this.#trouble || fault.code === replacedCode)
+      this.#log.warn('the database cannot be written', { error: error.message })
     this.#trouble = fault
   }
 
@@ -395,10 +358,4 @@ class Node implements Money {
     this.#trouble = undefined
     this.#log.info('the database is written again')
   }
-}
-
-function rowsOf(values: readonly Value[], columns: readonly string[]): Record<string, Value>[] {
-  return Array.from({ length: values.length / columns.length }, (_, row) =>
-    Object.fromEntries(columns.map((name, i) => [name, values[row * columns.length + i]!]))
-  )
 }

@@ -6,8 +6,8 @@ import type { Value } from '../../embedded/files/sqlite.ts'
 import type { Plan } from './plan.ts'
 
 /**
- * Why a hold was refused: a budget cannot carry it (`at` counts its plan's limits from 0), no balance can, or its name is
- * `taken` by an open hold.
+ * Why a hold was refused: a budget cannot carry it (`at` counts its plan's limits from 0), no balance can, or its name
+ * is `taken` by an open hold.
  */
 export interface Refusal {
   readonly taken: boolean

@@ -32,8 +32,10 @@ const mostWaiting = 20_000
 
 const silent = 'the database has not answered for seconds'
 
-/** The database says so where another node has ended what this one left open, or a later start of it has begun. */
+/** The database says so where another node has ended what this one left open. */
 export const fencedCode = 'SL001'
+/** And so where a later start of this node has begun: this one is over. */
+export const replacedCode = 'SL003'
 /** A hold that is to be ended is not there, although nobody but this node may have ended it. */
 const lostCode = 'SL002'
 
@@ -201,10 +203,21 @@ export class Sender {
       try {
         return await this.#parts.rejoin(work)
       } catch (error) {
-        this.#parts.troubled(DatabaseFault.of(error))
-        await sleep(pause)
+        const fault = DatabaseFault.of(error)
+        this.#parts.troubled(fault)
+        if (fault.code === replacedCode) this.#stop(work, fault)
+        else await sleep(pause)
       }
     return undefined
+  }
+
+  /** Sends nothing any more: what waits is no longer this process's to write. */
+  #stop(work: Queue, fault: DatabaseFault): void {
+    this.#closing = true
+    for (const { admissions, ends, touches } of [work, this.#queue.take(Infinity)]) {
+      for (const { failed } of admissions) failed(fault, true)
+      for (const one of [...ends, ...touches]) one.failed(fault)
+    }
   }
 
   /** Nothing waits: the log is not needed. */

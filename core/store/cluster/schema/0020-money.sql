@@ -21,6 +21,7 @@ create table sluice.balance (
 -- Who may write, and the answer to its last batch: a batch that is sent again gets it again.
 create table sluice.node (
   name text primary key,
+  start text not null,           -- of which start it is: a later one has another
   epoch int not null,            -- grows with each start, and when another node ends what this one left open
   batch bigint not null,         -- of this epoch
   verdicts int[] not null default '{}',
@@ -143,15 +144,19 @@ begin
       join sluice.balance b on b.id = c.id order by n.place;
 end $$;
 
--- A node begins an epoch. Whatever an earlier one still sends is refused from here on.
-create function sluice.money_join_1(p_node text, p_lease int) returns int language plpgsql as $$
+-- A node begins an epoch: its first (p_again: false), or a further one after others took it for gone. Whatever an earlier
+-- one still sends is refused from here on.
+create function sluice.money_join_1(p_node text, p_start text, p_again boolean, p_lease int) returns int
+  language plpgsql as $$
 declare
   now_in int;
 begin
-  insert into sluice.node (name, epoch, batch, expires)
-    values (p_node, 1, 0, clock_timestamp() + p_lease * interval '1 millisecond')
-    on conflict (name) do update set epoch = node.epoch + 1, batch = 0, expires = excluded.expires
+  insert into sluice.node (name, start, epoch, batch, expires)
+    values (p_node, p_start, 1, 0, clock_timestamp() + p_lease * interval '1 millisecond')
+    on conflict (name) do update set start = p_start, epoch = node.epoch + 1, batch = 0, expires = excluded.expires
+      where node.start = p_start or not p_again
     returning epoch into now_in;
+  if not found then raise exception 'replaced' using errcode = 'SL003'; end if;
   insert into sluice.journal_chain values (p_node, now_in, 0, '');
   return now_in;
 end $$;

@@ -98,6 +98,21 @@ test('a start ends what its node has left open, but for what goes on', async (t)
   t.same(await brokenIn(url), [])
 })
 
+test('of two processes with one name only the later goes on', async (t) => {
+  const url = await moneyBook()
+  const first = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+  const made = await hold(first.ledger, scopes, 100n)
+  const second = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+  await t.rejects(made.settle(charge(5)), { code: 'billing_unavailable' })
+  const { code } = await refusal(hold(first.ledger, scopes, 100n))
+  t.equal(code, 'billing_unavailable')
+  t.match(first.trouble, { text: /another process has started as the node one/, refuses: true })
+  await (await hold(second.ledger, scopes, 100n)).settle(charge(7))
+  t.equal(second.trouble, undefined)
+  t.same((await endsIn(url)).get(made.requestId), ['void 0'], 'which has ended what the first had left')
+  t.same(await brokenIn(url), [])
+})
+
 test('work that another node has taken over settles there', async (t) => {
   const url = await moneyBook()
   const one = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
@@ -130,9 +145,9 @@ test('a threshold is told once, whichever nodes charge', async (t) => {
     ['one', 'two', 'three'].map((name) => moneyNode(t, url, name, { folder: logFolder(t), now }))
   )
   for (const [i, { ledger }] of nodes.entries()) ledger.watch(watcher(String(i)))
-  const charged = async (amount: number): Promise<void> => {
+  const charged = async (amount: number, held = 100n): Promise<void> => {
     await Promise.all(
-      nodes.map(async ({ ledger }) => (await hold(ledger, [rolling, watched], 100n)).settle(charge(amount)))
+      nodes.map(async ({ ledger }) => (await hold(ledger, [rolling, watched], held)).settle(charge(amount)))
     )
   }
   const without = (): string[] => told.map((one) => one.slice(0, -2)).sort()
@@ -142,7 +157,7 @@ test('a threshold is told once, whichever nodes charge', async (t) => {
   await eventually(() => told.length >= 2, 5000)
   await charged(99)
   t.same(without(), ['key:laptop 50', 'tenant:acme 50'])
-  await charged(1)
+  await charged(1, 10n)
   await eventually(() => told.length >= 3, 5000)
   t.same(without(), ['key:laptop 50', 'key:laptop 90', 'tenant:acme 50'], 'each once')
 })

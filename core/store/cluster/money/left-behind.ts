@@ -1,0 +1,70 @@
+// What a process has left behind that is gone: ends in the log of its node, and holds that nobody goes on with.
+import { endAbandoned } from '../../embedded/abandoned.ts'
+import type { Hold } from '../../embedded/balance/hold.ts'
+import type { Value } from '../../embedded/files/sqlite.ts'
+import { entryColumns, touchColumns } from '../../embedded/rows/batch.ts'
+import type { RequestLog } from '../../requests.ts'
+import type { Logger } from '../../../telling/log.ts'
+import type { Book } from './book.ts'
+import type { Record as Kept } from './own-log.ts'
+
+/** Queues the ends that earlier starts have kept in their logs, where the holds are still open. */
+export function replay(left: readonly Kept[], ledger: Book): void {
+  for (const { touched, entries } of left) {
+    for (const row of rowsOf(touched, touchColumns)) {
+      const [requestId, part] = JSON.parse(row['id'] as string) as [string, string]
+      const hold = ledger.find(requestId, part)
+      const price = ledger.price(row['price_version'] as string)
+      if (!hold || row['channel'] === null || !price) continue
+      const { costs } = hold.sale
+      hold.dispatched(row['channel'] as string, { model: row['model'] as string, price, costs })
+      hold.delivered(row['delivered_units'] as number)
+    }
+    let from = 0
+    // The entries of one end follow each other, and the last of them is terminal.
+    for (const [i, row] of rowsOf(entries, entryColumns).entries()) {
+      if (row['class'] !== 'terminal') continue
+      const to = (i + 1) * entryColumns.length
+      replayEnd(row, entries.slice(from, to), ledger)
+      from = to
+    }
+  }
+}
+
+function replayEnd(row: Record<string, Value>, entries: readonly Value[], ledger: Book): void {
+  const [requestId, part] = [row['request_id'] as string, row['part'] as string]
+  const live = ledger.release(requestId, part)
+  // It was sent before that start ended, or another node has ended it.
+  if (!live) return
+  const { hold, cells } = live
+  ledger.queueEnd({
+    requestId,
+    part,
+    cells,
+    held: hold.amount,
+    charged: row['amount'] as bigint,
+    entries,
+    scopes: () => [],
+    time: hold.request.time,
+    done: () => {},
+    failed: () => {}
+  })
+}
+
+/**
+ * Ends holds whose process is gone, but for detached ones whose time has not come: those are given back after it. Parts
+ * end before the whole. `now` is in Unix milliseconds.
+ */
+export function endAll(holds: readonly Hold[], now: number, requests: Pick<RequestLog, 'append'>, log: Logger): void {
+  const due = holds.filter(({ lease }) => lease === undefined || lease < now)
+  for (const hold of due.sort((one, other) => Number(one.part === '') - Number(other.part === '')))
+    if (hold.lease === undefined) endAbandoned(hold, requests, log)
+    else hold.void().catch(() => {})
+  if (due.length > 0) log.warn('requests that were left open were ended by estimate', { requests: due.length })
+}
+
+function rowsOf(values: readonly Value[], columns: readonly string[]): Record<string, Value>[] {
+  return Array.from({ length: values.length / columns.length }, (_, row) =>
+    Object.fromEntries(columns.map((name, i) => [name, values[row * columns.length + i]!]))
+  )
+}
