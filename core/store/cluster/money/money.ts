@@ -39,12 +39,15 @@ export interface MoneyOptions {
   readonly kept?: readonly KeptHold[] | undefined
   /** How long the node counts as living without being heard of, in milliseconds. Default: 15 s. */
   readonly lease?: number | undefined
+  /** How long a request waits for a database that is silent, in milliseconds. Default: 2 s. */
+  readonly patience?: number | undefined
   readonly log?: Logger | undefined
   /** The clock, for tests. */
   readonly now?: (() => number) | undefined
 }
 
 const usualLease = 15_000
+const usualPatience = 2000
 /** How many holds of a node that is gone are ended at once. */
 const mostTaken = 500
 /** How far this node's clock may differ from the database's, in milliseconds, before no money is decided on. */
@@ -157,6 +160,7 @@ class Node implements Money {
         log: this.#ownLog,
         node,
         lease: this.#lease,
+        endurance: this.#options.patience ?? usualPatience,
         rejoin: (work) => this.#rejoin(work),
         answered: (ends) => this.#alarms.look(ends),
         troubled: (error) => this.#troubled(error),

@@ -21,8 +21,8 @@ const mostAtOnce = 256
 const deadline = 5000
 /** How long the database may be silent, in milliseconds, before ends are kept in the node's own log. */
 const patience = 400
-/** And before those are told who wait for a decision. */
-const endurance = 2000
+/** Milliseconds between two looks at what waits; a look counts as twice that at most, however late it comes. */
+const lookEvery = 20
 /** The first and the longest pause before a batch is sent again, in milliseconds. */
 const [firstPause, longestPause] = [20, 1000]
 /** How long closing waits for the database, in milliseconds. */
@@ -47,6 +47,8 @@ export interface SenderParts {
   readonly node: string
   /** How long this node counts as living after a batch, in milliseconds. */
   readonly lease: number
+  /** How long the database may be silent before those are told who wait for a decision, in milliseconds. */
+  readonly endurance: number
   /** Joins anew, under another epoch. Returns what of the work may still be asked for. */
   rejoin(work: Queue): Promise<Queue>
   /** A batch was answered. */
@@ -65,8 +67,13 @@ export class Sender {
   #chain: Chain
   #number = 0
   #flight: Queue | undefined
-  /** When the first thing began to wait that is not answered yet, by performance.now(). */
-  #silentSince: number | undefined
+  /**
+   * For how long the first thing has waited that is not answered yet, in milliseconds; undefined when nothing waits. It
+   * is counted by looks, as an answer is not heard either while this process has no time.
+   */
+  #away: number | undefined
+  /** When the last look was, by performance.now(). */
+  #lookedAt = 0
   #watch: NodeJS.Timeout | undefined
   /** What was written to the log, or is being written, and is not in the database yet. */
   readonly #logged = new Set<End | Touch>()
@@ -87,16 +94,12 @@ export class Sender {
 
   /** Whether no more may be admitted: too much waits, or the database has been away for some seconds. */
   get full(): boolean {
-    return this.#closing || this.#queue.size > mostWaiting || this.#away > endurance
+    return this.#closing || this.#queue.size > mostWaiting || (this.#away ?? 0) > this.#parts.endurance
   }
 
   /** How much waits for an answer. */
   get waiting(): number {
     return this.#queue.size + (this.#flight?.size ?? 0)
-  }
-
-  get #away(): number {
-    return this.#silentSince === undefined ? 0 : performance.now() - this.#silentSince
   }
 
   /** What is to be sent: add to it, and call {@link Sender.wake}. */
@@ -106,8 +109,11 @@ export class Sender {
 
   /** Sends what is queued at the end of this turn of the loop, or when the batch under way is answered. */
   wake(): void {
-    this.#silentSince ??= performance.now()
-    this.#watch ??= setTimeout(this.#look, patience).unref()
+    if (this.#away === undefined) {
+      this.#away = 0
+      this.#lookedAt = performance.now()
+      this.#watch ??= setInterval(this.#look, lookEvery).unref()
+    }
     this.#awake?.()
   }
 
@@ -139,7 +145,7 @@ export class Sender {
     this.#closing = true
     this.#awake?.()
     await Promise.race([this.#running, sleep(deadline)])
-    clearTimeout(this.#watch)
+    clearInterval(this.#watch)
   }
 
   async #run(): Promise<void> {
@@ -157,7 +163,7 @@ export class Sender {
       this.#flight = work
       await this.#send(work)
       this.#flight = undefined
-      if (this.#queue.size > 0) this.#silentSince = performance.now()
+      if (this.#queue.size > 0) this.#away = 0
     }
   }
 
@@ -222,20 +228,21 @@ export class Sender {
 
   /** Nothing waits: the log is not needed. */
   #settled(): void {
-    clearTimeout(this.#watch)
+    clearInterval(this.#watch)
     this.#watch = undefined
-    this.#silentSince = undefined
+    this.#away = undefined
     if (this.#logged.size === 0) this.#parts.log.clear()
   }
 
   /** Looks after what waits while the database is silent. */
   readonly #look = (): void => {
-    this.#watch = undefined
-    if (this.#silentSince === undefined) return
-    const away = this.#away
-    if (away >= patience) this.#keep()
-    if (away >= endurance) this.#disappoint(this.#parts.lane.trouble ?? new DatabaseFault('deadline', silent))
-    this.#watch = setTimeout(this.#look, away >= patience ? 20 : Math.max(1, patience - away)).unref()
+    if (this.#away === undefined) return
+    const now = performance.now()
+    this.#away += Math.min(now - this.#lookedAt, 2 * lookEvery)
+    this.#lookedAt = now
+    if (this.#away >= patience) this.#keep()
+    if (this.#away >= this.#parts.endurance)
+      this.#disappoint(this.#parts.lane.trouble ?? new DatabaseFault('deadline', silent))
   }
 
   /** Writes ends and progress that wait to the node's log, which makes them durable. */

@@ -23,6 +23,9 @@ const noMoves: Cell[] = []
 export class Views {
   readonly #lane: Lane
   readonly #now: () => number
+  /** For each plan the read under way, and one behind it that all who ask meanwhile share. */
+  readonly #running = new Map<Plan, Promise<Purse>>()
+  readonly #waiting = new Map<Plan, Promise<Purse>>()
 
   constructor(lane: Lane, now: () => number) {
     this.#lane = lane
@@ -33,12 +36,26 @@ export class Views {
    * The balances of a plan as they stand, in a purse that nothing is held in.
    * @throws GatewayError `billing_unavailable` when the database does not answer
    */
-  async purse(plan: Plan): Promise<Purse> {
-    try {
-      return await this.#purse(plan)
-    } catch (error) {
-      throw unavailable((error as Error).message)
+  purse(plan: Plan): Promise<Purse> {
+    const waiting = this.#waiting.get(plan)
+    if (waiting) return waiting
+    const before = this.#running.get(plan)
+    const read = async (): Promise<Purse> => {
+      await before?.catch(() => {})
+      this.#waiting.delete(plan)
+      const purse = this.#purse(plan)
+      this.#running.set(plan, purse)
+      try {
+        return await purse
+      } catch (error) {
+        throw unavailable((error as Error).message)
+      } finally {
+        if (this.#running.get(plan) === purse) this.#running.delete(plan)
+      }
     }
+    const asked = read()
+    this.#waiting.set(plan, asked)
+    return asked
   }
 
   async #purse(plan: Plan): Promise<Purse> {

@@ -22,7 +22,7 @@ const kinds: readonly { readonly scopes: readonly Scope[]; readonly count: numbe
 t.test('10,000 requests at three nodes for room of 5000', { skip: postgresMissing, timeout: 300_000 }, async (t) => {
   const url = await moneyBook()
   const nodes = await Promise.all(
-    ['one', 'two', 'three'].map((name) => moneyNode(t, url, name, { folder: logFolder(t) }))
+    ['one', 'two', 'three'].map((name) => moneyNode(t, url, name, { folder: logFolder(t), patience: 120_000 }))
   )
   const { random, pick } = chance(7)
   const wanted = kinds
@@ -41,6 +41,7 @@ t.test('10,000 requests at three nodes for room of 5000', { skip: postgresMissin
       continue
     }
     if (!(result.reason instanceof GatewayError)) throw result.reason
+    if (!result.reason.details.reason) throw new Error(`${result.reason.code}: ${String(result.reason.cause)}`)
     const reason = result.reason.details.reason as BudgetReason
     const named = scopes.find(({ id }) => id === reason.scope)
     const taken = BigInt(reason.posted_nano) + BigInt(reason.pending_nano)
