@@ -46,6 +46,8 @@ export async function moneyNode(
       database,
       node,
       durability: 'process',
+      // On a busy machine the database is silent for longer than anybody would wait.
+      patience: 60_000,
       requests: { append: (record) => void records.push(record) },
       ...options
     })

@@ -22,7 +22,7 @@ const kinds: readonly { readonly scopes: readonly Scope[]; readonly count: numbe
 t.test('10,000 requests at three nodes for room of 5000', { skip: postgresMissing, timeout: 300_000 }, async (t) => {
   const url = await moneyBook()
   const nodes = await Promise.all(
-    ['one', 'two', 'three'].map((name) => moneyNode(t, url, name, { folder: logFolder(t), patience: 120_000 }))
+    ['one', 'two', 'three'].map((name) => moneyNode(t, url, name, { folder: logFolder(t) }))
   )
   const { random, pick } = chance(7)
   const wanted = kinds
