@@ -14,9 +14,7 @@ import { scriptedVertex } from './platforms.ts'
 type Json = Record<string, any>
 
 /** Asks the simulator for a message: as the platform was asked, with what stands in its path put back into the body. */
-async function simulatedMessages(
-  t: Test
-): Promise<(body: Json, stream: boolean, betas?: string | undefined) => Promise<Response>> {
+async function simulatedMessages(t: Test): Promise<(body: Json, stream: boolean, betas?: string) => Promise<Response>> {
   const simulator = await startSimulator({ key: 'of-the-simulator' })
   t.teardown(() => simulator.close())
   return ({ anthropic_version: _version, anthropic_beta: named, ...body }, stream, betas = named?.join()) =>
