@@ -36,9 +36,9 @@ export function mayUse({ role, tenant }: Grant, { access }: Pick<Route, 'access'
  * answered like what there is not.
  * @throws GatewayError `role_not_allowed`, or `…_not_found`; {@link Call.json} may throw the first
  */
-export function admit(asked: Call, { access }: Pick<Route, 'access'>, parts: OfflineParts): Call {
+export function admit(asked: Call, { access, path }: Pick<Route, 'access' | 'path'>, parts: OfflineParts): Call {
   if (access === 'anyone') return asked
-  const call = asked.by.tenant === null ? asked : withCursor(asked)
+  const call = asked.by.tenant === null ? asked : withCursor(asked, placeOf(path, asked.by.tenant))
   const { role, tenant } = call.by
   const { needs, tenant: rule } = access
   if (!allowed[needs].includes(role))
@@ -70,14 +70,20 @@ export function admit(asked: Call, { access }: Pick<Route, 'access'>, parts: Off
  * The answer as the actor may see it.
  * @throws Error when it has something of another tenant, which is a mistake in the route
  */
-export function disclosed(given: Answer, { access, query }: Pick<Route, 'access' | 'query'>, { by }: Call): Answer {
+export function disclosed(
+  given: Answer,
+  { access, path, query }: Pick<Route, 'access' | 'path' | 'query'>,
+  { by }: Call
+): Answer {
   const { tenant } = by
   if (access === 'anyone' || tenant === null || !('json' in given)) return given
   const { json } = given
   if (!isMap(json)) return given
   const { data, next } = json
   const goesOn = typeof next === 'string' && query?.includes('cursor') === true
-  const answer = goesOn ? { ...given, json: { ...json, next: sealed(next) } } : { ...given, json }
+  const answer = goesOn
+    ? { ...given, json: { ...json, next: sealed(next, placeOf(path, tenant)) } }
+    : { ...given, json }
   const items: unknown[] = Array.isArray(data) ? data : [json]
   for (const item of items)
     if (isMap(item) && (item['tenant'] ?? tenant) !== tenant)
@@ -91,9 +97,14 @@ export function disclosed(given: Answer, { access, query }: Pick<Route, 'access'
 }
 
 /** The call with the cursor that was sealed for its actor. */
-function withCursor(call: Call): Call {
+function withCursor(call: Call, place: string): Call {
   const cursor = call.query.get('cursor')
-  return cursor === undefined ? call : { ...call, query: new Map([...call.query, ['cursor', unsealed(cursor)]]) }
+  return cursor === undefined ? call : { ...call, query: new Map([...call.query, ['cursor', unsealed(cursor, place)]]) }
+}
+
+/** The list that a cursor is for, and whose it is. No path has a space. */
+function placeOf(path: string, tenant: string): string {
+  return `${path} ${tenant}`
 }
 
 /** A body that names a thing of the tenant. What is no map is refused elsewhere. */

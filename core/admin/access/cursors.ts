@@ -6,28 +6,31 @@ import { invalidField, shown } from '../api/query.ts'
 const key = randomBytes(32)
 const [ivBytes, tagBytes] = [12, 16]
 
-/** Makes a cursor that tells nothing. Two of the same place are different. */
-export function sealed(cursor: string): string {
+/**
+ * Makes a cursor that tells nothing, for one list of one tenant: `place` says which. Another list would say what it does
+ * not understand, and so what is in it. Two of the same place are different.
+ */
+export function sealed(cursor: string, place: string): string {
   const iv = randomBytes(ivBytes)
-  const cipher = createCipheriv('aes-256-gcm', key, iv)
+  const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(place))
   const body = Buffer.concat([cipher.update(cursor), cipher.final()])
   return Buffer.concat([iv, cipher.getAuthTag(), body]).toString('base64url')
 }
 
 /**
  * The cursor that was sealed.
- * @throws GatewayError when it was not, or before a restart
+ * @throws GatewayError when it was not, or for another place, or before a restart
  */
-export function unsealed(text: string): string {
+export function unsealed(text: string, place: string): string {
   const bytes = Buffer.from(text, 'base64url')
   try {
     const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, ivBytes), { authTagLength: tagBytes })
-    decipher.setAuthTag(bytes.subarray(ivBytes, ivBytes + tagBytes))
+    decipher.setAAD(Buffer.from(place)).setAuthTag(bytes.subarray(ivBytes, ivBytes + tagBytes))
     return Buffer.concat([decipher.update(bytes.subarray(ivBytes + tagBytes)), decipher.final()]).toString()
   } catch {
     throw invalidField(
       'cursor',
-      `cursor is ${shown(text)}: it must be the next of an earlier page, since the gateway started`
+      `cursor is ${shown(text)}: it must be the next of an earlier page of this list, since the gateway started`
     )
   }
 }

@@ -2,12 +2,12 @@
 
 const number = /^-?\d+(\.\d+)?$/
 /**
- * What makes a formula of a cell, also for spreadsheets that take wide characters for narrow ones, or leave out what
- * cannot be seen.
+ * What makes a formula of a cell, also for spreadsheets that take wide and small characters for usual ones, or leave
+ * out what cannot be seen: white space, control characters, and what is ignored where it cannot be drawn.
  */
-const formula = /^(?:[\t\r\n\0]|[\s\u00ad\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠])/
+const formula = /^(?:[\t\r\n\0]|[\s\p{C}\p{Default_Ignorable_Code_Point}]*[=+\-@＝＋－＠﹦﹢﹣﹫−])/u
 /** The same where a spreadsheet that tells cells apart by something else than commas sees the beginning of one. */
-const formulaWithin = /([;\t|\r\n]["'\s\u00ad\u200b-\u200f\u2060\ufeff]*)(?=[=+\-@＝＋－＠])/g
+const formulaWithin = /([;\t|\r\n]["'\s\p{C}\p{Default_Ignorable_Code_Point}]*)(?=[=+\-@＝＋－＠﹦﹢﹣﹫−])/gu
 
 /**
  * Renders a line. What a spreadsheet would take for a formula gets a quote in front, unless it is a number; so does

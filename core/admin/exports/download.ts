@@ -1,17 +1,16 @@
 // Answers with a file that is made while it is sent: at the pace of its reader, bounded, and noted in the audit log.
-import { once } from 'node:events'
 import { GatewayError } from '../../errors.ts'
 import { auditEntry } from '../api/audit.ts'
 import type { AdminParts, Answer, Call } from '../api/contract.ts'
 import { invalidField, shown } from '../api/query.ts'
+import { Places } from '../places.ts'
+import type { PlaceBounds } from '../places.ts'
+import { ReaderPace } from './reader-pace.ts'
 
 /** How many rows a file has at most. */
 const mostRows = 1_000_000
-/**
- * How many files are made at a time: all, those for actors of tenants, and those for actors of one. A reader may take
- * its time, and keeps the place meanwhile.
- */
-const mostAtOnce = { all: 4, tenants: 3, tenant: 2 } as const
+/** How many files are sent at a time. */
+const bounds: PlaceBounds = { all: 6, tenants: 5, tenant: 2, one: 6 }
 
 /** How many rows are read of the store at a time. */
 export const rowsAtOnce = 500
@@ -29,30 +28,18 @@ export function readFormat(query: Call['query']): Format {
   throw invalidField('format', `format is ${shown(format)}: it must be csv or jsonl`)
 }
 
-/** How many files of a store are being sent, by the tenant of who asked; null: who sees the whole gateway. */
-const running = new WeakMap<AdminParts['store'], Map<string | null, number>>()
+/** The places for files of each store. */
+const places = new WeakMap<AdminParts['store'], Places>()
 
-/** The files that are being sent, and whether there is room for one more of an actor. */
-function filesOf(store: AdminParts['store'], tenant: string | null): { hasRoom: boolean; add(more: 1 | -1): void } {
-  const counts = running.get(store) ?? new Map<string | null, number>()
-  running.set(store, counts)
-  const all = [...counts.values()].reduce((sum, count) => sum + count, 0)
-  const own = counts.get(tenant) ?? 0
-  return {
-    hasRoom:
-      all < mostAtOnce.all &&
-      (tenant === null || (own < mostAtOnce.tenant && all - (counts.get(null) ?? 0) < mostAtOnce.tenants)),
-    add: (more) => {
-      const count = (counts.get(tenant) ?? 0) + more
-      if (count > 0) counts.set(tenant, count)
-      else counts.delete(tenant)
-    }
-  }
+function placesOf(store: AdminParts['store']): Places {
+  const known = places.get(store) ?? new Places(bounds)
+  places.set(store, known)
+  return known
 }
 
 /**
  * Answers with a file of lines, of which the audit log tells before its first byte. A file with more than a million
- * rows breaks off, as one that misses the rest would look whole.
+ * rows breaks off, as one that misses the rest would look whole; so does one whose reader takes too long.
  * @throws GatewayError `too_many_exports`
  */
 export async function download(
@@ -60,7 +47,7 @@ export async function download(
   { store, log }: AdminParts,
   { what, format, head, rows }: { what: string; format: Format; head?: string; rows: AsyncIterable<string> }
 ): Promise<Answer> {
-  if (!filesOf(store, by.tenant).hasRoom)
+  if (placesOf(store).lacking(by))
     throw new GatewayError('overloaded', 'Too many files are being sent: wait until one is done.', {
       status: 429,
       shownCode: 'too_many_exports',
@@ -77,19 +64,20 @@ export async function download(
       'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox"
     },
     flow: async (to, ended) => {
-      const { hasRoom, add } = filesOf(store, by.tenant)
-      if (!hasRoom) throw new Error('too many files are being sent')
-      add(1)
+      if (placesOf(store).lacking(by)) throw new Error('too many files are being sent')
+      const leave = placesOf(store).take(by)
+      const reader = new ReaderPace(to)
       try {
-        if (head !== undefined) to.write(head)
+        if (head !== undefined) await reader.write(head, ended)
         let sent = 0
         for await (const row of rows) {
           ended.throwIfAborted()
           if (++sent > mostRows) throw new Error(`the file has more than ${mostRows} rows: ask for less of it`)
-          if (!to.write(row)) await once(to, 'drain', { signal: ended })
+          const taken = reader.write(row, ended)
+          if (taken) await taken
         }
       } finally {
-        add(-1)
+        leave()
       }
     }
   }

@@ -2,13 +2,14 @@
 import { GatewayError } from '../../errors.ts'
 import type { RequestTap } from '../../store/request-tap.ts'
 import type { Flow } from '../api/contract.ts'
+import { Places } from '../places.ts'
+import type { PlaceBounds } from '../places.ts'
 import { Audience } from './audience.ts'
 import type { Asked, LiveEvent, Sights } from './event.ts'
 import { streamOf } from './stream.ts'
 
-/** How many streams there are at most: of one session or operator, and of all. */
-const mostOfOne = 4
-const most = 64
+/** How many streams there are at most. */
+const bounds: PlaceBounds = { all: 64, tenants: 48, tenant: 16, one: 4 }
 /** Of how many tenants the figures are counted at most, with those that nobody asks for any more. */
 const mostAudiences = 64
 const tickMs = 1000
@@ -21,8 +22,7 @@ const againMs = 5000
 export class Live {
   readonly #tap: Pick<RequestTap, 'listen'>
   readonly #audiences = new Map<string | null, Audience>()
-  /** How many streams each session or operator has. */
-  readonly #streams = new Map<string, number>()
+  readonly #places = new Places(bounds, ({ kind, id, session }) => `${kind} ${session ?? id}`)
   #timer: NodeJS.Timeout | undefined
   #deaf: (() => void) | undefined
 
@@ -35,22 +35,16 @@ export class Live {
    * @throws GatewayError `too_many_streams`
    */
   open({ by, tenant, topics }: Asked, last: string, sights: Sights): Flow {
-    const who = `${by.kind} ${by.session ?? by.id}`
-    const own = this.#streams.get(who) ?? 0
-    const all = [...this.#streams.values()].reduce((sum, count) => sum + count, 0)
-    if (own >= mostOfOne) throw tooMany(`${mostOfOne} live streams of yours are open: close one.`)
-    if (all >= most) throw tooMany(`${most} live streams are open: ask again when one has ended.`)
+    const lacking = this.#places.lacking(by)
+    if (lacking) throw tooMany(fullWords[lacking])
     const audience = this.#audienceOf(tenant, sights)
     audience.want(topics, performance.now() + lingerMs)
-    const flow = streamOf(audience, topics, last, () => {
-      const left = (this.#streams.get(who) ?? 1) - 1
-      if (left > 0) this.#streams.set(who, left)
-      else this.#streams.delete(who)
-      audience.want(topics, performance.now() + lingerMs)
-    })
     return (to, ended) => {
-      this.#streams.set(who, (this.#streams.get(who) ?? 0) + 1)
-      return flow(to, ended)
+      const leave = this.#places.take(by)
+      return streamOf(audience, topics, last, () => {
+        leave()
+        audience.want(topics, performance.now() + lingerMs)
+      })(to, ended)
     }
   }
 
@@ -74,7 +68,8 @@ export class Live {
   #audienceOf(tenant: string | null, sights: Sights): Audience {
     const known = this.#audiences.get(tenant)
     if (known) return known
-    if (this.#audiences.size >= mostAudiences)
+    const tenants = this.#audiences.size - (this.#audiences.has(null) ? 1 : 0)
+    if (tenant !== null && tenants >= mostAudiences)
       throw tooMany(`${mostAudiences} tenants are watched live: ask again when one is not any more.`)
     const audience = new Audience(tenant, sights)
     this.#audiences.set(tenant, audience)
@@ -90,6 +85,13 @@ export class Live {
     for (const [tenant, audience] of this.#audiences) if (!audience.tick(now)) this.#audiences.delete(tenant)
     if (this.#audiences.size === 0) this.close()
   }
+}
+
+const fullWords: Readonly<Record<keyof PlaceBounds, string>> = {
+  one: `${bounds.one} live streams of yours are open: close one.`,
+  tenant: `${bounds.tenant} live streams of your tenant are open: ask again when one has ended.`,
+  tenants: `${bounds.tenants} live streams of tenants are open: ask again when one has ended.`,
+  all: `${bounds.all} live streams are open: ask again when one has ended.`
 }
 
 function tooMany(message: string): GatewayError {

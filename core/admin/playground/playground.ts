@@ -6,11 +6,12 @@ import type { Engine } from '../../exchange/engine.ts'
 import { GatewayError, restarting } from '../../errors.ts'
 import type { Actor } from '../api/audit.ts'
 import type { Carrier } from '../api/contract.ts'
+import { Places } from '../places.ts'
+import type { PlaceBounds } from '../places.ts'
 import { headersOf, targetOf } from './handed-on.ts'
 
-/** The most runs at once: of one actor, and of all. */
-const mostOfOne = 8
-const most = 32
+/** The most runs at once. */
+const bounds: PlaceBounds = { all: 32, tenants: 24, tenant: 12, one: 8 }
 /** Milliseconds after which a run ends. */
 const longest = 3_600_000
 
@@ -21,8 +22,9 @@ export class Playground implements Front {
   readonly forwarder = undefined
   readonly #handle: Engine['handle']
   readonly #stall: () => number
-  /** Who runs each request, and what ends it. */
-  readonly #runs = new Map<() => void, string>()
+  readonly #places = new Places(bounds)
+  /** What ends each run. */
+  readonly #runs = new Set<() => void>()
   #closed = false
 
   /** `stall`: the milliseconds after which a client that does not read is cut off, as configured now. */
@@ -44,18 +46,19 @@ export class Playground implements Front {
   run(key: Buffer, by: Actor, { request, client, body, socket, over, watch }: Carrier): void {
     // Who left while it was noted that they ask: nothing would tell of the end of such a run.
     if (over.destroyed) return
-    const who = `${by.kind} ${by.id}`
     if (this.#closed) throw restarting()
-    this.#checkRoom(who)
+    this.#checkRoom(by)
     const target = targetOf(request)
     const headers = headersOf(request, by.requestId)
     const end = (): void => void over.destroy()
     const timer = setTimeout(end, longest).unref()
     const forget = watch(end)
-    this.#runs.set(end, who)
+    const leave = this.#places.take(by)
+    this.#runs.add(end)
     over.once('close', () => {
       clearTimeout(timer)
       forget()
+      leave()
       this.#runs.delete(end)
     })
     this.#handle({
@@ -79,20 +82,21 @@ export class Playground implements Front {
   /** Ends all runs. */
   close(): void {
     this.#closed = true
-    for (const end of this.#runs.keys()) end()
+    for (const end of this.#runs) end()
   }
 
-  #checkRoom(who: string): void {
-    const own = [...this.#runs.values()].filter((one) => one === who).length
-    if (own < mostOfOne && this.#runs.size < most) return
-    const why = own < mostOfOne ? `${most} of everybody` : `${mostOfOne} of yours`
+  #checkRoom(by: Actor): void {
+    const lacking = this.#places.lacking(by)
+    if (!lacking) return
     throw new GatewayError(
       'rate_limit_concurrency',
-      `The playground runs ${why} already, which is as many as it does at once: wait for one to end, or stop one.`,
+      `The playground runs ${bounds[lacking]} of ${whose[lacking]} already, which is as many as it does at once: wait for one to end, or stop one.`,
       { retryAfterMs: 1000 }
     )
   }
 }
+
+const whose = { one: 'yours', tenant: 'your tenant', tenants: 'tenants', all: 'everybody' } as const
 
 /** The digest by which keys are found. */
 export function digestOf(secret: string): Buffer {

@@ -2,9 +2,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { Writable } from 'node:stream'
 import t from 'tap'
 import type { Test } from 'tap'
 import { csvLine } from '../../../core/admin/exports/csv.ts'
+import { ReaderPace } from '../../../core/admin/exports/reader-pace.ts'
 import { openStore } from '../../../core/store/embedded/store.ts'
 import type { Store } from '../../../core/store/store.ts'
 import { ask, connect } from '../../kit/client.ts'
@@ -121,13 +123,67 @@ t.test('a file for actors of one tenant has nothing of another, nor of how the g
 t.test('a cell is no formula, in whatever way spreadsheets read it', (t) => {
   for (const text of ['=1+1', '+1+1', '-1+1', '@SUM(1)', '\t=1', '\r=1', '\n=1', '\0=1', '＝1', '＋1', '－1', '＠a'])
     t.match(csvLine([text]), /^"?'/, JSON.stringify(text))
-  for (const text of [' =1', '\ufeff=1', '\u200b＝1', '\u00a0@a']) t.match(csvLine([text]), /^'/, JSON.stringify(text))
+  for (const text of ['﹦1', '﹢1', '﹣1', '﹫a', '−1+1']) t.match(csvLine([text]), /^'/, JSON.stringify(text))
+  const unseen = [
+    ' =1',
+    '\ufeff=1',
+    '\u200b＝1',
+    '\u00a0@a',
+    '\u202e=1',
+    '\u2066\u061c@a',
+    '\u0001=1',
+    '\u3164+1',
+    '\ufe0f=1'
+  ]
+  for (const text of unseen) t.match(csvLine([text]), /^'/, JSON.stringify(text))
   // Spreadsheets of many countries tell cells apart by semicolons, and take what is pasted apart by tabs.
   for (const text of ['a;=1', 'a;"=1', 'a; +1', 'a\t@a', 'a\n-1+1', 'a\r\n=1', 'a|＝1', `a;'"=1`])
     t.match(csvLine(['b', text]), /a[;\t\r\n|]+["' ]*'[=+@＝-]/, JSON.stringify(text))
   t.equal(csvLine(['a-b;c', 'x; y=1', '{"a":-1}']), 'a-b;c,x; y=1,"{""a"":-1}"\r\n', 'what is no formula stays')
   t.equal(csvLine(['-12.5', -3, 'a"b', null, { a: 1 }]), '-12.5,-3,"a""b",,"{""a"":1}"\r\n')
   t.end()
+})
+
+t.test('who reads a file too slowly is given up, by a stop, in drops and in the long run', async (t) => {
+  const never = new AbortController().signal
+  // The timers of the gateway keep no process alive.
+  const alive = setInterval(() => {}, 1000)
+  t.teardown(() => clearInterval(alive))
+  /** A reader that takes a piece each time it is told to. */
+  const slow = (): { to: Writable; take: () => void } => {
+    let done: (() => void) | undefined
+    const to = new Writable({ highWaterMark: 1, decodeStrings: false, write: (_piece, _, next) => void (done = next) })
+    return { to, take: () => done!() }
+  }
+  const usual = { bytes: 1000, ms: 600_000, longestMs: 600_000 }
+  const stopped = new ReaderPace(slow().to, { ...usual, ms: 20 })
+  await t.rejects(stopped.write('a', never)!, /less than 1000 bytes in 20 ms/)
+
+  const dripping = slow()
+  const pace = new ReaderPace(dripping.to, { ...usual, ms: 100 })
+  const drops = async (): Promise<void> => {
+    for (;;) {
+      const taken = pace.write('a', never)
+      setTimeout(dripping.take, 5)
+      await taken
+    }
+  }
+  await t.rejects(drops(), /less than 1000 bytes in 100 ms/)
+
+  const enough = slow()
+  const steady = new ReaderPace(enough.to, usual)
+  for (let n = 0; n < 3; n++) {
+    const taken = steady.write('a'.repeat(1000), never)
+    enough.take()
+    await taken
+  }
+  const long = new ReaderPace(slow().to, { ...usual, longestMs: 20 })
+  await t.rejects(long.write('a', never)!, /longer than 20 ms/)
+  t.throws(() => long.write('a', never), /longer than 20 ms/)
+  const left = new AbortController()
+  const waiting = new ReaderPace(slow().to, usual).write('a', left.signal)!
+  left.abort('gone')
+  await t.rejects(waiting, { name: 'AbortError' })
 })
 
 t.test('the audit log is a file of all entries, also for actors of one tenant', async (t) => {

@@ -1,7 +1,7 @@
 // What actors of one tenant share with all others: the numbers by which lists go on, and the places for files.
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { get } from 'node:http'
+import { get, request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -67,6 +67,63 @@ t.test('where a list goes on does not tell actors of one tenant how much there i
     const own = (await call(owner, `${list}?limit=1`)).next
     t.match(await call(viewer, `${list}?limit=1&cursor=${own}`), { error: { param: 'cursor' } })
   }
+})
+
+t.test('a cursor of one list tells nothing by another one, and is none of another tenant', async (t) => {
+  const { call, say, viewer } = await twoTenants(t)
+  const { token: other } = await call(owner, '/admin/v1/operators', { name: 'o', role: 'viewer', tenant: 'quokka' })
+  for (const key of [testKey, testKey, 'sk-quokka-0000000000000', 'sk-quokka-0000000000000']) await say(key)
+  await eventually(async () => (await call(owner, '/admin/v1/requests')).data.length === 4)
+  for (const name of ['a', 'b', 'c']) await call(viewer, `/admin/v1/keys/${name}`)
+  const lists = ['requests', 'audit', 'keys', 'balances', 'spend?by=key'].map((name) => `/admin/v1/${name}`)
+  const asked = (list: string, more: string): string => `${list}${list.includes('?') ? '&' : '?'}${more}`
+  const cursors: string[] = []
+  for (const list of lists.slice(0, 2)) {
+    const { next } = await call(viewer, asked(list, 'limit=1'))
+    t.ok(next, list)
+    cursors.push(next)
+    t.match(await call(other, asked(list, `limit=1&cursor=${next}`)), { error: { param: 'cursor' } }, `${list}: of one`)
+  }
+  for (const [place, cursor] of cursors.entries())
+    for (const list of lists.filter((_, other) => other !== place)) {
+      const answer = await call(viewer, asked(list, `limit=1&cursor=${cursor}`))
+      t.match(answer, { error: { param: 'cursor' } }, list)
+      t.ok(answer.error.message.includes(cursor.slice(0, 30)), `${list}: what was sent is said, and not what is in it`)
+    }
+})
+
+t.test('live streams and runs of actors of one tenant leave room for those of others', async (t) => {
+  const { local, call } = await twoTenants(t)
+  const enter = async (name: string, tenant: string): Promise<string> =>
+    (await call(owner, '/admin/v1/operators', { name, role: 'tenant_admin', tenant })).token
+  const own = await Promise.all(Array.from({ length: 17 }, (_, place) => enter(`w${place}`, 'wombat')))
+  const other = await enter('q', 'quokka')
+  const open = async (token: string, path: string, body?: object): Promise<number> => {
+    const asked = request(`${local.adminUrl}${path}`, {
+      method: body ? 'POST' : 'GET',
+      headers: { authorization: `Bearer ${token}`, ...(body && { 'content-type': 'application/json' }) },
+      agent: false
+    })
+    t.teardown(() => asked.destroy())
+    asked.on('error', () => {}).end(body && JSON.stringify(body))
+    const [reply] = (await once(asked, 'response')) as [IncomingMessage]
+    reply.on('error', () => {})
+    return reply.statusCode!
+  }
+  const fill = async (path: string, times: number, body?: object): Promise<number> => {
+    let opened = 0
+    for (const token of own) for (let n = 0; n < times; n++) if ((await open(token, path, body)) === 200) opened++
+    return opened
+  }
+  t.equal(await fill('/admin/v1/live', 4), 16, 'a tenant has 16 streams, whoever of it asks')
+  t.equal(await open(other, '/admin/v1/live'), 200)
+  t.equal(await open(owner, '/admin/v1/live'), 200)
+  const content = '[[simulator {"cut": "stall", "after_events": 4}]]'
+  const endless = { model: 'demo', messages: [{ role: 'user', content }], stream: true }
+  const run = (key: string): string => `/admin/v1/playground/keys/${key}/v1/chat/completions`
+  t.equal(await fill(run('w'), 2, endless), 12, 'and 12 runs')
+  t.equal(await open(other, run('q'), endless), 200)
+  t.equal(await open(owner, run('q'), endless), 200)
 })
 
 t.test('files that actors of one tenant do not read leave room for those of others', async (t) => {
