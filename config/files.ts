@@ -7,6 +7,11 @@ export type Content = { bytes: Buffer; fault?: undefined } | { bytes?: undefined
 
 const largest = 1024 * 1024
 
+/** What a file with these bytes would be read as. */
+export function contentWith(bytes: Buffer): Content {
+  return bytes.length <= largest ? { bytes } : { fault: 'is larger than 1 MiB' }
+}
+
 /** The files and folders of one reading of a configuration. */
 export class Files {
   /**
@@ -56,8 +61,7 @@ function read(path: string): Content {
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
     const stats = fstatSync(descriptor)
     if (!stats.isFile()) return { fault: 'is not a file' }
-    const bytes = readUpTo(descriptor, stats.size, largest + 1)
-    return bytes.length <= largest ? { bytes } : { fault: 'is larger than 1 MiB' }
+    return contentWith(readUpTo(descriptor, stats.size, largest + 1))
   } catch (error) {
     const { code = '', message } = error as NodeJS.ErrnoException
     return { fault: faults[code] ?? `cannot be read: ${message}` }

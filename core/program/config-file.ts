@@ -1,7 +1,7 @@
 // gateway.yaml and the files that it includes, for an editor: shown without secrets, checked as text, and written.
 import { hashOf } from '../../config/includes.ts'
 import type { Reading } from '../../config/includes.ts'
-import { Files } from '../../config/files.ts'
+import { contentWith, Files } from '../../config/files.ts'
 import type { Content } from '../../config/files.ts'
 import { editorSchema } from '../../config/editor-schema.ts'
 import { schemasOf } from '../../config/load.ts'
@@ -172,6 +172,6 @@ class Drafts extends Files {
 
   override read(path: string): Content {
     const text = this.#texts.get(path)
-    return text === undefined ? super.read(path) : { bytes: Buffer.from(text) }
+    return text === undefined ? super.read(path) : contentWith(Buffer.from(text))
   }
 }

@@ -1,6 +1,7 @@
 // Replaces files of the configuration together, keeps what they were aside, and takes it all back when it is not used.
 import { createHash } from 'node:crypto'
-import { chmodSync, existsSync, mkdirSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Files } from '../../config/files.ts'
 import type { ReloadResult } from './reload.ts'
@@ -80,8 +81,15 @@ interface Step {
   undo(): boolean
 }
 
-/** The mode of files that are made when there is no gateway.yaml whose mode they could have. */
-const ownersOnly = 0o600
+/** Who may do what with a file; without an owner, whoever runs the gateway is. */
+interface Rights {
+  readonly mode: number
+  readonly uid?: number
+  readonly gid?: number
+}
+
+/** The rights of files that are made when there is no gateway.yaml whose rights they could have. */
+const ownersOnly: Rights = { mode: 0o600 }
 
 /** Files that are replaced together. */
 class Replacement {
@@ -98,25 +106,28 @@ class Replacement {
    */
   put(wanted: readonly [Wanted, ...Wanted[]]): void {
     const [main] = wanted
-    const usual = existsSync(main.file) ? statSync(main.file).mode : ownersOnly
-    const staged: { fresh: string; step(): Step }[] = []
+    const usual = existsSync(main.file) ? statSync(main.file) : ownersOnly
+    const fresh: string[] = []
+    const steps: (() => Step)[] = []
     try {
       for (const { file, text, was } of wanted) {
         const before = contentOf(file)
-        if (was !== undefined && !before?.equals(Buffer.from(was))) throw new Error(`${file} was changed meanwhile`)
+        if (was !== undefined && !before?.equals(Buffer.from(was))) throw changed(file)
         if (text === undefined) {
-          if (before) staged.push({ fresh: '', step: () => takeOut(file, before) })
+          if (before) steps.push(() => takeOut(file, before))
           continue
         }
         if (before?.equals(Buffer.from(text))) continue
         const target = targetOf(file)
-        const mode = before ? statSync(target).mode : usual
+        const rights = before ? statSync(target) : usual
         mkdirSync(dirname(target), { recursive: true })
-        staged.push({ fresh: stage(target, text, mode), step: () => put({ file, target, text, before, mode }) })
+        if (before) fresh.push(stage(asideOf(target, before), before, rights))
+        fresh.push(stage(target, text, rights))
+        steps.push(() => put({ file, target, text, before }))
       }
-      for (const { step } of staged) this.#steps.push(step())
+      for (const step of steps) this.#steps.push(step())
     } finally {
-      for (const { fresh } of staged) if (fresh !== '') rmSync(fresh, { force: true })
+      for (const path of fresh) rmSync(path, { force: true })
     }
   }
 
@@ -153,21 +164,33 @@ class Replacement {
   }
 }
 
+function changed(file: string): Error {
+  return new Error(`${file} was changed meanwhile`)
+}
+
 /** What a file is to have, and has. */
 interface Put {
   readonly file: string
   readonly target: string
   readonly text: string
   readonly before: Buffer | undefined
-  readonly mode: number
 }
 
-/** Puts the text that was staged for a file into its place. Undoing it writes nothing: the disk may be full. */
-function put({ file, target, text, before, mode }: Put): Step {
-  const fresh = freshOf(target)
+/**
+ * Puts what was staged for a file into its place, unless somebody has changed it while that was written, which a disk
+ * may take its time for. Undoing it writes nothing: the disk may be full.
+ */
+function put({ file, target, text, before }: Put): Step {
+  const now = contentOf(target)
+  if (before ? !now?.equals(before) : now) throw changed(file)
   const aside = before ? asideOf(target, before) : null
-  if (before && aside !== null) replace(aside, before, mode)
-  renameSync(fresh, target)
+  if (aside !== null) renameSync(freshOf(aside), aside)
+  try {
+    renameSync(freshOf(target), target)
+  } catch (error) {
+    if (aside !== null) rmSync(aside, { force: true })
+    throw error
+  }
   const undo = (): boolean => {
     if (!contentOf(target)?.equals(Buffer.from(text))) return false
     if (aside === null) rmSync(target)
@@ -193,18 +216,18 @@ function asideOf(target: string, content: Buffer): string {
   return `${target}.${createHash('sha256').update(content).digest('hex').slice(0, 12)}`
 }
 
+/** A name that nobody else gives to a file, so that what lies there is the rest of a replacement that was killed. */
 function freshOf(target: string): string {
-  return `${target}.new`
+  return `${target}.sluice-new`
 }
 
-/** Writes what is to be in the place of a file beside it, and returns its path. */
-function stage(target: string, content: string | Buffer, mode: number): string {
+/** Writes what is to be in the place of a file beside it, with rights like these, and returns its path. */
+function stage(target: string, content: string | Buffer, rights: Rights): string {
   const fresh = freshOf(target)
-  // What lies there may be a link to somewhere else, or the rest of a rollback that was killed.
   rmSync(fresh, { force: true })
   try {
-    writeFileSync(fresh, content, { mode: mode & 0o777, flag: 'wx', flush: true })
-    chmodSync(fresh, mode & 0o777)
+    writeFileSync(fresh, content, { mode: ownersOnly.mode, flag: 'wx', flush: true })
+    chmodSync(fresh, give(fresh, rights))
   } catch (error) {
     // A full disk leaves a part of it.
     rmSync(fresh, { force: true })
@@ -213,7 +236,19 @@ function stage(target: string, content: string | Buffer, mode: number): string {
   return fresh
 }
 
-/** Puts a content in the place of a file at once, so that nobody reads half of it. */
-function replace(target: string, content: Buffer, mode: number): void {
-  renameSync(stage(target, content, mode), target)
+/**
+ * Gives a file to an owner and a group, as far as this user may, and returns the mode that it may have then: the rights
+ * of a group are not for another one.
+ */
+function give(file: string, { mode, uid, gid }: Rights): number {
+  const own = statSync(file)
+  for (const owner of [uid ?? own.uid, own.uid]) {
+    try {
+      chownSync(file, owner, gid ?? own.gid)
+      return mode & 0o777
+    } catch {
+      // Another owner is for root to give, and a group for who is in it.
+    }
+  }
+  return mode & 0o707
 }

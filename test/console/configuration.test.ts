@@ -76,6 +76,19 @@ t.test('a file is edited with completion, checked while it is written, and saved
   await inAllForms(page, 'configuration', (form) => accessible(t, page, form))
 })
 
+t.test('a file of Windows keeps its line ends', async (t) => {
+  const windows = text(2).replaceAll('\n', '\r\n')
+  const { local, page } = await open(t, '/files', windows)
+  const editor = page.getByLabel('Text of gateway.yaml')
+  t.equal(await editor.inputValue(), text(2))
+  await editor.fill(text(3))
+  await page.getByRole('button', { name: 'Save…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByRole('button', { name: 'Save', exact: true }).click()
+  await dialog.waitFor({ state: 'detached' })
+  t.equal(readFileSync(local.file, 'utf8'), text(3).replaceAll('\n', '\r\n'))
+})
+
 t.test('somebody goes back to an earlier configuration', async (t) => {
   const { local, page } = await open(t, '/history')
   writeFileSync(local.file, text(5))

@@ -1,7 +1,8 @@
 // The files of the configuration by the admin API: shown without secrets, checked as texts, and written by owners where
 // the file allows it, whole or not at all.
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { chmodSync, chownSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -249,6 +250,52 @@ t.test('only owners write, and only where the file says so', async (t) => {
   t.match(allowed.json(), { ok: false, problems: [{ message: /write_config.*restart/ }] })
   const { properties } = (await closed.root('GET', '/config/schema')).json()
   t.ok(properties.channels && properties.chain.items.else.properties.quota, 'the schema has the options of plugins')
+})
+
+t.test('a text that no file may have is refused by the check, too', async (t) => {
+  const { local, root } = await open(t)
+  const { hash } = (await root('GET', '/config/file')).json()
+  const files = file(text(`# ${'a'.repeat(1024 * 1024)}\n`))
+  t.match((await root('POST', '/config/check', { files })).json(), { ok: false, problems: [{ message: /1 MiB/ }] })
+  const refused = await root('PUT', '/config/file', { hash, files })
+  t.equal(code(refused), '422 config_problems')
+  t.equal(readFileSync(local.file, 'utf8'), text())
+})
+
+t.test('a file keeps its owner, its group, its mode and its links, and no file of others is touched', async (t) => {
+  const { local, root } = await open(t)
+  const folder = dirname(local.file)
+  const real = join(folder, 'real')
+  mkdirSync(real)
+  renameSync(local.file, join(real, 'gateway.yaml'))
+  symlinkSync(join('real', 'gateway.yaml'), local.file)
+  const isRoot = process.getuid?.() === 0
+  if (isRoot) chownSync(local.file, 1234, 2345)
+  chmodSync(local.file, 0o640)
+  const drafts = ['gateway.yaml.new', 'gateway.yaml~', '.gateway.yaml.swp'].map((name) => join(real, name))
+  for (const draft of drafts) writeFileSync(draft, 'of somebody else')
+  const { hash } = (await root('GET', '/config/file')).json()
+  const saved = await root('PUT', '/config/file', { hash, files: file(text('# more\n')) })
+  t.equal(saved.status, 200, saved.text)
+  t.ok(lstatSync(local.file).isSymbolicLink())
+  const { mode, uid, gid } = statSync(local.file)
+  t.equal(mode & 0o777, 0o640)
+  if (isRoot) t.same([uid, gid], [1234, 2345])
+  for (const draft of drafts) t.equal(readFileSync(draft, 'utf8'), 'of somebody else', draft)
+  t.same(readdirSync(real).toSorted(), ['.gateway.yaml.swp', 'gateway.yaml', 'gateway.yaml.new', 'gateway.yaml~'])
+})
+
+t.test('nothing with secrets lies about when a file cannot be kept aside', async (t) => {
+  const { local, root } = await open(t)
+  const { hash } = (await root('GET', '/config/file')).json()
+  // What is kept aside is called by the beginning of its hash, which is that of the configuration.
+  const aside = `${local.file}.${hash.slice(0, 12)}`
+  mkdirSync(aside)
+  const refused = await root('PUT', '/config/file', { hash, files: file(text('# more\n')) })
+  t.equal(code(refused), '409 config_not_replaced')
+  t.equal(readFileSync(local.file, 'utf8'), text())
+  const left = readdirSync(dirname(local.file)).filter((name) => name.startsWith('gateway.yaml'))
+  t.same(left.toSorted(), ['gateway.yaml', basename(aside)].toSorted())
 })
 
 t.test('a gateway that is killed while it saves has one text or the other, and starts with it', async (t) => {

@@ -4,6 +4,8 @@ import { basename, dirname, join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { definePlugin } from '../../../core/contract/plugin.ts'
+import { replaceAndReload } from '../../../core/program/replacement.ts'
+import type { Wanted } from '../../../core/program/replacement.ts'
 import { plugins } from '../../../plugins/index.ts'
 import { ask, connect } from '../../kit/client.ts'
 import { gateway } from '../../kit/gateway.ts'
@@ -98,6 +100,29 @@ t.test('an edit that is saved while a rollback is refused is not lost', async (t
     kept.some((name) => readFileSync(join(dirname(local.file), name), 'utf8') === present),
     'and what was in use is kept aside'
   )
+})
+
+t.test('an edit that is saved while new texts are written beside their files is not lost', async (t) => {
+  const folder = t.testdir({ 'gateway.yaml': 'before', 'more.yaml': 'more' })
+  const [main, more] = [join(folder, 'gateway.yaml'), join(folder, 'more.yaml')]
+  const wanted: Wanted[] = [
+    { file: main, text: 'after', was: 'before' },
+    {
+      file: more,
+      was: 'more',
+      // Read when the first text has been written beside its file, which a disk may take its time for.
+      get text() {
+        writeFileSync(main, 'of an editor')
+        return 'after'
+      }
+    }
+  ]
+  const reload = (): never => t.fail('nothing is reloaded') as never
+  const replaced = replaceAndReload(wanted as [Wanted, ...Wanted[]], reload, false)
+  await t.rejects(replaced, { name: 'ReplacementRefused', message: /changed meanwhile/ })
+  t.same(readdirSync(folder).toSorted(), ['gateway.yaml', 'more.yaml'])
+  t.equal(readFileSync(main, 'utf8'), 'of an editor')
+  t.equal(readFileSync(more, 'utf8'), 'more')
 })
 
 t.test('rollbacks go one after another, and each says what is in use after it', async (t) => {

@@ -137,12 +137,12 @@ function Workplace({ shown, schema, again }: { shown: Shown; schema: Node | unde
     ${h(Editor, {
       key: file.name,
       label: `Text of ${file.name}`,
-      text: texts[file.name] ?? file.text,
+      text: (texts[file.name] ?? file.text).replaceAll('\r\n', '\n'),
       readOnly: !writes,
       schema,
       marks,
       to,
-      change: (text) => setTexts((before) => ({ ...before, [file.name]: text }))
+      change: (text) => setTexts((before) => ({ ...before, [file.name]: withLineEndsOf(file.text, text) }))
     })}
     ${checked.data ? h(Problems, { problems: checked.data.problems, title: 'What has to be mended before it can be saved', go: goTo }) : null}
     ${
@@ -161,6 +161,11 @@ function Workplace({ shown, schema, again }: { shown: Shown; schema: Node | unde
     }
     ${saving ? h(Save, { shown, changed, changes: checked.data?.changes ?? [], act: save, close: () => setSaving(false) }) : null}
   `
+}
+
+/** The text of a field, where all lines end by a line feed, with the line ends of a file. */
+function withLineEndsOf(file: string, text: string): string {
+  return file.includes('\r\n') ? text.replaceAll('\n', '\r\n') : text
 }
 
 /** What is checked, and what came of it. */
