@@ -24,6 +24,7 @@ import { alive, exposeMetrics, ready } from './health.ts'
 import { keyRoutes, tenantOfKey } from './tenancy/keys.ts'
 import { documentOf } from './openapi.ts'
 import { paging } from './api/query.ts'
+import { underWayRoute } from './requests/under-way.ts'
 import { closedOfRequests, hiddenOfRequests, listRequests, requestFilters } from './requests/requests.ts'
 import { hiddenOfSpend, listSpend, spendParameters } from './requests/spend.ts'
 import * as shapes from './api/shapes.ts'
@@ -108,6 +109,7 @@ export const routes: readonly Route[] = [
     answers: { 200: filtersShape },
     handle: listFilters
   },
+  underWayRoute,
   {
     method: 'GET',
     path: '/admin/v1/requests/{request_id}',

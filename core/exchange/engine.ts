@@ -19,7 +19,7 @@ import type { Logger } from '../telling/log.ts'
 import { receive } from './requests/receive.ts'
 import { ownAnswer } from './own-answer.ts'
 import { otherwise } from '../contract/otherwise.ts'
-import { answered } from '../contract/slots.ts'
+import { answered, caller } from '../contract/slots.ts'
 import { openSession, socketRefusal } from './sessions/open-session.ts'
 import { Relay } from './answers/relay.ts'
 import type { Session } from './sessions/session.ts'
@@ -28,6 +28,8 @@ import { Roster } from '../watchdog/roster.ts'
 import { sendHead, sendReply } from './replies.ts'
 import type { Transport } from '../transport/transport.ts'
 import type { Watchdog } from '../watchdog/watchdog.ts'
+import { progressOf } from './progress.ts'
+import type { Progress } from './progress.ts'
 import { noRoute } from './requests/unknown.ts'
 import { requestOf } from './requests/served-request.ts'
 import type { OperationFinder } from '../contract/served.ts'
@@ -71,6 +73,13 @@ export class Engine {
   /** The ids of those exchanges. */
   get ids(): readonly string[] {
     return [...this.#running].map(({ id }) => id)
+  }
+
+  /** What those exchanges are doing; with a tenant, its own alone. */
+  underWay(tenant: string | null | undefined): Progress[] {
+    const now = performance.now()
+    const all = [...this.#running]
+    return (tenant ? all.filter((one) => one.find(caller)?.tenant === tenant) : all).map((one) => progressOf(one, now))
   }
 
   /** From now on new requests are refused with `draining`. */

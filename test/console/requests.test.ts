@@ -68,6 +68,25 @@ t.test('the log is filtered, followed by keys, and says why a request was refuse
   await page.getByText('No request fits these filters').waitFor()
 })
 
+t.test('a request that hangs is found while it is under way', async (t) => {
+  const local = await gateway(t)
+  const page = await openPage(t, `${local.adminUrl}/console/requests`)
+  const hanging = ask(t, local.url, {
+    path: '/v1/chat/completions',
+    headers: { authorization: `Bearer ${testKey}` },
+    body: { model: 'demo', messages: [{ role: 'user', content: '[[simulator {"first_byte_ms": 15000}]]' }] }
+  })
+  const summary = page.getByText('Requests under way')
+  await summary.focus()
+  await page.keyboard.press('Enter')
+  const table = page.getByRole('region', { name: 'Table of requests under way' })
+  await table.getByRole('cell', { name: /waits for its upstream/ }).waitFor()
+  await inAllForms(page, 'requests-under-way', (form) => accessible(t, page, form))
+  await hanging
+  await page.getByText('No request is under way').waitFor()
+  await page.getByText('1 new').waitFor()
+})
+
 t.test('new requests do not push what is read', async (t) => {
   const local = await gateway(t)
   await local.chat()

@@ -47,14 +47,21 @@ function byKeys(t: Test, page: Page): Hands {
   const held = async (after: string): Promise<void> => {
     const seen = `(() => {
       const now = document.activeElement
-      const { top, bottom, width } = now.getBoundingClientRect()
-      return now !== document.body && now.matches(':focus-visible') && width > 0 && bottom > 0 && top < innerHeight
+      const { top, bottom, left, right, width } = now.getBoundingClientRect()
+      if (now === document.body || !now.matches(':focus-visible') || width === 0) return false
+      // Nothing that stays where it is, such as a bar, lies over all of it.
+      const [from, to] = [Math.max(top, 0) + 1, Math.min(bottom, innerHeight) - 1]
+      const [start, end] = [Math.max(left, 0) + 1, Math.min(right, innerWidth) - 1]
+      const places = [0, 0.25, 0.5, 0.75, 1]
+      return places.some((down) => places.some((along) =>
+        now.contains(document.elementFromPoint(start + along * (end - start), from + down * (to - from)))))
+        && document.documentElement.scrollWidth <= innerWidth
     })()`
     const found = await eventually(async () => (await page.evaluate(seen)) === true, 10_000).then(
       () => true,
       () => false
     )
-    t.ok(found, `after ${after} the focus can be seen: ${await told()}`)
+    t.ok(found, `after ${after} the focus can be seen, and the page is not wider than its window: ${await told()}`)
   }
   const has = (what: Locator): Promise<boolean> =>
     what.evaluate((one) => (one as unknown as { matches(by: string): boolean }).matches(':focus'))
@@ -110,9 +117,9 @@ async function run(snippet: string): Promise<string> {
   return [status, (JSON.parse(body) as { error?: { code: string } }).error?.code ?? ''].join(' ').trim()
 }
 
-async function story(t: Test, handsOf: (page: Page) => Hands): Promise<void> {
+async function story(t: Test, handsOf: (page: Page) => Hands, size?: { width: number; height: number }): Promise<void> {
   const local = await gateway(t, { admin: { token } })
-  const page = await openPage(t, `${local.adminUrl}/console/`)
+  const page = await openPage(t, `${local.adminUrl}/console/`, size)
   const { press, write, goTo, leave, back } = handsOf(page)
   const button = (name: string): Locator => page.getByRole('button', { name, exact: true })
   const dialog = page.getByRole('dialog')
@@ -205,3 +212,7 @@ async function story(t: Test, handsOf: (page: Page) => Hands): Promise<void> {
 t.test('an operator begins, by mouse', (t) => story(t, byMouse))
 
 t.test('an operator begins, by the keyboard alone', (t) => story(t, (page) => byKeys(t, page)))
+
+t.test('an operator begins, by the keyboard alone in a narrow window', (t) =>
+  story(t, (page) => byKeys(t, page), { width: 360, height: 640 })
+)

@@ -107,6 +107,7 @@ const calls: readonly (readonly [method: string, path: string, body?: unknown, h
   ['GET', '/admin/v1/requests/totals'],
   ['GET', '/admin/v1/requests/totals?model=demo&parts=5'],
   ['GET', '/admin/v1/requests/filters'],
+  ['GET', '/admin/v1/requests/under-way'],
   ['GET', '/admin/v1/requests/ID'],
   ['GET', '/admin/v1/requests/ID/messages'],
   ['GET', '/admin/v1/chain'],

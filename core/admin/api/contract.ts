@@ -47,8 +47,8 @@ export interface AdminParts {
   operations: readonly ServedOperation[]
   /** What is kept of responses. */
   vault: Pick<Vault, 'ofRequest' | 'read'>
-  /** What plugins take and refuse, and what would become of a request of a client. */
-  engine: Pick<Engine, 'figures' | 'rehearse'>
+  /** What plugins take and refuse, what would become of a request of a client, and what is under way. */
+  engine: Pick<Engine, 'figures' | 'rehearse' | 'underWay'>
   prober: Pick<Prober, 'test'>
   /** The credentials of channels that are renewed, and what is wrong with them. */
   credentials: Pick<Credentials, 'reasons' | 'states'>

@@ -91,6 +91,11 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     return this.outlet.whole
   }
 
+  /** When the upstream was last heard, as `performance.now()`; when the attempt began before that. */
+  get heardAt(): number {
+    return this.#heardAt
+  }
+
   /** The request has not been sent completely, so no upstream can act on it. */
   get unsent(): boolean {
     return this.#call?.unsent === true

@@ -17,6 +17,7 @@ import { OverTime } from './over-time.ts'
 import { RequestPanel } from './panel.ts'
 import { columnsOf } from './record.ts'
 import type { RequestRecord } from './record.ts'
+import { UnderWay } from './under-way.ts'
 
 /** The page. */
 export default function RequestsPage(): VNode {
@@ -61,6 +62,7 @@ export default function RequestsPage(): VNode {
   return html`
     ${h(Head, { title: 'Requests', about: 'Each request with what became of it, and why.' })}
     ${h(FilterBar, { whole })} ${h(OverTime, { filters: confined, ready: list.at !== undefined })}
+    ${h(UnderWay, { tenant: confined['tenant'], whole })}
     ${list.error ? h(Failure, { error: list.error, again: list.again }) : null}
     <div class=${open === undefined ? '' : 'split'}>
       ${table}
