@@ -99,3 +99,24 @@ t.test('what a page shows first is asked for once, before its modules are there'
     }
   }
 })
+
+t.test(
+  'a page whose script is there no more, after an upgrade, is loaded anew once, and says what is to be done',
+  async (t) => {
+    const { adminUrl } = await gateway(t)
+    const page = await openPage(t, `${adminUrl}/console/`, { expected: [/404/] })
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    let left = 1
+    let asked = 0
+    await page.route(/\/console\/(?:app\/main\.ts|main-)/, async (route) => {
+      asked++
+      return left-- > 0 ? route.fulfill({ status: 404, contentType: 'application/json', body: '{}' }) : route.continue()
+    })
+    await page.reload()
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    t.equal(asked, 2)
+    left = Infinity
+    await page.reload()
+    await page.getByText('The console could not be loaded').waitFor()
+  }
+)

@@ -9,6 +9,21 @@
   }
   if (chosen === 'light' || chosen === 'dark') document.documentElement.style.colorScheme = chosen
 
+  // After another version of the gateway has taken the place of the one that sent this page, its script is there no
+  // more: the page is loaded anew, once, and says so when that does not help.
+  const missing = (event: Event): void => {
+    if (!(event.target instanceof HTMLScriptElement)) return
+    try {
+      const before = Number(sessionStorage.getItem('sluice.anew'))
+      sessionStorage.setItem('sluice.anew', String(Date.now()))
+      if (Date.now() - before > 10_000) return location.reload()
+    } catch {
+      // Without storage nothing would tell that it was loaded anew already.
+    }
+    document.querySelector('#main p')!.textContent = 'The console could not be loaded. Load the page again.'
+  }
+  addEventListener('error', missing, true)
+
   const session = '/admin/v1/session'
   const early = new Map<string, Promise<Response>>()
   Object.assign(globalThis, { sluiceEarly: early })
