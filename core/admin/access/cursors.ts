@@ -7,8 +7,8 @@ const key = randomBytes(32)
 const [ivBytes, tagBytes] = [12, 16]
 
 /**
- * Makes a cursor that tells nothing, for one list of one tenant: `place` says which. Another list would say what it does
- * not understand, and so what is in it. Two of the same place are different.
+ * Makes a cursor that tells nothing, for one list of one tenant: `place` says which. Another list would say what it
+ * does not understand, and so what is in it. Two of the same place are different.
  */
 export function sealed(cursor: string, place: string): string {
   const iv = randomBytes(ivBytes)
