@@ -12,8 +12,8 @@ import type { Trouble } from './trouble.ts'
 /** The share of a budget, in percent, from which on it is a trouble, and a serious one. */
 const near = 80n
 const veryNear = 95n
-/** The most budgets that are listed, those that are used up most. */
-const most = 200
+/** The most budgets of one tenant that are listed, and of all tenants together: those that are used up most. */
+export const mostBudgets = 200
 
 type Parts = Pick<AdminParts, 'store' | 'generations'>
 
@@ -30,10 +30,15 @@ export async function budgetTroubles(parts: Parts, now: number): Promise<Trouble
     const balances = parts.store.ledger.balances({ scope })
     found.push(...ofScope(scope, budgets, balances instanceof Promise ? await balances : balances, parts, now))
   }
+  const counts = new Map<string | null, number>()
   return found
     .sort((one, other) => (one.percent < other.percent ? 1 : one.percent > other.percent ? -1 : 0))
-    .slice(0, most)
     .map(({ trouble }) => trouble)
+    .filter(({ tenant }) => {
+      const count = (counts.get(tenant) ?? 0) + 1
+      counts.set(tenant, count)
+      return count <= mostBudgets
+    })
 }
 
 interface Found {

@@ -1,6 +1,6 @@
 // The troubles of a gateway, looked for at most so often that looking costs nothing to speak of.
 import type { AdminParts, Answer, Call, Route } from '../api/contract.ts'
-import { budgetTroubles } from './budget-troubles.ts'
+import { budgetTroubles, mostBudgets } from './budget-troubles.ts'
 import { findTroubles } from './find-troubles.ts'
 import { severities, showTrouble, troublesShape } from './trouble.ts'
 import type { Trouble } from './trouble.ts'
@@ -49,7 +49,9 @@ export class Troubles {
   }
 
   #of(tenant: string | null, found: readonly Trouble[]): readonly Trouble[] {
-    return tenant === null ? found : found.filter((trouble) => trouble.tenant === tenant)
+    if (tenant !== null) return found.filter((trouble) => trouble.tenant === tenant)
+    let budgets = 0
+    return found.filter(({ kind }) => kind !== 'budget' || ++budgets <= mostBudgets)
   }
 
   /** Resolves when the search has ended that is under way, or due. Never rejects. */

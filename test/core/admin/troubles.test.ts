@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { ask } from '../../kit/client.ts'
-import { gateway } from '../../kit/gateway.ts'
-import type { LocalGateway } from '../../kit/gateway.ts'
+import { gateway, testKey } from '../../kit/gateway.ts'
+import type { LocalGateway, Overrides } from '../../kit/gateway.ts'
 import { eventually } from '../../kit/probe.ts'
 import { head, Upstream } from '../../kit/upstream.ts'
 
@@ -98,6 +98,41 @@ t.test('budgets that are nearly used up, and for each tenant its own', async (t)
     ['budget']
   )
   t.same((await admin('/admin/v1/troubles', tokens['zeta']!)).data, [])
+})
+
+t.test('very many budgets of one tenant hide none of another', async (t) => {
+  const owner = 'the token of the owner'
+  const names = Array.from({ length: 205 }, (_, n) => `k${n}`)
+  const fileOf = (usd: number): Overrides => ({
+    admin: { token: owner },
+    tenants: { acme: { budget: { usd: 2 * usd, per: 'total' } }, zeta: {} },
+    keys: [
+      { name: 'own', key: testKey, tenant: 'acme' },
+      ...names.map((name) => ({ name, key: `sk-${name}`, tenant: 'zeta', budget: { usd, per: 'total' } }))
+    ]
+  })
+  const local = await gateway(t, fileOf(100))
+  const admin = async (path: string, token: string, body?: object): Promise<any> =>
+    (
+      await ask(t, local.adminUrl, { path, headers: { authorization: `Bearer ${token}` }, ...(body && { body }) })
+    ).json()
+  const body = { model: 'demo', messages: [{ role: 'user', content: 'Hi' }] }
+  const chat = (key: string): ReturnType<typeof ask> =>
+    ask(t, local.url, { path: '/v1/chat/completions', headers: { authorization: `Bearer ${key}` }, body })
+  for (const key of [testKey, ...names.map((name) => `sk-${name}`)]) t.equal((await chat(key)).status, 200)
+  // Each key has used more than all of its budget, and the tenant acme half of its own, which is then 85 %.
+  const cost = Number((await admin('/admin/v1/requests?limit=1', owner)).data[0].cost_nano) / 1e9
+  const file = fileOf(Number((cost / 2).toFixed(9)))
+  const acme = { budget: { usd: Number((cost / 0.85).toFixed(9)), per: 'total' } }
+  local.configure({ ...file, tenants: { acme, zeta: {} } })
+  t.equal((await local.gateway.reload('SIGHUP')).ok, true)
+  const budgets = async (token: string): Promise<Shown[]> =>
+    (await admin('/admin/v1/troubles', token)).data.filter(({ kind }: Shown) => kind === 'budget')
+  await eventually(async () => (await budgets(owner)).length > 0, 10_000)
+  t.same(new Set((await budgets(owner)).map(({ tenant }) => tenant)), new Set(['zeta']), 'the worst of all')
+  t.equal((await budgets(owner)).length, 200)
+  const { token } = await admin('/admin/v1/operators', owner, { name: 'v', role: 'viewer', tenant: 'acme' })
+  t.match(await budgets(token), [{ tenant: 'acme', text: /the tenant acme in all/ }])
 })
 
 t.test('a reload that was refused, until one is not', async (t) => {
