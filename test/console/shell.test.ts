@@ -120,3 +120,16 @@ t.test(
     await page.getByText('The console could not be loaded').waitFor()
   }
 )
+
+t.test('where the library of the charts cannot be had, their figures are shown', async (t) => {
+  const { adminUrl } = await gateway(t)
+  const page = await openPage(t, `${adminUrl}/console/`, { expected: [/404/] })
+  await page
+    .getByRole('img', { name: /^Requests/ })
+    .first()
+    .waitFor()
+  t.equal(await page.getByLabel('Table of figures').count(), 0)
+  await page.route(/uPlot|uplot/, (route) => route.fulfill({ status: 404, body: '' }))
+  await page.reload()
+  await page.getByLabel('Table of figures').first().waitFor()
+})

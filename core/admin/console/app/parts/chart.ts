@@ -53,7 +53,7 @@ export function Chart(props: ChartProps): VNode {
     let ended = false
     let watch: ResizeObserver | undefined
     // The library is loaded with the first chart.
-    void import('uplot').then(({ default: Plot }) => {
+    const draw = ({ default: Plot }: typeof import('uplot')): void => {
       const element = box.current
       if (ended || !element) return
       const made = new Plot(
@@ -64,7 +64,9 @@ export function Chart(props: ChartProps): VNode {
       plot.current = made
       watch = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: props.height ?? 160 }))
       watch.observe(element)
-    })
+    }
+    // Where it is there no more, as after an upgrade, the figures tell the same.
+    void import('uplot').then(draw, () => setTable(true))
     return () => {
       ended = true
       watch?.disconnect()
