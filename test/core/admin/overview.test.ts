@@ -13,6 +13,7 @@ import type { TrafficQuery } from '../../../core/store/traffic.ts'
 import { ask } from '../../kit/client.ts'
 import { gateway } from '../../kit/gateway.ts'
 import { eventually } from '../../kit/probe.ts'
+import { leastUsed } from '../../kit/turns.ts'
 
 const base = Date.parse('2026-11-20T10:00:00Z')
 let made = 0
@@ -168,12 +169,9 @@ t.test('figures over a million requests come at once', async (t) => {
   const span = { span: 'minute', from: base / 60_000, to: base / 60_000 + 1440, every: 10 } as const
   for (const asked of [{}, { tenant: 't3' }, { tenant: 't3', model: 'm1' }]) {
     queryTraffic(database, { ...span, ...asked })
-    const began = process.cpuUsage()
-    const points = queryTraffic(database, { ...span, ...asked })
-    const { user, system } = process.cpuUsage(began)
-    t.equal(points.length, 144)
-    t.ok(user + system < 200_000, `${JSON.stringify(asked)} took ${(user + system) / 1000} ms of the processor`)
-    t.comment(`${JSON.stringify(asked)}: ${(user + system) / 1000} ms`)
+    const ms = leastUsed(200, () => t.equal(queryTraffic(database, { ...span, ...asked }).length, 144))
+    t.ok(ms < 200, `${JSON.stringify(asked)} took ${ms} ms of the processor`)
+    t.comment(`${JSON.stringify(asked)}: ${ms} ms`)
   }
   database.close()
 })

@@ -351,6 +351,7 @@ function limitsOf(line: readonly Placed[], model: string): unknown[] {
       )
       .map(([glob, rates]) => ({
         id: glob === null ? scope : `${scope} ${glob}`,
+        home: line[0]!.scope,
         level: kind,
         scope,
         models: glob,
