@@ -1,4 +1,5 @@
 // Several requests to one upstream that are one attempt: sent one after the other, and answered with one answer.
+import { stringEnd } from '../bodies/elements.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import type { HttpTransport, UpstreamCall, UpstreamHeaders, UpstreamRequest, UpstreamSink } from './transport.ts'
@@ -18,7 +19,7 @@ export class Series implements UpstreamCall, UpstreamSink {
   readonly #transport: Pick<HttpTransport, 'send'>
   readonly #channel: Channel
   readonly #request: UpstreamRequest
-  readonly #requests: readonly unknown[]
+  readonly #requests: Requests
   readonly #heads: readonly string[]
   readonly #sink: UpstreamSink
   readonly #answers: Buffer[] = []
@@ -48,10 +49,7 @@ export class Series implements UpstreamCall, UpstreamSink {
     this.#request = request
     this.#heads = heads
     this.#sink = sink
-    const body = JSON.parse(Buffer.concat(request.body as readonly Buffer[]).toString('utf8')) as {
-      requests: unknown[]
-    }
-    this.#requests = body.requests
+    this.#requests = new Requests(Buffer.concat(request.body as readonly Buffer[]))
     this.#send()
   }
 
@@ -94,7 +92,7 @@ export class Series implements UpstreamCall, UpstreamSink {
     if (this.#passed) return this.#end(() => this.#sink.onEnd())
     this.#answers.push(Buffer.concat(this.#pieces))
     this.#pieces = []
-    if (this.#answers.length === this.#requests.length) return this.#end(() => this.#answer())
+    if (this.#requests.over) return this.#end(() => this.#answer())
     // Its connection is free only when this call is over.
     queueMicrotask(() => {
       try {
@@ -116,7 +114,7 @@ export class Series implements UpstreamCall, UpstreamSink {
   }
 
   #send(): void {
-    const body = [Buffer.from(JSON.stringify(this.#requests[this.#answers.length]))]
+    const body = [this.#requests.next()]
     const call = this.#transport.send(this.#channel, { ...this.#request, body }, this)
     this.#call = call
     if (this.#over) call.abort()
@@ -134,5 +132,33 @@ export class Series implements UpstreamCall, UpstreamSink {
       return this.#sink.onError(asGatewayError(error))
     }
     this.#sink.onEnd()
+  }
+}
+
+/** The requests in a body, as the translation writes it: without spaces. Each is found when its turn comes. */
+class Requests {
+  /** Whether there are no more. */
+  over = false
+  readonly #bytes: Buffer
+  #at: number
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+    this.#at = bytes.indexOf('[') + 1
+  }
+
+  next(): Buffer {
+    const [bytes, from] = [this.#bytes, this.#at]
+    let [at, depth] = [from, 0]
+    do {
+      const byte = bytes[at]
+      if (byte === 0x22) at = stringEnd(bytes, at + 1)
+      else if (byte === 0x7b || byte === 0x5b) depth++
+      else if (byte === 0x7d || byte === 0x5d) depth--
+      at++
+    } while (depth > 0 && at < bytes.length)
+    this.over = bytes[at] !== 0x2c
+    this.#at = at + 1
+    return bytes.subarray(from, at)
   }
 }

@@ -1,5 +1,6 @@
 // Vectors of models on Amazon Bedrock and Vertex AI, each against a scripted platform that takes nothing else: requests
 // one after the other, digits, tokens, and what cannot be asked.
+import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
 import { awsRegion, scriptedBedrock, withAwsKeys } from '../kit/bedrock.ts'
@@ -97,6 +98,26 @@ t.test('Titan is asked for one text after the other, and charged for all of them
     usageMetadata: { promptTokenCount: 6 }
   })
   t.equal(batch.headers['x-sluice-dropped'], 'requests[].taskType')
+})
+
+t.test('each text of a batch is asked for as it is, whatever it looks like', async (t) => {
+  const local = await onBedrock(t, titan, { v: 'amazon.titan-embed-text-v2:0' })
+  const texts = ['"},{"inputText":"b"}]', '\\', '\\"', '[[[', '}}}', '\u2028\n\t', '"', 'é😀']
+  const property = fc.asyncProperty(
+    fc.array(fc.oneof(fc.constantFrom(...texts), fc.string({ unit: 'grapheme', minLength: 1 })), {
+      minLength: 1,
+      maxLength: 12
+    }),
+    async (input) => {
+      local.bedrock.asked.length = 0
+      const reply = await asked(local, path, { model: 'v', input })
+      if (reply.status !== 200) throw new Error(reply.body.toString())
+      const got = local.bedrock.asked.map(({ body }) => (body as Json)['inputText'])
+      if (JSON.stringify(got) !== JSON.stringify(input)) throw new Error(`asked for ${JSON.stringify(got)}`)
+    }
+  )
+  await fc.assert(property, { numRuns: 40, examples: [[texts]] })
+  t.pass('of forty batches')
 })
 
 t.test('Cohere is told what the vectors are for, and gets 96 texts at a time', async (t) => {
