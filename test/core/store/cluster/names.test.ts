@@ -138,7 +138,7 @@ t.test('claims', { skip }, async (t) => {
   const url = await server.database()
   const proxy = await PostgresProxy.start(t, server)
   const databases = [await connected(t, proxy.url(url), url), await connected(t, url)]
-  const lease = 3000
+  const lease = 6000
   const [one, other] = databases.map((database) => new ClaimBook(database, lease)) as [ClaimBook, ClaimBook]
   t.teardown(() => Promise.all([one.close(), other.close()]))
 

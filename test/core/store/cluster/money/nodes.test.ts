@@ -22,7 +22,7 @@ test('a node that stands still past its lease is fenced, and nothing happens twi
   const server = await sharedPostgres()
   const url = await moneyBook()
   const proxy = await DatabaseProxy.start(t, server.socket)
-  const lease = 900
+  const lease = 4000
   const still = await moneyNode(t, proxy.url(url), 'still', { folder: logFolder(t), lease, now })
   const other = await moneyNode(t, url, 'other', { folder: logFolder(t), lease, now })
   const [asked, unasked, ended, detached] = await Promise.all(
