@@ -53,7 +53,7 @@ export function Chart(props: ChartProps): VNode {
     let ended = false
     let watch: ResizeObserver | undefined
     // The library is loaded with the first chart.
-    const draw = ({ default: Plot }: typeof import('uplot')): void => {
+    const draw = (Plot: typeof uPlot): void => {
       const element = box.current
       if (ended || !element) return
       const made = new Plot(
@@ -66,7 +66,10 @@ export function Chart(props: ChartProps): VNode {
       watch.observe(element)
     }
     // Where it is there no more, as after an upgrade, the figures tell the same.
-    void import('uplot').then(draw, () => setTable(true))
+    void import('uplot').then(
+      ({ default: Plot }) => draw(Plot),
+      () => setTable(true)
+    )
     return () => {
       ended = true
       watch?.disconnect()
