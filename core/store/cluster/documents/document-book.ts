@@ -178,6 +178,8 @@ export class DocumentBook implements Documents {
           'select * from sluice.change_documents($1, $2, $3, $4, $5)',
           [id, JSON.stringify(sent), entry ? JSON.stringify(searchable(entry)) : null, notes, this.#shelves.seen]
         )
+        // Nothing comes back to a gateway that has been away for so long that deletions are forgotten.
+        if (rows.length === 0 && changes.length > 0) await this.#catchUp().catch(unknown)
         this.#shelve(rows)
         return rows
       } catch (error) {
@@ -268,6 +270,12 @@ export class DocumentBook implements Documents {
   #tell(changes: readonly DocumentChange[]): void {
     if (changes.length > 0) for (const tell of this.#watchers) tell(changes)
   }
+}
+
+/** The changes are made, and what they have led to could not be read: they are asked for again. */
+function unknown(error: unknown): never {
+  const { code, message } = DatabaseFault.of(error)
+  throw new DatabaseFault(code, message, { unknown: true })
 }
 
 /** The documents whose notes the database took: the version before, and the one after. */

@@ -1,5 +1,5 @@
 // A batch: all that a node asks the database for at one moment, as the arguments of one call, and what it answered.
-import { maxNano, smaller } from '../../embedded/balance/cell.ts'
+import { maxNano, mostHeld, smaller } from '../../embedded/balance/cell.ts'
 import { emptyBatch, holdColumns, touchColumns } from '../../embedded/rows/batch.ts'
 import type { RowIds } from '../../embedded/rows/row-ids.ts'
 import type { Value } from '../../embedded/files/sqlite.ts'
@@ -94,7 +94,8 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
   ] = [[], [], [], [], [], []]
   for (const { hold, plan } of admissions) {
     hold.writeOpen(rows, rowIds)
-    amounts.push(hold.amount)
+    // Beyond what any balance can have all amounts are one, which is refused.
+    amounts.push(smaller(hold.amount, mostHeld + 1n))
     countsTo.push(counts.push(...at.counts(plan, cellsOf.get(plan)!)))
     for (const { budget, of } of plan.limits) {
       caps.push('to' in of ? at.ofSum(of) : at.of(mirror.get(of.key)!.id))
@@ -105,6 +106,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
   const holds = objects(rows.opened, holdColumns).map(
     ({ id: _, dispatched: __, delivered_units: ___, ...hold }, i) => ({
       ...hold,
+      amount: String(amounts[i]),
       time: hold['ts_ms'],
       streamed: hold['streamed'] === 1,
       cells: cellsOf.get(admissions[i]!.plan)!.map(Number)

@@ -103,6 +103,8 @@ begin
     update sluice.book set version = head.version, audits = head.audits, audit_hash = head.audit_hash;
     if head.version > began then perform pg_notify('sluice_documents', head.version::text); end if;
   end if;
+  -- Who has read less than what is forgotten has to read all.
+  if p_seen < head.floor then return; end if;
   return query
     select d.kind, d.id, d.value, d.version, d.place from sluice.document d where d.version > p_seen order by d.version;
 end $$;

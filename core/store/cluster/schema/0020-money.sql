@@ -61,6 +61,8 @@ create table sluice.hold (
   lease_until bigint,            -- of a hold that outlives its exchange
   primary key (request_id, part)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+-- For whoever takes over what a node has left open.
+create index hold_node on sluice.hold (node);
 
 -- What happened to money, by the day of the reservation, so that a request has one end whenever that is written.
 create table sluice.journal (

@@ -195,6 +195,29 @@ t.test('who was away for so long that deletions are forgotten reads everything',
   t.same(await server.sql('select id from sluice.document', url), [{ id: 'b' }])
 })
 
+t.test('a change of one that was away for so long brings everything, too', { skip }, async (t) => {
+  const server = await sharedPostgres()
+  for (let round = 0; round < 5; round++) {
+    const url = await server.database()
+    const book = await node(t, url)
+    await book.change([changeOf(kind, 'a', { name: 'a' }), changeOf(kind, 'b', { name: 'b' })])
+    const seen = (await server.sql('select version from sluice.book', url))[0]!['version']
+    const forgotten = server.sql(
+      `do $$ begin
+         perform sluice.change_documents(gen_random_uuid(), '[{"kind":"thing","id":"a","base":1}]', null, false, 0);
+         update sluice.document set changed = changed - interval '2 hours';
+         perform sluice.sweep_documents();
+       end $$`,
+      url
+    )
+    await forgotten
+    await book.change([changeOf(kind, 'c', { name: 'c' })])
+    t.same([book.find(kind, 'a'), book.find(kind, 'c')], [undefined, { name: 'c' }])
+    const call = `select id from sluice.change_documents(gen_random_uuid(), '[{"kind":"thing","id":"d","value":"{}","base":0}]', null, false, ${seen})`
+    t.same(await server.sql(call, url), [], 'nothing that looks like all of it')
+  }
+})
+
 t.test('the audit log is chained, takes any text, is paged, and cannot be changed', { skip }, async (t) => {
   const server = await sharedPostgres()
   const url = await server.database()

@@ -172,3 +172,28 @@ eachStore(
   },
   now
 )
+
+eachStore(
+  t,
+  ['ledger'],
+  'an amount that no balance can have is refused, and holds nobody else up',
+  async (t, { services: { ledger } }) => {
+    const free = [scope('key', 'laptop')]
+    const limited = [scope('tenant', 'acme', 1000n, 'month'), scope('key', 'desktop')]
+    for (const amount of [2n ** 62n + 1n, 2n ** 63n, 2n ** 80n]) {
+      const [huge, other, small] = await Promise.allSettled([
+        reserve(ledger, free, amount),
+        reserve(ledger, limited, amount),
+        reserve(ledger, free, 5n)
+      ])
+      t.match(
+        [huge.status === 'rejected' && huge.reason, other.status === 'rejected' && other.reason],
+        [{ code: 'invalid_request', message: /more than can be accounted for/ }, { code: 'quota_tenant_exceeded' }]
+      )
+      if (small.status === 'fulfilled') await small.value.void()
+      t.equal(small.status, 'fulfilled')
+    }
+    t.same(await sums(ledger, 'key:laptop'), ['total: 0 and 0 held'])
+  },
+  now
+)
