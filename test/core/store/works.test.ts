@@ -5,35 +5,9 @@ import { join } from 'node:path'
 import t from 'tap'
 import { openStore } from '../../../core/store/embedded/store.ts'
 import type { Store } from '../../../core/store/store.ts'
-import type { Work } from '../../../core/store/works.ts'
-import { noon } from './embedded/sample.ts'
+import { noon, work } from './embedded/sample.ts'
 
 const owner = { tenant: 'acme', project: 'web' }
-
-function work(id: string, more: Partial<Work> = {}): Work {
-  return {
-    ...owner,
-    id,
-    kind: 'video',
-    requestId: `request of ${id}`,
-    model: 'demo',
-    channel: 'first',
-    upstreamId: 'u',
-    account: 'a',
-    status: 'queued',
-    progress: 0,
-    created: noon,
-    updated: noon,
-    ended: null,
-    deadline: noon + 1000,
-    expires: null,
-    error: null,
-    usage: null,
-    details: {},
-    record: null,
-    ...more
-  }
-}
 
 const done = { status: 'succeeded', ended: noon, expires: noon + 1000 } as const
 

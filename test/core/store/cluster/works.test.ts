@@ -8,36 +8,11 @@ import type { Work } from '../../../../core/store/works.ts'
 import { PostgresProxy } from '../../../kit/postgres-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../kit/postgres.ts'
 import { eventually } from '../../../kit/probe.ts'
-import { noon } from '../embedded/sample.ts'
+import { noon, work } from '../embedded/sample.ts'
 
 const skip = postgresMissing
 const owner = { tenant: 'acme', project: 'web' }
 const done = { status: 'succeeded', ended: noon, expires: noon + 1e9 } as const
-
-function work(id: string, more: Partial<Work> = {}): Work {
-  return {
-    ...owner,
-    id,
-    kind: 'video',
-    requestId: `request of ${id}`,
-    model: 'demo',
-    channel: 'first',
-    upstreamId: `at the upstream ${id}`,
-    account: 'a',
-    status: 'queued',
-    progress: 0,
-    created: noon,
-    updated: noon,
-    ended: null,
-    deadline: noon + 1000,
-    expires: null,
-    error: null,
-    usage: null,
-    details: {},
-    record: null,
-    ...more
-  }
-}
 
 /** A gateway with its own connections; `taken` has what it took over. */
 async function node(

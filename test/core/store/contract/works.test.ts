@@ -1,37 +1,11 @@
 // What every store promises of work, its results, the vault over them, and the request log.
 import t from 'tap'
-import type { Work } from '../../../../core/store/works.ts'
 import { eventually } from '../../../kit/probe.ts'
 import { eachStore } from '../../../kit/stores.ts'
-import { noon, record } from '../embedded/sample.ts'
+import { noon, record, work } from '../embedded/sample.ts'
 
 const owner = { tenant: 'acme', project: 'web' }
 const now = (): number => noon
-
-function work(id: string, more: Partial<Work> = {}): Work {
-  return {
-    ...owner,
-    id,
-    kind: 'video',
-    requestId: `request of ${id}`,
-    model: 'demo',
-    channel: 'first',
-    upstreamId: `at the upstream ${id}`,
-    account: 'a',
-    status: 'queued',
-    progress: 0,
-    created: noon,
-    updated: noon,
-    ended: null,
-    deadline: noon + 1000,
-    expires: null,
-    error: null,
-    usage: null,
-    details: {},
-    record: null,
-    ...more
-  }
-}
 
 const done = { status: 'succeeded', ended: noon, expires: noon + 1e9 } as const
 

@@ -8,6 +8,7 @@ import type { Price } from '../../../../core/money/price.ts'
 import type { Ledger, Reservation, ReserveRequest } from '../../../../core/store/ledger.ts'
 import type { RequestRecord } from '../../../../core/store/requests.ts'
 import type { Store } from '../../../../core/store/store.ts'
+import type { Work } from '../../../../core/store/works.ts'
 import type { Usage } from '../../../../core/money/usage.ts'
 
 /** 1 nano-dollar per output token, so that tests can count in tokens. */
@@ -103,5 +104,32 @@ export function query(file: string, sql: string): Record<string, unknown>[] {
     return statement.all()
   } finally {
     database.close()
+  }
+}
+
+/** Open work of the project acme/web, which was begun at noon. */
+export function work(id: string, more: Partial<Work> = {}): Work {
+  return {
+    tenant: 'acme',
+    project: 'web',
+    id,
+    kind: 'video',
+    requestId: `request of ${id}`,
+    model: 'demo',
+    channel: 'first',
+    upstreamId: `at the upstream ${id}`,
+    account: 'a',
+    status: 'queued',
+    progress: 0,
+    created: noon,
+    updated: noon,
+    ended: null,
+    deadline: noon + 1000,
+    expires: null,
+    error: null,
+    usage: null,
+    details: {},
+    record: null,
+    ...more
   }
 }
