@@ -33,8 +33,11 @@ export function askOf(source: CredentialSource): Ask {
 /** How often keys of AWS are looked for again that nobody gave an end, in milliseconds. */
 const lookAgainMs = 300_000
 
-/** After how many milliseconds a source is asked again whatever it gave; undefined where only the end counts. */
-export function rhythmOf(source: CredentialSource, { expiresAt }: Grant): number | undefined {
+/**
+ * After how many milliseconds a source is asked again whatever it gave; undefined where only the end counts.
+ * `expiresAt`: the end that it told, if it told one.
+ */
+export function rhythmOf(source: CredentialSource, expiresAt: number | undefined): number | undefined {
   if (source.kind === 'command') return source.every
   return source.kind === 'aws' && expiresAt === undefined ? lookAgainMs : undefined
 }

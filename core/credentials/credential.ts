@@ -16,6 +16,10 @@ const longestPause = 30_000
 const mostFormer = 3
 /** `setTimeout` knows no longer ones. */
 const longestTimer = 2 ** 31 - 1
+/** A Date has no times beyond this one, in Unix milliseconds. */
+const lastTime = 8.64e15
+/** The least time between two questions of the timer, in milliseconds, however short the lives of credentials are. */
+const leastRhythm = 500
 
 /** What is wrong with a source. Times are in Unix milliseconds. */
 export interface Trouble {
@@ -71,7 +75,7 @@ export class Credential {
   /** Asks for the first credential, without waiting for it. Called once. */
   start(): void {
     const file = fileOf(this.source)
-    if (file !== undefined) this.#unwatch = watchFile(file, () => void this.#renew())
+    if (file !== undefined) this.#unwatch = watchFile(file, () => void this.#readAgain())
     void this.#renew()
   }
 
@@ -155,6 +159,12 @@ export class Credential {
     return (this.#asking ??= this.#askOnce().finally(() => (this.#asking = undefined)))
   }
 
+  /** The file was replaced. Whoever asks at the moment may have read what it was before. */
+  async #readAgain(): Promise<void> {
+    await this.#asking
+    if (!this.#stopped.signal.aborted) await this.#renew()
+  }
+
   async #askOnce(): Promise<void> {
     const timeout = AbortSignal.timeout(patience)
     const signal = AbortSignal.any([this.#stopped.signal, timeout])
@@ -168,15 +178,16 @@ export class Credential {
     }
   }
 
-  #accept(grant: Grant, begun: number): void {
-    const { expiresAt } = grant
+  #accept({ secret, expiresAt: told }: Grant, begun: number): void {
+    if (Number.isNaN(told)) throw new SourceFault('its source gave one whose end is no time')
+    const expiresAt = told === undefined ? undefined : Math.min(told, lastTime)
     if (expiresAt !== undefined && expiresAt <= Date.now())
       throw new SourceFault('its source gave one that has ended already')
     const before = this.#grant
-    if (before && isSame(before.secret, grant.secret)) this.#grant = { secret: before.secret, expiresAt }
+    if (before && isSame(before.secret, secret)) this.#grant = { secret: before.secret, expiresAt }
     else {
       if (before) this.#former = [before.secret, ...this.#former].slice(0, mostFormer)
-      this.#grant = grant
+      this.#grant = { secret, expiresAt }
       this.version++
     }
     this.#asked.given++
@@ -186,13 +197,13 @@ export class Credential {
       this.#trouble = undefined
     }
     this.#lead = expiresAt === undefined ? 0 : leadOf(expiresAt - begun)
-    const rhythm = rhythmOf(this.source, grant)
+    const rhythm = rhythmOf(this.source, expiresAt)
     const times = [
       ...(rhythm === undefined ? [] : [begun + rhythm]),
       // Processes that began together do not ask together.
       ...(expiresAt === undefined ? [] : [expiresAt - this.#lead * (1 + Math.random() / 10)])
     ]
-    if (times.length > 0) this.#askAt(Math.min(...times))
+    if (times.length > 0) this.#askAt(Math.max(Math.min(...times), begun + leastRhythm))
   }
 
   #fail(error: unknown): void {

@@ -1,5 +1,6 @@
 // Credentials that others write: into a file, or onto the output of a program.
-import { execFile } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { SourceFault, sendable, tokenExpiryOf } from './grant.ts'
@@ -15,22 +16,52 @@ export async function askFile({ file }: FileSource): Promise<Grant> {
 }
 
 /**
- * Runs a program, and takes what it prints. What it says on the other output is not shown, as it may be about the
- * credential.
+ * Runs a program, and takes what it prints. What it says on the other output is not read, as it may be about the
+ * credential. When it takes too long or prints too much, it is ended with all that it has started.
  */
 export async function askCommand({ command, folder }: CommandSource, signal: AbortSignal): Promise<Grant> {
   const [program = '', ...args] = command
   const { promise, resolve, reject } = Promise.withResolvers<string>()
-  const options = { cwd: folder, maxBuffer: largest, signal, killSignal: 'SIGKILL' as const, windowsHide: true }
-  execFile(program, args, options, (error, printed) => {
-    if (!error) return resolve(printed)
-    if (signal.aborted) return reject(new SourceFault('the command did not end in time'))
-    if (error.code === 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER')
-      return reject(new SourceFault(`the command printed more than ${largest} bytes`))
-    const how = typeof error.code === 'number' ? `ended with ${error.code}` : `cannot be run (${error.code})`
-    reject(new SourceFault(`the command ${error.signal ? `was ended by ${error.signal}` : how}`))
-  }).stdin?.end()
-  return granted(await promise, 'what the command printed')
+  const child = spawn(program, args, {
+    cwd: folder,
+    // A group of its own, which can be ended as a whole.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'ignore'],
+    windowsHide: true
+  })
+  const giveUp = (why: string): void => {
+    reject(new SourceFault(`the command ${why}`))
+    child.stdout.destroy()
+    endGroup(child)
+  }
+  const onAbort = (): void => giveUp('did not end in time')
+  signal.addEventListener('abort', onAbort, { once: true })
+  const printed: Buffer[] = []
+  let size = 0
+  child.stdout.on('data', (piece: Buffer) => {
+    size += piece.length
+    if (size > largest) giveUp(`printed more than ${largest} bytes`)
+    else printed.push(piece)
+  })
+  child.on('error', (error: NodeJS.ErrnoException) => giveUp(`cannot be run (${error.code})`))
+  child.on('close', (code, by) => {
+    if (code === 0) resolve(Buffer.concat(printed).toString('utf8'))
+    else reject(new SourceFault(`the command ${by ? `was ended by ${by}` : `ended with ${code}`}`))
+  })
+  try {
+    return granted(await promise, 'what the command printed')
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+function endGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // All of it has ended.
+  }
 }
 
 /**

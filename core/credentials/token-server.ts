@@ -109,11 +109,18 @@ function parsed(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** The code of an error in an answer, which is a word; what else it says may repeat what was sent. */
+/** Codes of RFC 6749 section 5.2, and those that Google's and Microsoft's servers have beside them. */
+const knownErrors = new Set(
+  `invalid_request invalid_client invalid_grant unauthorized_client unsupported_grant_type invalid_scope access_denied
+  server_error temporarily_unavailable invalid_resource invalid_target interaction_required consent_required
+  admin_policy_enforced org_internal deleted_client internal_failure`.split(/\s+/)
+)
+
+/** The code of an error in an answer, when it is a known one; anything else may repeat what was sent. */
 function errorIn(text: string): string {
   const { error, error_description: description } = parsed(text) ?? {}
   const [number] = (typeof description === 'string' && /^AADSTS\d{1,10}/.exec(description)) || []
-  const words = [typeof error === 'string' && /^[a-z_]{1,64}$/i.test(error) ? error : undefined, number]
+  const words = [typeof error === 'string' && knownErrors.has(error) ? error : undefined, number]
   const said = words.filter((word) => word !== undefined).join(', ')
   return said === '' ? '' : ` (${said})`
 }

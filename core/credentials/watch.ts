@@ -7,8 +7,9 @@ const interval = 500
 /**
  * Calls `onChange` when the file is another, or has other content, than when this was called, and each time that it
  * changes again; once it has stood still for one look, so that it is not read half-written. Nothing is said of a file
- * that is gone. Looking works where notifications do not: after a rename, a swapped symbolic link (a mounted Secret),
- * and on network mounts. The returned function ends it. It never keeps the process alive.
+ * that is gone; one that was not there has changed when it comes. Looking works where notifications do not: after a
+ * rename, a swapped symbolic link (a mounted Secret), and on network mounts. The returned function ends it. It never
+ * keeps the process alive.
  */
 export function watchFile(file: string, onChange: () => void): () => void {
   let known: string | undefined
@@ -19,8 +20,8 @@ export function watchFile(file: string, onChange: () => void): () => void {
     looking = true
     const now = await identityOf(file)
     looking = false
+    known ??= now ?? 'none'
     if (now === undefined) return
-    known ??= now
     const still = now === seen
     seen = now
     if (!still || now === known) return

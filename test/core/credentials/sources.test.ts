@@ -96,8 +96,8 @@ t.test('what a token server must not answer, and what is said of it', async (t) 
     ],
     [
       'a number of Entra',
-      { status: 400, body: { error: 'x', error_description: 'AADSTS700016: hunter' } },
-      /\(x, AADSTS700016\)$/
+      { status: 400, body: { error: 'unauthorized_client', error_description: 'AADSTS700016: hunter' } },
+      /\(unauthorized_client, AADSTS700016\)$/
     ],
     ['a redirect', { status: 302, headers: { location: `${server.url}/hunter` }, body: {} }, /with status 302$/],
     [
