@@ -1,10 +1,12 @@
 // Reads from a file with problems at least where its gateway is: the sections `admin` and `store`.
-import { dirname, resolve } from 'node:path'
+import { dirname } from 'node:path'
 import { checkerOf } from '../core/options/schema-check.ts'
 import type { OptionValues } from '../core/options/schema.ts'
 import type { Settings } from '../core/catalogue/settings.ts'
+import type { NamedPlace } from '../core/catalogue/store-place.ts'
 import { readFiles } from './includes.ts'
 import { fileShape } from './shape.ts'
+import { namedPlace } from './store-place.ts'
 import type { Environment } from './variables.ts'
 
 const { admin, store } = fileShape
@@ -12,7 +14,7 @@ const shape = { admin, store } as const
 
 /** Where a gateway is, and which store it has. */
 export interface Address {
-  settings: { admin: Settings['admin']; store: { sqlite: string } }
+  settings: { admin: Settings['admin']; store: NamedPlace }
 }
 
 /**
@@ -24,9 +26,8 @@ export function readAddress(file: string, env: Environment): Address | undefined
   const found = readSections(file, env, /^\/(admin|store)(\/|$)/)
   if (!found) return undefined
   const { admin: given, store: kept } = found.value
-  return {
-    settings: { admin: given === false ? undefined : given, store: { sqlite: resolve(found.folder, kept.sqlite) } }
-  }
+  const place = namedPlace(kept, found.folder)
+  return place && { settings: { admin: given === false ? undefined : given, store: place } }
 }
 
 /**

@@ -73,6 +73,11 @@ export class Report {
     return !this.#unsound.has(pointerOf(path))
   }
 
+  /** Whether a value stands in the file, rather than being a default. */
+  written(path: Path): boolean {
+    return this.#source.has(pointerOf(path))
+  }
+
   /** Renders a value of the file for a message. */
   show(path: Path, value: unknown): string {
     return this.#source.origin().show(pointerOf(path), value)

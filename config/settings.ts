@@ -7,6 +7,7 @@ import type { Certificates } from './certificates.ts'
 import { isLocal } from './proxy.ts'
 import type { Report } from './report.ts'
 import type { File } from './shape.ts'
+import { readPlace } from './store-place.ts'
 import type { Environment } from './variables.ts'
 
 /** The variable with the origins whose pages may open realtime sessions from a browser, separated by commas. */
@@ -25,9 +26,6 @@ export function readSettings(
   report: Report
 ): Settings | undefined {
   const sections = ['listen', 'admin', 'store', 'limits', 'tasks', 'state'] as const
-  for (const name of ['postgres', 'redis'] as const) {
-    if (isMap(file.store) && file.store[name] !== undefined) report.key(['store', name], 'not served yet: use sqlite')
-  }
   if (!sections.every((section) => report.sound(section))) return undefined
   const {
     listen,
@@ -65,12 +63,14 @@ export function readSettings(
       'must be at least four times as much as "largest", which is one conversation alone'
     )
   if (state.size < state.of_tenant) report.value(['state', 'size'], 'must not be less than "of_tenant"')
+  const place = readPlace(store, certificates, report)
+  if (!place) return undefined
   const tls = listen.tls && certificates.identity(['listen', 'tls'], listen.tls)
   return {
     listen: { host: listen.host, port: listen.port, tls, ...(listen.cors.length > 0 && { cors: listen.cors }) },
     admin: admin === false ? undefined : admin,
     store: {
-      sqlite: resolve(report.folder(['store', 'sqlite']), store.sqlite),
+      ...place,
       durability: store.durability,
       requests: store.requests,
       journal: store.journal,

@@ -42,6 +42,11 @@ export class Source {
     return (this.#exact(pointer) ?? this.#root).in.file
   }
 
+  /** Whether there is a value at a pointer. */
+  has(pointer: string): boolean {
+    return this.#exact(pointer) !== undefined
+  }
+
   /** Renders a pointer for people: `channels.openai.base_url`, `keys[0]`. */
   subject(pointer: string): string {
     let entry: Entry | undefined = this.#root

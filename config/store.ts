@@ -1,5 +1,6 @@
 // The shape of the section `store` of gateway.yaml: where everything is kept, how much of it, and its backups.
 import type { OptionSchema } from '../core/options/schema.ts'
+import { onLimitsUnavailableShape, redisShape } from '../core/store/cluster/limits/options.ts'
 
 /** The range of a time for which something is kept in the store. */
 export const age = { type: 'string', format: 'duration', atLeast: '1h' } as const satisfies Partial<OptionSchema>
@@ -16,13 +17,14 @@ export const storeShape = {
       minLength: 1,
       default: './data/sluice.db',
       description:
-        'Database file, relative to this file; made when missing, with its lock and its commit log beside it.'
+        'Database file of one gateway, relative to this file; made when missing, with its lock and its commit log beside it.'
     },
     durability: {
       type: 'string',
       enum: ['power', 'process'],
       default: 'power',
-      description: 'What a settled request survives: a power failure, or (faster) only the death of the process.'
+      description:
+        'What a settled request survives: a power failure, or (faster) only the death of the process. With `postgres`: the log in `folder`; PostgreSQL has settings of its own.'
     },
     requests: {
       type: 'object',
@@ -40,7 +42,7 @@ export const storeShape = {
     journal: {
       type: 'object',
       description:
-        'How much of the journal stays in the database. What is older or more is sealed by itself: in compressed files (segments) in the folder of the ' +
+        'How much of the journal stays in a SQLite database. What is older or more is sealed by itself: in compressed files (segments) in the folder of the ' +
         "database's name with `.journal`, which `sluice ledger verify` and `export` read too. They are never removed.",
       default: {},
       properties: {
@@ -79,7 +81,7 @@ export const storeShape = {
     backups: {
       type: 'object',
       description:
-        'Makes backups by itself, in a process of its own. Each is checked before older ones go. Takes effect at once, without a restart.',
+        'Makes backups of a SQLite database by itself, in a process of its own. Each is checked before older ones go. Takes effect at once, without a restart.',
       required: ['to'],
       properties: {
         to: {
@@ -106,7 +108,36 @@ export const storeShape = {
         }
       }
     },
-    postgres: { type: 'string', secret: true, description: 'PostgreSQL address for many nodes. Not served yet.' },
-    redis: { type: 'string', secret: true, description: 'Redis address for many nodes. Not served yet.' }
+    postgres: {
+      type: 'object',
+      orText: true,
+      description:
+        'The PostgreSQL, 15 or newer, in which many gateways share one store, in place of `sqlite`; a text alone is its `url`. Needs `redis` too, and the package `pg`.',
+      required: ['url'],
+      examples: ['${DATABASE_URL}'],
+      properties: {
+        url: {
+          type: 'string',
+          secret: true,
+          description:
+            '`postgres://user:password@host:5432/database`; `?sslmode=require` encrypts and checks the certificate, by the authorities of the system or of the file `sslrootcert`.'
+        },
+        listen_url: {
+          type: 'string',
+          secret: true,
+          description:
+            'The same database without a pooler, where `url` leads to one that gives each transaction another connection: notifications do not come through it.'
+        }
+      }
+    },
+    redis: redisShape,
+    on_limits_unavailable: onLimitsUnavailableShape,
+    folder: {
+      type: 'string',
+      minLength: 1,
+      default: './data',
+      description:
+        'With `postgres`: what is of this gateway alone, relative to this file; made when missing. It has its name among the others, and a log for what PostgreSQL could not take: it should outlive the process.'
+    }
   }
 } as const satisfies OptionSchema

@@ -42,6 +42,7 @@ import { RunningGateway } from './program/running-gateway.ts'
 import type { Gateway, Phase } from './program/running-gateway.ts'
 import { Server } from './clients/server.ts'
 import type { Config, Settings } from './catalogue/settings.ts'
+import { fileOf } from './catalogue/store-place.ts'
 import { MemoryCache } from './store/memory/cache.ts'
 import { RequestTap } from './store/request-tap.ts'
 import type { Services } from './store/services.ts'
@@ -197,7 +198,8 @@ async function start(
 ): Promise<Gateway> {
   stops.add(() => reader.close())
   const first = await reader.read()
-  const { sqlite, durability, requests, journal, answers, routes } = first.settings.store
+  const { durability, requests, journal, answers, routes } = first.settings.store
+  const sqlite = fileOf(first.settings.store, 'This version serves a SQLite file alone')
   const open = (kept: readonly KeptHold[]): Promise<OwnStore> =>
     openStore({
       file: sqlite,
@@ -252,10 +254,8 @@ async function start(
     metrics
   })
   const watch = startAlerts({
+    ...parts,
     store,
-    transport,
-    metrics,
-    log,
     settings: () => generations.current.config.alerts,
     scope: (id) => generations.current.catalogue.scope(id)
   })

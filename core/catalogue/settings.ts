@@ -2,6 +2,7 @@
 // immutable.
 import type { Channel, Identity, Model, Tenant } from './catalogue.ts'
 import type { Rights } from './caller.ts'
+import type { StorePlace } from './store-place.ts'
 
 /** In bytes and milliseconds. The defaults are in config/shape.ts. */
 export interface Limits {
@@ -116,22 +117,26 @@ export interface Settings {
         oidc?: OidcSettings | undefined
       }
     | undefined
-  store: {
-    sqlite: string
-    durability: 'power' | 'process'
-    /** How much of the request log is kept, and how much of the journal stays in the database. */
-    requests: { age: number; size: number }
-    journal: { age: number; size: number }
-    /** How long, and how many bytes of, answers are kept to be given again. */
-    answers: { age: number; size: number }
-    /** How long it is remembered at which upstream something is stored. */
-    routes: { age: number }
-    /** Regular backups, which a reload may change; undefined for none. */
-    backups: BackupSettings | undefined
-  }
+  store: StoreSettings
   limits: Limits
   tasks: TaskSettings
   state: StateSettings
+}
+
+/** Where the store is, and how much it keeps. Times are milliseconds, and sizes bytes. */
+export type StoreSettings = StorePlace & {
+  /** What is on this machine's disk survives a power failure, or only the death of the process. */
+  durability: 'power' | 'process'
+  /** How much of the request log is kept. */
+  requests: { age: number; size: number }
+  /** How much of the journal stays in a SQLite database. */
+  journal: { age: number; size: number }
+  /** How long, and how many bytes of, answers are kept to be given again. */
+  answers: { age: number; size: number }
+  /** How long it is remembered at which upstream something is stored. */
+  routes: { age: number }
+  /** Regular backups of a SQLite database, which a reload may change; undefined for none. */
+  backups: BackupSettings | undefined
 }
 
 /** Regular backups: the folder for them, milliseconds between two, and how many are kept. */

@@ -1,5 +1,6 @@
 // What two processes of a gateway say to each other when one takes the place of the other.
 import type { Settings } from '../catalogue/settings.ts'
+import { shownPlace } from '../catalogue/store-place.ts'
 import type { KeptHold } from '../store/embedded/book/book.ts'
 import { migrations } from '../store/embedded/database/schema.ts'
 import { canonicalPath } from '../store/embedded/files/lock.ts'
@@ -32,7 +33,7 @@ export function placeOf({ store, listen, admin }: Settings): Place {
   const addressOf = ({ host, port }: { host: string; port: number }): string => `${host}:${port}`
   return {
     protocol: protocol,
-    store: canonicalPath(store.sqlite),
+    store: store.sqlite === undefined ? shownPlace(store) : canonicalPath(store.sqlite),
     listen: addressOf(listen),
     admin: admin ? addressOf(admin) : null,
     schema: migrations.length

@@ -21,7 +21,9 @@ export function fixedChanges(before: Settings, after: Settings): string[] {
   const limits = { ...after.limits, ...Object.fromEntries(live.map((name) => [name, before.limits[name]])) }
   const listen = { ...after.listen, tls: after.listen.tls && (before.listen.tls ?? after.listen.tls) }
   const store = { ...after.store, backups: before.store.backups }
-  return changes(before, { ...after, limits, listen, store }, '')
+  const names = changes(before, { ...after, limits, listen, store }, '')
+  // These may be a text in the file, or a map.
+  return [...new Set(names.map((name) => name.replace(/^(store\.(?:postgres|redis))\..*/, '$1')))]
 }
 
 function changes(before: unknown, after: unknown, name: string): string[] {

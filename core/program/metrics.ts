@@ -1,6 +1,6 @@
 // Metrics of the program itself: connections, exchanges, tasks and the store.
 import { statfsSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { folderOf } from '../catalogue/store-place.ts'
 import type { BackgroundWork } from '../exchange/background/background.ts'
 import type { Engine } from '../exchange/engine.ts'
 import type { Metrics } from '../telling/metrics.ts'
@@ -65,7 +65,7 @@ export function observeProgram(parts: {
     () => expiriesOf(generations.current.config)
   )
   metrics.observed({ name: 'store_disk_free_bytes', help: 'Room left for the gateway on the disk of the store.' }, () =>
-    freeBytes(dirname(generations.current.config.settings.store.sqlite))
+    freeBytes(folderOf(generations.current.config.settings.store))
   )
   figure(
     'refused_connections_total',

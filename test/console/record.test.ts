@@ -62,7 +62,7 @@ t.test('the ledger is verified from the page, and what is off is named', async (
   await page.getByText(/What was checked/).click()
   await page.getByRole('cell', { name: 'I10', exact: true }).waitFor()
   await inAllForms(page, 'ledger', (form) => accessible(t, page, form))
-  const database = openDatabase(local.gateway.config.settings.store.sqlite, 'process')
+  const database = openDatabase(local.gateway.config.settings.store.sqlite!, 'process')
   database.exec("UPDATE balance SET posted = posted + 2000000000 WHERE scope = 'key:test' AND window = 'total'")
   database.close()
   await page.getByRole('button', { name: 'Verify now' }).click()

@@ -69,7 +69,7 @@ const read = (text: string): any => JSON.parse(text)
 
 t.test('the admin API adds up what was charged, page by page, and refuses what it does not understand', async (t) => {
   const running = await serve(t)
-  const ledger = new LedgerFile(running.gateway.config.settings.store.sqlite)
+  const ledger = new LedgerFile(running.gateway.config.settings.store.sqlite!)
   const { data } = await running.admin('/admin/v1/spend?by=key,model,channel')
   const entries = [...ledger.entries()]
   ledger.close()
@@ -141,7 +141,7 @@ t.test('the admin API adds up what was charged, page by page, and refuses what i
 
 t.test('the command shows the same as a table, CSV, JSON and FOCUS, and no cell becomes a formula', async (t) => {
   const running = await serve(t)
-  const db = running.gateway.config.settings.store.sqlite
+  const db = running.gateway.config.settings.store.sqlite!
   const { data } = await running.admin('/admin/v1/spend?by=key,tag:team,model')
   const spend = async (...words: string[]): Promise<string> => {
     const { code, out, err } = await sluice(['spend', '--db', db, ...words])

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path'
 import { inWords } from '../../program/changes.ts'
 import type { Config } from '../../catalogue/settings.ts'
+import { shownPlace } from '../../catalogue/store-place.ts'
 import type { ConfigHistory } from '../../program/config-history.ts'
 import type { ReloadResult } from '../../program/reload.ts'
 import type { AuditEntry } from '../../store/documents.ts'
@@ -22,7 +23,7 @@ export function showConfig(_call: Call, { generations, reloader: { last } }: Adm
       file: resolve(file),
       included: texts.slice(1).map((one) => resolve(one.file)),
       hash,
-      store: settings.store.sqlite,
+      store: shownPlace(settings.store),
       last_reload: last ? show(last) : null,
       config: redacted
     }

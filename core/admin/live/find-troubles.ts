@@ -1,8 +1,8 @@
 // Finds what is wrong with the gateway now.
 import { statfsSync } from 'node:fs'
-import { dirname } from 'node:path'
 import { byAccount } from '../../catalogue/account.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
+import { folderOf } from '../../catalogue/store-place.ts'
 import { undeliveredDocuments } from '../../program/alerts.ts'
 import { switchDocuments } from '../../program/channel-switches.ts'
 import { expiriesOf, fixedExpiryOf } from '../../program/expiries.ts'
@@ -53,7 +53,7 @@ function ofStore({ store }: Parts): Trouble[] {
 }
 
 function ofDisk({ generations }: Parts): Trouble[] {
-  const folder = dirname(generations.current.config.settings.store.sqlite)
+  const folder = folderOf(generations.current.config.settings.store)
   let share: number
   let free: number
   try {

@@ -1,5 +1,6 @@
 // Lets commands use the admin API: that of the gateway while it runs, otherwise the same routes on its opened store.
 import { userInfo } from 'node:os'
+import { fileOf, shownPlace } from '../../catalogue/store-place.ts'
 import { everything } from '../../admin/access/roles.ts'
 import type { Actor } from '../../admin/api/audit.ts'
 import type { OfflineParts, Page } from '../../admin/api/contract.ts'
@@ -52,13 +53,11 @@ export async function withAdmin<T>(options: Access, work: (admin: AdminAccess) =
   const own = await ownAccess(options)
   if (own) return work(own)
   const config = await configOf(options)
-  const {
-    admin,
-    store: { sqlite: file, durability }
-  } = config.settings
+  const { admin, store: place } = config.settings
   const remote = admin && admin.port !== 0 ? new RemoteAdmin(urlOf(admin), admin.token) : undefined
-  if (remote && (await remote.keeps(file))) return work(remote)
-  const store = await openStore({ file, durability }).catch((error: Error) => {
+  if (remote && (await remote.keeps(shownPlace(place)))) return work(remote)
+  const file = fileOf(place, 'Only a store in a SQLite file can be opened without its gateway')
+  const store = await openStore({ file, durability: place.durability }).catch((error: Error) => {
     const missed = remote
       ? `No gateway with this store answers at ${remote.url}.`
       : 'The configuration has no admin.port at which the gateway could be asked.'
@@ -84,7 +83,7 @@ export async function withGateway<T>(options: Access, work: (admin: AdminAccess)
   if (!admin || admin.port === 0)
     throw new Unreachable('The configuration has no admin.port at which the gateway could be asked.')
   const remote = new RemoteAdmin(urlOf(admin), admin.token)
-  if (await remote.keeps(store.sqlite)) return work(remote)
+  if (await remote.keeps(shownPlace(store))) return work(remote)
   throw new Unreachable(
     `No gateway with this store answers at ${remote.url}: start it with \`sluice start\`, and ask again.`
   )

@@ -1,5 +1,6 @@
 // The options of the commands that work on a store, and how they find its file.
 import { plugins } from '../../../plugins/index.ts'
+import { fileOf } from '../../catalogue/store-place.ts'
 import { canonicalPath } from '../../store/embedded/files/lock.ts'
 import { surveyBeside } from '../../store/embedded/recovery/survey.ts'
 import { pendingSwap } from '../../store/embedded/files/swap.ts'
@@ -30,7 +31,9 @@ export async function storeOf(given: { db: string | undefined; config: string })
  * @throws ConfigError when the configuration is needed and has problems
  */
 export async function storeFile({ db, config }: { db: string | undefined; config: string }): Promise<string> {
-  return db ?? (await readConfig({ file: config, env: process.env, plugins })).config.settings.store.sqlite
+  if (db !== undefined) return db
+  const { settings } = (await readConfig({ file: config, env: process.env, plugins })).config
+  return fileOf(settings.store, 'This command works on a SQLite file')
 }
 
 /** Prints a line on standard output. */

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { plugins } from '../../../plugins/index.ts'
 import type { Config } from '../../catalogue/settings.ts'
+import { fileOf } from '../../catalogue/store-place.ts'
 import { convertUnit } from '../../options/units.ts'
 import { readConfig } from '../../program/configuration.ts'
 import { LedgerFile } from '../../store/embedded/care/ledger-file.ts'
@@ -59,7 +60,7 @@ Exits with 3 when there is a difference.`,
       throw new UsageError(
         `--channel is ${JSON.stringify(channel)}: known are ${[...config.channels.keys()].join(', ')}`
       )
-    const file = db ?? config!.settings.store.sqlite
+    const file = db ?? fileOf(config!.settings.store, 'This command reads a SQLite file')
     const ledger = new LedgerFile(file)
     let found: Comparison
     try {
