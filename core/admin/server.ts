@@ -15,6 +15,7 @@ import { OperatorBook } from './access/operator-book.ts'
 import { Refusals } from './access/refusals.ts'
 import { SigningIn } from './access/signing-in.ts'
 import { TokenCheck } from './access/token-check.ts'
+import { leftOf } from './api/left.ts'
 import { readJson } from './api/body.ts'
 import type { Actor } from './api/audit.ts'
 import type { Awaitable } from '../contract/contract.ts'
@@ -263,6 +264,7 @@ export class AdminServer {
       agent: request.headers['user-agent'] ?? '',
       accept: request.headers.accept ?? '',
       lastEvent: String(request.headers['last-event-id'] ?? ''),
+      left: leftOf(request.socket),
       json: async () => {
         if (by.session !== undefined || by.kind === 'unknown') checkJson(request)
         const body = await readJson(request, route.largest)

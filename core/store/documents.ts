@@ -81,5 +81,5 @@ export interface Documents {
   /** Calls `tell` after each change. Returns a function that ends this. */
   watch(tell: (changes: readonly DocumentChange[]) => void): () => void
   /** Lists entries of the audit log, newest first. */
-  audit(query: AuditQuery): Promise<readonly StoredAuditEntry[]>
+  audit(query: AuditQuery, left?: AbortSignal): Promise<readonly StoredAuditEntry[]>
 }

@@ -201,8 +201,11 @@ export interface RequestLog {
    * caller that already has the record's JSON, or its time in Unix milliseconds, passes them.
    */
   append(record: RequestRecord, json?: string, time?: number): void
-  /** Lists records, newest first. `next` is the cursor of the next page; null on the last one. */
-  list(query: RequestQuery): Promise<{ data: RequestRecord[]; next: string | null }>
+  /**
+   * Lists records, newest first. `next` is the cursor of the next page; null on the last one. `left`: aborted when
+   * nobody wants them any more.
+   */
+  list(query: RequestQuery, left?: AbortSignal): Promise<{ data: RequestRecord[]; next: string | null }>
 }
 
 /** A record, and when it was written, in Unix milliseconds: with the settlement of its request, if that had a hold. */
@@ -228,5 +231,5 @@ export interface RequestBook extends RequestLog {
   /** Finds a record; undefined when there is none of this id, or, with a tenant, when it is not of that one. */
   find(id: string, tenant?: string): Promise<WrittenRecord | undefined>
   /** Counts requests over time, in so many parts; `limit` and `cursor` of the query count for nothing. */
-  totals(query: RequestQuery, parts: number): Promise<RequestTotals>
+  totals(query: RequestQuery, parts: number, left?: AbortSignal): Promise<RequestTotals>
 }

@@ -48,10 +48,10 @@ export interface ShownAuditEntry extends Readonly<Record<string, unknown>> {
  * Lists entries. `head` is the newest entry of all with its hash, which covers all before it: kept elsewhere, it proves
  * later that nothing was taken out or changed.
  */
-async function listAudit({ query, by }: Call, { store }: OfflineParts): Promise<Answer> {
+async function listAudit({ query, by, left }: Call, { store }: OfflineParts): Promise<Answer> {
   const limit = readLimit(query, defaultLimit)
   const asked = { ...readAudit(query), before: readCursor(query.get('cursor')), limit: limit + 1 }
-  const found = await store.documents.audit(asked)
+  const found = await store.documents.audit(asked, left)
   const data = found.slice(0, limit)
   const next = found.length > limit ? String(data.at(-1)!.seq) : null
   // How many entries there are in all is not for those who may see some of them.

@@ -210,6 +210,8 @@ export interface Call {
   readonly accept: string
   /** The header `Last-Event-ID`, by which a stream goes on; empty when there is none. */
   readonly lastEvent: string
+  /** Aborted when the connection of who asks has ended. */
+  readonly left: AbortSignal
   /**
    * Reads the body as JSON.
    * @throws GatewayError when it is not JSON or too large

@@ -35,7 +35,7 @@ export function exportAudit(call: Call, parts: AdminParts): Promise<Answer> {
   const columns = auditColumns.filter((name) => !hidden.includes(name))
   async function* rows(): AsyncGenerator<string> {
     for (let before: number | undefined; ;) {
-      const found = await parts.store.documents.audit({ ...asked, before, limit: rowsAtOnce })
+      const found = await parts.store.documents.audit({ ...asked, before, limit: rowsAtOnce }, call.left)
       for (const entry of found.map(showEntry)) {
         checkOwn(entry['tenant'], call)
         if (format === 'csv') yield csvLine(columns.map((name) => entry[name]))

@@ -81,7 +81,7 @@ function exportRequests(call: Call, parts: AdminParts): Promise<Answer> {
   async function* rows(): AsyncGenerator<string> {
     let cursor: string | undefined
     do {
-      const found = await parts.store.requests.list({ ...asked, ...(cursor !== undefined && { cursor }) })
+      const found = await parts.store.requests.list({ ...asked, ...(cursor !== undefined && { cursor }) }, call.left)
       for (const record of found.data) {
         checkOwn(record.tenant, call)
         if (format === 'jsonl') yield `${JSON.stringify(without(showRecord(record, parts.store), hidden))}\n`

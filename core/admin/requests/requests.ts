@@ -45,8 +45,8 @@ export const hiddenOfRequests: readonly (keyof RequestRecord)[] = [
 const defaultLimit = 100
 
 /** Lists records with the lines of their charges. Without `limit`, a page has 100 of them. */
-export async function listRequests({ query }: Call, { store }: AdminParts): Promise<Answer> {
-  const { data, next } = await store.requests.list(readRequests(query, readLimit(query, defaultLimit)))
+export async function listRequests({ query, left }: Call, { store }: AdminParts): Promise<Answer> {
+  const { data, next } = await store.requests.list(readRequests(query, readLimit(query, defaultLimit)), left)
   return { json: { data: data.map((record) => showRecord(record, store)), next } }
 }
 

@@ -37,8 +37,12 @@ export const totalsShape: Shape = object({
 })
 
 /** Counts requests over time, in 60 parts unless `parts` says otherwise. */
-export async function countRequests({ query }: Call, { store }: AdminParts): Promise<Answer> {
-  const { from, to, width, counted, parts } = await store.requests.totals(readRequests(query, 1), readParts(query))
+export async function countRequests({ query, left }: Call, { store }: AdminParts): Promise<Answer> {
+  const { from, to, width, counted, parts } = await store.requests.totals(
+    readRequests(query, 1),
+    readParts(query),
+    left
+  )
   const sum = (name: 'requests' | 'refused' | 'failed'): number => parts.reduce((all, part) => all + part[name], 0)
   return {
     json: {

@@ -133,6 +133,7 @@ class LocalAdmin implements AdminAccess {
       agent: '',
       accept: '',
       lastEvent: '',
+      left: new AbortController().signal,
       json: async () => body ?? {}
     }
     const answer = await route.handle(call, this.#parts)

@@ -17,11 +17,11 @@ export interface DatabaseOptions {
   readonly migrations?: readonly Migration[]
 }
 
-/** How many connections there are for changes, so that a large one does not hold up all others; and for reads. */
-const [changers, readers] = [2, 3]
+/** How many connections there are for changes, for reads, and for searches, so that a large one holds up no others. */
+const [changers, readers, searchers] = [2, 2, 2]
 
-/** How many connections one process has: for batches of money, for other changes, for reads, and the listener. */
-export const connectionsOfProcess = 1 + changers + readers + 1
+/** How many connections one process has: for batches of money, other changes, reads, searches, and the listener. */
+export const connectionsOfProcess = 1 + changers + readers + searchers + 1
 
 /** The connections of one process. */
 export class Database {
@@ -29,8 +29,10 @@ export class Database {
   readonly batches: Lane
   /** For all other changes. */
   readonly changes: Lane
-  /** For reads and listings. */
+  /** For reads that requests wait for. */
   readonly reads: Lane
+  /** For what operators ask, which may take long. */
+  readonly searches: Lane
   readonly listener: Listener
   readonly migrations: readonly Migration[]
 
@@ -39,6 +41,7 @@ export class Database {
     this.batches = new Lane(address, `${name} batches`, 1)
     this.changes = new Lane(address, `${name} changes`, changers)
     this.reads = new Lane(address, `${name} reads`, readers)
+    this.searches = new Lane(address, `${name} searches`, searchers)
     this.listener = new Listener(listenAddress, `${name} listener`)
     this.migrations = migrations
   }
@@ -61,6 +64,7 @@ export class Database {
 
   /** Waits for what is under way, and ends the connections. */
   async close(): Promise<void> {
-    await Promise.all([this.batches.close(), this.changes.close(), this.reads.close(), this.listener.close()])
+    const lanes = [this.batches, this.changes, this.reads, this.searches]
+    await Promise.all([...lanes.map((lane) => lane.close()), this.listener.close()])
   }
 }

@@ -1,10 +1,14 @@
 // What goes wrong between a gateway and PostgreSQL. No message has a password, or a value of a row.
 
 /** What is wrong where the database did not say it itself: its own errors have a SQLSTATE. */
-export type FaultCode = 'unreachable' | 'deadline' | 'lost' | 'busy' | 'closed'
+export type FaultCode = 'unreachable' | 'deadline' | 'lost' | 'busy' | 'closed' | 'readonly' | 'left'
 
 /** The SQLSTATEs with which a server ends a connection: nobody knows what became of the statement under way. */
 const ended = /^(?:57P0[1-5]|08...)$/
+/** The SQLSTATE of a server that takes no changes: another one may be behind the address by now. */
+const readOnly = '25006'
+/** The classes of SQLSTATEs that are about what was written: data, constraints, sizes, and what functions raise. */
+const ofContent = /^(?:21|22|23|54|P0|SL)...$/
 
 /** An error of the database, or of the way there. */
 export class DatabaseFault extends Error {
@@ -36,6 +40,7 @@ export class DatabaseFault extends Error {
       severity,
       constraint
     } = error as Error & Partial<Record<'code' | 'severity' | 'constraint', string>>
+    if (code === readOnly) return new DatabaseFault('readonly', `PostgreSQL: ${message}`)
     const answered = severity !== undefined && !ended.test(code)
     return new DatabaseFault(answered ? code : 'lost', `PostgreSQL: ${message}`, { unknown: !answered, constraint })
   }
@@ -50,8 +55,16 @@ export class DatabaseFault extends Error {
     return this.code.length !== 5 && this.code !== 'closed'
   }
 
-  /** Whether the same may succeed when it is done again from the beginning: a deadlock, a conflict, a lock's time. */
+  /**
+   * Whether the same may succeed when it is done again from the beginning: a deadlock, a conflict, a lock's time, or a
+   * server that takes no changes, whose connection is made anew.
+   */
   get conflict(): boolean {
-    return this.code === '40P01' || this.code === '40001' || this.code === '55P03'
+    return ['40P01', '40001', '55P03', 'readonly'].includes(this.code)
+  }
+
+  /** Whether what was to be written is why it was refused: other rows may be taken. */
+  get ofContent(): boolean {
+    return ofContent.test(this.code)
   }
 }

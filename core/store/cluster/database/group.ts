@@ -74,16 +74,22 @@ export class Group<Item> {
 
   async #write(): Promise<void> {
     await Promise.resolve()
-    while (this.#waiting.length > 0) {
-      const some = this.#next()
-      try {
-        await this.#try(some.map(({ item }) => item))
-        for (const { resolve } of some) resolve()
-      } catch (error) {
-        for (const { reject } of some) reject(error)
-      }
-    }
+    while (this.#waiting.length > 0) await this.#settle(this.#next())
     this.#writing = undefined
+  }
+
+  /** Writes some. Of several that the database refuses for what is in them, only those are refused that it refuses. */
+  async #settle(some: readonly Waiting<Item>[]): Promise<void> {
+    try {
+      await this.#try(some.map(({ item }) => item))
+      for (const { resolve } of some) resolve()
+    } catch (error) {
+      if (some.length > 1 && error instanceof DatabaseFault && error.ofContent) {
+        const half = some.length >> 1
+        await this.#settle(some.slice(0, half))
+        await this.#settle(some.slice(half))
+      } else for (const { reject } of some) reject(error)
+    }
   }
 
   #next(): Waiting<Item>[] {
@@ -105,10 +111,10 @@ export class Group<Item> {
         this.failing = false
         return
       } catch (error) {
+        if (!(error instanceof DatabaseFault) || error.ofContent) throw error
         this.failing = true
         this.#failure.resolve()
         this.#failure = Promise.withResolvers()
-        if (!(error instanceof DatabaseFault)) throw error
         const { lasting = false } = this.#options
         const again =
           lasting && error.away ? !this.#closing : (error.unknown || error.conflict) && performance.now() < until

@@ -28,6 +28,8 @@ export interface Limits {
   readonly deadline?: number
   /** How long all of it may wait for a connection. Default: as long as a statement may take, and 5 s at most. */
   readonly wait?: number
+  /** Aborted when nobody wants the answer any more. What runs ends with its connection. */
+  readonly left?: AbortSignal | undefined
 }
 
 /** Connections of one kind. All wait in one queue, in the order in which they came. */
@@ -61,9 +63,9 @@ export class Lane {
   query<Row = Record<string, unknown>>(
     text: string,
     values?: readonly unknown[],
-    { deadline = usualDeadline, wait = Math.min(deadline, usualDeadline) }: Limits = {}
+    { deadline = usualDeadline, wait = Math.min(deadline, usualDeadline), left }: Limits = {}
   ): Promise<Result<Row>> {
-    return this.#enqueue((session) => session.query<Row>(text, values, deadline), wait)
+    return this.#enqueue((session) => session.query<Row>(text, values, deadline), wait, left)
   }
 
   /**
@@ -72,25 +74,50 @@ export class Lane {
    */
   transaction<T>(
     run: (transaction: Transaction) => Promise<T>,
-    { deadline = usualDeadline, wait = Math.min(deadline, usualDeadline) }: Limits = {}
+    { deadline = usualDeadline, wait = Math.min(deadline, usualDeadline), left }: Limits = {}
   ): Promise<T> {
-    return this.#enqueue(async (session) => {
-      let result: T
-      try {
-        await session.query('begin', undefined, deadline)
-        result = await run({ query: (text, values) => session.query(text, values, deadline) })
-      } catch (error) {
-        if (!session.fault) await session.query('rollback', undefined, deadline).catch(() => {})
-        throw error instanceof DatabaseFault ? error.undone : error
-      }
-      await session.query('commit', undefined, deadline)
-      return result
-    }, wait)
+    return this.#enqueue(
+      async (session) => {
+        let result: T
+        try {
+          await session.query('begin', undefined, deadline)
+          result = await run({ query: (text, values) => session.query(text, values, deadline) })
+        } catch (error) {
+          if (!session.fault) await session.query('rollback', undefined, deadline).catch(() => {})
+          throw error instanceof DatabaseFault ? error.undone : error
+        }
+        await session.query('commit', undefined, deadline)
+        return result
+      },
+      wait,
+      left
+    )
   }
 
-  #enqueue<T>(work: (session: Session) => Promise<T>, wait: number): Promise<T> {
+  #enqueue<T>(work: (session: Session) => Promise<T>, wait: number, left: AbortSignal | undefined): Promise<T> {
+    const fault = new DatabaseFault('left', 'nobody waits for the answer of PostgreSQL any more')
+    if (left?.aborted) return Promise.reject(fault)
     const { promise, resolve, reject } = Promise.withResolvers<T>()
-    const task: Task = { run: (session) => work(session).then(resolve, reject), refuse: reject }
+    let running: Session | undefined
+    const task: Task = {
+      async run(session) {
+        running = session
+        await work(session).then(resolve, reject)
+        running = undefined
+      },
+      refuse: reject
+    }
+    const leave = (): void => {
+      if (this.#waiting.delete(task)) reject(fault)
+      else running?.destroy(fault)
+    }
+    let timer: NodeJS.Timeout | undefined
+    const over = (): void => {
+      clearTimeout(timer)
+      left?.removeEventListener('abort', leave)
+    }
+    left?.addEventListener('abort', leave)
+    void promise.then(over, over)
     const session = this.#idle.pop()
     if (session) this.#run(task, session)
     else if (this.#stopping.signal.aborted)
@@ -99,17 +126,13 @@ export class Lane {
       reject(new DatabaseFault('busy', `too much waits for a connection to PostgreSQL (${this.#address.shown})`))
     else {
       this.#waiting.add(task)
-      const timer = setTimeout(() => {
+      timer = setTimeout(() => {
         if (!this.#waiting.delete(task)) return
         reject(
           this.trouble ??
             new DatabaseFault('busy', `no connection to PostgreSQL was free within ${wait} ms (${this.#address.shown})`)
         )
       }, wait)
-      void promise.then(
-        () => clearTimeout(timer),
-        () => clearTimeout(timer)
-      )
     }
     return promise
   }

@@ -37,7 +37,7 @@ export class Session {
 
   /**
    * Connects. `name`: what `pg_stat_activity` shows as the name of the application.
-   * @throws DatabaseFault `unreachable`
+   * @throws DatabaseFault `unreachable`, or `readonly` where the server is a standby
    */
   static async open(address: Address, name: string): Promise<Session> {
     const { Client, types } = await loadPackage()
@@ -72,7 +72,21 @@ export class Session {
         `PostgreSQL cannot be reached (${address.shown}): ${(error as Error).message}`
       )
     }
+    await session.#checkPrimary()
     return session
+  }
+
+  /** After a fail-over an address may lead to a standby for a while, whose reads are of yesterday. */
+  async #checkPrimary(): Promise<void> {
+    const { rows } = await this.query<{ standby: boolean }>(
+      'select pg_is_in_recovery() as standby',
+      undefined,
+      connectWithin
+    )
+    if (!rows[0]?.standby) return
+    const fault = new DatabaseFault('readonly', `PostgreSQL is a standby there (${this.#address.shown})`)
+    this.destroy(fault)
+    throw fault
   }
 
   /** Why it ended; undefined while it is open. */
@@ -107,7 +121,8 @@ export class Session {
       const { fault: ours } = this
       if (ours) throw new DatabaseFault(ours.code, ours.message, { unknown: true })
       const fault = DatabaseFault.of(error)
-      if (fault.unknown) this.destroy(fault)
+      // What takes no changes may take none for ever, while its address has long led to another server.
+      if (fault.unknown || fault.code === 'readonly') this.destroy(fault)
       throw fault
     } finally {
       clearTimeout(timer)

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../../errors.ts'
-import { unavailable } from '../unavailable.ts'
+import { unavailable, unfound } from '../unavailable.ts'
 import { auditMembers } from '../../documents.ts'
 import type {
   AuditEntry,
@@ -14,6 +14,7 @@ import type {
 } from '../../documents.ts'
 import type { Database } from '../database/database.ts'
 import { DatabaseFault } from '../database/fault.ts'
+import { search } from '../database/search.ts'
 import { plain } from '../database/text.ts'
 import { Shelves } from './shelves.ts'
 import type { DocumentRow } from './shelves.ts'
@@ -24,6 +25,8 @@ const pollEvery = 750
 const changeWithin = 10_000
 /** How often what is over is removed, in milliseconds. Every gateway does it. */
 const sweepEvery = 600_000
+/** How long a search of the audit log may take, in milliseconds. */
+const searchWithin = { deadline: 30_000, wait: 5000 }
 /** The most notes that wait. */
 const mostNotes = 10_000
 
@@ -126,27 +129,28 @@ export class DocumentBook implements Documents {
     return () => void this.#watchers.delete(tell)
   }
 
-  async audit({ before, since, until, members = {}, limit }: AuditQuery): Promise<readonly StoredAuditEntry[]> {
+  async audit(
+    { before, since, until, members = {}, limit }: AuditQuery,
+    left?: AbortSignal
+  ): Promise<readonly StoredAuditEntry[]> {
     const named = auditMembers.filter((name) => members[name] !== undefined)
     const conditions = named.map((name, i) => `and ${name} = $${i + 5}`).join(' ')
     const values = [before ?? null, since ?? null, until ?? null, limit, ...named.map((name) => plain(members[name]!))]
-    try {
-      const { rows } = await this.#database.reads.query<{ seq: bigint; time: bigint; json: string; hash: string }>(
-        `select seq, time, json, hash from sluice.audit
-         where ($1::bigint is null or seq < $1) and ($2::bigint is null or time >= $2)
-           and ($3::bigint is null or time <= $3) ${conditions}
-         order by seq desc limit $4`,
-        values
-      )
-      return rows.map(({ seq, time, json, hash }) => ({
-        seq: Number(seq),
-        time: Number(time),
-        entry: JSON.parse(json) as AuditEntry,
-        hash
-      }))
-    } catch (cause) {
-      throw unavailable(cause)
-    }
+    const rows = await search<{ seq: bigint; time: bigint; json: string; hash: string }>(
+      this.#database.searches,
+      `select seq, time, json, hash from sluice.audit
+       where ($1::bigint is null or seq < $1) and ($2::bigint is null or time >= $2)
+         and ($3::bigint is null or time <= $3) ${conditions}
+       order by seq desc limit $4`,
+      values,
+      { ...searchWithin, left }
+    ).catch(unfound)
+    return rows.map(({ seq, time, json, hash }) => ({
+      seq: Number(seq),
+      time: Number(time),
+      entry: JSON.parse(json) as AuditEntry,
+      hash
+    }))
   }
 
   /** Sends the notes, and stops following. */

@@ -8,8 +8,9 @@ import type { Database } from '../database/database.ts'
 import { DatabaseFault } from '../database/fault.ts'
 import { Group } from '../database/group.ts'
 import type { Transaction } from '../database/lane.ts'
+import { search } from '../database/search.ts'
 import { plain } from '../database/text.ts'
-import { unavailable } from '../unavailable.ts'
+import { unfound } from '../unavailable.ts'
 import { cursorOf, filterOf, readCursor } from './request-filter.ts'
 import { TrafficSums } from './traffic-sums.ts'
 
@@ -60,7 +61,10 @@ export class Logbook implements RequestBook {
   }
 
   /** The last to arrive is first. Includes what was appended before the call, unless the database is away. */
-  async list({ limit, cursor, ...query }: RequestQuery): Promise<{ data: RequestRecord[]; next: string | null }> {
+  async list(
+    { limit, cursor, ...query }: RequestQuery,
+    left?: AbortSignal
+  ): Promise<{ data: RequestRecord[]; next: string | null }> {
     if (!Number.isInteger(limit) || limit < 1 || limit > 1000)
       throw new GatewayError('invalid_field', `limit is ${limit}: it must be a whole number from 1 to 1000.`, {
         param: 'limit'
@@ -72,7 +76,8 @@ export class Logbook implements RequestBook {
       `select time, request_id, json from sluice.request where ${where}
        ${place ? `and (time, request_id) < ($${count + 2}, $${count + 3})` : ''}
        order by time desc, request_id desc limit $${count + 1}`,
-      [...values, limit + 1, ...(place ? [place.time, plain(place.id)] : [])]
+      [...values, limit + 1, ...(place ? [place.time, plain(place.id)] : [])],
+      left
     )
     const page = rows.slice(0, limit)
     const last = page.at(-1)
@@ -90,12 +95,16 @@ export class Logbook implements RequestBook {
     return row && { record: JSON.parse(row.json) as RequestRecord, written: Number(row.written) }
   }
 
-  async totals({ limit: _limit, cursor: _cursor, ...query }: RequestQuery, parts: number): Promise<RequestTotals> {
+  async totals(
+    { limit: _limit, cursor: _cursor, ...query }: RequestQuery,
+    parts: number,
+    left?: AbortSignal
+  ): Promise<RequestTotals> {
     const now = this.#now()
     const to = Math.min(query.time?.to ?? now, now)
     const [edge] =
       query.time?.from === undefined
-        ? await this.#read<{ time: bigint | null }>('select min(time) as time from sluice.request', [])
+        ? await this.#read<{ time: bigint | null }>('select min(time) as time from sluice.request', [], left)
         : []
     const from = Math.min(query.time?.from ?? Number(edge?.time ?? to), to)
     const width = Math.max(1, Math.ceil((to - from + 1) / parts))
@@ -105,7 +114,8 @@ export class Logbook implements RequestBook {
       `select (time - ${at}) / ${wide} as part, count(*) as requests,
          count(*) filter (where status between 400 and 499) as refused, count(*) filter (where status >= 500) as failed
        from sluice.request where ${where} group by part`,
-      [...values, from, width]
+      [...values, from, width],
+      left
     )
     const counts = Array.from({ length: parts }, (_, part) => ({
       at: from + part * width,
@@ -180,13 +190,9 @@ export class Logbook implements RequestBook {
     return Math.floor((this.#now() - this.#bounds.age) / day)
   }
 
-  async #read<Row>(text: string, values: readonly unknown[]): Promise<Row[]> {
+  async #read<Row>(text: string, values: readonly unknown[], left?: AbortSignal): Promise<Row[]> {
     if (!this.#group.failing) await this.#group.idle()
-    try {
-      return (await this.#database.reads.query<Row>(text, values, searchWithin)).rows
-    } catch (cause) {
-      throw unavailable(cause)
-    }
+    return search<Row>(this.#database.searches, text, values, { ...searchWithin, left }).catch(unfound)
   }
 
   async #write(lines: readonly Line[]): Promise<void> {
