@@ -3,19 +3,19 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Claims } from '../../claims.ts'
 import type { Database } from '../database/database.ts'
-import { DatabaseFault } from '../database/fault.ts'
 import { Group } from '../database/group.ts'
+import { persist } from '../database/persist.ts'
+import { Soundness } from '../database/soundness.ts'
 import { unavailable } from '../unavailable.ts'
 
 /** How long a claim stands when its gateway is gone, and how often gateways renew theirs. Milliseconds. */
 const [lease, renewEvery] = [15_000, 5000]
-/** How long a lost answer is asked for again, in milliseconds. */
-const takeWithin = 5000
 
 /** The claims as one gateway has them. */
 export class ClaimBook implements Claims {
   readonly #database: Database
   readonly #lease: number
+  readonly #soundness: Soundness
   /** Each claim has a holder of its own, so that who lost one does not leave that of another. */
   readonly #held = new Map<string, string>()
   readonly #leaving: Group<{ name: string; holder: string }>
@@ -26,6 +26,7 @@ export class ClaimBook implements Claims {
   constructor(database: Database, leaseFor = lease) {
     this.#database = database
     this.#lease = leaseFor
+    this.#soundness = new Soundness(leaseFor)
     this.#leaving = new Group({ most: 500, write: (left) => this.#leave(left) })
     this.#loop = this.#renewAll(Math.min(renewEvery, leaseFor / 3))
   }
@@ -33,39 +34,23 @@ export class ClaimBook implements Claims {
   /** @throws GatewayError `billing_unavailable` while nobody can say whose the name is */
   async take(name: string, what: Buffer): Promise<Buffer | undefined> {
     const holder = randomUUID()
-    const until = performance.now() + takeWithin
     for (;;) {
-      try {
-        // Nobody's, or a claim whose gateway is gone; asked for again, it is still the one of this holder.
-        const { rows } = await this.#database.changes.query<{ what: Buffer; mine: boolean }>(
-          `with taken as (
-             insert into sluice.claim as c values ($1, $2, $3, clock_timestamp() + $4 * interval '1 ms')
-             on conflict (name) do update set what = excluded.what, holder = excluded.holder, until = excluded.until
-               where c.until < clock_timestamp() or c.holder = excluded.holder
-             returning what
-           )
-           select what, true as mine from taken
-           union all select what, false from sluice.claim where name = $1
-           order by mine desc limit 1`,
-          [name, what, holder, this.#lease]
-        )
-        const [row] = rows
-        // It was left between the attempt and the look.
-        if (!row) continue
-        if (row.mine) this.#held.set(name, holder)
-        return row.mine ? undefined : row.what
-      } catch (error) {
-        const again = error instanceof DatabaseFault && (error.unknown || error.conflict)
-        if (!again || performance.now() > until) throw unavailable(error)
-      }
+      // It was left between the attempt and the look.
+      const row = await persist(() => this.#take(name, what, holder)).catch((cause: unknown) => {
+        this.#soundness.failed()
+        throw unavailable(cause)
+      })
+      if (!row) continue
+      if (row.mine) this.#held.set(name, holder)
+      return row.mine ? undefined : row.what
     }
   }
 
   async look(name: string): Promise<Buffer | undefined> {
     try {
       const { rows } = await this.#database.reads.query<{ what: Buffer }>(
-        'select what from sluice.claim where name = $1 and until >= clock_timestamp()',
-        [name]
+        'select what from sluice.claim where name = $1 and (until >= statement_timestamp() or not $2)',
+        [name, this.#soundness.holds]
       )
       return rows[0]?.what
     } catch (cause) {
@@ -87,6 +72,23 @@ export class ClaimBook implements Claims {
     await Promise.all([this.#loop, this.#leaving.idle()])
   }
 
+  /** Takes nobody's name, or a claim whose gateway is gone; asked for again, it is still the one of this holder. */
+  async #take(name: string, what: Buffer, holder: string): Promise<{ what: Buffer; mine: boolean } | undefined> {
+    const { rows } = await this.#database.changes.query<{ what: Buffer; mine: boolean }>(
+      `with taken as (
+         insert into sluice.claim as c values ($1, $2, $3, clock_timestamp() + $4 * interval '1 ms')
+         on conflict (name) do update set what = excluded.what, holder = excluded.holder, until = excluded.until
+           where (c.until < clock_timestamp() and $5) or c.holder = excluded.holder
+         returning what
+       )
+       select what, true as mine from taken
+       union all select what, false from sluice.claim where name = $1
+       order by mine desc limit 1`,
+      [name, what, holder, this.#lease, this.#soundness.holds]
+    )
+    return rows[0]
+  }
+
   async #leave(left: readonly { name: string; holder: string }[]): Promise<void> {
     await this.#database.changes.query(
       `delete from sluice.claim c using json_to_recordset($1) l(name text, holder uuid)
@@ -101,16 +103,18 @@ export class ClaimBook implements Claims {
       await sleep(every, undefined, { signal }).catch(() => {})
       if (signal.aborted) return
       const held = [...this.#held].map(([name, holder]) => ({ name, holder }))
-      await this.#database.changes
-        .query(
-          `with held as (select * from json_to_recordset($1) h(name text, holder uuid)),
-             renewed as (
-               update sluice.claim c set until = clock_timestamp() + $2 * interval '1 ms'
-               from held h where c.name = h.name and c.holder = h.holder
-             )
-           delete from sluice.claim c where c.until < clock_timestamp() - interval '1 minute'
-             and not exists (select from held h where h.name = c.name and h.holder = c.holder)`,
-          [JSON.stringify(held), this.#lease]
+      await this.#soundness
+        .watch(() =>
+          this.#database.changes.query(
+            `with held as (select * from json_to_recordset($1) h(name text, holder uuid)),
+               renewed as (
+                 update sluice.claim c set until = clock_timestamp() + $2 * interval '1 ms'
+                 from held h where c.name = h.name and c.holder = h.holder
+               )
+             delete from sluice.claim c where $3 and c.until < statement_timestamp() - interval '1 minute'
+               and not exists (select from held h where h.name = c.name and h.holder = c.holder)`,
+            [JSON.stringify(held), this.#lease, this.#soundness.holds]
+          )
         )
         .catch(() => {})
     }

@@ -10,6 +10,7 @@ import type { RequestLog } from '../../requests.ts'
 import { day } from '../../window.ts'
 import { DatabaseFault } from '../database/fault.ts'
 import type { Database } from '../database/database.ts'
+import { Soundness } from '../database/soundness.ts'
 import { Alarms } from './alarms.ts'
 import { Book, nameOf } from './book.ts'
 import { Days } from './days.ts'
@@ -98,20 +99,19 @@ class Node implements Money {
   readonly #alarms: Alarms
   readonly #mirror: Mirror
   readonly #days: Days
+  readonly #soundness: Soundness
   #sender!: Sender
   #timer: NodeJS.Timeout | undefined
   #beating: Promise<void> | undefined
   #trouble: DatabaseFault | undefined
   #skew = 0
-  /** Since when the database has answered without a failure, by performance.now(). */
-  #soundSince = performance.now()
-  #beatAt = performance.now()
 
   constructor(options: MoneyOptions) {
     const { database, node, folder, durability, log = silentLog, lease = usualLease, now = Date.now } = options
     this.#options = options
     this.#log = log.child({ node })
     this.#lease = lease
+    this.#soundness = new Soundness(lease)
     this.#now = now
     this.#ownLog = new OwnLog(folder, durability)
     this.#mirror = new Mirror(database.batches)
@@ -285,19 +285,15 @@ class Node implements Money {
 
   /** Has the book hear of this node, and looks for nodes that are gone. Runs three times in a lease. */
   async #beat(): Promise<void> {
-    const began = performance.now()
-    // Who was stopped itself cannot tell who else was.
-    if (began - this.#beatAt > this.#lease / 2) this.#soundSince = began
-    this.#beatAt = began
     try {
-      this.#sender.renew()
-      const now = this.#now()
-      await this.#prices.refresh()
-      await Promise.all([this.#days.make(now), this.#days.make(now + day)])
-      if (this.#options.now === undefined) await this.#compareClocks()
-      // After an outage of the database all nodes come back one after another: none is gone before it could.
-      if (performance.now() - began > this.#lease / 3) this.#soundSince = performance.now()
-      if (performance.now() - this.#soundSince > 1.5 * this.#lease) await this.#takeOver()
+      await this.#soundness.watch(async () => {
+        this.#sender.renew()
+        const now = this.#now()
+        await this.#prices.refresh()
+        await Promise.all([this.#days.make(now), this.#days.make(now + day)])
+        if (this.#options.now === undefined) await this.#compareClocks()
+      })
+      if (this.#soundness.holds) await this.#takeOver()
     } catch (error) {
       this.#troubled(DatabaseFault.of(error))
     } finally {
@@ -347,7 +343,7 @@ class Node implements Money {
   }
 
   #troubled(error: Error): void {
-    this.#soundSince = performance.now()
+    this.#soundness.failed()
     const fault = DatabaseFault.of(error)
     if (fault.code === fencedCode) return
     // One that was replaced stays so.

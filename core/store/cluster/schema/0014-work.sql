@@ -11,9 +11,9 @@ create table sluice.work (
   request_id text not null,
   bytes bigint,                     -- of its result, where results are counted
   json text not null,
-  owner text,                       -- null: it has ended
+  owner text not null,              -- who has it, or has written its end
   epoch bigint not null default 1,
-  until timestamptz,                -- by the clock of the database
+  until timestamptz,                -- by the clock of the database; -infinity: it was given up; null: it has ended
   primary key (tenant, project, id)
 ) with (fillfactor = 80);
 create index work_list on sluice.work (tenant, project, kind, created, id);
@@ -67,8 +67,9 @@ create trigger work_gone after delete on sluice.work referencing old table as go
 create trigger work_changed after update on sluice.work referencing new table as added old table as gone
   for each statement execute function sluice.count_work_room();
 
--- Saves work of a gateway, a row each. Open work becomes its own with epoch 1; what is open already is changed only by
--- its owner in its epoch. Returns the rows that were refused.
+-- Saves work of a gateway, a row each. What it knows to be there as its own (`known`) is changed only while it is, in the
+-- same epoch: whoever was away for so long that another went on with it writes nothing. Other work is added, or written
+-- over what has ended. Returns the rows that were refused.
 create function sluice.put_works(p_owner text, p_works json, p_lease interval)
 returns table (tenant text, project text, id text) language plpgsql as $$
 #variable_conflict use_column
@@ -76,19 +77,22 @@ begin
   return query
   with put as (
     select w.* from json_to_recordset(p_works) w(tenant text, project text, id text, kind text, open boolean,
-      created bigint, expires bigint, request_id text, bytes bigint, json text, epoch bigint)
+      created bigint, expires bigint, request_id text, bytes bigint, json text, epoch bigint, known boolean)
     order by tenant, project, id
   ), saved as (
     insert into sluice.work as s
       (tenant, project, id, kind, open, created, expires, request_id, bytes, json, owner, epoch, until)
     select p.tenant, p.project, p.id, p.kind, p.open, p.created, p.expires, p.request_id, p.bytes, p.json,
-      case when p.open then p_owner end, p.epoch, case when p.open then clock_timestamp() + p_lease end
+      p_owner, p.epoch, case when p.open then clock_timestamp() + p_lease end
     from put p
+    where not p.known or exists (
+      select from sluice.work w where w.tenant = p.tenant and w.project = p.project and w.id = p.id)
     on conflict (tenant, project, id) do update set kind = excluded.kind, open = excluded.open,
       created = excluded.created, expires = excluded.expires, request_id = excluded.request_id, bytes = excluded.bytes,
-      json = excluded.json, owner = excluded.owner, until = excluded.until,
-      epoch = case when s.open then s.epoch else excluded.epoch end
-    where not s.open or (s.owner = p_owner and s.epoch = excluded.epoch)
+      json = excluded.json, owner = excluded.owner, epoch = excluded.epoch, until = excluded.until
+    where (s.owner = p_owner and s.epoch = excluded.epoch) or (not s.open and not exists (
+      select from put p
+      where p.known and p.tenant = excluded.tenant and p.project = excluded.project and p.id = excluded.id))
     returning s.tenant, s.project, s.id
   )
   select p.tenant, p.project, p.id from put p

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Owner } from '../../owner.ts'
 import type { Work } from '../../works.ts'
 import type { Database } from '../database/database.ts'
+import { Soundness } from '../database/soundness.ts'
 import type { Room } from './room.ts'
 
 /** How often a gateway looks for work that nobody has, in milliseconds; with short leases more often. */
@@ -33,6 +34,7 @@ export class Ownership {
   readonly #lease: number
   readonly #room: Room
   readonly #holding: Holding
+  readonly #soundness: Soundness
   readonly #stopping = new AbortController()
   readonly #loop: Promise<void>
   #elsewhere: ReadonlyMap<string, number> = new Map()
@@ -46,6 +48,7 @@ export class Ownership {
     this.#lease = lease
     this.#room = room
     this.#holding = holding
+    this.#soundness = new Soundness(lease)
     this.#loop = this.#follow()
   }
 
@@ -78,12 +81,12 @@ export class Ownership {
       this.#room.count(new Map(room.rows.map(({ tenant, bytes }) => [tenant, Number(bytes)])))
   }
 
-  /** Gives up what this gateway has: its leases end now. */
+  /** Gives up what this gateway has: anybody may have it now. */
   async close(): Promise<void> {
     this.#stopping.abort()
     await this.#loop
     await this.#database.changes
-      .query('update sluice.work set until = clock_timestamp() where open and owner = $1', [this.#owner])
+      .query(`update sluice.work set until = '-infinity' where open and owner = $1`, [this.#owner])
       .catch(() => {})
   }
 
@@ -93,14 +96,15 @@ export class Ownership {
     while (!signal.aborted) {
       await sleep(pause * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {})
       if (signal.aborted) return
-      try {
-        if (performance.now() - this.#renewed > this.#lease / 3) await this.#renew()
-        if (this.onTaken) await this.#take(this.onTaken)
-        await this.look()
-      } catch {
-        // The leases go on for a while; what follows from their end is found when the database is there again.
-      }
+      // The leases go on for a while; what follows from their end is found when the database is there again.
+      await this.#soundness.watch(() => this.#turn()).catch(() => {})
     }
+  }
+
+  async #turn(): Promise<void> {
+    if (performance.now() - this.#renewed > this.#lease / 3) await this.#renew()
+    if (this.onTaken) await this.#take(this.onTaken)
+    await this.look()
   }
 
   async #renew(): Promise<void> {
@@ -127,16 +131,18 @@ export class Ownership {
     this.#renewed = began
   }
 
+  /** Takes over what was given up, and, where it can be told, what belongs to gateways that are gone. */
   async #take(tell: (work: Work) => void): Promise<void> {
     const { rows } = await this.#database.changes.query<{ json: string; epoch: bigint }>(
       `update sluice.work w set owner = $1, epoch = w.epoch + 1, until = clock_timestamp() + $2 * interval '1 ms'
        from (
-         select tenant, project, id from sluice.work where open and until < clock_timestamp()
+         select tenant, project, id from sluice.work
+         where open and until <= case when $3 then statement_timestamp() else '-infinity' end
          order by until limit ${mostAtOnce} for update skip locked
        ) gone
        where w.tenant = gone.tenant and w.project = gone.project and w.id = gone.id
        returning w.json, w.epoch`,
-      [this.#owner, this.#lease]
+      [this.#owner, this.#lease, this.#soundness.holds]
     )
     for (const { json, epoch } of rows) {
       const work = JSON.parse(json) as Work

@@ -1,5 +1,7 @@
 // The results of work, which every gateway can read: in pieces, so that none is a large value of the database.
 import type { Database } from '../database/database.ts'
+import type { Transaction } from '../database/lane.ts'
+import { persist } from '../database/persist.ts'
 import { unavailable } from '../unavailable.ts'
 
 /** The bytes of a piece. */
@@ -14,19 +16,37 @@ export interface ResultKey {
   readonly id: string
 }
 
+/** How a gateway has work: in which epoch, and whether it knows that the database has it as its own. */
+export interface Tenure {
+  readonly epoch: bigint
+  known: boolean
+}
+
+/** Of work that a gateway begins, or that nobody has. */
+export function newTenure(): Tenure {
+  return { epoch: 1n, known: false }
+}
+
 /** The results as one gateway reads and writes them. */
 export class Results {
   readonly #database: Database
+  readonly #owner: string
 
-  constructor(database: Database) {
+  constructor(database: Database, owner: string) {
     this.#database = database
+    this.#owner = owner
   }
 
-  /** Keeps a result, in the place of an earlier one. Resolves when all of it is committed. */
-  async put({ tenant, project, id }: ResultKey, bytes: Buffer): Promise<void> {
-    try {
-      await this.#database.changes.transaction(
+  /**
+   * Keeps a result, in the place of an earlier one. Resolves when all of it is committed; with false, and without it,
+   * when the work is another gateway's.
+   */
+  async put(key: ResultKey, bytes: Buffer, tenure: Tenure): Promise<boolean> {
+    const { tenant, project, id } = key
+    const write = (): Promise<boolean> =>
+      this.#database.changes.transaction(
         async (transaction) => {
+          if (!(await this.#mayWrite(transaction, key, tenure))) return false
           await transaction.query('delete from sluice.work_result where tenant = $1 and project = $2 and id = $3', [
             tenant,
             project,
@@ -37,12 +57,29 @@ export class Results {
               'insert into sluice.work_result (tenant, project, id, number, bytes) values ($1, $2, $3, $4, $5)',
               [tenant, project, id, number, bytes.subarray(number * pieceBytes, (number + 1) * pieceBytes)]
             )
+          return true
         },
         { deadline: within, wait: 5000 }
       )
+    try {
+      return await persist(write)
     } catch (cause) {
       throw unavailable(cause)
     }
+  }
+
+  /** The rule of `put_works`. Nobody takes the work over until the transaction ends. */
+  async #mayWrite(
+    transaction: Transaction,
+    { tenant, project, id }: ResultKey,
+    { epoch, known }: Tenure
+  ): Promise<boolean> {
+    const { rows } = await transaction.query<{ may: boolean }>(
+      `select (owner = $4 and epoch = $5) or (not open and not $6) as may from sluice.work
+       where tenant = $1 and project = $2 and id = $3 for share`,
+      [tenant, project, id, this.#owner, epoch, known]
+    )
+    return rows[0]?.may ?? !known
   }
 
   /** Reads a result; undefined when there is none. */

@@ -6,10 +6,12 @@ import { isOpen } from '../../works.ts'
 import type { Work, WorkQuery, Works } from '../../works.ts'
 import type { Database } from '../database/database.ts'
 import { Group } from '../database/group.ts'
+import { persist } from '../database/persist.ts'
 import { plain } from '../database/text.ts'
 import { unavailable } from '../unavailable.ts'
 import { Ownership } from './ownership.ts'
-import { Results } from './results.ts'
+import { newTenure, Results } from './results.ts'
+import type { Tenure } from './results.ts'
 import { Room } from './room.ts'
 
 /** How long open work is its gateway's after that was heard of last, in milliseconds. */
@@ -18,7 +20,7 @@ const usualLease = 15_000
 interface Put {
   readonly name: string
   readonly work: Work
-  readonly epoch: bigint
+  readonly tenure: Tenure
   /** Whether another gateway has it. */
   refused: boolean
 }
@@ -26,7 +28,7 @@ interface Put {
 /** Open work of this gateway. `shown`: the state before, while the latest is not committed. */
 interface Own {
   readonly work: Work
-  readonly epoch: bigint
+  readonly tenure: Tenure
   readonly shown: Work
 }
 
@@ -45,13 +47,13 @@ export class WorkList implements Works {
   private constructor(database: Database, now: () => number, lease: number) {
     this.#database = database
     this.#now = now
-    this.#results = new Results(database)
     this.room = new Room()
     const owner = randomUUID()
+    this.#results = new Results(database, owner)
     this.#ownership = new Ownership(database, owner, lease, this.room, {
-      held: () => [...this.#own.values()].map(({ work, epoch }) => ({ ...keyOf(work), epoch })),
+      held: () => [...this.#own.values()].map(({ work, tenure: { epoch } }) => ({ ...keyOf(work), epoch })),
       lost: (key) => this.#end(nameOf(key, key.id)),
-      taken: (work, epoch) => this.#begin(work, epoch)
+      taken: (work, epoch) => this.#begin(work, { epoch, known: true })
     })
     this.#group = new Group({
       most: 200,
@@ -107,25 +109,24 @@ export class WorkList implements Works {
   async put(work: Work): Promise<void> {
     const name = nameOf(work, work.id)
     const before = this.#own.get(name)
-    const epoch = before?.epoch ?? 1n
+    const tenure = before?.tenure ?? newTenure()
     const counted = this.room.expect(work.tenant, (work.bytes ?? 0) - (before?.work.bytes ?? 0))
-    if (isOpen(work)) this.#begin(work, epoch, before?.shown)
+    if (isOpen(work)) this.#begin(work, tenure, before?.shown)
     else this.#end(name)
-    const put = { name, work, epoch, refused: false }
+    const put = { name, work, tenure, refused: false }
     await this.#group.add(put).catch((cause: unknown) => {
       counted(false)
       throw unavailable(cause)
     })
     counted(!put.refused)
-    if (put.refused)
-      throw new GatewayError('task_under_way', 'Another gateway has taken this over, and goes on with it.')
+    if (put.refused) throw takenOver()
     const own = this.#own.get(name)
     if (own?.work === work) this.#own.set(name, { ...own, shown: work })
   }
 
   note(work: Work): void {
     const name = nameOf(work, work.id)
-    if (isOpen(work)) this.#begin(work, this.#own.get(name)?.epoch ?? 1n)
+    if (isOpen(work)) this.#begin(work, this.#own.get(name)?.tenure ?? newTenure())
     else this.#end(name)
   }
 
@@ -174,10 +175,12 @@ export class WorkList implements Works {
     try {
       await this.#group.idle()
       const { tenant, project, id } = keyOf(work)
-      await this.#database.changes.query(
-        `with result as (delete from sluice.work_result where tenant = $1 and project = $2 and id = $3)
+      await persist(() =>
+        this.#database.changes.query(
+          `with result as (delete from sluice.work_result where tenant = $1 and project = $2 and id = $3)
          delete from sluice.work where tenant = $1 and project = $2 and id = $3`,
-        [tenant, project, id]
+          [tenant, project, id]
+        )
       )
       counted(true)
     } catch (cause) {
@@ -203,8 +206,13 @@ export class WorkList implements Works {
     return this.#results.sweep()
   }
 
-  keepResult(work: Work, bytes: Buffer): Promise<void> {
-    return this.#results.put(keyOf(work), bytes)
+  /** @throws GatewayError rejects with `task_under_way` when another gateway has taken the work over */
+  async keepResult(work: Work, bytes: Buffer): Promise<void> {
+    const name = nameOf(work, work.id)
+    const kept = await this.#results.put(keyOf(work), bytes, this.#own.get(name)?.tenure ?? newTenure())
+    if (kept) return
+    this.#end(name)
+    throw takenOver()
   }
 
   result(work: Work): Promise<Buffer | undefined> {
@@ -222,10 +230,10 @@ export class WorkList implements Works {
     return isOpen(work) ? (this.#own.get(nameOf(work, work.id))?.shown ?? work) : work
   }
 
-  #begin(work: Work, epoch: bigint, shown = work): void {
+  #begin(work: Work, tenure: Tenure, shown = work): void {
     const name = nameOf(work, work.id)
     this.#leave(this.#own.get(name)?.work)
-    this.#own.set(name, { work, epoch, shown })
+    this.#own.set(name, { work, tenure, shown })
     if (work.upstreamId !== null) this.#places.set(placeOf(work.account, work.upstreamId), work)
   }
 
@@ -252,7 +260,7 @@ export class WorkList implements Works {
 
   async #write(puts: readonly Put[], owner: string, lease: number): Promise<void> {
     const last = [...new Map(puts.map((put) => [put.name, put])).values()]
-    const sent = last.map(({ work, epoch }) => ({
+    const sent = last.map(({ work, tenure: { epoch, known } }) => ({
       ...keyOf(work),
       kind: work.kind,
       open: isOpen(work),
@@ -261,7 +269,8 @@ export class WorkList implements Works {
       request_id: plain(work.requestId),
       bytes: work.bytes,
       json: JSON.stringify(work),
-      epoch: String(epoch)
+      epoch: String(epoch),
+      known
     }))
     const { rows } = await this.#database.changes.query<Owner & { id: string }>(
       `select * from sluice.put_works($1, $2, $3 * interval '1 ms')`,
@@ -269,12 +278,19 @@ export class WorkList implements Works {
     )
     const refused = new Set(rows.map((key) => nameOf(key, key.id)))
     for (const name of refused) this.#end(name)
-    for (const put of puts) put.refused = refused.has(put.name)
+    for (const put of puts) {
+      put.refused = refused.has(put.name)
+      put.tenure.known ||= !put.refused
+    }
   }
 }
 
 function keyOf({ tenant, project, id }: Work): { tenant: string; project: string; id: string } {
   return { tenant, project, id: plain(id) }
+}
+
+function takenOver(): GatewayError {
+  return new GatewayError('task_under_way', 'Another gateway has taken this over, and goes on with it.')
 }
 
 /** The name of work at an upstream. It is unique, because a fingerprint has no line break. */

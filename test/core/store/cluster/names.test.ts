@@ -163,6 +163,17 @@ t.test('claims', { skip }, async (t) => {
     await eventually(async () => (await other.take('lost', digest('y'))) === undefined)
   })
 
+  await t.test('after an outage who is back first takes no claim of those who come later', async (t) => {
+    const first = new ClaimBook(databases[0]!, 600_000)
+    t.teardown(() => first.close())
+    const gone = new ClaimBook(databases[1]!, 600_000)
+    t.equal(await gone.take('outage', digest('late')), undefined)
+    await server.sql(`update sluice.claim set until = clock_timestamp() - interval '1 hour' where name = 'outage'`, url)
+    t.same(await first.take('outage', digest('first')), digest('late'))
+    t.same(await first.look('outage'), digest('late'))
+    await gone.close()
+  })
+
   await t.test('a claim stands while its gateway is there, and for its lease after that', async (t) => {
     const gone = new ClaimBook(databases[1]!, lease)
     await gone.take('gone', digest('gone'))
