@@ -1,5 +1,6 @@
 // Chooses among channels by rank, then by weight, and leaves out those that are unavailable.
 import type { Candidates, Channel, Why } from '../../core/contract/contract.ts'
+import { placeOf } from './affinity.ts'
 
 /**
  * What is asked of a channel. Times are values of `performance.now()`; `model` is the public name, empty without one.
@@ -12,9 +13,17 @@ export interface Availability {
   why(now: number, model: string): Why
 }
 
+/** What decides among several that are equally good. */
+export interface Chance {
+  /** Gives a number from 0 to below 1. */
+  readonly random: () => number
+  /** The conversation of the request, which decides where there is one; see {@link placeOf}. */
+  readonly conversation: () => string | undefined
+}
+
 /**
- * Chooses one of the channels, which are sorted by rank; undefined when all have failed. `random`: gives a number from
- * 0 to below 1. When every channel is unavailable, all are considered, the one that is available first before the
+ * Chooses one of the channels, which are sorted by rank; undefined when all have failed. When every channel is
+ * unavailable, all are considered, the one that is available first before the
  * others: a request that may fail is better than one that is refused. Where another model stands in, none is chosen
  * then.
  */
@@ -23,7 +32,7 @@ export function choose(
   failed: ReadonlySet<Channel>,
   states: ReadonlyMap<Channel, Availability>,
   now: number,
-  random: () => number,
+  chance: Chance,
   model = ''
 ): Channel | undefined {
   const { channels, replaceable } = candidates
@@ -53,7 +62,7 @@ export function choose(
   const rank = candidates.rank(first)
   return byWeight(
     left.filter((channel) => candidates.rank(channel) === rank),
-    random
+    chance
   )
 }
 
@@ -78,7 +87,16 @@ export function chooseByLeft(
   return parts.findLastIndex((part) => part > 0)
 }
 
-function byWeight(channels: readonly Channel[], random: () => number): Channel {
+function byWeight(channels: readonly Channel[], { random, conversation }: Chance): Channel {
+  if (channels.length === 1) return channels[0]!
+  const talk = conversation()
+  if (talk !== undefined)
+    return channels[
+      placeOf(
+        talk,
+        channels.map(({ name, weight }) => ({ name, weight, left: 1 }))
+      )
+    ]!
   let total = 0
   for (const { weight } of channels) total += weight
   let at = random() * total

@@ -5,6 +5,7 @@ import { slot } from '../../core/contract/slots.ts'
 import type { Lease, Limits } from '../../core/store/limits.ts'
 import { expectedTokens, tokensOfTurn } from '../estimate.ts'
 import type { States } from './board.ts'
+import type { Chance } from './choose.ts'
 import type { Crowd, Place } from './crowd.ts'
 import type { Choice, Seat, Standing } from './standing.ts'
 import type { UpstreamSet } from './upstream-limits.ts'
@@ -64,7 +65,8 @@ export class Entrance {
     first: Standing,
     tried: ReadonlySet<Channel>,
     asked: boolean,
-    next: (full: ReadonlyMap<Channel, Full>) => Standing | undefined
+    next: (full: ReadonlyMap<Channel, Full>) => Standing | undefined,
+    chance: Chance
   ): Promise<Seat | undefined> {
     const until = performance.now() + (exchange.rehearsal || candidates.replaceable ? 0 : this.#patience.wait)
     let place: Place | undefined
@@ -72,7 +74,7 @@ export class Entrance {
       for (;;) {
         const full = new Map<Channel, Full>()
         for (let standing: Standing | undefined = first; standing; standing = next(full)) {
-          const got = await this.#take(exchange, standing, tried, candidates)
+          const got = await this.#take(exchange, standing, tried, candidates, chance)
           if (exchange.signal.aborted) return undefined
           if (!('retryAfterMs' in got)) return got
           full.set(standing.channel, got)
@@ -124,12 +126,12 @@ export class Entrance {
     exchange: Exchange,
     standing: Standing,
     before: ReadonlySet<Channel>,
-    candidates: Candidates
+    candidates: Candidates,
+    chance: Chance
   ): Promise<Seat | Full> {
     const { rehearsal } = exchange
     const model = modelOf(exchange, candidates)
-    const random = rehearsal ? () => 0 : Math.random
-    const choice: Choice = { now: performance.now(), model, candidates, random }
+    const choice: Choice = { now: performance.now(), model, candidates, ...chance }
     const tried = new Set(before)
     let soonest: Full | undefined
     for (;;) {

@@ -3,10 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { definePlugin, labelOf, sharedKey } from '../../core/contract/contract.ts'
 import type { AttemptFailure, Awaitable, Candidates, Channel, Exchange } from '../../core/contract/contract.ts'
 import { soonest } from './again.ts'
+import { conversationOf } from './affinity.ts'
 import { HealthBoard, reportOf } from './board.ts'
 import type { States } from './board.ts'
 import { RetryBudget } from './budget.ts'
 import { choose } from './choose.ts'
+import type { Chance } from './choose.ts'
 import { Crowd } from './crowd.ts'
 import { Entrance, modelOf, setsOfSession } from './entrance.ts'
 import type { Full } from './entrance.ts'
@@ -98,6 +100,13 @@ export default definePlugin({
       description:
         'How long a request waits at most when all channels that it may be sent to have reached their `limits`; 0s to refuse it at once with 429.'
     },
+    affinity: {
+      type: 'boolean',
+      default: true,
+      description:
+        'Whether all of a conversation goes to the same channel and credential while these are well, so that the upstream finds its prompts again. ' +
+        'A conversation is what a client names: `x-sluice-affinity`, `prompt_cache_key` or `metadata.user_id`.'
+    },
     waiting: {
       type: 'integer',
       minimum: 0,
@@ -107,7 +116,7 @@ export default definePlugin({
     }
   },
   setup(
-    { attempts, repeats, eject_after, retry_ratio, retry_per_second, wait, waiting },
+    { attempts, repeats, eject_after, retry_ratio, retry_per_second, wait, affinity, waiting },
     { catalogue, log, metrics, services, share }
   ) {
     const board = share(
@@ -137,6 +146,12 @@ export default definePlugin({
       return budget
     }
 
+    /** Without chance the same is explained each time. */
+    const chanceOf = (exchange: Exchange): Chance => ({
+      random: exchange.rehearsal ? () => 0 : Math.random,
+      conversation: () => (affinity ? conversationOf(exchange) : undefined)
+    })
+
     /** Waits until a channel that failed may be asked again; undefined when none may, or the client has left. */
     const again = async (
       exchange: Exchange,
@@ -158,7 +173,8 @@ export default definePlugin({
         standing,
         noneFailed,
         failures.length > 0,
-        () => undefined
+        () => undefined,
+        chanceOf(exchange)
       )
       return seat && sentBy(standing, seat)
     }
@@ -179,11 +195,11 @@ export default definePlugin({
       const standing = states.get(channel)!
       const { rehearsal } = exchange
       const model = modelOf(exchange, candidates)
-      const random = rehearsal ? () => 0 : Math.random
+      const chance = chanceOf(exchange)
       if (!standing.limited) {
         const seat = standing.plain
           ? standing.seats[0]!
-          : standing.pick({ now: performance.now(), model, candidates, random }, failed)!
+          : standing.pick({ now: performance.now(), model, candidates, ...chance }, failed)!
         return rehearsal ? seat.channel : sentBy(standing, seat)
       }
       const next = (full: ReadonlyMap<Channel, Full>): Standing | undefined => {
@@ -192,12 +208,12 @@ export default definePlugin({
           new Set([...failed, ...full.keys()]),
           states,
           performance.now(),
-          random,
+          chance,
           model
         )
         return others && states.get(others)!
       }
-      return entrance.enter(exchange, candidates, standing, failed, asked, next).then((seat) => {
+      return entrance.enter(exchange, candidates, standing, failed, asked, next, chance).then((seat) => {
         if (!seat || rehearsal) return seat?.channel
         return sentBy(states.get(seat.channel)!, seat)
       })
@@ -222,14 +238,13 @@ export default definePlugin({
             return candidates.stop('two answers were waited for as long as they may take')
         }
         if (exchange.rehearsal) {
-          // Without chance the same is explained each time.
           const failed = failedOf(failures, states)
-          const first = choose(candidates, failed, states, now, () => 0, model)
+          const first = choose(candidates, failed, states, now, chanceOf(exchange), model)
           return first ? enter(exchange, candidates, first, failed) : candidates.stop('no channel is left')
         }
         if (!last) budgetOf(name).request(now)
         const failed = failedOf(failures, states)
-        const channel = choose(candidates, failed, states, now, Math.random, model)
+        const channel = choose(candidates, failed, states, now, chanceOf(exchange), model)
         if (!channel) {
           if (last && failures.length - distinctOf(failures) < repeats)
             return again(exchange, failures, candidates, now)

@@ -9,7 +9,9 @@ import type {
 } from '../../core/contract/contract.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import type { ToldLimit } from '../../core/protocols/told-limits.ts'
+import { placeOf } from './affinity.ts'
 import { chooseByLeft } from './choose.ts'
+import type { Chance } from './choose.ts'
 import type { ChannelState } from './health.ts'
 import type { Told } from './told.ts'
 import type { UpstreamLimits, UpstreamSet } from './upstream-limits.ts'
@@ -139,12 +141,12 @@ export class Standing {
   }
 
   /**
-   * Chooses a credential by weight and by what is left of it, and notes why others are not used. `shares`: what is left
-   * by the limits of the file. Those of `tried` are not chosen. When all rest, the one that is free first is taken, as
-   * with channels. Undefined when all were tried.
+   * Chooses a credential by weight and by what is left of it, the same one for all of a conversation, and notes why
+   * others are not used. `shares`: what is left by the limits of the file. Those of `tried` are not chosen. When all
+   * rest, the one that is free first is taken, as with channels. Undefined when all were tried.
    */
   pick(
-    { now, model, random, candidates }: Choice,
+    { now, model, random, conversation, candidates }: Choice,
     tried: ReadonlySet<Channel>,
     shares?: ReadonlyMap<Seat, number>
   ): Seat | undefined {
@@ -155,10 +157,12 @@ export class Standing {
     for (const seat of left) if (!usable.includes(seat)) candidates.passOver(seat.channel, seat.why(now, model))
     if (usable.length === 0) return this.#next(left, now, model)
     const options = usable.map((seat) => ({
+      name: `${seat.channel.name} ${seat.channel.credentialName}`,
       weight: seat.channel.weight,
       left: Math.min(seat.share(now, model), shares?.get(seat) ?? 1)
     }))
-    return usable[chooseByLeft(options, random)]
+    const talk = usable.length > 1 ? conversation() : undefined
+    return usable[talk === undefined ? chooseByLeft(options, random) : placeOf(talk, options)]
   }
 
   /** Called before an attempt by this credential: after a rest it may be the only probe. */
@@ -203,14 +207,12 @@ export class Standing {
 }
 
 /** What a credential is chosen with. */
-export interface Choice {
+export interface Choice extends Chance {
   /** A value of `performance.now()`. */
   readonly now: number
   /** The public name of the model; empty without one. */
   readonly model: string
   readonly candidates: Candidates
-  /** Gives a number from 0 to below 1. */
-  readonly random: () => number
 }
 
 const noSets: readonly UpstreamSet[] = []

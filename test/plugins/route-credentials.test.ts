@@ -76,7 +76,10 @@ t.test(
           const standing = new Standing(channel, new ChannelState(), seats)
           const tried = new Set(seats.filter((_, index) => states[index]!.tried).map((seat) => seat.channel))
           const candidates = new Candidates([channel])
-          const chosen = standing.pick({ now, model: 'm', candidates, random: () => random }, tried)
+          const chosen = standing.pick(
+            { now, model: 'm', candidates, random: () => random, conversation: () => undefined },
+            tried
+          )
           const left = states.map((one, index) => ({ ...one, index })).filter((one) => !one.tried)
           const free = left.filter(({ rests, spent }) => rests === 0 && spent === 0)
           const at = seats.indexOf(chosen!)

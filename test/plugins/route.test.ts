@@ -5,6 +5,7 @@ import type { Test } from 'tap'
 import { Candidates } from '../../core/contract/contract.ts'
 import type { Channel, ChannelHealth } from '../../core/contract/contract.ts'
 import { choose } from '../../plugins/route/choose.ts'
+import type { Chance } from '../../plugins/route/choose.ts'
 import { ChannelState } from '../../plugins/route/health.ts'
 import route from '../../plugins/route/index.ts'
 import { pluginContract } from '../kit/contract.ts'
@@ -99,12 +100,14 @@ t.test('within one priority channels are chosen by weight, and none is tried twi
   )
 })
 
+const by = (random: number): Chance => ({ random: () => random, conversation: () => undefined })
+
 t.test('the choice by weight follows the random number exactly', (t) => {
   const channels = [2, 0, 3, 5].map((weight, i) => ({ name: String(i), weight, priority: 0 }) as Channel)
   const states = new Map(channels.map((channel) => [channel, new ChannelState()]))
   const chosen = Array.from(
     { length: 10 },
-    (_, i) => choose(new Candidates(channels), new Set(), states, 0, () => i / 10)!.name
+    (_, i) => choose(new Candidates(channels), new Set(), states, 0, by(i / 10))!.name
   )
   t.same(chosen, ['0', '0', '2', '2', '2', '3', '3', '3', '3', '3'])
   t.end()
@@ -129,7 +132,7 @@ t.test('a channel is chosen as long as one is left, and never one that failed', 
         const failed = new Set(channels.filter((_, i) => sorted[i]!.failed))
         const allOut = sorted.every(({ out }) => out)
         const open = channels.filter((channel, i) => !failed.has(channel) && (allOut || !sorted[i]!.out))
-        const chosen = choose(new Candidates(channels), failed, states, 1, () => random)
+        const chosen = choose(new Candidates(channels), failed, states, 1, by(random))
         if (open.length === 0) return chosen === undefined
         return (
           open.includes(chosen!) && (allOut || chosen!.priority === Math.min(...open.map(({ priority }) => priority)))
