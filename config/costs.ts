@@ -2,8 +2,9 @@
 import { parseDollars } from '../core/money/money.ts'
 import { isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
-import { modelNames } from './names.ts'
-import { priceShape, readPrices, versioned } from './prices.ts'
+import { modelKeys } from './names.ts'
+import type { Names } from './price-list.ts'
+import { pricesIfListed, priceShape, readPrices, versioned } from './prices.ts'
 import type { Channel } from '../core/catalogue/catalogue.ts'
 import type { Price, PricePeriod, Rates } from '../core/money/price.ts'
 import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
@@ -29,8 +30,9 @@ export const costShape = {
     models: {
       type: 'object',
       default: {},
-      propertyNames: modelNames,
-      description: 'What single models cost, by the name that clients use; the factor is not applied to them.',
+      propertyNames: modelKeys,
+      description:
+        'What single models cost, or those of a pattern, by the name that clients use; the factor is not applied to them.',
       additionalProperties: { ...priceShape, description: 'As the price of a model.' }
     }
   }
@@ -43,13 +45,23 @@ const decimals = 6
 const one = 10n ** BigInt(decimals)
 const mostFactor = 100n * one
 
+/** What a model of a pattern costs, by the names that the public list may know it by, and by its prices. */
+export type CostOf = (names: Names, prices: readonly PricePeriod[]) => readonly PricePeriod[] | undefined
+
 /** The costs of all channels. Their entries need not be sound. */
 export class Costs {
   readonly #entries: Readonly<Record<string, { readonly cost?: CostEntry | undefined }>>
+  readonly #models: unknown
   readonly #report: Report
 
-  constructor(entries: Readonly<Record<string, { readonly cost?: CostEntry | undefined }>>, report: Report) {
+  /** `models`: the section of that name, which need not be sound either. */
+  constructor(
+    entries: Readonly<Record<string, { readonly cost?: CostEntry | undefined }>>,
+    models: unknown,
+    report: Report
+  ) {
     this.#entries = entries
+    this.#models = models
     this.#report = report
     for (const [name, entry] of Object.entries(entries)) if (isMap(entry)) this.#check(name, entry)
   }
@@ -64,8 +76,28 @@ export class Costs {
       return readPrices([...path, 'models', model], entry.models[model], upstream, this.#report)
     if (entry.of === undefined) return undefined
     const base = entry.of === 'price' ? prices : readPrices([...path, 'of'], 'list', upstream, this.#report)
-    const factor = factorOf(entry) ?? one
-    return factor === one ? base : base?.map(({ from, price }) => ({ from, price: times(price, factor) }))
+    return base && scaled(base, entry)
+  }
+
+  /** What the models of a pattern cost at its channel; one of which the public list says nothing is not known. */
+  ofPattern(channel: Channel, pattern: string): CostOf {
+    const path = ['channels', channel.name, 'cost']
+    const report = this.#report
+    const entry = this.#entries[channel.name]?.cost
+    if (!entry || !report.sound(...path)) return () => undefined
+    const own = Object.hasOwn(entry.models, pattern) ? entry.models[pattern] : undefined
+    const ownPath = [...path, 'models', pattern]
+    const fixed =
+      own === undefined || own === 'list'
+        ? undefined
+        : readPrices(ownPath, own, { name: pattern, upstream: undefined }, report)
+    if (fixed) return () => fixed
+    return (names, prices) => {
+      if (own !== undefined) return pricesIfListed(ownPath, names, report)
+      if (entry.of === undefined) return undefined
+      const base = entry.of === 'price' ? prices : pricesIfListed([...path, 'of'], names, report)
+      return base && scaled(base, entry)
+    }
   }
 
   #check(name: string, { cost, models }: { cost?: CostEntry | undefined; models?: unknown }): void {
@@ -77,12 +109,24 @@ export class Costs {
       if (factorOf(cost) === undefined)
         report.value([...path, 'factor'], `must be at most 100, with at most ${decimals} decimals`)
     }
-    if (!isMap(models)) return
+    const served = [...(isMap(models) ? Object.keys(models) : []), ...this.#patternsOf(name)]
     for (const model of Object.keys(cost.models)) {
-      if (!Object.hasOwn(models, model))
-        report.key([...path, 'models', model], `is not served here${suggestion(model, Object.keys(models))}`)
+      if (!served.includes(model))
+        report.key([...path, 'models', model], `is not served here${suggestion(model, served)}`)
     }
   }
+
+  #patternsOf(channel: string): string[] {
+    const models = isMap(this.#models) ? Object.entries(this.#models) : []
+    return models.flatMap(([name, entry]) =>
+      name.endsWith('*') && isMap(entry) && entry['channel'] === channel ? [name] : []
+    )
+  }
+}
+
+function scaled(prices: readonly PricePeriod[], entry: CostEntry): readonly PricePeriod[] {
+  const factor = factorOf(entry) ?? one
+  return factor === one ? prices : prices.map(({ from, price }) => ({ from, price: times(price, factor) }))
 }
 
 function factorOf({ factor }: CostEntry): bigint | undefined {

@@ -79,7 +79,7 @@ function configOf(
   const channels = isMap(value.channels)
     ? readChannels(value.channels, { simulatorUrl, certificates, env }, report)
     : undefined
-  const costs = isMap(value.channels) ? new Costs(value.channels, report) : undefined
+  const costs = isMap(value.channels) ? new Costs(value.channels, value.models, report) : undefined
   const models = isMap(value.models) ? readModels(value.models, channels, costs, report) : undefined
   const tenants = isMap(value.tenants) ? readTenants(value.tenants, report) : undefined
   const keys = Array.isArray(value.keys) ? readKeys(value.keys, tenants, report) : []

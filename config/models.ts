@@ -2,14 +2,12 @@
 import { isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
 import type { ModelEntry } from './model-entry.ts'
-import { findListed } from './price-list.ts'
-import { readPrices } from './prices.ts'
+import { pricesIfListed, readPrices } from './prices.ts'
 import { isName, Resolver } from './stand-ins.ts'
 import type { Costs } from './costs.ts'
 import { Models } from '../core/catalogue/models.ts'
 import type { ModelPattern } from '../core/catalogue/models.ts'
 import type { Channel, Model } from '../core/catalogue/catalogue.ts'
-import type { PricePeriod } from '../core/money/price.ts'
 import type { Names } from './price-list.ts'
 import type { Report } from './report.ts'
 
@@ -33,7 +31,7 @@ export function readModels(
     if (!isMap(entry) || !checkForm(name, entry, report)) continue
     if (isName(entry)) continue
     if (name.endsWith('*')) {
-      const pattern = readPattern(name, entry, channels, report)
+      const pattern = readPattern(name, entry, channels, costs, report)
       if (pattern) patterns.push(pattern)
       continue
     }
@@ -123,7 +121,13 @@ function checkForm(name: string, entry: ModelEntry, report: Report): boolean {
 }
 
 /** Reads a name with a star. Undefined where something is wrong with it, which was reported. */
-function readPattern(name: string, entry: ModelEntry, channels: Channels, report: Report): ModelPattern | undefined {
+function readPattern(
+  name: string,
+  entry: ModelEntry,
+  channels: Channels,
+  costs: Costs | undefined,
+  report: Report
+): ModelPattern | undefined {
   const path = ['models', name]
   const { channel: named = '', upstream, price, fallback } = entry
   const channel = channels?.get(named)
@@ -141,17 +145,22 @@ function readPattern(name: string, entry: ModelEntry, channels: Channels, report
   if (!report.sound(...path) || (!listed && !prices)) return undefined
   const prefix = name.slice(0, -1)
   const template = upstream ?? `${prefix.slice(prefix.lastIndexOf('/') + 1)}*`
+  const costOf = costs?.ofPattern(channel, name)
   return {
     prefix,
     channels: [channel],
     of: (asked) => {
       const upstreamName = template.replace('*', () => asked.slice(prefix.length))
+      const names = { name: asked, upstream: [upstreamName] }
+      const its = prices ?? pricesIfListed([...path, 'price'], names, report) ?? []
+      const cost = costOf?.({ name: upstreamName, upstream: [asked] }, its)
       return {
         name: asked,
         pattern: name,
         upstreamName,
         ownedBy: entry.owned_by,
-        prices: prices ?? listedPrices([...path, 'price'], { name: asked, upstream: [upstreamName] }, report),
+        prices: its,
+        ...(cost && { costs: new Map([[channel.name, cost]]) }),
         contextWindow: entry.context_window,
         maxOutputTokens: entry.max_output_tokens,
         tiers: entry.tiers,
@@ -162,11 +171,6 @@ function readPattern(name: string, entry: ModelEntry, channels: Channels, report
       }
     }
   }
-}
-
-/** The public prices of a model; none where the list does not have it, so that it cannot be used. */
-function listedPrices(path: (string | number)[], names: Names, report: Report): readonly PricePeriod[] {
-  return typeof findListed(names) === 'object' ? (readPrices(path, 'list', names, report) ?? []) : []
 }
 
 /** Checks that channels list only models of this file, because any other model would have no price. */

@@ -141,6 +141,11 @@ export function readPrices(
   return undefined
 }
 
+/** The public prices of a model of which the list may know nothing: undefined then, and nothing is reported. */
+export function pricesIfListed(path: Path, names: Names, report: Report): readonly PricePeriod[] | undefined {
+  return typeof findListed(names) === 'object' ? readPrices(path, 'list', names, report) : undefined
+}
+
 function readPeriods(path: Path, entry: Written | readonly Written[], report: Report): PricePeriod[] {
   if (!Array.isArray(entry)) return [readPeriod(path, entry as Written, report)]
   const periods = (entry as readonly Written[]).map((written, index) => readPeriod([...path, index], written, report))

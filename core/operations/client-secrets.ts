@@ -47,7 +47,7 @@ async function mint(exchange: Exchange, { catalogue, services }: OperationContex
   const who = exchange.find(caller)
   if (!who || who.secret) throw new GatewayError('endpoint_not_allowed', 'A client secret makes no others: use a key.')
   const { model, settings } = readSession(exchange)
-  if (!catalogue.models.has(model) || !who.mayUse(model)) throw unknownModel(model)
+  if (!catalogue.models.get(model) || !who.mayUse(model)) throw unknownModel(model)
   const value = `ek_${randomBytes(24).toString('base64url')}`
   const begun = Object.keys(settings).some((name) => name !== 'type')
   const expires = steadyNow() + readSeconds(exchange) * 1000

@@ -60,6 +60,28 @@ t.test('a channel costs what its models do, the public price, a share of it, or 
   t.end()
 })
 
+t.test('models of a pattern cost what the channel says of all, of the pattern, or what the public list knows', (t) => {
+  const patterns = { 'v/*': { channel: 'a', price: { input: 2, output: 20 } } }
+  const of = (cost: unknown, model: string): unknown => {
+    const { config, messages } = load(cost, { models: { ...models, ...patterns } })
+    if (!config) throw new Error(messages.join('\n'))
+    return config.models
+      .get(model)!
+      .costs?.get('a')
+      ?.map(({ price: { perMillion } }) => [perMillion.input, perMillion.output])
+  }
+  t.equal(of(undefined, 'v/new'), undefined)
+  t.same(of({ of: 'price', factor: 0.5 }, 'v/new'), [[1_000_000_000n, 10_000_000_000n]])
+  t.same(of({ of: 'list', models: { own: 'free' } }, 'v/gpt-5'), [[1_250_000_000n, 10_000_000_000n]])
+  t.equal(of({ of: 'list', models: { own: 'free' } }, 'v/nobody-knows-it'), undefined, 'and is no mistake of the file')
+  t.same(of({ of: 'price', models: { 'v/*': { input: 1, output: 8 } } }, 'v/new'), [[1_000_000_000n, 8_000_000_000n]])
+  t.same(of({ models: { 'v/*': 'list' } }, 'v/gpt-5'), [[1_250_000_000n, 10_000_000_000n]])
+  const says = (cost: unknown): string => load(cost, { models: { ...models, ...patterns } }).messages.join('\n')
+  t.match(says({ models: { 'w/*': 'free' } }), /cost\.models\."w\/\*": is not served here, did you mean "v\/\*"/)
+  t.match(says({ models: { 'v/*': { input: 1 } } }), /cost\.models\."v\/\*": "output" is missing/)
+  t.end()
+})
+
 t.test('mistakes are named with their remedy', (t) => {
   const says = (cost: unknown): string => load(cost).messages.join('\n')
   t.match(says({ of: 'list' }), /channels\.a\.cost\.of: the price list has no "secret-name" and no "own"/)

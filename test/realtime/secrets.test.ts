@@ -54,6 +54,28 @@ t.test('a secret opens sessions of its model, with its settings, on the account 
   await settled(t, running)
 })
 
+t.test('a secret is made for a model of a pattern too, and opens sessions of no other one', async (t) => {
+  const running = await gateway(t, {
+    ...settings,
+    models: { ...settings.models, 'live/*': { channel: 'demo', price, context_window: 1000, max_output_tokens: 100 } },
+    keys: [{ ...settings.keys[0], models: ['live/*'] }]
+  })
+  const made = await mint(running, { session: { type: 'realtime', model: 'live/new' } })
+  t.equal(made.status, 200)
+  t.equal((await mint(running, { session: { type: 'realtime', model: 'live/' } })).status, 404)
+  t.equal((await mint(running, { session: { type: 'realtime', model: 'demo' } })).status, 404)
+  const { value } = made.json()
+  t.equal((await refusedRealtime(t, running, { ...withKey(value), model: 'live/other' })).status, 404)
+  const client = await openRealtime(t, running, { ...withKey(value), model: 'live/new' })
+  client.say('Hi').send({ type: 'response.create' })
+  await client.event('response.done')
+  client.socket.close(1000)
+  const record = await running.record({ headers: client.headers as Record<string, string> })
+  t.match(record, { model: 'live/new', outcome: 'completed' })
+  t.ok(BigInt(record.cost_nano) > 0n)
+  await settled(t, running)
+})
+
 t.test('none is made of settings that could be read in two ways', async (t) => {
   const running = await gateway(t, settings)
   for (const session of [
