@@ -13,9 +13,14 @@ export interface Address {
   readonly database: string
   /** False: without TLS. Else the certificate must be valid for the host, unless the URL says otherwise. */
   readonly tls: false | ConnectionOptions
+  /** Whether what is sent, passwords and prompts, can be read on the way: it goes to another machine in clear. */
+  readonly exposed: boolean
   /** For people: without the user and the password. */
   readonly shown: string
 }
+
+/** Hosts that are this machine, and folders of sockets. */
+const here = /^(?:localhost|127\.[\d.]+|::1|\/.*)$/
 
 /** `require` and `verify-ca` check as much as `verify-full`: encryption to nobody in particular protects nothing. */
 const modes = ['disable', 'no-verify', 'require', 'verify-ca', 'verify-full'] as const
@@ -40,13 +45,15 @@ export function readAddress(text: string): Address {
   const host = url.searchParams.get('host') ?? url.hostname.replace(/^\[|\]$/g, '')
   if (!host) throw new Error('the URL of PostgreSQL names no host: postgres://user:password@host:5432/database')
   const port = Number(url.port || 5432)
+  const tls = tlsOf(url.searchParams, host)
   return {
     host,
     port,
     user,
     password: password || undefined,
     database,
-    tls: tlsOf(url.searchParams, host),
+    tls,
+    exposed: tls === false && !here.test(host),
     shown: `${host}:${port}/${database}`
   }
 }

@@ -1,4 +1,6 @@
 // The connections of one process to PostgreSQL: those for changes and for reads, and the listener.
+import type { Logger } from '../../../telling/log.ts'
+import { silentLog } from '../../../telling/log.ts'
 import { readAddress } from './address.ts'
 import { Lane } from './lane.ts'
 import { Listener } from './listener.ts'
@@ -13,6 +15,7 @@ export interface DatabaseOptions {
   readonly listenUrl?: string | undefined
   /** What `pg_stat_activity` shows of this process. Default: `sluice`. */
   readonly name?: string
+  readonly log?: Logger | undefined
   /** The changes of the schema. Default: those of this program. */
   readonly migrations?: readonly Migration[]
 }
@@ -36,14 +39,23 @@ export class Database {
   readonly listener: Listener
   readonly migrations: readonly Migration[]
 
-  private constructor({ url, listenUrl = url, name = 'sluice', migrations = readMigrations() }: DatabaseOptions) {
-    const [address, listenAddress] = [readAddress(url), readAddress(listenUrl)]
+  private constructor({
+    url,
+    listenUrl,
+    name = 'sluice',
+    log = silentLog,
+    migrations = readMigrations()
+  }: DatabaseOptions) {
+    const address = readAddress(url)
+    const listenAddress = listenUrl === undefined ? address : readAddress(listenUrl)
     this.batches = new Lane(address, `${name} batches`, 1)
     this.changes = new Lane(address, `${name} changes`, changers)
     this.reads = new Lane(address, `${name} reads`, readers)
     this.searches = new Lane(address, `${name} searches`, searchers)
     this.listener = new Listener(listenAddress, `${name} listener`)
     this.migrations = migrations
+    for (const { shown } of new Set([address, listenAddress].filter(({ exposed }) => exposed)))
+      log.warn('the connection to PostgreSQL is not encrypted: set sslmode=verify-full in its URL', { database: shown })
   }
 
   /**

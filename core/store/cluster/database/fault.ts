@@ -10,6 +10,9 @@ const readOnly = '25006'
 /** The classes of SQLSTATEs that are about what was written: data, constraints, sizes, and what functions raise. */
 const ofContent = /^(?:21|22|23|54|P0|SL)...$/
 
+/** Those of a server that can do little at present: it lacks room or memory, is being ended, or is at fault itself. */
+const unable = /^(?:53|57|58)...$/
+
 /** An error of the database, or of the way there. */
 export class DatabaseFault extends Error {
   override readonly name = 'DatabaseFault'
@@ -42,7 +45,10 @@ export class DatabaseFault extends Error {
     } = error as Error & Partial<Record<'code' | 'severity' | 'constraint', string>>
     if (code === readOnly) return new DatabaseFault('readonly', `PostgreSQL: ${message}`)
     const answered = severity !== undefined && !ended.test(code)
-    return new DatabaseFault(answered ? code : 'lost', `PostgreSQL: ${message}`, { unknown: !answered, constraint })
+    // What it says of a value repeats the value.
+    const said = code.startsWith('22') ? 'it refuses a value of this statement' : message
+    const text = `PostgreSQL: ${said}${answered ? ` (${code})` : ''}`
+    return new DatabaseFault(answered ? code : 'lost', text, { unknown: !answered, constraint })
   }
 
   /** The same fault, of what was not sent, or not committed. */
@@ -50,9 +56,9 @@ export class DatabaseFault extends Error {
     return new DatabaseFault(this.code, this.message, { constraint: this.constraint })
   }
 
-  /** Whether the database did not answer. */
+  /** Whether the database did not answer, or can do nothing at present. */
   get away(): boolean {
-    return this.code.length !== 5 && this.code !== 'closed'
+    return unable.test(this.code) || (this.code.length !== 5 && this.code !== 'closed')
   }
 
   /**

@@ -74,9 +74,15 @@ export async function checkProgram(lane: Lane, migrations: readonly Migration[])
 async function runNext(transaction: Transaction, migrations: readonly Migration[]): Promise<boolean> {
   await transaction.query(`set local lock_timeout = '${lockTimeout}'`)
   await transaction.query('select pg_advisory_xact_lock($1)', [lock])
-  await transaction.query(`
+  // Who may not make a schema can use one that is up to date.
+  const { rows: made } = await transaction.query(
+    `select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = 'sluice' and c.relname = 'migration'`
+  )
+  if (made.length === 0)
+    await transaction.query(`
     create schema if not exists sluice;
-    create table if not exists sluice.migration (
+    create table sluice.migration (
       number int primary key,
       name text not null,
       digest text not null,

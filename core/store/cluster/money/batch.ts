@@ -1,5 +1,6 @@
 // A batch: all that a node asks the database for at one moment, as the arguments of one call, and what it answered.
 import { maxNano, mostHeld, smaller } from '../../embedded/balance/cell.ts'
+import type { Hold } from '../../embedded/balance/hold.ts'
 import { emptyBatch, holdColumns, touchColumns } from '../../embedded/rows/batch.ts'
 import type { RowIds } from '../../embedded/rows/row-ids.ts'
 import type { Value } from '../../embedded/files/sqlite.ts'
@@ -30,7 +31,8 @@ export interface Batch {
 }
 
 /** All places that a queue needs the ids of. */
-export function* placesOf({ admissions }: Queue): Generator<Place> {
+export function* placesOf({ admissions, ends }: Queue): Generator<Place> {
+  for (const { places } of ends) yield* places
   for (const { plan } of admissions) {
     yield* plan.places
     for (const { place } of plan.shown.values()) yield place
@@ -76,12 +78,12 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
   const { admissions, ends, touches, prices } = work
   const limited = limitsOf(work, mirror)
   const cellsOf = new Map<Plan, bigint[]>()
-  for (const { plan } of admissions) cellsOf.set(plan, idsOf(plan, mirror))
+  for (const { plan } of admissions) cellsOf.set(plan, idsOf(plan.places, mirror))
   const ids = new Set<bigint>(limited.map(({ id }) => id))
   for (const cells of cellsOf.values()) for (const id of cells) ids.add(id)
-  for (const { cells } of ends) for (const id of cells) ids.add(id)
+  for (const { places } of ends) for (const id of idsOf(places, mirror)) ids.add(id)
   const at = new Positions(ids, sumsOf(work))
-  const { posted, freed } = changesOf(work, at)
+  const { posted, freed } = changesOf(work, at, mirror)
 
   const rows = emptyBatch(0, 0)
   const [amounts, counts, countsTo, caps, capLimits, capsTo]: [
@@ -132,8 +134,12 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
     capsTo,
     json(prices.map((price) => ({ version: price.version, json: renderPrice(price) }))),
     json(holds),
-    json(touchedBy(work)),
-    json(touches.flatMap(({ hold, until }) => (until === undefined || hold.ended ? [] : { ...naming(hold), until }))),
+    json(touchedBy(touches.keys())),
+    json(
+      [...touches.values()].flatMap(({ hold, until }) =>
+        until === undefined || hold.ended ? [] : { ...naming(hold), until }
+      )
+    ),
     json(ends.map(({ requestId, part }) => ({ request_id: requestId, part }))),
     json(entries),
     chain.seq,
@@ -151,21 +157,21 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
       })
       for (const [i, { plan, ...admission }] of admissions.entries()) {
         const verdict = verdicts[i]!
-        if (verdict === 0) admission.admitted(cellsOf.get(plan)!)
+        if (verdict === 0) admission.admitted()
         else {
           const from = i === 0 ? 0 : capsTo[i - 1]!
           const sums = caps.slice(from, capsTo[i]).map(sumsAt)
           admission.refused({ taken: verdict === -2, at: verdict > 0 ? verdict - 1 : undefined, sums })
         }
       }
-      for (const { done } of touches) done()
+      for (const touch of touches.values()) touch.done()
       for (const { done } of ends) done()
     }
   }
 }
 
-function idsOf(plan: Plan, mirror: Mirror): bigint[] {
-  return plan.places.map(({ key }) => mirror.get(key)!.id)
+function idsOf(places: readonly Place[], mirror: Mirror): bigint[] {
+  return places.map(({ key }) => mirror.get(key)!.id)
 }
 
 function* sumsOf({ admissions }: Queue): Generator<Hoursum> {
@@ -191,20 +197,20 @@ function limitsOf({ admissions }: Queue, mirror: Mirror): Limited[] {
 }
 
 /** What the ends change, by position. */
-function changesOf({ ends }: Queue, at: Positions): { posted: bigint[]; freed: bigint[] } {
+function changesOf({ ends }: Queue, at: Positions, mirror: Mirror): { posted: bigint[]; freed: bigint[] } {
   const posted = at.ids.map(() => 0n)
   const freed = at.ids.map(() => 0n)
-  for (const { cells, held, charged } of ends)
-    for (const id of cells) {
+  for (const { places, held, charged } of ends)
+    for (const id of idsOf(places, mirror)) {
       posted[at.of(id) - 1]! += charged
       freed[at.of(id) - 1]! += held
     }
   return { posted, freed }
 }
 
-/** How far the holds have come that made progress, each once. */
-export function touchedBy({ touches }: Pick<Queue, 'touches'>): Record<string, unknown>[] {
-  return [...new Set(touches.map(({ hold }) => hold))].flatMap((hold) => {
+/** How far holds have come. */
+export function touchedBy(holds: Iterable<Hold>): Record<string, unknown>[] {
+  return [...holds].flatMap((hold) => {
     const rows = emptyBatch(0, 0)
     hold.writeTouch(rows)
     return objects(rows.touched, touchColumns).map(({ id: _, delivered_units: delivered, ...touch }) => ({

@@ -11,10 +11,13 @@ import { emptyBatch } from '../../embedded/rows/batch.ts'
 import { RowIds } from '../../embedded/rows/row-ids.ts'
 import { unavailable } from '../../embedded/writer/writer.ts'
 import type { Balance, BudgetStanding, BudgetWatcher, Ledger, Reservation, ReserveRequest, Sale } from '../../ledger.ts'
+import type { Spans } from '../../window.ts'
+import { DatabaseFault } from '../database/fault.ts'
 import type { Alarms } from './alarms.ts'
 import type { Mirror } from './mirror.ts'
 import type { End, Refusal } from './operations.ts'
-import type { Plan, Plans } from './plan.ts'
+import { placesIn } from './plan.ts'
+import type { Place, Plan, Plans } from './plan.ts'
 import type { Prices } from './prices.ts'
 import type { Sender } from './sender.ts'
 import { purseOf } from './views.ts'
@@ -30,7 +33,7 @@ const durable = Promise.resolve()
 /** A hold that has not ended, with what its end takes. */
 interface Live {
   readonly hold: Hold
-  readonly cells: readonly bigint[]
+  readonly places: readonly Place[]
   readonly scopes: () => readonly Scope[]
   /** Whether another node has ended it, as this one was not heard of for its lease. */
   lost: boolean
@@ -108,9 +111,9 @@ export class Book implements Ledger, HoldKeeper {
     this.#sender.queue.admissions.push({
       hold,
       plan,
-      admitted: (ids) => {
+      admitted: () => {
         this.#asked.delete(name)
-        this.#live.set(name, { hold, cells: ids, scopes: () => plan.scopes, lost: false })
+        this.#live.set(name, { hold, places: plan.places, scopes: () => plan.scopes, lost: false })
         for (const { key } of plan.places) {
           const known = this.#parts.mirror.get(key)
           if (known) cells.push(known.cell)
@@ -126,7 +129,7 @@ export class Book implements Ledger, HoldKeeper {
       failed: (error, dropped) => {
         if (dropped) this.#asked.delete(name)
         failed = true
-        reject(unavailable(error.message))
+        reject(refusedOr(error, request))
       }
     })
     this.#sender.wake()
@@ -187,7 +190,7 @@ export class Book implements Ledger, HoldKeeper {
   touch(hold: Hold, first: boolean, urgent: boolean): Promise<void> | undefined {
     if (urgent) return this.#touch(hold, undefined)
     if (first) {
-      this.#sender.queue.touches.push({ hold, until: undefined, done: ignore, failed: ignore })
+      this.#sender.queue.touch(hold, undefined, undefined)
       this.#later ??= setTimeout(() => {
         this.#later = undefined
         this.#sender.wake()
@@ -205,7 +208,7 @@ export class Book implements Ledger, HoldKeeper {
     // Nobody may wait for it.
     promise.catch(ignore)
     const failed = (error: Error): void => reject(unavailable(error.message))
-    this.#sender.queue.touches.push({ hold, until, done: resolve, failed })
+    this.#sender.queue.touch(hold, until, { done: resolve, failed })
     this.#sender.wake()
     return promise
   }
@@ -225,7 +228,7 @@ export class Book implements Ledger, HoldKeeper {
     this.queueEnd({
       requestId: hold.requestId,
       part: hold.part,
-      cells: live.cells,
+      places: live.places,
       held: hold.amount,
       charged,
       entries: rows.entries,
@@ -244,14 +247,15 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   /** Goes on with a hold that the database has. `costs`: see {@link resumed}. */
-  follow(hold: Hold, cells: readonly bigint[]): void {
-    const scopes = Object.keys(JSON.parse(hold.purse.scopes) as object)
-    const found = (): Scope[] => scopes.flatMap((id) => this.#parts.alarms.watcher?.scope(id) ?? [])
-    this.#live.set(nameOf(hold.requestId, hold.part), { hold, cells, scopes: found, lost: false })
+  follow(hold: Hold): void {
+    const spans = JSON.parse(hold.purse.scopes) as Record<string, Spans>
+    const scopes = (): Scope[] => Object.keys(spans).flatMap((id) => this.#parts.alarms.watcher?.scope(id) ?? [])
+    const places = placesIn(spans, hold.request.time)
+    this.#live.set(nameOf(hold.requestId, hold.part), { hold, places, scopes, lost: false })
   }
 
   /** Forgets a hold whose end is queued already. Returns the balances that it counts in. */
-  release(requestId: string, part: string): { hold: Hold; cells: readonly bigint[] } | undefined {
+  release(requestId: string, part: string): { hold: Hold; places: readonly Place[] } | undefined {
     const name = nameOf(requestId, part)
     const live = this.#live.get(name)
     this.#live.delete(name)
@@ -261,6 +265,12 @@ export class Book implements Ledger, HoldKeeper {
   /** A hold that this node has, open; undefined when it has none. */
   find(requestId: string, part: string): Hold | undefined {
     return this.#live.get(nameOf(requestId, part))?.hold
+  }
+
+  /** Whether a hold is open here, is being asked for, or its end is on its way. */
+  knows(requestId: string, part: string): boolean {
+    const name = nameOf(requestId, part)
+    return this.#live.has(name) || this.#asked.has(name) || this.#sender.ends(requestId, part)
   }
 
   /** The open holds, by {@link nameOf}. */
@@ -295,6 +305,13 @@ export function nameOf(requestId: string, part: string): string {
 
 function reservedAlready(requestId: string): Error {
   return new Error(`${requestId} has a reservation already: it needs another id or part`)
+}
+
+/** Why a request cannot be held: the database cannot say at present, or refuses this very request. */
+function refusedOr(error: Error, { requestId }: ReserveRequest): Error {
+  return error instanceof DatabaseFault && error.ofContent
+    ? new Error(`${requestId} cannot be held: ${error.message}`)
+    : unavailable(error.message)
 }
 
 function ignore(): void {}

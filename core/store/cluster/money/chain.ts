@@ -12,12 +12,23 @@ export function genesisOf(node: string, epoch: number): string {
 /** The chain of one epoch, as far as batches were made of it. */
 export class Chain {
   readonly epoch: number
-  #seq = 0
+  #seq: number
   #hash: string
 
-  constructor(node: string, epoch: number) {
+  private constructor(epoch: number, seq: number, hash: string) {
     this.epoch = epoch
-    this.#hash = genesisOf(node, epoch)
+    this.#seq = seq
+    this.#hash = hash
+  }
+
+  /** That of an epoch that begins. */
+  static of(node: string, epoch: number): Chain {
+    return new Chain(epoch, 0, genesisOf(node, epoch))
+  }
+
+  /** The same as far as it is, for a batch that may be refused. */
+  fork(): Chain {
+    return new Chain(this.epoch, this.#seq, this.#hash)
   }
 
   get seq(): number {

@@ -11,6 +11,11 @@ export class Days {
     this.#lane = lane
   }
 
+  /** What is known may be wrong: days are asked for again. */
+  forget(): void {
+    this.#made.clear()
+  }
+
   /** Makes the day of a time, if it is not there. */
   async make(time: number): Promise<void> {
     const number = Math.floor(time / day)

@@ -8,47 +8,67 @@ import type { Logger } from '../../../telling/log.ts'
 import type { Book } from './book.ts'
 import type { Record as Kept } from './own-log.ts'
 
-/** Queues the ends that earlier starts have kept in their logs, where the holds are still open. */
-export function replay(left: readonly Kept[], ledger: Book): void {
+/** An end that comes too late: what it would have charged. */
+export interface LateEnd {
+  readonly requestId: string
+  readonly part: string
+  readonly charged: bigint
+  /** Of the reservation, in Unix milliseconds. */
+  readonly time: number
+}
+
+/**
+ * Queues the ends that earlier starts have kept in their logs, where the holds are still open, and progress that the
+ * database does not have. Returns the ends whose holds are not there: most of them are in the database.
+ */
+export function replay(left: readonly Kept[], ledger: Book): LateEnd[] {
+  const late: LateEnd[] = []
   for (const { touched, entries } of left) {
     for (const row of rowsOf(touched, touchColumns)) {
       const [requestId, part] = JSON.parse(row['id'] as string) as [string, string]
       const hold = ledger.find(requestId, part)
       const price = ledger.price(row['price_version'] as string)
       if (!hold || row['channel'] === null || !price) continue
-      const { costs } = hold.sale
-      hold.dispatched(row['channel'] as string, { model: row['model'] as string, price, costs })
-      hold.delivered(row['delivered_units'] as number)
+      const [channel, delivered] = [row['channel'] as string, row['delivered_units'] as number]
+      // What the database has may be later: the log is freed when it has everything, and a process may end before.
+      const { progress } = hold
+      if (delivered < progress.delivered || (delivered === progress.delivered && channel === progress.channel)) continue
+      hold.dispatched(channel, { model: row['model'] as string, price, costs: hold.sale.costs })
+      hold.delivered(delivered)
     }
     let from = 0
     // The entries of one end follow each other, and the last of them is terminal.
     for (const [i, row] of rowsOf(entries, entryColumns).entries()) {
       if (row['class'] !== 'terminal') continue
       const to = (i + 1) * entryColumns.length
-      replayEnd(row, entries.slice(from, to), ledger)
+      const end = replayEnd(row, entries.slice(from, to), ledger)
+      if (end) late.push(end)
       from = to
     }
   }
+  return late
 }
 
-function replayEnd(row: Record<string, Value>, entries: readonly Value[], ledger: Book): void {
-  const [requestId, part] = [row['request_id'] as string, row['part'] as string]
+function replayEnd(row: Record<string, Value>, entries: readonly Value[], ledger: Book): LateEnd | undefined {
+  const [requestId, part, charged] = [row['request_id'] as string, row['part'] as string, row['amount'] as bigint]
   const live = ledger.release(requestId, part)
   // It was sent before that start ended, or another node has ended it.
-  if (!live) return
-  const { hold, cells } = live
+  if (!live) return { requestId, part, charged, time: Number(row['ts_ms']) }
+  const { hold, places } = live
   ledger.queueEnd({
     requestId,
     part,
-    cells,
+    places,
     held: hold.amount,
-    charged: row['amount'] as bigint,
+    charged,
     entries,
     scopes: () => [],
     time: hold.request.time,
+    logged: true,
     done: () => {},
     failed: () => {}
   })
+  return undefined
 }
 
 /**

@@ -33,10 +33,7 @@ export class Mirror {
 
   /** Learns the balances that are not known yet, and makes those that there are not. */
   async learn(places: Iterable<Place>): Promise<void> {
-    if (this.#known.size > most) {
-      this.#known.clear()
-      this.#byId.clear()
-    }
+    if (this.#known.size > most) this.forget()
     const missing = new Map<string, Place>()
     for (const place of places) if (!this.#known.has(place.key)) missing.set(place.key, place)
     if (missing.size === 0) return
@@ -52,6 +49,12 @@ export class Mirror {
       this.#known.set(key, known)
       this.#byId.set(id, known)
     }
+  }
+
+  /** What is known may be wrong: all is asked for again. */
+  forget(): void {
+    this.#known.clear()
+    this.#byId.clear()
   }
 
   /** A limit was stored. */

@@ -13,17 +13,17 @@ import type { Database } from '../database/database.ts'
 import { Soundness } from '../database/soundness.ts'
 import { Alarms } from './alarms.ts'
 import { Book, nameOf } from './book.ts'
+import { DatabaseClock } from './clock.ts'
 import { Days } from './days.ts'
 import { endAll, replay } from './left-behind.ts'
 import { Mirror } from './mirror.ts'
 import { OwnLog } from './own-log.ts'
 import { Queue } from './operations.ts'
-import type { End } from './operations.ts'
+import { recordOf } from './outage.ts'
+import { OwnHolds } from './own-holds.ts'
 import { Plans } from './plan.ts'
 import { Prices } from './prices.ts'
 import { fencedCode, replacedCode, Sender } from './sender.ts'
-import { resumed } from './stored-hold.ts'
-import type { HoldRow } from './stored-hold.ts'
 import { Views } from './views.ts'
 
 /** Where the book is, and who this node is. */
@@ -49,8 +49,6 @@ export interface MoneyOptions {
 
 const usualLease = 15_000
 const usualPatience = 2000
-/** How many holds of a node that is gone are ended at once. */
-const mostTaken = 500
 /** How far this node's clock may differ from the database's, in milliseconds, before no money is decided on. */
 const mostSkew = 60_000
 
@@ -93,18 +91,20 @@ class Node implements Money {
   /** Of all starts of all nodes only this one has it. */
   readonly #start = randomUUID()
   readonly #lease: number
-  readonly #now: () => number
   readonly #ownLog: OwnLog
+  readonly #clock: DatabaseClock
   readonly #prices: Prices
   readonly #alarms: Alarms
   readonly #mirror: Mirror
   readonly #days: Days
   readonly #soundness: Soundness
+  readonly #holds: OwnHolds
   #sender!: Sender
   #timer: NodeJS.Timeout | undefined
   #beating: Promise<void> | undefined
   #trouble: DatabaseFault | undefined
-  #skew = 0
+  /** The requests whose ends the database refuses. */
+  readonly #refused: string[] = []
 
   constructor(options: MoneyOptions) {
     const { database, node, folder, durability, log = silentLog, lease = usualLease, now = Date.now } = options
@@ -112,8 +112,8 @@ class Node implements Money {
     this.#log = log.child({ node })
     this.#lease = lease
     this.#soundness = new Soundness(lease)
-    this.#now = now
     this.#ownLog = new OwnLog(folder, durability)
+    this.#clock = new DatabaseClock(database.reads, options.now)
     this.#mirror = new Mirror(database.batches)
     this.#prices = new Prices(database.reads)
     this.#days = new Days(database.changes)
@@ -130,12 +130,14 @@ class Node implements Money {
       log: this.#log,
       refuses: () => (this.trouble?.refuses ? this.trouble.text : undefined)
     })
+    this.#holds = new OwnHolds({ database, node, ledger: this.ledger, prices: this.#prices, log: this.#log })
   }
 
   get trouble(): Money['trouble'] {
-    if (Math.abs(this.#skew) > mostSkew)
+    const { skew } = this.#clock
+    if (Math.abs(skew) > mostSkew)
       return {
-        text: `the clock differs from that of the database by ${Math.round(this.#skew / 1000)} s`,
+        text: `the clock differs from that of the database by ${Math.round(skew / 1000)} s`,
         error: '',
         refuses: true
       }
@@ -146,12 +148,22 @@ class Node implements Money {
         error: fault.message,
         refuses: true
       }
-    return fault && { text: 'the database cannot be written', error: fault.message, refuses: this.#sender.full }
+    if (fault) return { text: 'the database cannot be written', error: fault.message, refuses: this.#sender.full }
+    const [first] = this.#refused
+    if (first === undefined) return undefined
+    const others = this.#refused.length > 1 ? ` and of ${this.#refused.length - 1} more` : ''
+    return {
+      text: `the database refuses the end of the request ${first}${others}: what it holds stays held, and the end is kept in ${this.#options.folder}`,
+      error: '',
+      refuses: false
+    }
   }
 
   /** Joins, and takes up what an earlier start has left. */
   async open(): Promise<void> {
     const { database, node, kept = [] } = this.#options
+    // What is over is so by the clock of the database.
+    await this.#compareClocks()
     const epoch = await this.#join(false)
     this.#sender = new Sender(
       {
@@ -162,28 +174,27 @@ class Node implements Money {
         lease: this.#lease,
         endurance: this.#options.patience ?? usualPatience,
         rejoin: (work) => this.#rejoin(work),
+        owned: (ends) => this.#holds.owned(ends),
         answered: (ends) => this.#alarms.look(ends),
+        refused: (one, fault) => this.#refuse(one, fault),
         troubled: (error) => this.#troubled(error),
         healed: () => this.#healed()
       },
       epoch
     )
     this.ledger.begin(this.#sender)
-    const now = this.#now()
-    await Promise.all([this.#prices.refresh(), this.#days.make(now), this.#days.make(now + day)])
+    await Promise.all([this.#prices.refresh(), this.#makeDays()])
     const costs = new Map(kept.map((hold) => [nameOf(hold.requestId, hold.part), hold.costs]))
-    const rows = await this.#own()
+    const rows = await this.#holds.rows()
+    const { queue } = this.#sender
     // A price in the log may be one of a hold.
     for (const { prices } of this.#ownLog.left)
       for (let i = 0; i < prices.length; i += 2)
-        this.#sender.queue.prices.push(
-          ...this.#prices.fresh({ model: '', price: parsePrice(prices[i]!, prices[i + 1]!) })
-        )
-    for (const row of rows) {
-      const hold = resumed(row, costs.get(nameOf(row.request_id, row.part)), this.ledger)
-      this.ledger.follow(hold, row.cells)
-    }
-    replay(this.#ownLog.left, this.ledger)
+        queue.prices.push(...this.#prices.fresh({ model: '', price: parsePrice(prices[i]!, prices[i + 1]!) }))
+    await this.#holds.take(rows, costs)
+    for (const late of replay(this.#ownLog.left, this.ledger)) void this.#holds.tellLate(late)
+    // It is in the logs of earlier starts, which stay until the database has it.
+    for (const touch of queue.touches.values()) touch.logged = true
     this.#end(this.ledger.open.filter(({ requestId, part }) => !costs.has(nameOf(requestId, part))))
     this.#sender.start()
     this.#sender.wake()
@@ -192,14 +203,7 @@ class Node implements Money {
   }
 
   async adopt(requestId: string, part = ''): Promise<boolean> {
-    if (this.ledger.find(requestId, part)) return true
-    const { database, node } = this.#options
-    const { rows } = await database.changes.query<HoldRow>(
-      `update sluice.hold set node = $1 where request_id = $2 and part = $3 and lease_until is not null returning *`,
-      [node, requestId, part]
-    )
-    await this.#take(rows)
-    return rows.length > 0
+    return this.ledger.find(requestId, part) !== undefined || this.#holds.adopt(this.#sender.epoch, requestId, part)
   }
 
   flush(): Promise<void> {
@@ -227,71 +231,68 @@ class Node implements Money {
     return rows[0]!.epoch
   }
 
-  async #own(): Promise<HoldRow[]> {
-    const { rows } = await this.#options.database.batches.query<HoldRow>('select * from sluice.hold where node = $1', [
-      this.#options.node
-    ])
-    return rows
-  }
-
   /** Joins under another epoch. What of the work is still open may be asked for again. */
   async #rejoin(work: Queue): Promise<Queue> {
     const known = this.ledger.names
     const epoch = await this.#join(true)
-    const rows = new Map((await this.#own()).map((row) => [nameOf(row.request_id, row.part), row]))
+    const names = new Set((await this.#holds.rows()).map((row) => nameOf(row.request_id, row.part)))
     this.#sender.enter(epoch)
     this.#log.warn('other nodes took this one for gone: it joined anew', { epoch })
-    for (const name of known) if (!rows.has(name)) this.ledger.lose(name)
+    for (const name of known) if (!names.has(name)) this.ledger.lose(name)
     const again = new Queue()
     again.prices.push(...work.prices)
     const error = new Error('other nodes took this one for gone')
     for (const admission of work.admissions) {
-      const row = rows.get(nameOf(admission.hold.requestId, admission.hold.part))
-      admission.failed(error, !row)
-      if (row) admission.admitted(row.cells)
+      const open = names.has(nameOf(admission.hold.requestId, admission.hold.part))
+      admission.failed(error, !open)
+      if (open) admission.admitted()
     }
-    for (const touch of work.touches)
-      if (rows.has(nameOf(touch.hold.requestId, touch.hold.part))) again.touches.push(touch)
+    for (const [hold, touch] of work.touches)
+      if (names.has(nameOf(hold.requestId, hold.part))) again.touches.set(hold, touch)
       else touch.done()
     for (const end of work.ends) {
-      if (rows.has(nameOf(end.requestId, end.part))) again.ends.push(end)
+      if (names.has(nameOf(end.requestId, end.part))) again.ends.push(end)
       else {
         end.done()
-        void this.#compare(end)
+        void this.#holds.tellLate(end)
       }
     }
     return again
   }
 
-  /** Tells when another node has charged another amount than this one would have. */
-  async #compare({ requestId, part, charged, time }: End): Promise<void> {
-    try {
-      const { rows } = await this.#options.database.reads.query<{ amount: bigint }>(
-        `select amount from sluice.journal where day = date '1970-01-01' + $1::int and request_id = $2 and part = $3 and class = 'terminal'`,
-        [Math.floor(time / day), requestId, part]
+  /** What the database refuses is told, and an end is kept for a program that can write it. */
+  #refuse({ prices, ends, touches, admissions }: Queue, { message: error }: DatabaseFault): void {
+    const told = 'the database refuses'
+    for (const { version } of prices) {
+      this.#prices.refuse(version)
+      this.#log.error(`${told} a price`, { price: version, error })
+    }
+    for (const { hold } of [...touches.values(), ...admissions])
+      this.#log.error(`${told} a request`, { exchange: hold.requestId, part: hold.part, error })
+    for (const end of ends) {
+      const { requestId, part, charged } = end
+      this.#holds.leave(end)
+      this.#refused.push(requestId)
+      this.#log.error(`${told} the end of a request`, {
+        exchange: requestId,
+        part,
+        would_be_nano: String(charged),
+        error
+      })
+      this.#ownLog.keep(recordOf([end], [])).then(
+        () => end.done(),
+        (failed: Error) => end.failed(failed)
       )
-      const amount = rows[0]?.amount
-      if (amount !== charged)
-        this.#log.error('another node has ended a request by estimate, as this one was not heard of for too long', {
-          exchange: requestId,
-          part,
-          charged_nano: amount === undefined ? null : String(amount),
-          would_be_nano: String(charged)
-        })
-    } catch (error) {
-      this.#log.warn('an end could not be compared with the journal', { exchange: requestId, error: String(error) })
     }
   }
 
-  /** Has the book hear of this node, and looks for nodes that are gone. Runs three times in a lease. */
+  /** Has the book hear of this node, and looks for holds that nobody goes on with. Runs three times in a lease. */
   async #beat(): Promise<void> {
     try {
       await this.#soundness.watch(async () => {
         this.#sender.renew()
-        const now = this.#now()
-        await this.#prices.refresh()
-        await Promise.all([this.#days.make(now), this.#days.make(now + day)])
-        if (this.#options.now === undefined) await this.#compareClocks()
+        await Promise.all([this.#prices.refresh(), this.#makeDays(), this.#compareClocks()])
+        this.#end(await this.#holds.strays())
       })
       if (this.#soundness.holds) await this.#takeOver()
     } catch (error) {
@@ -301,45 +302,28 @@ class Node implements Money {
     }
   }
 
+  /** Makes the days of now and of what comes next. */
+  async #makeDays(): Promise<void> {
+    const now = this.#clock.now()
+    await Promise.all([this.#days.make(now), this.#days.make(now + day)])
+  }
+
   async #compareClocks(): Promise<void> {
-    const before = Date.now()
-    const { rows } = await this.#options.database.reads.query<{ now: number }>(
-      'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now'
-    )
-    const after = Date.now()
-    const theirs = rows[0]!.now
-    this.#skew = theirs < before ? before - theirs : theirs > after ? after - theirs : 0
-    if (Math.abs(this.#skew) > 1000)
-      this.#log.warn('the clock differs from that of the database', { seconds: Math.round(this.#skew / 1000) })
+    const differ = await this.#clock.compare()
+    if (differ) this.#log.warn('the clock differs from that of the database', differ)
   }
 
   async #takeOver(): Promise<void> {
-    const { database, node } = this.#options
     for (;;) {
-      const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_take_over_1($1, $2, $3, $4)', [
-        node,
-        this.#sender.epoch,
-        this.#now(),
-        mostTaken
-      ])
-      if (rows.length === 0) return
-      this.#end(await this.#take(rows))
+      const holds = await this.#holds.takeOver(this.#sender.epoch, this.#options.now?.())
+      if (holds.length === 0) return
+      this.#end(holds)
       await this.#sender.flush()
     }
   }
 
-  /** Goes on with holds that are this node's now. */
-  async #take(rows: readonly HoldRow[]): Promise<Hold[]> {
-    if (rows.some((row) => !this.#prices.find(row.price_version))) await this.#prices.refresh()
-    return rows.map((row) => {
-      const hold = resumed(row, undefined, this.ledger)
-      this.ledger.follow(hold, row.cells)
-      return hold
-    })
-  }
-
   #end(holds: readonly Hold[]): void {
-    endAll(holds, this.#now(), this.#options.requests, this.#log)
+    endAll(holds, this.#clock.now(), this.#options.requests, this.#log)
   }
 
   #troubled(error: Error): void {

@@ -62,6 +62,13 @@ export function placeOf(scope: string, window: string, time: number): Place {
   return { scope, window, hour: isHour(window) ? hourOf(time) : null, key: `${scope} ${window}` }
 }
 
+/** All that an amount counts in, by the spans of its scopes. */
+export function placesIn(spans: Readonly<Record<string, Spans>>, time: number): Place[] {
+  return Object.entries(spans).flatMap(([scope, own]) =>
+    windowsOf(own, time).map((window) => placeOf(scope, window, time))
+  )
+}
+
 /** Whether a sum of hours has a place in it. */
 export function includes({ scope, from, to }: Hoursum, place: Place): boolean {
   return place.hour !== null && place.scope === scope && place.hour >= from && place.hour <= to

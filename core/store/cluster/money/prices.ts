@@ -12,6 +12,8 @@ export class Prices {
   readonly #lane: Lane
   readonly #json = new Map<string, string>()
   readonly #known = new WeakSet<Price>()
+  /** Versions that the database refuses. */
+  readonly #refused = new Set<string>()
   #last = 0n
 
   constructor(lane: Lane) {
@@ -25,11 +27,13 @@ export class Prices {
 
   /**
    * Those of a sale that are not in the book yet.
-   * @throws Error when a version stands for another price in the book
+   * @throws Error when a version stands for another price in the book, or the database refuses it
    */
   *fresh({ price, costs }: Sale): Generator<Price> {
     for (const one of [price, ...(costs?.values() ?? [])]) {
-      if (this.#known.has(one)) continue
+      if (this.#known.has(one) && this.#refused.size === 0) continue
+      if (this.#refused.has(one.version))
+        throw new Error(`the database refuses the price version ${JSON.stringify(one.version)}`)
       const json = renderPrice(one)
       const stored = this.#json.get(one.version)
       if (stored !== undefined && stored !== json)
@@ -41,6 +45,11 @@ export class Prices {
       this.#json.set(one.version, json)
       yield one
     }
+  }
+
+  /** The database refuses a version: no request is made at it any more. */
+  refuse(version: string): void {
+    this.#refused.add(version)
   }
 
   /** Reads what other nodes have added. */

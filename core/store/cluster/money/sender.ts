@@ -1,28 +1,22 @@
-// Sends batches to the database, one at a time and each once, and keeps ends in the node's log while it is away.
+// Sends batches to the database, one at a time and each once, and finds what is at fault where one is refused.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { touchColumns } from '../../embedded/rows/batch.ts'
 import { RowIds } from '../../embedded/rows/row-ids.ts'
-import type { Value } from '../../embedded/files/sqlite.ts'
-import { renderPrice } from '../../../money/price.ts'
 import { DatabaseFault } from '../database/fault.ts'
 import type { Lane } from '../database/lane.ts'
-import { batchCall, batchOf, placesOf, touchedBy } from './batch.ts'
+import { batchCall, batchOf, placesOf } from './batch.ts'
 import type { Answer, Batch } from './batch.ts'
 import { Chain } from './chain.ts'
 import { Days } from './days.ts'
 import type { Mirror } from './mirror.ts'
+import { Outage } from './outage.ts'
 import type { OwnLog } from './own-log.ts'
 import { Queue } from './operations.ts'
-import type { End, Touch } from './operations.ts'
+import type { End } from './operations.ts'
 
 /** How many of each kind one batch has at most. */
 const mostAtOnce = 256
 /** How long one call may take, in milliseconds. Then its connection is destroyed, and the same batch is sent again. */
 const deadline = 5000
-/** How long the database may be silent, in milliseconds, before ends are kept in the node's own log. */
-const patience = 400
-/** Milliseconds between two looks at what waits; a look counts as twice that at most, however late it comes. */
-const lookEvery = 20
 /** The first and the longest pause before a batch is sent again, in milliseconds. */
 const [firstPause, longestPause] = [20, 1000]
 /** How long closing waits for the database, in milliseconds. */
@@ -30,13 +24,11 @@ const farewell = 5000
 /** The most that may wait for the database. */
 const mostWaiting = 20_000
 
-const silent = 'the database has not answered for seconds'
-
 /** The database says so where another node has ended what this one left open. */
 export const fencedCode = 'SL001'
 /** And so where a later start of this node has begun: this one is over. */
 export const replacedCode = 'SL003'
-/** A hold that is to be ended is not there, although nobody but this node may have ended it. */
+/** A hold that is to be ended is not there, or another node has it. */
 const lostCode = 'SL002'
 
 /** What a sender needs of its node. */
@@ -51,41 +43,48 @@ export interface SenderParts {
   readonly endurance: number
   /** Joins anew, under another epoch. Returns what of the work may still be asked for. */
   rejoin(work: Queue): Promise<Queue>
+  /** Those of the ends whose holds this node has in the database. Of the others it tells what has become. */
+  owned(ends: readonly End[]): Promise<readonly End[]>
   /** A batch was answered. */
   answered(ends: readonly End[]): void
+  /** The database refuses this one operation, and would for ever. An end is to be kept elsewhere, and told. */
+  refused(one: Queue, fault: DatabaseFault): void
   /** The database cannot be reached, or answers with an error. */
   troubled(error: Error): void
   healed(): void
+}
+
+/** A batch that is ready, and the chain behind it. */
+interface Made {
+  readonly batch: Batch
+  readonly chain: Chain
 }
 
 /** The way of one node into the book. */
 export class Sender {
   readonly #parts: SenderParts
   readonly #queue = new Queue()
+  readonly #outage: Outage
   readonly #rowIds = new RowIds(0)
   readonly #days: Days
   #chain: Chain
+  /** The number of the last batch that was answered in this epoch. */
   #number = 0
-  #flight: Queue | undefined
-  /**
-   * For how long the first thing has waited that is not answered yet, in milliseconds; undefined when nothing waits. It
-   * is counted by looks, as an answer is not heard either while this process has no time.
-   */
-  #away: number | undefined
-  /** When the last look was, by performance.now(). */
-  #lookedAt = 0
-  #watch: NodeJS.Timeout | undefined
-  /** What was written to the log, or is being written, and is not in the database yet. */
-  readonly #logged = new Set<End | Touch>()
+  /** What is being sent, and what was taken out of the queue behind it: they are sent one after another. */
+  #flights: Queue[] = []
+  /** Whether ids and days were not asked for anew since the queue was last looked into. */
+  #trusting = true
   #awake: (() => void) | undefined
   #closing = false
   #renewing = false
   #running: Promise<void> | undefined
 
   constructor(parts: SenderParts, epoch: number) {
+    const { lane, log, node, endurance, troubled } = parts
     this.#parts = parts
-    this.#chain = new Chain(parts.node, epoch)
-    this.#days = new Days(parts.lane)
+    this.#chain = Chain.of(node, epoch)
+    this.#days = new Days(lane)
+    this.#outage = new Outage({ lane, log, endurance, troubled, queue: this.#queue, flights: () => this.#flights })
   }
 
   get epoch(): number {
@@ -94,12 +93,12 @@ export class Sender {
 
   /** Whether no more may be admitted: too much waits, or the database has been away for some seconds. */
   get full(): boolean {
-    return this.#closing || this.#queue.size > mostWaiting || (this.#away ?? 0) > this.#parts.endurance
+    return this.#closing || this.#queue.size > mostWaiting || this.#outage.long
   }
 
   /** How much waits for an answer. */
   get waiting(): number {
-    return this.#queue.size + (this.#flight?.size ?? 0)
+    return this.#flights.reduce((sum, { size }) => sum + size, this.#queue.size)
   }
 
   /** What is to be sent: add to it, and call {@link Sender.wake}. */
@@ -107,13 +106,16 @@ export class Sender {
     return this.#queue
   }
 
+  /** Whether the end of a hold waits for an answer. */
+  ends(requestId: string, part: string): boolean {
+    return [this.#queue, ...this.#flights].some(({ ends }) =>
+      ends.some((end) => end.requestId === requestId && end.part === part)
+    )
+  }
+
   /** Sends what is queued at the end of this turn of the loop, or when the batch under way is answered. */
   wake(): void {
-    if (this.#away === undefined) {
-      this.#away = 0
-      this.#lookedAt = performance.now()
-      this.#watch ??= setInterval(this.#look, lookEvery).unref()
-    }
+    this.#outage.begin()
     this.#awake?.()
   }
 
@@ -130,7 +132,7 @@ export class Sender {
 
   /** Takes an epoch that began: numbers and chain begin again. */
   enter(epoch: number): void {
-    this.#chain = new Chain(this.#parts.node, epoch)
+    this.#chain = Chain.of(this.#parts.node, epoch)
     this.#number = 0
   }
 
@@ -145,147 +147,151 @@ export class Sender {
     this.#closing = true
     this.#awake?.()
     await Promise.race([this.#running, sleep(deadline)])
-    clearInterval(this.#watch)
+    this.#outage.end()
   }
 
   async #run(): Promise<void> {
     while (!this.#closing) {
-      if (this.#queue.size === 0 && !this.#renewing) {
-        this.#settled()
-        await new Promise<void>((resolve) => (this.#awake = resolve))
-        this.#awake = undefined
-        // More comes in the same turn of the loop.
-        await new Promise((resolve) => setImmediate(resolve))
-        continue
+      if (this.#flights.length === 0) {
+        if (this.#queue.size === 0 && !this.#renewing) {
+          this.#outage.end()
+          await new Promise<void>((resolve) => (this.#awake = resolve))
+          this.#awake = undefined
+          // More comes in the same turn of the loop.
+          await new Promise((resolve) => setImmediate(resolve))
+          continue
+        }
+        this.#renewing = false
+        this.#trusting = true
+        this.#flights.push(this.#queue.take(mostAtOnce))
       }
-      this.#renewing = false
-      const work = this.#queue.take(mostAtOnce)
-      this.#flight = work
-      await this.#send(work)
-      this.#flight = undefined
-      if (this.#queue.size > 0) this.#away = 0
+      await this.#send()
     }
   }
 
-  /** Sends one batch until it is answered. */
-  async #send(work: Queue): Promise<void> {
-    let pause = firstPause
-    let batch: Batch | undefined
-    while (!this.#closing || batch) {
+  /** Sends the first of what is under way until it is answered, or something else is to be sent in its place. */
+  async #send(): Promise<void> {
+    const work = this.#flights[0]!
+    let made: Made | undefined
+    for (let pause = firstPause; !this.#closing; pause = Math.min(pause * 2, longestPause)) {
       try {
-        if (!batch) {
-          await this.#parts.mirror.learn(placesOf(work))
-          for (const { time } of work.ends) await this.#days.make(time)
-          batch = batchOf(work, this.#parts.mirror, this.#chain, this.#rowIds)
-          this.#number++
-        }
-        const { node, lease, lane } = this.#parts
-        const values = [node, this.#chain.epoch, this.#number, lease, ...batch.values]
-        const { rows } = await lane.query<Answer>(batchCall, values, { deadline })
-        batch.answer(rows[0]!)
-        for (const one of [...work.ends, ...work.touches]) this.#logged.delete(one)
+        made ??= await this.#make(work)
+        const answer = await this.#ask(made)
+        this.#flights.shift()
+        this.#outage.answered()
+        made.batch.answer(answer)
         this.#parts.answered(work.ends)
-        this.#parts.healed()
-        return
+        return this.#parts.healed()
       } catch (error) {
-        const fault = DatabaseFault.of(error)
-        if (fault.code === fencedCode || fault.code === lostCode) {
-          for (const one of [...work.ends, ...work.touches]) this.#logged.delete(one)
-          const again = await this.#again(work)
-          if (again) this.#queue.putBack(again)
-          return
+        const fault = faultOf(error)
+        if (fault.code === fencedCode) return await this.#again()
+        if (fault.code === lostCode) return await this.#leaveOut(work)
+        if (fault.ofContent) {
+          made = undefined
+          if (this.#distrust()) continue
+          if (work.size > 1) return void this.#flights.splice(0, 1, ...work.halves())
+          if (work.size === 1 && (await this.#takesNothing())) return this.#giveUp(work, fault)
         }
         if (!fault.conflict) this.#parts.troubled(fault)
-        if (this.#closing) return
-        await sleep(pause * (0.5 + Math.random()))
-        pause = Math.min(pause * 2, longestPause)
+        if (!this.#closing) await sleep(pause * (0.5 + Math.random()))
       }
     }
   }
 
-  /** Joins under another epoch, however long it takes. Undefined when it is closed meanwhile. */
-  async #again(work: Queue): Promise<Queue | undefined> {
+  /** Makes a batch. Whoever sends one again whose answer was lost must send the same. */
+  async #make(work: Queue): Promise<Made> {
+    await this.#parts.mirror.learn(placesOf(work))
+    for (const { time } of work.ends) await this.#days.make(time)
+    const chain = this.#chain.fork()
+    return { chain, batch: batchOf(work, this.#parts.mirror, chain, this.#rowIds) }
+  }
+
+  /** Has a batch done. Where it is refused nothing happens: number and chain stay as they were. */
+  async #ask({ chain, batch }: Made): Promise<Answer> {
+    const { node, lease, lane } = this.#parts
+    const values = [node, chain.epoch, this.#number + 1, lease, ...batch.values]
+    const { rows } = await lane.query<Answer>(batchCall, values, { deadline })
+    this.#number++
+    this.#chain = chain
+    return rows[0]!
+  }
+
+  /** Forgets ids and days, which may be those of a server that was replaced. Returns whether that was done just now. */
+  #distrust(): boolean {
+    if (!this.#trusting) return false
+    this.#parts.mirror.forget()
+    this.#days.forget()
+    this.#trusting = false
+    return true
+  }
+
+  /** Whether the database takes a batch that asks for nothing: then a refusal is about what was asked. */
+  async #takesNothing(): Promise<boolean> {
+    const made = await this.#make(new Queue())
     for (let pause = firstPause; !this.#closing; pause = Math.min(pause * 2, longestPause))
       try {
-        return await this.#parts.rejoin(work)
+        await this.#ask(made)
+        return true
+      } catch (error) {
+        const fault = faultOf(error)
+        if (!fault.unknown && !fault.away && !fault.conflict) return false
+        this.#parts.troubled(fault)
+        await sleep(pause)
+      }
+    return false
+  }
+
+  /** An operation that is refused by itself ends here. */
+  #giveUp(one: Queue, fault: DatabaseFault): void {
+    this.#flights.shift()
+    this.#parts.refused(one, fault)
+    for (const touch of one.touches.values()) touch.failed(fault)
+    for (const { failed } of one.admissions) failed(fault, true)
+  }
+
+  /** Goes on without the ends whose holds are not this node's any more. */
+  async #leaveOut(work: Queue): Promise<void> {
+    const found = await this.#steadily(() => this.#parts.owned(work.ends))
+    if (!found) return
+    const owned = new Set(found)
+    for (const end of work.ends.splice(0)) {
+      if (owned.has(end)) work.ends.push(end)
+      else end.done()
+    }
+  }
+
+  /** Joins under another epoch, however long it takes. */
+  async #again(): Promise<void> {
+    const work = Queue.of(this.#flights)
+    const again = await this.#steadily(() => this.#parts.rejoin(work))
+    this.#flights = again && again.size > 0 ? [again] : []
+  }
+
+  /** Does something until it succeeds. Undefined when this is closed meanwhile. */
+  async #steadily<T>(run: () => Promise<T>): Promise<T | undefined> {
+    for (let pause = firstPause; !this.#closing; pause = Math.min(pause * 2, longestPause))
+      try {
+        return await run()
       } catch (error) {
         const fault = DatabaseFault.of(error)
         this.#parts.troubled(fault)
-        if (fault.code === replacedCode) this.#stop(work, fault)
+        if (fault.code === replacedCode) this.#stop(fault)
         else await sleep(pause)
       }
     return undefined
   }
 
   /** Sends nothing any more: what waits is no longer this process's to write. */
-  #stop(work: Queue, fault: DatabaseFault): void {
+  #stop(fault: DatabaseFault): void {
     this.#closing = true
-    for (const { admissions, ends, touches } of [work, this.#queue.take(Infinity)]) {
-      for (const { failed } of admissions) failed(fault, true)
-      for (const one of [...ends, ...touches]) one.failed(fault)
-    }
+    const { admissions, ends, touches } = Queue.of([...this.#flights, this.#queue.take(Infinity)])
+    for (const { failed } of admissions) failed(fault, true)
+    for (const one of [...ends, ...touches.values()]) one.failed(fault)
   }
+}
 
-  /** Nothing waits: the log is not needed. */
-  #settled(): void {
-    clearInterval(this.#watch)
-    this.#watch = undefined
-    this.#away = undefined
-    if (this.#logged.size === 0) this.#parts.log.clear()
-  }
-
-  /** Looks after what waits while the database is silent. */
-  readonly #look = (): void => {
-    if (this.#away === undefined) return
-    const now = performance.now()
-    this.#away += Math.min(now - this.#lookedAt, 2 * lookEvery)
-    this.#lookedAt = now
-    if (this.#away >= patience) this.#keep()
-    if (this.#away >= this.#parts.endurance)
-      this.#disappoint(this.#parts.lane.trouble ?? new DatabaseFault('deadline', silent))
-  }
-
-  /** Writes ends and progress that wait to the node's log, which makes them durable. */
-  #keep(): void {
-    const work = [this.#flight, this.#queue].filter((one) => one !== undefined)
-    const ends = work.flatMap((one) => one.ends).filter((end) => !this.#logged.has(end))
-    const touches = work
-      .flatMap((one) => one.touches)
-      .filter((touch) => touch.until === undefined && !this.#logged.has(touch))
-    if (ends.length === 0 && touches.length === 0) return
-    for (const one of [...ends, ...touches]) this.#logged.add(one)
-    const prices = work.flatMap((one) => one.prices).flatMap((price) => [price.version, renderPrice(price)])
-    const touched = touchedBy({ touches }).flatMap(({ request_id: request, part, delivered, ...touch }): Value[] =>
-      touchColumns.map((name) =>
-        name === 'id'
-          ? JSON.stringify([request, part])
-          : name === 'delivered_units'
-            ? (delivered as number)
-            : (touch[name] as Value)
-      )
-    )
-    const record = { prices, touched, entries: ends.flatMap(({ entries }) => [...entries]) }
-    this.#parts.log.write(record).then(
-      () => {
-        for (const one of [...ends, ...touches]) one.done()
-      },
-      (error: Error) => {
-        for (const one of [...ends, ...touches]) one.failed(error)
-      }
-    )
-  }
-
-  /** Tells those who wait for a decision of the database that there is none at present. */
-  #disappoint(error: DatabaseFault): void {
-    this.#parts.troubled(error)
-    const work = [this.#flight, this.#queue].filter((one) => one !== undefined)
-    for (const one of work) {
-      const { admissions, touches } = one
-      for (const { failed } of admissions) failed(error, one !== this.#flight)
-      for (const { until, failed } of touches) if (until !== undefined || this.#parts.log.failing) failed(error)
-      if (this.#parts.log.failing) for (const end of one.ends) end.failed(error)
-    }
-    // What was not sent yet need not be sent any more.
-    this.#queue.admissions.length = 0
-  }
+/** What went wrong with a batch. What cannot even be made into one is refused as well. */
+function faultOf(error: unknown): DatabaseFault {
+  if (error instanceof DatabaseFault) return error
+  return new DatabaseFault('22000', `it cannot be sent to PostgreSQL: ${(error as Error).message}`)
 }

@@ -12,7 +12,6 @@ import type { ReserveRequest } from '../../ledger.ts'
 export interface HoldRow {
   readonly request_id: string
   readonly part: string
-  readonly cells: readonly bigint[]
   readonly scopes: string
   readonly tags: string | null
   readonly amount: bigint

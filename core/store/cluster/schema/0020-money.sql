@@ -90,6 +90,8 @@ create table sluice.journal (
   cost_price text,
   primary key (day, request_id, part, class)
 ) partition by range (day);
+-- For checking each chain from its beginning.
+create index journal_chained on sluice.journal (node, epoch, seq);
 
 create function sluice.journal_refuses() returns trigger language plpgsql as $$
 begin
@@ -97,6 +99,8 @@ begin
 end $$;
 create trigger journal_is_not_changed before update or delete on sluice.journal
   for each row execute function sluice.journal_refuses();
+create trigger journal_is_not_emptied before truncate on sluice.journal
+  for each statement execute function sluice.journal_refuses();
 
 -- Where the chain of each epoch of a node ends.
 create table sluice.journal_chain (
@@ -127,6 +131,9 @@ begin
   perform pg_advisory_xact_lock(7583102947);
   if exists (select from pg_class where relname = partition and relnamespace = 'sluice'::regnamespace) then return; end if;
   execute format('create table sluice.%I (like sluice.journal including all)', partition);
+  -- Other than those of rows, triggers of statements are not those of the partitions, too.
+  execute format('create trigger journal_is_not_emptied before truncate on sluice.%I
+    for each statement execute function sluice.journal_refuses()', partition);
   execute format('alter table sluice.journal attach partition sluice.%I for values from (%L) to (%L)', partition, p_day, p_day + 1);
 end $$;
 
@@ -164,23 +171,36 @@ begin
 end $$;
 
 -- Takes over what a node has left open that has not been heard of for its lease, and fences it. Several may try at once.
+-- p_now is null but in tests: leases end by the clock of the database.
 create function sluice.money_take_over_1(p_node text, p_epoch int, p_now bigint, p_most int)
   returns setof sluice.hold language plpgsql as $$
 declare
   gone text;
+  time_now bigint := coalesce(p_now, extract(epoch from clock_timestamp()) * 1000);
 begin
   perform from sluice.node where name = p_node and epoch = p_epoch for share;
   if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
   select n.name into gone from sluice.node n
     where n.name <> p_node and n.expires < clock_timestamp() and exists (
-      select from sluice.hold h where h.node = n.name and (h.lease_until is null or h.lease_until < p_now))
+      select from sluice.hold h where h.node = n.name and (h.lease_until is null or h.lease_until < time_now))
     limit 1 for update skip locked;
   if not found then return; end if;
   update sluice.node set epoch = epoch + 1, batch = 0 where name = gone;
   return query
     update sluice.hold h set node = p_node where (h.request_id, h.part) in (
       select o.request_id, o.part from sluice.hold o
-        where o.node = gone and (o.lease_until is null or o.lease_until < p_now) limit p_most)
+        where o.node = gone and (o.lease_until is null or o.lease_until < time_now) limit p_most)
+    returning h.*;
+end $$;
+
+-- Goes on with a detached hold of another node, whose work has been taken over.
+create function sluice.money_adopt_1(p_node text, p_epoch int, p_request text, p_part text)
+  returns setof sluice.hold language plpgsql as $$
+begin
+  perform from sluice.node where name = p_node and epoch = p_epoch for share;
+  if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
+  return query
+    update sluice.hold h set node = p_node where h.request_id = p_request and h.part = p_part and h.lease_until is not null
     returning h.*;
 end $$;
 

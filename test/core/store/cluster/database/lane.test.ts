@@ -3,6 +3,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { readAddress } from '../../../../../core/store/cluster/database/address.ts'
 import { DatabaseFault } from '../../../../../core/store/cluster/database/fault.ts'
+import { Group } from '../../../../../core/store/cluster/database/group.ts'
 import { Lane } from '../../../../../core/store/cluster/database/lane.ts'
 import { Listener } from '../../../../../core/store/cluster/database/listener.ts'
 import { makeCertificate } from '../../../../kit/certificate.ts'
@@ -57,6 +58,43 @@ t.test('statements', { skip: postgresMissing }, async (t) => {
     t.match(violated, { code: '23505', constraint: 'thing_pkey', unknown: false })
     t.notMatch(`${violated.stack} ${JSON.stringify(violated)}`, /secret/)
     t.same((await lane.query('select * from thing')).rows, [])
+  })
+
+  await t.test('what the database says of a value that it refuses does not repeat the value', async (t) => {
+    const refused = await fault(lane.query('select $1::text::int', ['secret of a caller']))
+    t.match(refused, { code: '22P02', ofContent: true, unknown: false, message: /22P02/ })
+    t.notMatch(`${refused.stack} ${JSON.stringify(refused)}`, /secret/)
+  })
+
+  await t.test('a server that can do nothing at present is away', async (t) => {
+    const read = fault(
+      lane.transaction(async (transaction) => {
+        await transaction.query('set transaction read only')
+        await transaction.query('create table other (id int)')
+      })
+    )
+    t.match(await read, { code: 'readonly', away: true, ofContent: false })
+  })
+
+  await t.test('an item that is refused keeps no other of its group from being written', async (t) => {
+    await lane.query('create table item (text text primary key)')
+    let statements = 0
+    const group = new Group<string>({
+      most: 100,
+      write: (items) => {
+        statements++
+        return lane.query('insert into item select * from json_array_elements_text($1)', [JSON.stringify(items)])
+      }
+    })
+    const texts = Array.from({ length: 64 }, (_, i) => (i % 30 === 7 ? `${i}\0` : String(i)))
+    const added = await Promise.allSettled(texts.map((text) => group.add(text)))
+    t.same(
+      added.flatMap(({ status }, i) => (status === 'rejected' ? [i] : [])),
+      [7, 37]
+    )
+    t.equal((await lane.query('select from item')).count, 62)
+    t.ok(statements < 30, `in ${statements} statements`)
+    await group.close()
   })
 
   await t.test('a statement that takes too long is given up with its connection, and the next one runs', async (t) => {
@@ -166,8 +204,16 @@ t.test('the URL is read, and errors do not repeat it', async (t) => {
     password: 'p@ss',
     database: 'book',
     tls: { rejectUnauthorized: true },
+    exposed: false,
     shown: 'db.example:6000/book'
   })
+  for (const [host, exposed] of Object.entries({
+    'db.example': true,
+    '10.0.0.1': true,
+    '127.0.0.1': false,
+    '[::1]': false
+  }))
+    t.equal(readAddress(`postgres://me@${host}/book`).exposed, exposed, host)
   t.equal(readAddress('postgres://me@[::1]/book').host, '::1')
   t.equal(readAddress('postgresql://me@localhost/book?host=%2Frun%2Fpg').host, '/run/pg')
   for (const url of [

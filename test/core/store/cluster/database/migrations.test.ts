@@ -90,3 +90,17 @@ t.test('a database that is not there is named without the password', async (t) =
   const opening = Database.open({ url: 'postgres://me:secret@127.0.0.1:1/book', migrations: [] })
   await t.rejects(opening, { message: /^PostgreSQL cannot be reached \(127\.0\.0\.1:1\/book\)(?!.*secret)/ })
 })
+
+t.test('who may make no schema can start on one that is up to date', { skip: postgresMissing }, async (t) => {
+  const server = await sharedPostgres()
+  const { lane, url } = await emptyLane(t)
+  await migrate(lane, [first])
+  await server.sql(
+    `create role guest login; grant usage on schema sluice to guest; grant select on sluice.migration to guest`,
+    url
+  )
+  const guest = new Lane(readAddress(url.replace('sluice@', 'guest@')), 'test', 1)
+  t.teardown(() => guest.close())
+  await migrate(guest, [first])
+  await t.rejects(migrate(guest, [first, second]), { code: '42501' })
+})

@@ -1,4 +1,5 @@
 // Nodes that come and go: others end what was left open, who comes back writes nothing twice, and some holds go on.
+import { readdirSync } from 'node:fs'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Scope } from '../../../../../core/catalogue/caller.ts'
@@ -23,7 +24,8 @@ test('a node that stands still past its lease is fenced, and nothing happens twi
   const url = await moneyBook()
   const proxy = await DatabaseProxy.start(t, server.socket)
   const lease = 4000
-  const still = await moneyNode(t, proxy.url(url), 'still', { folder: logFolder(t), lease, now })
+  const folder = logFolder(t)
+  const still = await moneyNode(t, proxy.url(url), 'still', { folder, lease, now })
   const other = await moneyNode(t, url, 'other', { folder: logFolder(t), lease, now })
   const [asked, unasked, ended, detached] = await Promise.all(
     Array.from({ length: 4 }, () => hold(still.ledger, scopes, 100n))
@@ -58,6 +60,8 @@ test('a node that stands still past its lease is fenced, and nothing happens twi
     [['settle 20 recovered'], ['void 0'], ['settle 20 recovered'], ['settle 5 upstream']],
     'each has the end that was first'
   )
+  await eventually(() => readdirSync(folder).length === 0, 20_000)
+  t.pass('the log is free again')
   t.same(await brokenIn(url), [])
 })
 
@@ -195,6 +199,8 @@ test('a book that was changed by hand shows it', async (t) => {
     ...new Set((await brokenIn(url)).map((breach) => (breach as { invariant: string }).invariant))
   ]
   await t.rejects(server.sql(`update sluice.journal set amount = 0`, url), /only appended to/)
+  for (const table of ['journal', 'journal_2026_11_21'])
+    await t.rejects(server.sql(`truncate sluice.${table}`, url), /only appended to/)
   await server.sql(`update sluice.balance set posted = posted + 1 where posted > 0`, url)
   t.same(await names(), ['I1'])
   await server.sql(`update sluice.balance set posted = posted - 1 where posted > 0`, url)

@@ -1,5 +1,5 @@
 // The log of a node: what it keeps over starts, when it lets go, and what it says of damage.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { OwnLog } from '../../../../../core/store/cluster/money/own-log.ts'
@@ -17,6 +17,7 @@ t.test('what was written is there at the next starts, until it is cleared', asyn
   await Promise.all([first.write(one), first.write(two)])
   t.ok(first.bytes > 0)
   await first.close()
+  t.equal(readdirSync(folder).length, 2)
   const second = new OwnLog(folder, 'process')
   t.same(versions(second), ['a:1', 'b:1'])
   t.same(second.left[1]!.touched, two.touched)
@@ -32,18 +33,52 @@ t.test('what was written is there at the next starts, until it is cleared', asyn
   t.same(readdirSync(folder), [], 'nothing is left')
 })
 
-t.test('both files take turns', async (t) => {
+t.test('what the database has is gone from the log', async (t) => {
   const folder = logFolder(t)
   const log = new OwnLog(folder, 'process')
+  t.same(readdirSync(folder), [], 'files are made when they are needed')
   for (const version of ['a:1', 'b:1', 'c:1']) {
     await log.write({ ...one, prices: [version, '{}'] })
+    t.equal(log.used, true)
     log.clear()
-    t.equal(log.bytes, 0)
+    t.match(log, { bytes: 0, used: false })
   }
   await log.write(two)
   await log.close()
   const next = new OwnLog(folder, 'process')
-  t.equal(versions(next).at(-1), 'b:1')
+  t.same(versions(next), ['b:1'])
+  await next.close()
+})
+
+t.test('what the database refuses stays for the next start', async (t) => {
+  const folder = logFolder(t)
+  const log = new OwnLog(folder, 'process')
+  await Promise.all([log.write(one), log.keep(two)])
+  log.clear()
+  await log.close()
+  const next = new OwnLog(folder, 'process')
+  t.same(versions(next), ['b:1'])
+  next.clear()
+  t.same(readdirSync(folder), [])
+  await next.close()
+})
+
+t.test('a start after one that ended while it made or removed files', async (t) => {
+  const folder = logFolder(t)
+  const log = new OwnLog(folder, 'process')
+  await log.write(one)
+  await log.close()
+  rmSync(
+    join(
+      folder,
+      readdirSync(folder).find((name) => name.endsWith('.log1'))!
+    )
+  )
+  writeFileSync(join(folder, '000000000000001-empty.log0'), '')
+  const next = new OwnLog(folder, 'process')
+  t.same(versions(next), ['a:1'])
+  next.clear()
+  t.same(readdirSync(folder), [])
   await next.close()
 })
 

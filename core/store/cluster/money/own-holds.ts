@@ -1,0 +1,163 @@
+// The holds that the database says are this node's: of an earlier start, of nodes that are gone, and of adopted work.
+import type { Hold } from '../../embedded/balance/hold.ts'
+import type { ReserveRequest } from '../../ledger.ts'
+import { day } from '../../window.ts'
+import type { Logger } from '../../../telling/log.ts'
+import type { Database } from '../database/database.ts'
+import { nameOf } from './book.ts'
+import type { Book } from './book.ts'
+import type { LateEnd } from './left-behind.ts'
+import type { End } from './operations.ts'
+import type { Prices } from './prices.ts'
+import { resumed } from './stored-hold.ts'
+import type { HoldRow } from './stored-hold.ts'
+
+/** How many holds of a node that is gone are taken over at once. */
+const mostTaken = 500
+
+/** What it needs of its node. */
+export interface OwnHoldsParts {
+  readonly database: Pick<Database, 'batches' | 'changes' | 'reads'>
+  readonly node: string
+  readonly ledger: Book
+  readonly prices: Prices
+  readonly log: Logger
+}
+
+/** A name of a hold, as the database has it. */
+type Named = Pick<HoldRow, 'request_id' | 'part'>
+
+/** The holds of a node in the database. */
+export class OwnHolds {
+  readonly #parts: OwnHoldsParts
+  /** Those that memory lacked at the last look. */
+  #strange: ReadonlySet<string> = new Set()
+  /** Those that nothing can be done with, of which it was told. */
+  readonly #hopeless = new Set<string>()
+
+  constructor(parts: OwnHoldsParts) {
+    this.#parts = parts
+  }
+
+  /** All of them. */
+  async rows(): Promise<HoldRow[]> {
+    const { database, node } = this.#parts
+    return (await database.batches.query<HoldRow>('select * from sluice.hold where node = $1', [node])).rows
+  }
+
+  /** Goes on with holds that this node has. `costs`: what the channels charge, by name, where it is known. */
+  async take(
+    rows: readonly HoldRow[],
+    costs: ReadonlyMap<string, ReserveRequest['costs']> = new Map()
+  ): Promise<Hold[]> {
+    const { ledger, prices, log } = this.#parts
+    if (rows.some((row) => !prices.find(row.price_version))) await prices.refresh()
+    return rows.flatMap((row) => {
+      const name = nameOf(row.request_id, row.part)
+      if (ledger.knows(row.request_id, row.part)) return []
+      try {
+        const hold = resumed(row, costs.get(name), ledger)
+        ledger.follow(hold)
+        return hold
+      } catch (error) {
+        // The others are gone on with.
+        if (!this.#hopeless.has(name))
+          log.error('a hold in the book cannot be ended', { exchange: row.request_id, error: String(error) })
+        this.#hopeless.add(name)
+        return []
+      }
+    })
+  }
+
+  /** Leaves one alone whose end the database refuses: it stays open until the next start of this node. */
+  leave({ requestId, part }: Pick<End, 'requestId' | 'part'>): void {
+    this.#hopeless.add(nameOf(requestId, part))
+  }
+
+  /**
+   * Takes over a detached hold of another node. Returns whether there was one.
+   * @throws DatabaseFault also when this node was fenced; whether it is this node's then is found at a later look
+   */
+  async adopt(epoch: number, requestId: string, part: string): Promise<boolean> {
+    const { database, node, ledger } = this.#parts
+    const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_adopt_1($1, $2, $3, $4)', [
+      node,
+      epoch,
+      requestId,
+      part
+    ])
+    await this.take(rows)
+    return ledger.find(requestId, part) !== undefined
+  }
+
+  /** Takes over some of what a node has left that is gone. `now`: Unix milliseconds; undefined is the database's. */
+  async takeOver(epoch: number, now: number | undefined): Promise<Hold[]> {
+    const { database, node } = this.#parts
+    const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_take_over_1($1, $2, $3, $4)', [
+      node,
+      epoch,
+      now ?? null,
+      mostTaken
+    ])
+    return this.take(rows)
+  }
+
+  /**
+   * Goes on with holds that memory lacks now and lacked at the look before: the answer that gave them to this node was
+   * lost. One look may see a hold that comes or goes at this moment.
+   */
+  async strays(): Promise<Hold[]> {
+    const { database, node, ledger } = this.#parts
+    const { rows } = await database.reads.query<Named>('select request_id, part from sluice.hold where node = $1', [
+      node
+    ])
+    const lacking = rows.filter(
+      ({ request_id: id, part }) => !ledger.knows(id, part) && !this.#hopeless.has(nameOf(id, part))
+    )
+    const strays = lacking.filter(({ request_id: id, part }) => this.#strange.has(nameOf(id, part)))
+    this.#strange = new Set(lacking.map(({ request_id: id, part }) => nameOf(id, part)))
+    if (strays.length === 0) return []
+    return this.take((await this.#rowsOf(strays)).filter(({ node: of }) => of === node))
+  }
+
+  /** Those of the ends whose holds this node has. Of the others it tells what has become. */
+  async owned(ends: readonly End[]): Promise<End[]> {
+    const rows = await this.#rowsOf(ends.map(({ requestId, part }) => ({ request_id: requestId, part })))
+    const names = new Set(
+      rows.filter(({ node }) => node === this.#parts.node).map(({ request_id: id, part }) => nameOf(id, part))
+    )
+    const owned = ends.filter(({ requestId, part }) => names.has(nameOf(requestId, part)))
+    for (const end of ends) if (!owned.includes(end)) void this.tellLate(end)
+    return owned
+  }
+
+  /** Tells when a request was charged another amount than an end would have that came too late. */
+  async tellLate({ requestId, part, charged, time }: LateEnd): Promise<void> {
+    const { database, log } = this.#parts
+    try {
+      const { rows } = await database.reads.query<{ amount: bigint }>(
+        `select amount from sluice.journal
+          where day = date '1970-01-01' + $1::int and request_id = $2 and part = $3 and class = 'terminal'`,
+        [Math.floor(time / day), requestId, part]
+      )
+      const amount = rows[0]?.amount
+      if (amount !== charged)
+        log.error('another node has ended a request by estimate, as this one was not heard of for too long', {
+          exchange: requestId,
+          part,
+          charged_nano: amount === undefined ? null : String(amount),
+          would_be_nano: String(charged)
+        })
+    } catch (error) {
+      log.warn('an end could not be compared with the journal', { exchange: requestId, error: String(error) })
+    }
+  }
+
+  async #rowsOf(names: readonly Named[]): Promise<(HoldRow & { node: string })[]> {
+    const { rows } = await this.#parts.database.batches.query<HoldRow & { node: string }>(
+      'select h.* from unnest($1::text[], $2::text[]) as n(request_id, part) join sluice.hold h using (request_id, part)',
+      [names.map(({ request_id: id }) => id), names.map(({ part }) => part)]
+    )
+    return rows
+  }
+}

@@ -1,0 +1,138 @@
+// Holds of a node that its memory lost or never had, and what its log and its clock make of those that it finds.
+import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Logger } from '../../../../../core/telling/log.ts'
+import { silentLog } from '../../../../../core/telling/log.ts'
+import { brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
+import { DatabaseProxy } from '../../../../kit/database-proxy.ts'
+import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
+import { eventually } from '../../../../kit/probe.ts'
+import { noon, scope } from '../../embedded/sample.ts'
+import { charge, endsIn, hold } from './oracle.ts'
+
+const scopes = [scope('tenant', 'acme', 1_000_000n, 'month'), scope('key', 'laptop', 1_000_000n)]
+const now = (): number => noon
+
+function test(what: string, run: (t: Test) => Promise<void>): void {
+  void t.test(what, { skip: postgresMissing, timeout: 300_000 }, run)
+}
+
+test('holds that a node has without knowing it are ended, and adopted ones gone on with', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const proxy = await DatabaseProxy.start(t, server.socket)
+  const gone = await moneyNode(t, url, 'gone', { folder: logFolder(t), now })
+  const [asked, detached] = await Promise.all([hold(gone.ledger, scopes, 100n), hold(gone.ledger, scopes, 100n)])
+  asked.dispatched('openai')
+  await Promise.all([asked.durable, detached.detach(noon + 60_000)])
+  await gone.kill()
+  const node = await moneyNode(t, proxy.url(url), 'one', { folder: logFolder(t), lease: 3000, now })
+  let losing = true
+  proxy.loses = (sent) =>
+    losing && ['money_adopt', 'money_take_over'].some((one) => sent.includes(one)) && proxy.lost < 2
+  await t.rejects(node.adopt(detached.requestId))
+  await server.sql(`update sluice.node set expires = clock_timestamp() where name = 'gone'`, url)
+  await eventually(async () => (await endsIn(url)).has(asked.requestId), 60_000)
+  losing = false
+  t.equal(proxy.lost, 2, 'both answers were lost')
+  t.same((await endsIn(url)).get(asked.requestId), ['settle 20 recovered'])
+  await eventually(() => node.ledger.detached(detached.requestId) !== undefined, 30_000)
+  await node.ledger.detached(detached.requestId)!.settle(charge(7))
+  t.same((await endsIn(url)).get(detached.requestId), ['settle 7 upstream'])
+  t.same(await brokenIn(url), [])
+})
+
+test('who was fenced adopts nothing', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const one = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+  const two = await moneyNode(t, url, 'two', { folder: logFolder(t), now })
+  const made = await hold(one.ledger, scopes, 100n)
+  await made.detach(noon + 60_000)
+  await server.sql(`update sluice.node set epoch = epoch + 1, batch = 0 where name = 'two'`, url)
+  await t.rejects(two.adopt(made.requestId), { code: 'SL001' })
+  t.same(await server.sql('select node from sluice.hold', url), [{ node: 'one' }])
+  await made.void()
+})
+
+test('what a log has that was freed too late turns no progress back', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const proxy = await DatabaseProxy.start(t, server.socket)
+  const folder = logFolder(t)
+  const node = await moneyNode(t, proxy.url(url), 'one', { folder, now })
+  const made = await hold(node.ledger, scopes, 1000n)
+  proxy.stand()
+  made.dispatched('openai')
+  made.delivered(30)
+  await made.durable
+  const copy = mkdtempSync(join(tmpdir(), 'sluice-copy-'))
+  t.teardown(() => rmSync(copy, { recursive: true }))
+  cpSync(folder, copy, { recursive: true })
+  t.equal(readdirSync(copy).length, 2, 'progress is in the log')
+  proxy.goOn()
+  await node.flush()
+  await eventually(() => readdirSync(folder).length === 0, 20_000)
+  t.pass('which goes when the database has it')
+  made.delivered(500)
+  await eventually(async () => {
+    const [row] = await server.sql('select delivered::int from sluice.hold', url)
+    return row.delivered === 500
+  }, 20_000)
+  await node.kill()
+  cpSync(copy, folder, { recursive: true })
+  await moneyNode(t, url, 'one', { folder, now })
+  t.same((await endsIn(url)).get(made.requestId), ['settle 520 recovered'])
+  t.same(readdirSync(folder), [])
+  t.same(await brokenIn(url), [])
+})
+
+test('a clock that is wrong ends no detached hold before its time', async (t) => {
+  const url = await moneyBook()
+  const folder = logFolder(t)
+  const time = Date.now()
+  const node = await moneyNode(t, url, 'one', { folder })
+  const made = await hold(node.ledger, scopes, 100n, { time })
+  await made.detach(time + 3_600_000)
+  await node.close()
+  const right = Date.now
+  t.teardown(() => (Date.now = right))
+  Date.now = () => right() + 7_200_000
+  const again = await moneyNode(t, url, 'one', { folder })
+  t.match(again.trouble, { text: /differs from that of the database by 7\d+ s/, refuses: true })
+  Date.now = right
+  t.same(await endsIn(url), new Map())
+  await again.ledger.detached(made.requestId)!.settle(charge(5))
+  t.same((await endsIn(url)).get(made.requestId), ['settle 5 upstream'])
+})
+
+test('an end that comes too late from a log is told', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const proxy = await DatabaseProxy.start(t, server.socket)
+  const folder = logFolder(t)
+  const node = await moneyNode(t, proxy.url(url), 'one', { folder, now })
+  const [late, same] = await Promise.all([hold(node.ledger, scopes, 100n), hold(node.ledger, scopes, 100n)])
+  proxy.stand()
+  await Promise.all([late.settle(charge(7)), same.void()])
+  proxy.cut()
+  await node.kill()
+  proxy.goOn()
+  const other = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+  await other.close()
+  const told: unknown[] = []
+  const log: Logger = {
+    ...silentLog,
+    error: (message, fields) => void told.push([message, fields?.['exchange'], fields?.['would_be_nano']]),
+    child: () => log
+  }
+  await moneyNode(t, url, 'one', { folder, now, log })
+  await eventually(() => told.length > 0, 20_000)
+  t.same(told, [
+    ['another node has ended a request by estimate, as this one was not heard of for too long', late.requestId, '7']
+  ])
+  t.same((await endsIn(url)).get(late.requestId), ['void 0'])
+})
