@@ -8,6 +8,7 @@ import type { Protocol, ProtocolText, TextPart } from '../protocols/index.ts'
 import { takes } from './extras.ts'
 import type { UpstreamForm } from './operation.ts'
 import type { MeteredUsage } from './slots.ts'
+import type { Finished } from '../transport/series.ts'
 
 /** The method and path of the request to an upstream, and the protocol it is written in. */
 export interface Target {
@@ -66,6 +67,8 @@ export class Attempt {
   usage: MeteredUsage | undefined
   /** True once the request may have reached the upstream, which may charge for it from then on. */
   dispatched = false
+  /** What was answered of a series that broke off, unless a later attempt has taken it over. */
+  finished: Finished | undefined
   /** The member of the body that the gateway added and the client did not send. */
   added: string | undefined
   readonly #without: string | undefined

@@ -10,6 +10,45 @@ const mostBytes = 8 * 1024 * 1024
 /** What describes an answer's own bytes, which the answer of them all does not have. */
 const ownHeaders: ReadonlySet<string> = new Set(['content-length', 'content-encoding', 'transfer-encoding'])
 
+/** What was answered of a series. The next attempt that asks for the same goes on behind it. */
+export class Finished {
+  readonly #path: string
+  readonly #body: Buffer
+  readonly answers: Buffer[] = []
+  /** The headers of each that are kept. */
+  readonly heads: Record<string, string>[] = []
+
+  /** Takes over what the earlier ones have that are of the same requests, and leaves them with nothing. */
+  constructor({ path, body }: UpstreamRequest, earlier: readonly Finished[]) {
+    this.#path = path
+    this.#body = Buffer.concat(body as readonly Buffer[])
+    for (const other of earlier) {
+      if (other.#path !== path || !other.#body.equals(this.#body)) continue
+      this.answers.push(...other.answers)
+      this.heads.push(...other.heads)
+      other.clear()
+    }
+  }
+
+  get body(): Buffer {
+    return this.#body
+  }
+
+  clear(): void {
+    this.answers.length = this.heads.length = 0
+  }
+
+  /** The answer of them all, as far as they are answered. */
+  get text(): Buffer {
+    const answers = this.answers.flatMap((answer, at) => (at === 0 ? [answer] : [Buffer.from(','), answer]))
+    return Buffer.concat([
+      Buffer.from(`{"heads":${JSON.stringify(this.heads)},"answers":[`),
+      ...answers,
+      Buffer.from(']}')
+    ])
+  }
+}
+
 /**
  * One under way, and the sink of each of its requests. The body is `{"requests": […]}`; the sink gets `{"heads": […],
  * "answers": […]}` when all have been answered. The first answer that is no success, or is encoded, is passed on as it
@@ -22,8 +61,9 @@ export class Series implements UpstreamCall, UpstreamSink {
   readonly #requests: Requests
   readonly #heads: readonly string[]
   readonly #sink: UpstreamSink
-  readonly #answers: Buffer[] = []
-  readonly #told: Record<string, string>[] = []
+  readonly #finished: Finished
+  #untouched = true
+  #head: Record<string, string> = {}
   #last: UpstreamHeaders = {}
   #pieces: Buffer[] = []
   #bytes = 0
@@ -34,7 +74,8 @@ export class Series implements UpstreamCall, UpstreamSink {
   #over = false
 
   /**
-   * Sends the first request. `heads`: the headers of answers that are kept, in lower case.
+   * Sends the first request that no earlier attempt got an answer to. `heads`: the headers of answers that are kept, in
+   * lower case. `finished`: what earlier attempts were answered; it gets what this one is, until all is answered.
    * @throws GatewayError when it cannot be sent
    */
   constructor(
@@ -42,19 +83,25 @@ export class Series implements UpstreamCall, UpstreamSink {
     channel: Channel,
     request: UpstreamRequest,
     heads: readonly string[],
-    sink: UpstreamSink
+    sink: UpstreamSink,
+    finished: Finished
   ) {
     this.#transport = transport
     this.#channel = channel
     this.#request = request
     this.#heads = heads
     this.#sink = sink
-    this.#requests = new Requests(Buffer.concat(request.body as readonly Buffer[]))
+    this.#finished = finished
+    this.#requests = new Requests(finished.body)
+    for (const { length } of finished.answers) {
+      this.#requests.next()
+      this.#bytes += length
+    }
     this.#send()
   }
 
   get unsent(): boolean {
-    return this.#answers.length === 0 && this.#call?.unsent !== false
+    return this.#untouched && this.#call?.unsent !== false
   }
 
   pause(): void {
@@ -77,7 +124,7 @@ export class Series implements UpstreamCall, UpstreamSink {
     this.#passed = status !== 200 || (headers['content-encoding'] ?? 'identity') !== 'identity'
     if (this.#passed) return this.#sink.onHead(status, headers)
     const kept = this.#heads.flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])]]))
-    this.#told.push(Object.fromEntries(kept) as Record<string, string>)
+    this.#head = Object.fromEntries(kept) as Record<string, string>
   }
 
   onData(chunk: Buffer): void {
@@ -90,7 +137,9 @@ export class Series implements UpstreamCall, UpstreamSink {
 
   onEnd(): void {
     if (this.#passed) return this.#end(() => this.#sink.onEnd())
-    this.#answers.push(Buffer.concat(this.#pieces))
+    this.#untouched = false
+    this.#finished.answers.push(Buffer.concat(this.#pieces))
+    this.#finished.heads.push(this.#head)
     this.#pieces = []
     if (this.#requests.over) return this.#end(() => this.#answer())
     // Its connection is free only when this call is over.
@@ -123,11 +172,11 @@ export class Series implements UpstreamCall, UpstreamSink {
 
   #answer(): void {
     const headers = Object.entries(this.#last).filter(([name]) => !ownHeaders.has(name))
-    const heads = `{"heads":${JSON.stringify(this.#told)},"answers":[`
-    const answers = this.#answers.flatMap((answer, at) => (at === 0 ? [answer] : [Buffer.from(','), answer]))
+    const { text } = this.#finished
+    this.#finished.clear()
     try {
       this.#sink.onHead(200, Object.assign(Object.create(null) as object, Object.fromEntries(headers)))
-      this.#sink.onData(Buffer.concat([Buffer.from(heads), ...answers, Buffer.from(']}')]))
+      this.#sink.onData(text)
     } catch (error) {
       return this.#sink.onError(asGatewayError(error))
     }

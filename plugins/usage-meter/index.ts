@@ -1,5 +1,5 @@
 // Reads what an answer consumed out of the answer itself, or estimates it where the upstream does not say.
-import { definePlugin, inForce } from '../../core/contract/contract.ts'
+import { definePlugin, inForce, Message } from '../../core/contract/contract.ts'
 import type { Channel, Exchange, Model } from '../../core/contract/contract.ts'
 import { goingOn, reservation, usage } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
@@ -48,10 +48,23 @@ export default definePlugin({
       help: 'Answers whose usage is an estimate.',
       labels: ['channel']
     })
+    /** What was answered of a series that broke off, and that no other attempt went on with. */
+    const meterFinished = (exchange: Exchange, attempt: Exchange['attempts'][number]): void => {
+      const { finished, protocol } = attempt
+      if (attempt.usage || !finished || finished.answers.length === 0) return
+      const bounds = (): ReturnType<Bounds> => boundsOf(exchange, catalogue.models.get(attempt.model))
+      const meter = new Meter(protocol, exchange.body, bytesPerToken, bounds, undefined)
+      meter.see(new Message('json', finished.text))
+      const metered = meter.read(false)
+      // An estimate would be of all that was asked for.
+      if (metered.source === 'upstream') attempt.usage = { ...metered, source: 'partial' }
+    }
+
     return {
       onRequest(exchange) {
         if (!exchange.request.operation.metering) return
         exchange.defer(() => {
+          for (const attempt of exchange.attempts) meterFinished(exchange, attempt)
           const metered = exchange.attempts.at(-1)?.usage
           if (metered) exchange.set(usage, metered)
         })

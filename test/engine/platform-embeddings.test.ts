@@ -36,7 +36,8 @@ async function onBedrock(
   t: Test,
   answer: (asked: BedrockAsked) => BedrockAnswer,
   models: Record<string, string>,
-  more: Json = {}
+  more: Json = {},
+  chain: Json = {}
 ): Promise<LocalGateway & { bedrock: ScriptedBedrock }> {
   withAwsKeys(t)
   const bedrock = await scriptedBedrock(t, answer)
@@ -51,9 +52,23 @@ async function onBedrock(
   }
   const local = await gateway(t, {
     channels: { up },
-    models: Object.fromEntries(Object.keys(models).map((model) => [model, { price }]))
+    models: Object.fromEntries(Object.keys(models).map((model) => [model, { price }])),
+    ...chain
   })
   return Object.assign(local, { bedrock })
+}
+
+/** A chain in which a channel that failed is asked once more. */
+const again = {
+  chain: [
+    { auth: {} },
+    { quota: {} },
+    { ratelimit: {} },
+    { route: { repeats: 1 } },
+    { 'protocol-translate': {} },
+    { 'usage-meter': {} },
+    { log: { sink: 'none' } }
+  ]
 }
 
 const asked = (local: LocalGateway, where: string, body: Json): Promise<ReceivedReply> =>
@@ -186,6 +201,84 @@ t.test('models of an ARN are whose the channel says, and what breaks in mid-seri
   t.equal(local.bedrock.asked.length, 3, 'nothing is sent after it')
   t.match((await asked(local, path, { model: 'v', input: ['a', 'b'] })).json(), { data: [{}, {}] })
   t.equal(local.bedrock.asked.at(-1)!.model, arn)
+})
+
+t.test('what was answered before a series broke off is not asked for again, and charged once', async (t) => {
+  for (const broken of [
+    { status: 500, json: { message: 'Oops' } },
+    { frames: [], cut: true }
+  ] as BedrockAnswer[]) {
+    let count = 0
+    const model = { v: 'amazon.titan-embed-text-v2:0' }
+    const local = await onBedrock(t, (one) => (++count === 3 ? broken : titan(one)), model, {}, again)
+    const reply = await asked(local, path, { model: 'v', input: ['a', 'bc', 'def', 'ghij'] })
+    t.same(
+      reply.json().data.map(({ embedding }: Json) => embedding[0]),
+      [1, 2, 3, 4]
+    )
+    t.same(
+      local.bedrock.asked.map(({ body }) => body['inputText']),
+      ['a', 'bc', 'def', 'def', 'ghij']
+    )
+    const record = await local.record(reply)
+    t.match(record, { usage: { input: 12 }, usage_source: 'upstream', cost_nano: '24000' })
+    t.match((await asked(local, path, { model: 'v', input: ['a', 'bc', 'def', 'ghij'] })).json(), { data: [{}, {}] })
+    t.equal(local.bedrock.asked.length, 9, 'another request begins with its first text')
+  }
+})
+
+t.test('a series that fails for good costs its client nothing, and what the upstream made is known', async (t) => {
+  const local = await onBedrock(
+    t,
+    (one) => (one.body['inputText'] === 'c' ? { status: 500, json: { message: 'Oops' } } : titan(one)),
+    { v: 'amazon.titan-embed-text-v2:0' },
+    { cost: { of: 'price' } },
+    again
+  )
+  const reply = await asked(local, path, { model: 'v', input: ['a', 'b', 'c', 'd'] })
+  t.ok(reply.status >= 500)
+  t.same(
+    local.bedrock.asked.map(({ body }) => body['inputText']),
+    ['a', 'b', 'c', 'c']
+  )
+  const record = await local.record(reply)
+  t.match(record, { cost_nano: '0', usage: { input: 6 }, usage_source: 'partial' })
+  t.match(record.attempts, [{ status: 500 }, { status: 500 }])
+})
+
+t.test('models of other names are asked for all of it', async (t) => {
+  withAwsKeys(t)
+  const broken = await scriptedBedrock(t, (one) =>
+    one.body['inputText'] === 'b' ? { status: 500, json: { message: 'Oops' } } : titan(one)
+  )
+  const well = await scriptedBedrock(t, titan)
+  const at = (url: string, priority: number, model: string): Json => ({
+    preset: 'bedrock',
+    protocol: 'bedrock',
+    base_url: url,
+    private: true,
+    priority,
+    credential: { aws: { region: awsRegion } },
+    models: { v: model }
+  })
+  const same = 'amazon.titan-embed-text-v2:0'
+  for (const [other, expected] of [
+    [same, ['b', 'c']],
+    ['amazon.titan-embed-text-v1', ['a', 'b', 'c']]
+  ] as const) {
+    well.asked.length = broken.asked.length = 0
+    const local = await gateway(t, {
+      channels: { first: at(broken.url, 0, same), second: at(well.url, 1, other) },
+      models: { v: { price } }
+    })
+    const reply = await asked(local, path, { model: 'v', input: ['a', 'b', 'c'] })
+    t.equal(reply.status, 200)
+    t.same(
+      well.asked.map(({ body }) => body['inputText']),
+      expected
+    )
+    t.match(await local.record(reply), { usage: { input: 9 }, cost_nano: '18000' })
+  }
 })
 
 t.test(

@@ -18,7 +18,7 @@ import { patienceOf } from '../answers/patience.ts'
 import { Relay } from '../answers/relay.ts'
 import { stagesOf } from './staging.ts'
 import { headersOf } from './upstream-head.ts'
-import { Series } from '../../transport/series.ts'
+import { Finished, Series } from '../../transport/series.ts'
 import type { Transport, UpstreamRequest } from '../../transport/transport.ts'
 import type { Background } from '../../contract/background.ts'
 import type { Services } from '../../store/services.ts'
@@ -257,9 +257,13 @@ function send(
     const request = upstreamRequest(exchange, attempt)
     attempt.dispatched = true
     const { series } = attempt.form ?? {}
-    relay.call = series
-      ? new Series(parts.transport, attempt.channel, request, series.heads, relay)
-      : parts.transport.send(attempt.channel, request, relay)
+    if (series) {
+      attempt.finished = new Finished(
+        request,
+        exchange.attempts.flatMap(({ finished }) => finished ?? [])
+      )
+      relay.call = new Series(parts.transport, attempt.channel, request, series.heads, relay, attempt.finished)
+    } else relay.call = parts.transport.send(attempt.channel, request, relay)
   } catch (error) {
     relay.fail(error)
   }
