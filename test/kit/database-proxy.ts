@@ -1,4 +1,4 @@
-// A TCP proxy before PostgreSQL that loses answers, stands still, or cuts connections, when a test says so.
+// A TCP proxy, before PostgreSQL in most tests, that loses answers, stands still, or cuts connections, when told to.
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Server, Socket } from 'node:net'
@@ -14,9 +14,9 @@ export class DatabaseProxy {
   readonly #pairs = new Set<readonly [Socket, Socket]>()
   #standing = false
 
-  private constructor(socket: string) {
+  private constructor(socket: string | number) {
     this.#server = createServer((client) => {
-      const upstream = connect(socket)
+      const upstream = connect(socket as string)
       const pair = [client, upstream] as const
       this.#pairs.add(pair)
       let losing = false
@@ -39,8 +39,8 @@ export class DatabaseProxy {
     })
   }
 
-  /** Starts a proxy before the socket of a server. It ends with the test. */
-  static async start(t: Test, socket: string): Promise<DatabaseProxy> {
+  /** Starts a proxy before the socket of a server, or before a port. It ends with the test. */
+  static async start(t: Test, socket: string | number): Promise<DatabaseProxy> {
     const proxy = new DatabaseProxy(socket)
     proxy.#server.listen(0, '127.0.0.1')
     await once(proxy.#server, 'listening')
@@ -51,10 +51,13 @@ export class DatabaseProxy {
     return proxy
   }
 
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
   /** The URL of a database behind it. */
   url(direct: string): string {
-    const { port } = this.#server.address() as AddressInfo
-    return `postgres://sluice@127.0.0.1:${port}${new URL(direct).pathname}`
+    return `postgres://sluice@127.0.0.1:${this.port}${new URL(direct).pathname}`
   }
 
   /** Carries nothing any more, also on new connections, until it goes on. */

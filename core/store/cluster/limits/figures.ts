@@ -52,10 +52,11 @@ export class Keys {
   }
 
   #make({ id, home, rates: { concurrency, rps, rpm, tpm } }: CountedSet): SetKeys {
-    const rates = `${this.#prefix}:{${home}}:${id}`
+    // Ids may be anything, such as a pattern that ends like another key: what is in a key comes before them.
+    const key = (what: 'rates' | 'slots'): string => `${this.#prefix}:{${home}}:${what}:${id}`
     return {
-      rates,
-      slots: concurrency === undefined ? undefined : `${rates}:slots`,
+      rates: key('rates'),
+      slots: concurrency === undefined ? undefined : key('slots'),
       limits: [concurrency, rps, rpm, tpm].map((limit) => limit ?? '-').join(' ')
     }
   }

@@ -48,7 +48,6 @@ export class SharedLimits implements Limits {
   readonly #redis: Redis
   readonly #keys: Keys
   readonly #lease: number
-  readonly #onUnavailable: OnUnavailable
   readonly #liveNodes: () => number
   /** The name of this node: another one with each start. */
   readonly #node = randomBytes(9).toString('base64url')
@@ -58,21 +57,24 @@ export class SharedLimits implements Limits {
   /** Leases that were released while Redis could not be told. */
   readonly #owed = new Set<SharedLease>()
   #nodes = 1
-  /** There while Redis is gone. */
-  #standIn: StandIn | undefined
+  /** Since when fewer nodes are seen than {@link #nodes}; undefined when they are not. */
+  #fewerSince: number | undefined
+  readonly #standIn: StandIn
+  /** Whether the stand-in counts what this node has. */
+  #standsIn = false
   readonly #renewing: NodeJS.Timeout
 
   constructor(options: SharedLimitsOptions, log: Logger) {
     this.#keys = new Keys(options.prefix)
     this.#lease = options.lease
-    this.#onUnavailable = options.onUnavailable
     this.#liveNodes = options.liveNodes
-    this.#standIn = this.#newStandIn()
+    this.#standIn = new StandIn(options.onUnavailable)
+    this.#begin()
     const probe = this.#attendance(this.#lease)
     const duty: Duty = {
       probe,
       probed: (reply) => this.#count(reply),
-      gone: () => void (this.#standIn = this.#newStandIn()),
+      gone: () => this.#begin(),
       returned: () => this.#return()
     }
     this.#redis = new Redis(options.place, options.times, duty, log)
@@ -141,13 +143,17 @@ export class SharedLimits implements Limits {
     return reply === undefined ? undefined : new Figures(sets, reply as Buffer)
   }
 
-  /** There is always one while Redis is not usable; it may be usable again when an answer is given up. */
-  #inMemory(): StandIn {
-    return (this.#standIn ??= this.#newStandIn())
+  /** Redis is gone, or has not answered one request. */
+  #begin(): void {
+    this.#standIn.begin(Math.max(this.#nodes, this.#liveNodes()), this.#held)
+    this.#standsIn = true
+    this.#fewerSince = undefined
   }
 
-  #newStandIn(): StandIn {
-    return new StandIn(this.#onUnavailable, Math.max(this.#nodes, this.#liveNodes()), this.#held)
+  /** It may be usable again when an answer is given up. */
+  #inMemory(): StandIn {
+    if (!this.#standsIn) this.#begin()
+    return this.#standIn
   }
 
   #standInFor<S extends CountedSet>(
@@ -197,20 +203,21 @@ export class SharedLimits implements Limits {
     return { script: attend, keys: [this.#keys.nodes], args: [this.#node, String(ms * 1000)] }
   }
 
+  /** A Redis that is back empty sees one node after another: fewer are believed when that stays so for a lease. */
   #count(reply: Reply): void {
-    if (typeof reply === 'number') this.#nodes = reply
+    if (typeof reply !== 'number') return
+    const now = performance.now()
+    if (reply < this.#nodes && now - (this.#fewerSince ??= now) <= this.#lease) return
+    this.#nodes = reply
+    this.#fewerSince = undefined
   }
 
   /** Redis is back: it is told what ended and what runs, before anybody asks it for more. */
   #return(): void {
-    this.#standIn = undefined
+    this.#standsIn = false
     const owed = [...this.#owed]
     this.#owed.clear()
     for (const lease of owed) this.#tellEnd(lease)
-    for (const lease of this.#held) {
-      // The next gap counts it anew.
-      lease.local = undefined
-    }
     this.#renew()
   }
 

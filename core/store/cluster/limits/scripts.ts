@@ -13,7 +13,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 local function buckets(kept)
-  if not kept then return {0, 0, now, 0, 0, now, 0, 0, now} end
+  if not kept or #kept ~= 72 then return {0, 0, now, 0, 0, now, 0, 0, now} end
   return {struct.unpack(form, kept)}
 end
 
@@ -115,7 +115,7 @@ local count, slot, used, taken = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), 
 for i = 1, count do
   local expected, level, limit = string.match(ARGV[i + 4], '^(%S+) (%S+) (%S+)$')
   expected, level = tonumber(expected), tonumber(level)
-  local kept = redis.call('GET', KEYS[i])
+  local kept = redis.call('MGET', KEYS[i])[1]
   local state = buckets(kept)
   if state[8] == 0 then state[8] = tonumber(limit) end
   leak(state, 7)
@@ -124,8 +124,13 @@ for i = 1, count do
   state[7] = math.max(0, math.min(state[7] + change, 2 * capacity(state[8], minute)))
   keep(KEYS[i], state)
 end
-for i = count + 1, #KEYS do redis.call('ZREM', KEYS[i], slot) end
-return 0`
+-- A key that somebody else has written to keeps no other from being freed.
+local answer = 0
+for i = count + 1, #KEYS do
+  local freed = redis.pcall('ZREM', KEYS[i], slot)
+  if type(freed) == 'table' then answer = freed end
+end
+return answer`
 )
 
 /**
@@ -137,7 +142,7 @@ export const renew = new Script(
   `${common}
 local lease = tonumber(ARGV[1])
 local ends = string.format('%.17g', now + lease)
-local at = 2
+local at, answer = 2, 0
 for i = 1, #KEYS do
   local last = at + tonumber(ARGV[at])
   local members = {}
@@ -145,11 +150,13 @@ for i = 1, #KEYS do
     members[#members + 1] = ends
     members[#members + 1] = ARGV[name]
   end
-  redis.call('ZADD', KEYS[i], unpack(members))
-  redis.call('PEXPIRE', KEYS[i], math.ceil(lease / 1000))
+  -- As above.
+  local renewed = redis.pcall('ZADD', KEYS[i], unpack(members))
+  if type(renewed) == 'table' then answer = renewed
+  else redis.call('PEXPIRE', KEYS[i], math.ceil(lease / 1000)) end
   at = last + 1
 end
-return 0`
+return answer`
 )
 
 /**

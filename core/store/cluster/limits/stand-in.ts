@@ -16,20 +16,28 @@ interface Share<S extends CountedSet> extends CountedSet {
   readonly whole: S
 }
 
-/** Decides in memory, from one loss of Redis to its return. */
+/**
+ * Decides in memory while Redis is gone. What shares were taken of counts on when it goes again: a Redis that comes and
+ * goes gives nobody a share each time.
+ */
 export class StandIn {
   readonly #mode: OnUnavailable
-  readonly #nodes: number
   readonly #limits = new MemoryLimits()
-  readonly #shares = new WeakMap<CountedSet, CountedSet>()
+  #nodes = 1
+  #shares = new WeakMap<CountedSet, CountedSet>()
+
+  constructor(mode: OnUnavailable) {
+    this.#mode = mode
+  }
 
   /**
-   * `nodes`: between how many the limits are shared, one at least. `held`: what this node has, and goes on counting.
+   * Redis is gone. `nodes`: between how many the limits are shared, one at least. `held`: what this node has, and goes
+   * on counting.
    */
-  constructor(mode: OnUnavailable, nodes: number, held: Iterable<SharedLease>) {
-    this.#mode = mode
+  begin(nodes: number, held: Iterable<SharedLease>): void {
+    if (nodes !== this.#nodes) this.#shares = new WeakMap()
     this.#nodes = nodes
-    if (mode === 'share') this.#adopt([...held])
+    if (this.#mode === 'share') this.#adopt([...held].filter(({ local }) => !local))
   }
 
   /**
@@ -57,7 +65,7 @@ export class StandIn {
     })
   }
 
-  /** Slots that were taken before count on; rates begin empty. */
+  /** Slots that Redis gave count on. */
   #adopt(held: readonly SharedLease[]): void {
     const slots = new Map<string, number>()
     for (const { set } of held.flatMap((lease) => lease.slots)) slots.set(set, (slots.get(set) ?? 0) + 1)

@@ -4,6 +4,7 @@ import type { Logger } from '../../../telling/log.ts'
 import type { Place } from './address.ts'
 import { connect } from './connection.ts'
 import type { Connection, Reply } from './connection.ts'
+import { isOfKeys, reasonOf } from './failure.ts'
 import { run } from './script.ts'
 import type { Call } from './script.ts'
 
@@ -46,14 +47,10 @@ interface Question {
 const probeEvery = 250
 /** How long a probe may be without an answer until the connection is made anew, in milliseconds. */
 const silence = 1000
+/** How often the log is told of keys that have something else, in milliseconds. */
+const complainEvery = 60_000
 /** The first and the longest pause before connecting again, in milliseconds. */
 const pauses = { first: 20, longest: 500 }
-
-/** The first word of an error of Redis, the code of one of the system, or its name. */
-function reasonOf(error: unknown): string {
-  const { code, name, message } = error as NodeJS.ErrnoException
-  return /^[A-Z]{2,}\b/.exec(message ?? '')?.[0] ?? code ?? name ?? 'unknown'
-}
 
 /** One Redis. It connects by itself, again and again until it is closed. */
 export class Redis {
@@ -75,6 +72,8 @@ export class Redis {
   #closed = false
   /** Whether the log has it that Redis is not usable, and why. */
   #told = false
+  /** When the log was told of a key last. */
+  #complained = -Infinity
 
   constructor(place: Place, times: RedisTimes, duty: Duty, log: Logger) {
     this.#place = place
@@ -95,7 +94,8 @@ export class Redis {
 
   /**
    * Runs a script, once. Resolves with undefined when there is no answer within the time of a command, and nobody knows
-   * whether it ran; then `late` hears of an answer that comes after all. Never rejects. Only asked while `usable`.
+   * whether it ran; then `late` hears of an answer that comes after all. It resolves so, too, when the script fails on
+   * what its keys have, which concerns nobody else. Never rejects. Only asked while `usable`.
    */
   ask(call: Call, late?: (reply: Reply) => void): Promise<Reply | undefined> {
     const connection = this.#connection!
@@ -110,7 +110,8 @@ export class Redis {
         },
         (error: unknown) => {
           if (this.#questions.delete(question)) answer(undefined)
-          if (connection === this.#connection) this.#failed(error)
+          if (isOfKeys(error)) this.#complain(error)
+          else if (connection === this.#connection) this.#failed(error)
         }
       )
     })
@@ -156,6 +157,14 @@ export class Redis {
     clearTimeout(this.#deadline)
     this.#deadline = undefined
     for (const { answer } of questions) answer(undefined)
+  }
+
+  /** A script met what nobody but somebody else can have written. Who asked is told nothing; all others go on. */
+  #complain(error: unknown): void {
+    const now = performance.now()
+    if (now - this.#complained < complainEvery) return
+    this.#complained = now
+    this.#log.warn('a key of the limits has something else in Redis', { reason: reasonOf(error) })
   }
 
   /** A command was refused, or lost with its connection. */

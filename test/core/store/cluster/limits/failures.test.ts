@@ -5,7 +5,7 @@ import type { LimitSet, Rates } from '../../../../../core/catalogue/caller.ts'
 import { openSharedLimits } from '../../../../../core/store/cluster/limits/open.ts'
 import type { SharedLimits } from '../../../../../core/store/cluster/limits/limits.ts'
 import type { Decision, Lease } from '../../../../../core/store/limits.ts'
-import { silentLog } from '../../../../../core/telling/log.ts'
+import { createLogger, silentLog } from '../../../../../core/telling/log.ts'
 import { redisOptions, sharedLimits } from '../../../../kit/limits.ts'
 import { eventually, stopwatch } from '../../../../kit/probe.ts'
 import { RedisServer, redisMissing } from '../../../../kit/redis.ts'
@@ -184,6 +184,77 @@ void t.test('Redis is lost with all its data, and slots are told again', { skip 
   await redis.run(['FLUSHALL'])
   t.equal(await slotsLeft(limits, key), 5)
   await eventually(async () => (await slotsLeft(limits, key)) === 2, 20_000)
+})
+
+void t.test('a Redis that comes and goes gives nobody a share each time', { skip }, async (t) => {
+  const redis = await RedisServer.start(t)
+  const limits = await sharedLimits(t, { url: redis.url })
+  const other = await sharedLimits(t, { url: redis.url })
+  await eventually(() => limits.health.nodes === 2, 20_000)
+  const key = set('key:k', { rpm: 6, concurrency: 20 })
+  const watch = stopwatch()
+  let admitted = 0
+  const leases: Lease[] = []
+  for (let gap = 0; gap < 4; gap++) {
+    await redis.kill()
+    await eventually(() => !limits.health.usable, 20_000)
+    for (let i = 0; i < 5; i++) {
+      const decision = atOnce(t, limits, [key])
+      if (!decision.admitted) continue
+      admitted++
+      leases.push(decision.lease)
+    }
+    await redis.resume()
+    await eventually(() => limits.health.usable && other.health.usable, 20_000)
+    t.equal(limits.health.nodes, 2, 'a Redis that is back empty has not seen the others yet')
+  }
+  // Its share is three a minute, and they leak out one after another.
+  t.ok(admitted >= 3 && admitted <= 3 + Math.ceil(watch.ms / 20_000), `${admitted} in ${watch.ms} ms`)
+  t.equal(await slotsLeft(limits, key), 20 - admitted)
+  for (const lease of leases) lease.release(undefined)
+  await eventually(async () => (await slotsLeft(limits, key)) === 20)
+})
+
+void t.test('a key that has something else in it concerns nobody but those that it is of', { skip }, async (t) => {
+  const redis = await RedisServer.start(t)
+  let log = ''
+  const logger = createLogger({ level: 'debug', write: (line) => void (log += line) })
+  const limits = await openSharedLimits({ ...redisOptions, url: redis.url }, 'share', logger)
+  t.teardown(() => limits.close())
+  await eventually(() => limits.health.usable, 20_000)
+  const { since } = limits.health
+  const [good, bad] = [set('key:good', { rpm: 9, concurrency: 5 }), set('key:bad', { rpm: 9, concurrency: 5 })]
+  const held = [leaseOf(await limits.decide([good], 0)), leaseOf(await limits.decide([good, bad], 0))]
+  const keys = ((await redis.run(['KEYS', '*bad*'])) as string[]).sort()
+  t.same(keys, ['sluice:{tenant:acme}:rates:key:bad', 'sluice:{tenant:acme}:slots:key:bad'])
+  await redis.run(['SET', keys[1]!, 'something else'], ['SET', keys[0]!, 'something else'])
+  for (let i = 0; i < 5; i++) {
+    const { admitted } = await limits.decide([bad], 0)
+    t.equal(admitted, i < 4, 'by the share of this node, which is the whole, and has a slot of it')
+  }
+  t.equal(await slotsLeft(limits, good), 3, 'others are decided by Redis')
+  t.match(limits.health, { usable: true, since })
+  t.match(log, /has something else in Redis.*WRONGTYPE/)
+  // The slots of both are renewed for longer than their lease.
+  await redis.run(['DEL', 'sluice:{tenant:acme}:slots:key:good'])
+  await eventually(async () => (await slotsLeft(limits, good)) === 3, 20_000)
+  held[1]!.release(undefined)
+  await eventually(async () => (await slotsLeft(limits, good)) === 4)
+  await redis.run(['DEL', keys[1]!])
+  await eventually(async () => (await limits.look([bad], 0)).states[0]!.remaining === 1, 20_000)
+  t.match(limits.health, { usable: true, since })
+})
+
+void t.test('no key of one set is one of another, whatever sets are called', { skip }, async (t) => {
+  const redis = await RedisServer.start(t)
+  const limits = await sharedLimits(t, { url: redis.url })
+  const { since } = limits.health
+  const ids = ['key:a', 'key:a:slots', 'slots:key:a', 'rates:key:a', 'key:a:rates']
+  const sets = ids.map((id) => set(id, { rpm: 9, tpm: 1000, concurrency: 5 }))
+  for (const one of sets) leaseOf(await limits.decide([one], 10))
+  for (const one of sets) t.match((await limits.look([one], 0)).states, [{ remaining: 4 }, { remaining: 8 }])
+  t.equal(((await redis.run(['KEYS', '*key:a*'])) as string[]).length, 2 * ids.length)
+  t.match(limits.health, { usable: true, since })
 })
 
 void t.test('Redis takes no writes', { skip }, async (t) => {
