@@ -8,7 +8,8 @@ import { renderPrice } from '../../../money/price.ts'
 import { sent } from './chain.ts'
 import type { Chain } from './chain.ts'
 import type { Mirror } from './mirror.ts'
-import type { Queue } from './operations.ts'
+import { Queue } from './operations.ts'
+import type { Restored } from './operations.ts'
 import { includes } from './plan.ts'
 import type { Hoursum, Place, Plan } from './plan.ts'
 
@@ -28,11 +29,13 @@ export interface Batch {
   readonly values: readonly unknown[]
   /** Tells everybody who waits. */
   answer(answer: Answer): void
+  /** What is to be done again where a server takes over that lacks what this one has answered. */
+  again(answer: Answer): Queue
 }
 
 /** All places that a queue needs the ids of. */
-export function* placesOf({ admissions, ends }: Queue): Generator<Place> {
-  for (const { places } of ends) yield* places
+export function* placesOf({ admissions, ends, restored }: Queue): Generator<Place> {
+  for (const { places } of [...ends, ...restored]) yield* places
   for (const { plan } of admissions) {
     yield* plan.places
     for (const { place } of plan.shown.values()) yield place
@@ -67,21 +70,21 @@ class Positions {
   }
 
   /** What an admission counts in. */
-  counts(plan: Plan, cells: readonly bigint[]): number[] {
-    const sums = this.sums.filter((sum) => plan.places.some((place) => includes(sum, place)))
+  counts(places: readonly Place[], cells: readonly bigint[]): number[] {
+    const sums = this.sums.filter((sum) => places.some((place) => includes(sum, place)))
     return [...cells.map((id) => this.of(id)), ...sums.map((sum) => this.ofSum(sum))]
   }
 }
 
 /** Makes a batch of operations whose places the mirror knows. It goes on with the chain. */
 export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowIds): Batch {
-  const { admissions, ends, touches, prices } = work
+  const { admissions, restored, ends, touches, prices } = work
   const limited = limitsOf(work, mirror)
   const cellsOf = new Map<Plan, bigint[]>()
   for (const { plan } of admissions) cellsOf.set(plan, idsOf(plan.places, mirror))
   const ids = new Set<bigint>(limited.map(({ id }) => id))
   for (const cells of cellsOf.values()) for (const id of cells) ids.add(id)
-  for (const { places } of ends) for (const id of idsOf(places, mirror)) ids.add(id)
+  for (const { places } of [...ends, ...restored]) for (const id of idsOf(places, mirror)) ids.add(id)
   const at = new Positions(ids, sumsOf(work))
   const { posted, freed } = changesOf(work, at, mirror)
 
@@ -98,22 +101,29 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
     hold.writeOpen(rows, rowIds)
     // Beyond what any balance can have all amounts are one, which is refused.
     amounts.push(smaller(hold.amount, mostHeld + 1n))
-    countsTo.push(counts.push(...at.counts(plan, cellsOf.get(plan)!)))
+    countsTo.push(counts.push(...at.counts(plan.places, cellsOf.get(plan)!)))
     for (const { budget, of } of plan.limits) {
       caps.push('to' in of ? at.ofSum(of) : at.of(mirror.get(of.key)!.id))
       capLimits.push(smaller(budget.limit, maxNano))
     }
     capsTo.push(caps.length)
   }
-  const holds = objects(rows.opened, holdColumns).map(
-    ({ id: _, dispatched: __, delivered_units: ___, ...hold }, i) => ({
-      ...hold,
-      amount: String(amounts[i]),
-      time: hold['ts_ms'],
-      streamed: hold['streamed'] === 1,
-      cells: cellsOf.get(admissions[i]!.plan)!.map(Number)
+  const asked = objects(rows.opened, holdColumns).map(
+    ({ id: _, dispatched: __, delivered_units: ___, ...hold }, i): Restored => ({
+      row: { ...hold, amount: String(amounts[i]), time: hold['ts_ms'], streamed: hold['streamed'] === 1 },
+      places: admissions[i]!.plan.places
     })
   )
+  // Those that were held before are held whatever the budgets say now.
+  for (const { row, places } of restored) {
+    amounts.push(BigInt(row['amount'] as string))
+    countsTo.push(counts.push(...at.counts(places, idsOf(places, mirror))))
+    capsTo.push(caps.length)
+  }
+  const holds = [...asked, ...restored].map(({ row, places }) => ({
+    ...row,
+    cells: idsOf(places, mirror).map(Number)
+  }))
   const entries = ends.flatMap((end) => chain.append(end.entries))
   const json = (list: readonly unknown[]): string | null => (list.length === 0 ? null : JSON.stringify(list))
   const values = [
@@ -166,6 +176,13 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
       }
       for (const touch of touches.values()) touch.done()
       for (const { done } of ends) done()
+    },
+    again({ verdicts }) {
+      const again = new Queue()
+      again.prices.push(...prices)
+      again.ends.push(...ends)
+      again.restored.push(...asked.filter((_, i) => verdicts[i] === 0), ...restored)
+      return again
     }
   }
 }

@@ -23,6 +23,8 @@ import { recordOf } from './outage.ts'
 import { OwnHolds } from './own-holds.ts'
 import { Plans } from './plan.ts'
 import { Prices } from './prices.ts'
+import { behind } from './recent.ts'
+import type { Standing } from './recent.ts'
 import { fencedCode, replacedCode, Sender } from './sender.ts'
 import { Views } from './views.ts'
 
@@ -103,6 +105,8 @@ class Node implements Money {
   #timer: NodeJS.Timeout | undefined
   #beating: Promise<void> | undefined
   #trouble: DatabaseFault | undefined
+  /** How far the database was when an earlier state of it was found to have come back. */
+  #behind: Standing | undefined
   /** The requests whose ends the database refuses. */
   readonly #refused: string[] = []
 
@@ -231,16 +235,50 @@ class Node implements Money {
     return rows[0]!.epoch
   }
 
-  /** Joins under another epoch. What of the work is still open may be asked for again. */
-  async #rejoin(work: Queue): Promise<Queue> {
-    const known = this.ledger.names
-    const epoch = await this.#join(true)
+  /** How far the database has come with this node; undefined when it knows of none. */
+  async #standing(): Promise<Standing | undefined> {
+    const { rows } = await this.#options.database.batches.query<{ epoch: number; batch: bigint }>(
+      'select joined as epoch, batch from sluice.node where name = $1',
+      [this.#options.node]
+    )
+    const [row] = rows
+    return row && { epoch: row.epoch, batch: Number(row.batch) }
+  }
+
+  /**
+   * Joins under another epoch, as others took this node for gone, or an earlier state of the database has come back.
+   * What of the work is still open may be asked for again.
+   */
+  async #rejoin(work: Queue): Promise<readonly Queue[]> {
+    const sender = this.#sender
+    const standing = (await this.#standing()) ?? { epoch: 0, batch: 0 }
+    // It is asked again when the answer to joining is lost, which has begun an epoch then.
+    if (behind(standing, sender.standing)) this.#behind ??= standing
+    const epoch = await this.#join(this.#behind === undefined)
     const names = new Set((await this.#holds.rows()).map((row) => nameOf(row.request_id, row.part)))
-    this.#sender.enter(epoch)
-    this.#log.warn('other nodes took this one for gone: it joined anew', { epoch })
-    for (const name of known) if (!names.has(name)) this.ledger.lose(name)
+    const lost = this.#behind ? this.#takeLost(this.#behind) : []
+    this.#behind = undefined
+    sender.enter(epoch)
+    if (lost.length === 0) this.#log.warn('other nodes took this one for gone: it joined anew', { epoch })
+    for (const { row } of lost.flatMap(({ restored }) => restored))
+      names.add(nameOf(row['request_id'] as string, row['part'] as string))
+    for (const name of this.ledger.names) if (!names.has(name)) this.ledger.lose(name)
+    return [...lost, this.#stillOpen(work, names, lost.length > 0)]
+  }
+
+  /** What was answered, and is not in the database any more. */
+  #takeLost(standing: Standing): readonly Queue[] {
+    const { lost, whole } = this.#sender.recent.take(standing)
+    this.#log.error('the database has lost what it had answered: it is sent again', { batches: lost.length })
+    if (!whole) this.#log.error('some of what the database has lost is too old to be sent again')
+    return lost
+  }
+
+  /** What of the work may be asked for again, where the holds with these names are open. */
+  #stillOpen(work: Queue, names: ReadonlySet<string>, progress: boolean): Queue {
     const again = new Queue()
     again.prices.push(...work.prices)
+    again.restored.push(...work.restored)
     const error = new Error('other nodes took this one for gone')
     for (const admission of work.admissions) {
       const open = names.has(nameOf(admission.hold.requestId, admission.hold.part))
@@ -250,6 +288,7 @@ class Node implements Money {
     for (const [hold, touch] of work.touches)
       if (names.has(nameOf(hold.requestId, hold.part))) again.touches.set(hold, touch)
       else touch.done()
+    if (progress) for (const hold of this.ledger.open) again.touch(hold, hold.lease, undefined)
     for (const end of work.ends) {
       if (names.has(nameOf(end.requestId, end.part))) again.ends.push(end)
       else {

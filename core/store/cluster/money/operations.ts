@@ -30,6 +30,13 @@ export interface Admission {
   failed(error: Error, dropped: boolean): void
 }
 
+/** A hold that the database had, and has no more: an earlier state of it has come back. */
+export interface Restored {
+  /** Its row, without the ids of balances and its progress. */
+  readonly row: Readonly<Record<string, unknown>>
+  readonly places: readonly Place[]
+}
+
 /** The end of a hold. */
 export interface End {
   readonly requestId: string
@@ -119,18 +126,21 @@ export class Queue {
   /** One for each hold: an outage may last, and progress goes on. */
   readonly touches = new Map<Hold, Touch>()
   readonly admissions: Admission[] = []
+  readonly restored: Restored[] = []
 
   get size(): number {
-    return this.prices.length + this.ends.length + this.touches.size + this.admissions.length
+    const { prices, ends, touches, admissions, restored } = this
+    return prices.length + ends.length + touches.size + admissions.length + restored.length
   }
 
   /** Everything of some. */
   static of(some: readonly Queue[]): Queue {
     const all = new Queue()
-    for (const { prices, ends, touches, admissions } of some) {
+    for (const { prices, ends, touches, admissions, restored } of some) {
       all.prices.push(...prices)
       all.ends.push(...ends)
       all.admissions.push(...admissions)
+      all.restored.push(...restored)
       for (const [hold, touch] of touches) all.join(hold, touch)
     }
     return all
@@ -179,6 +189,7 @@ export class Queue {
     for (const end of this.ends) next().ends.push(end)
     for (const [hold, touch] of this.touches) next().touches.set(hold, touch)
     for (const admission of this.admissions) next().admissions.push(admission)
+    for (const one of this.restored) next().restored.push(one)
     return halves
   }
 }

@@ -12,6 +12,8 @@ import { Outage } from './outage.ts'
 import type { OwnLog } from './own-log.ts'
 import { Queue } from './operations.ts'
 import type { End } from './operations.ts'
+import { Recent } from './recent.ts'
+import type { Standing } from './recent.ts'
 
 /** How many of each kind one batch has at most. */
 const mostAtOnce = 256
@@ -41,8 +43,8 @@ export interface SenderParts {
   readonly lease: number
   /** How long the database may be silent before those are told who wait for a decision, in milliseconds. */
   readonly endurance: number
-  /** Joins anew, under another epoch. Returns what of the work may still be asked for. */
-  rejoin(work: Queue): Promise<Queue>
+  /** Joins anew, under another epoch. Returns what is to be sent first, one after another. */
+  rejoin(work: Queue): Promise<readonly Queue[]>
   /** Those of the ends whose holds this node has in the database. Of the others it tells what has become. */
   owned(ends: readonly End[]): Promise<readonly End[]>
   /** A batch was answered. */
@@ -67,6 +69,7 @@ export class Sender {
   readonly #outage: Outage
   readonly #rowIds = new RowIds(0)
   readonly #days: Days
+  readonly #recent = new Recent()
   #chain: Chain
   /** The number of the last batch that was answered in this epoch. */
   #number = 0
@@ -89,6 +92,16 @@ export class Sender {
 
   get epoch(): number {
     return this.#chain.epoch
+  }
+
+  /** How far the database has come, as far as this node was told. */
+  get standing(): Standing {
+    return { epoch: this.#chain.epoch, batch: this.#number }
+  }
+
+  /** What was answered in the last minutes. */
+  get recent(): Recent {
+    return this.#recent
   }
 
   /** Whether no more may be admitted: too much waits, or the database has been away for some seconds. */
@@ -130,10 +143,12 @@ export class Sender {
     this.#running ??= this.#run()
   }
 
-  /** Takes an epoch that began: numbers and chain begin again. */
+  /** Takes an epoch that began: numbers and chain begin again. The server may be another one. */
   enter(epoch: number): void {
     this.#chain = Chain.of(this.#parts.node, epoch)
     this.#number = 0
+    this.#parts.mirror.forget()
+    this.#days.forget()
   }
 
   /** Resolves when everything that was queued is answered, or the database stays away for some seconds. */
@@ -178,6 +193,7 @@ export class Sender {
         made ??= await this.#make(work)
         const answer = await this.#ask(made)
         this.#flights.shift()
+        this.#recent.keep(this.standing, made.batch.again(answer))
         this.#outage.answered()
         made.batch.answer(answer)
         this.#parts.answered(work.ends)
@@ -263,8 +279,8 @@ export class Sender {
   /** Joins under another epoch, however long it takes. */
   async #again(): Promise<void> {
     const work = Queue.of(this.#flights)
-    const again = await this.#steadily(() => this.#parts.rejoin(work))
-    this.#flights = again && again.size > 0 ? [again] : []
+    const first = await this.#steadily(() => this.#parts.rejoin(work))
+    this.#flights = first?.filter(({ size }) => size > 0) ?? []
   }
 
   /** Does something until it succeeds. Undefined when this is closed meanwhile. */

@@ -23,7 +23,8 @@ create table sluice.node (
   name text primary key,
   start text not null,           -- of which start it is: a later one has another
   epoch int not null,            -- grows with each start, and when another node ends what this one left open
-  batch bigint not null,         -- of this epoch
+  joined int not null,           -- the epoch that the node itself began last
+  batch bigint not null,         -- the last one of that epoch
   verdicts int[] not null default '{}',
   posted bigint[] not null default '{}',
   used bigint[] not null default '{}',
@@ -160,9 +161,9 @@ create function sluice.money_join_1(p_node text, p_start text, p_again boolean, 
 declare
   now_in int;
 begin
-  insert into sluice.node (name, start, epoch, batch, expires)
-    values (p_node, p_start, 1, 0, clock_timestamp() + p_lease * interval '1 millisecond')
-    on conflict (name) do update set start = p_start, epoch = node.epoch + 1, batch = 0, expires = excluded.expires
+  insert into sluice.node (name, start, epoch, joined, batch, expires)
+    values (p_node, p_start, 1, 1, 0, clock_timestamp() + p_lease * interval '1 millisecond')
+    on conflict (name) do update set start = p_start, epoch = node.epoch + 1, joined = node.epoch + 1, batch = 0, expires = excluded.expires
       where node.start = p_start or not p_again
     returning epoch into now_in;
   if not found then raise exception 'replaced' using errcode = 'SL003'; end if;
@@ -185,7 +186,7 @@ begin
       select from sluice.hold h where h.node = n.name and (h.lease_until is null or h.lease_until < time_now))
     limit 1 for update skip locked;
   if not found then return; end if;
-  update sluice.node set epoch = epoch + 1, batch = 0 where name = gone;
+  update sluice.node set epoch = epoch + 1 where name = gone;
   return query
     update sluice.hold h set node = p_node where (h.request_id, h.part) in (
       select o.request_id, o.part from sluice.hold o
