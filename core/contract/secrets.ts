@@ -50,12 +50,38 @@ export class Secrets {
   }
 }
 
+/** How often the credential of a channel has changed. */
+function versionOf({ living }: Channel): number {
+  return living ? (credentialOf(living.source)?.version ?? 0) : 0
+}
+
+/** The keys of some channels, for operators; of credentials that change always the present ones. */
+export class Keys {
+  readonly #channels: readonly Channel[]
+  #secrets: Secrets | undefined
+  #version = 0
+
+  constructor(channels: Iterable<Channel>) {
+    this.#channels = [...channels]
+  }
+
+  /** See {@link Secrets.without}. */
+  without(text: string): string {
+    const version = this.#channels.reduce((sum, channel) => sum + versionOf(channel), 0)
+    if (!this.#secrets || version !== this.#version) {
+      this.#secrets = new Secrets(this.#channels, 'keys')
+      this.#version = version
+    }
+    return this.#secrets.without(text)
+  }
+}
+
 /** The secrets of each channel, made when they are first needed. */
 const known = new WeakMap<Channel, { secrets: Secrets; version: number }>()
 
 /** The secrets of one channel, with the present ones of a credential that changes. */
 export function secretsOf(channel: Channel): Secrets {
-  const version = channel.living ? (credentialOf(channel.living.source)?.version ?? 0) : 0
+  const version = versionOf(channel)
   let entry = known.get(channel)
   if (entry?.version !== version) known.set(channel, (entry = { secrets: new Secrets([channel]), version }))
   return entry.secrets

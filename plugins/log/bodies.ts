@@ -1,5 +1,5 @@
 // Keeps the beginnings of requests and answers for the log when an operator has turned that on, without credentials.
-import { Secrets } from '../../core/contract/contract.ts'
+import { Keys } from '../../core/contract/contract.ts'
 import type { Channel, Message } from '../../core/contract/contract.ts'
 
 /**
@@ -32,10 +32,10 @@ export class Excerpt {
 }
 
 /**
- * Makes a function that turns bytes into text of at most `limit` characters, without the keys of the channels and
- * without anything that looks like a key or identifies an account.
+ * Makes a function that turns bytes into text of at most `limit` characters, without the keys that the channels have
+ * then and without anything that looks like a key or identifies an account.
  */
 export function redactor(limit: number, channels: Iterable<Channel>): (bytes: Buffer) => string {
-  const secrets = new Secrets(channels, 'keys')
-  return (bytes) => secrets.without(bytes.toString('utf8', 0, limit + margin)).slice(0, limit)
+  const keys = new Keys(channels)
+  return (bytes) => keys.without(bytes.toString('utf8', 0, limit + margin)).slice(0, limit)
 }

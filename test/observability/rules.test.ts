@@ -227,7 +227,7 @@ t.test(
       return Number(seen?.value[1]) > 0
     }, 60_000)
     // Each record is evaluated in its turn, and late on a busy machine.
-    const answered = (expr: string, as = (_number: number) => true): Promise<boolean> =>
+    const answered = (expr: string, as: (number: number) => boolean = () => true): Promise<boolean> =>
       eventually(async () => {
         if ((await answer(expr)).some(({ value: [, number] }) => as(Number(number)))) return true
         await traffic()
