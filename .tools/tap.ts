@@ -2,6 +2,8 @@
 
 /** A test point: its indentation, verdict and name, without the comment after it. */
 const point = /^( *)(not )?ok \d+(?: - (.*?))?(?: # .*)?$/
+/** The end of the point of a test that was skipped for a reason. */
+const skip = / # SKIP (.+)$/
 /** Lines that are not needed when the points are counted. */
 const noise = /^ *(1\.\.\d+|# time=|TAP version)/
 /** The library's own counts, in the last line but one. */
@@ -11,6 +13,8 @@ const summary = /^# \{ total: (\d+)(?:, pass: (\d+))?(?:, fail: (\d+))?.*\}$/
 export interface Told {
   passed: number
   failed: number
+  /** The reason of each test that was skipped. */
+  skipped: string[]
   /** The output, except for what passed. */
   output: string
 }
@@ -20,7 +24,7 @@ export interface Told {
  * that did not pass.
  */
 export function tell(lines: readonly string[]): Told {
-  const told: Told = { passed: 0, failed: 0, output: '' }
+  const told: Told = { passed: 0, failed: 0, skipped: [], output: '' }
   const shown: string[] = []
   for (const line of lines) {
     const [, , pass = '0', fail = '0'] = summary.exec(line) ?? []
@@ -28,7 +32,11 @@ export function tell(lines: readonly string[]): Told {
     if (summary.test(line)) Object.assign(told, { passed: Number(pass), failed: Number(fail) })
     else if (whole === undefined) {
       if (/\S/.test(line) && !noise.test(line)) shown.push(line)
-    } else settle(shown, indent!, name, not !== undefined)
+    } else {
+      settle(shown, indent!, name, not !== undefined)
+      const [, reason] = skip.exec(line) ?? []
+      if (reason !== undefined) told.skipped.push(reason)
+    }
   }
   told.output = shown.join('\n')
   return told

@@ -1,17 +1,24 @@
 // Runs the tests (all, or the files and folders given), several at a time, and ends with one line that says how many
-// assertions passed and failed.
+// assertions passed and failed. Before it stand what was skipped and why, and the CPU time of all.
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
-import { bundleProgram } from './program.ts'
+import { secondsOfEnded, watchIdle } from './processors.ts'
+import { bundle } from './bundles.ts'
 import { tell } from './tap.ts'
+import type { Told } from './tap.ts'
 
 const root = join(import.meta.dirname, '..')
-/** Tests wait for sockets and timers a quarter of the time, so there are more processes than there are processors. */
-const jobs = availableParallelism() + 2
+/**
+ * The files that run at the same time, whatever the machine does, and the most while a processor stands idle: some
+ * wait for sockets and timers nearly all of the time, and others compute.
+ */
+const [jobs, most] = [availableParallelism() + 1, availableParallelism() * 4]
+/** Milliseconds between two looks at whether a processor stands idle. */
+const look = 500
 /**
  * Milliseconds until a file is killed. The library enforces the time limits of tests; this is for a file that hangs in
  * a loop.
@@ -53,13 +60,13 @@ function filesOf(names: readonly string[]): string[] {
 }
 
 /** The result of one file. */
-interface Result {
-  passed: number
-  failed: number
+interface Result extends Omit<Told, 'output'> {
+  file: string
+  ms: number
 }
 
 /** Runs one file and prints its result, with everything that did not pass when something failed. */
-function runFile(file: string, running: Set<ChildProcess>): Promise<Result & { ms: number }> {
+function runFile(file: string, running: Set<ChildProcess>): Promise<Result> {
   return new Promise((resolve) => {
     const began = performance.now()
     const child = spawn(process.execPath, [join(root, file)], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], env })
@@ -73,27 +80,72 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result & { m
       errors.push(`It did not end within ${patience / 1000} s and was killed.`)
       child.kill('SIGKILL')
     }, patience)
+    let cpu: number | undefined
+    child.on('exit', () => (cpu = newSeconds()))
     child.on('close', (code, signal) => {
       clearTimeout(timer)
       running.delete(child)
       const ms = performance.now() - began
-      const { passed, failed, output } = tell(lines)
+      const { passed, failed, skipped, output } = tell(lines)
       const clean = code === 0 && failed === 0 && passed > 0
+      const took = `${(ms / 1000).toFixed(1)} s${cpu === undefined ? '' : `, ${cpu.toFixed(1)} s of CPU time`}`
       const end =
         code === 0 && passed > 0
           ? ''
           : ` (${signal ?? `exit code ${code}`}${passed + failed === 0 ? ', no assertion' : ''})`
-      console.log(`${clean ? '✓' : '✗'} ${file} ${(ms / 1000).toFixed(1)} s${clean ? '' : end}`)
+      console.log(`${clean ? '✓' : '✗'} ${file} ${took}${clean ? '' : end}`)
       if (!clean) console.log([output, ...errors].join('\n'))
       // A file may fail without a failed assertion, which must not look like success.
-      resolve({ passed, failed: clean ? 0 : Math.max(failed, 1), ms })
+      resolve({ file, passed, failed: clean ? 0 : Math.max(failed, 1), skipped, ms })
     })
   })
 }
 
-/** Runs files, several at a time. Exit code 0 when something passed and nothing failed. */
+let counted = 0
+/** What ended since the last call has taken. Each file that ends is counted at once, so it is the time of that file. */
+function newSeconds(): number | undefined {
+  const all = secondsOfEnded()
+  if (all === undefined) return undefined
+  const taken = all - counted
+  counted = all
+  return taken
+}
+
+/** Runs files, several at a time, in the given order. Takes from `queue` what it begins. */
+function runEach(queue: string[], running: Set<ChildProcess>): Promise<Result[]> {
+  return new Promise((resolve, reject) => {
+    const results: Result[] = []
+    const idle = watchIdle()
+    const fill = (places: number): void => {
+      while (running.size < places && queue.length > 0) void begin(queue.shift()!).catch(reject)
+      if (running.size > 0) return
+      clearInterval(timer)
+      resolve(results)
+    }
+    const begin = async (file: string): Promise<void> => {
+      results.push(await runFile(file, running))
+      fill(jobs)
+    }
+    const timer = setInterval(() => {
+      if (idle()) fill(Math.min(running.size + 1, most))
+    }, look)
+    fill(jobs)
+  })
+}
+
+/** What was skipped, for which reasons and in which files, on one line; empty when nothing was. */
+function skippedOf(results: readonly Result[]): string {
+  const places = new Map<string, string[]>()
+  for (const { file, skipped } of results)
+    for (const reason of skipped) places.set(reason, [...(places.get(reason) ?? []), file])
+  return [...places]
+    .map(([reason, files]) => `${files.length} × ${reason} (${[...new Set(files)].toSorted().join(', ')})`)
+    .join('; ')
+}
+
+/** Runs files. Exit code 0 when something passed and nothing failed. */
 async function runAll(files: readonly string[]): Promise<number> {
-  env['SLUICE_PROGRAM'] = await bundleProgram()
+  Object.assign(env, await bundle())
   const times = readTimes()
   const queue = files.toSorted((one, other) => (times[other] ?? 0) - (times[one] ?? 0) || one.localeCompare(other))
   const running = new Set<ChildProcess>()
@@ -103,21 +155,19 @@ async function runAll(files: readonly string[]): Promise<number> {
       for (const child of running) child.kill(signal)
     })
   }
-  const total: Result = { passed: 0, failed: 0 }
-  await Promise.all(
-    Array.from({ length: jobs }, async () => {
-      for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-        const { passed, failed, ms } = await runFile(file, running)
-        total.passed += passed
-        total.failed += failed
-        if (failed === 0) times[file] = Math.round(ms)
-      }
-    })
-  )
+  const began = performance.now()
+  const results = await runEach(queue, running)
+  for (const { file, failed, ms } of results) if (failed === 0) times[file] = Math.round(ms)
   mkdirSync(join(root, '.cache'), { recursive: true })
   writeFileSync(timesFile, JSON.stringify(times))
-  console.log(`${total.passed} passed, ${total.failed} failed`)
-  return total.failed === 0 && total.passed > 0 ? 0 : 1
+  const skipped = skippedOf(results)
+  if (skipped) console.log(`Skipped: ${skipped}`)
+  const seconds = Math.round((performance.now() - began) / 1000)
+  console.log(`${results.length} files in ${seconds} s${counted > 0 ? `, ${Math.round(counted)} s of CPU time` : ''}`)
+  const sum = (kind: 'passed' | 'failed'): number => results.reduce((total, result) => total + result[kind], 0)
+  const [passed, failed] = [sum('passed'), sum('failed')]
+  console.log(`${passed} passed, ${failed} failed`)
+  return failed === 0 && passed > 0 ? 0 : 1
 }
 
 const wanted = process.argv.slice(2)

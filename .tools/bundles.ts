@@ -1,10 +1,12 @@
-// Puts the program into one file, for tests that run it as a process of its own: loading a thousand modules takes half
-// of the start of such a process. What is in the file are the sources as they are; nothing is minified or left out.
+// Puts modules into one file each for a run of the tests: the program, for tests that run it as a process of its own,
+// since loading a thousand modules takes half of the start of such a process; and tap, whose three hundred modules take
+// a tenth of a second. What is in the files are the sources as they are; nothing is minified or left out. The modules of
+// the program in one file for the tests themselves would save nothing: most of their time is not for loading them.
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
-import type { OutputFile, Plugin } from 'esbuild'
+import type { BuildOptions, OutputFile, Plugin } from 'esbuild'
 
 const root = join(import.meta.dirname, '..')
 
@@ -33,36 +35,49 @@ const apart: Plugin = {
   }
 }
 
-const folder = join(root, '.cache/program')
+const common = {
+  absWorkingDir: root,
+  bundle: true,
+  write: false,
+  platform: 'node',
+  format: 'esm',
+  target: 'esnext',
+  keepNames: true,
+  logLevel: 'error',
+  banner: {
+    js: 'import { createRequire as requireOf } from "node:module"\nconst require = requireOf(import.meta.url)'
+  }
+} satisfies BuildOptions
+
+const folder = join(root, '.cache/bundles')
 /** Milliseconds after which a file of other sources is removed; tests that run may still read a younger one. */
 const keptFor = 86_400_000
 
 /**
- * Writes the file, and returns its path.
+ * Writes the files, and returns their paths as the variables that resolve.ts reads.
  * @throws Error when a module cannot be bundled
  */
-export async function bundleProgram(): Promise<string> {
-  const { outputFiles } = await build({
-    entryPoints: [join(root, 'core/main.ts')],
-    bundle: true,
-    write: false,
-    platform: 'node',
-    format: 'esm',
-    target: 'esnext',
-    keepNames: true,
-    logLevel: 'error',
-    banner: {
-      js: 'import { createRequire as requireOf } from "node:module"\nconst require = requireOf(import.meta.url)'
-    },
-    plugins: [places, apart]
-  })
-  const [{ contents, hash }] = outputFiles as [OutputFile]
+export async function bundle(): Promise<{ SLUICE_PROGRAM: string; SLUICE_TAP: string }> {
   mkdirSync(folder, { recursive: true })
   for (const name of readdirSync(folder)) {
     const path = join(folder, name)
     const { mtimeMs = Infinity } = statSync(path, { throwIfNoEntry: false }) ?? {}
     if (mtimeMs < Date.now() - keptFor) rmSync(path, { force: true })
   }
+  const [program, tap] = await Promise.all([
+    build({ ...common, entryPoints: ['core/main.ts'], plugins: [places, apart] }),
+    build({
+      ...common,
+      stdin: { contents: "export * from 'tap'\nexport { default } from 'tap'", resolveDir: root },
+      alias: { 'async-hook-domain': './.tools/domain.ts' }
+    })
+  ])
+  return { SLUICE_PROGRAM: keep(program.outputFiles), SLUICE_TAP: keep(tap.outputFiles) }
+}
+
+/** Writes what was made under a name of its own, and returns the path. */
+function keep(made: OutputFile[]): string {
+  const [{ contents, hash }] = made as [OutputFile]
   // Under its name when it is whole, as several runs may make it at the same time.
   const making = join(folder, `making-${process.pid}`)
   writeFileSync(making, contents)
