@@ -11,6 +11,7 @@ import type { AddressInfo } from 'node:net'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
+import { chromiumProgram } from '../kit/chromium.ts'
 import type { Browser, Page } from 'playwright-core'
 import { places } from '../../core/admin/console/app/places.ts'
 import { openStore } from '../../core/store/embedded/store.ts'
@@ -206,7 +207,7 @@ const ms = (value: number): string => value.toFixed(0)
 const plain = createServer((_request, response) =>
   response.setHeader('content-type', 'text/html').end('<main><h1>x</h1></main>')
 )
-const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--disable-dev-shm-usage'] })
+const browser = await chromium.launch({ executablePath: chromiumProgram(), args: ['--disable-dev-shm-usage'] })
 try {
   if (!existsSync(database)) await fill()
   const gateway = await started()
