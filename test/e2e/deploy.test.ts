@@ -1,7 +1,8 @@
-// What is shipped to run the gateway with (config/deploy): each file is checked by its own tool where there is one.
+// What is shipped to run the gateway with (config/deploy): each file is checked by its own tool where there is one. The
+// steps of the image are those of test/packages.
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, globSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { ServiceMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/ServiceMonitor'
 import t from 'tap'
 import { parse } from 'yaml'
@@ -116,35 +117,6 @@ t.test(
     t.equal(rated.code, 0, rated.output)
   }
 )
-
-t.test('the steps of the image make a gateway in a clean folder, of nothing but what they copy', async (t) => {
-  const lines = read('Dockerfile').split('\n')
-  const ignored = read('Dockerfile.dockerignore')
-  for (const name of ['node_modules', '.git', '.cache', 'data']) t.match(ignored, name)
-  // `npm ci` is left out, and the packages of this checkout are linked instead: what is tried is what is copied.
-  const found = globSync('{core,plugins,config,test/kit}/**', { cwd: root, withFileTypes: true })
-  const build = t.testdir()
-  for (const one of found) {
-    if (!one.isFile()) continue
-    const name = relative(root, join(one.parentPath, one.name))
-    mkdirSync(join(build, name, '..'), { recursive: true })
-    cpSync(join(root, name), join(build, name))
-  }
-  for (const name of ['package.json', 'package-lock.json', '.npmrc', 'tsconfig.json', 'tsconfig.build.json', 'LICENSE'])
-    cpSync(join(root, name), join(build, name))
-  cpSync(join(root, '.tools'), join(build, '.tools'), { recursive: true })
-  spawnSync('ln', ['-s', join(root, 'node_modules'), join(build, 'node_modules')])
-  const made = spawnSync(process.execPath, ['.tools/build.ts'], { cwd: build, encoding: 'utf8' })
-  t.equal(made.status, 0, made.stdout + made.stderr)
-  const fromBuild = lines.flatMap((line) => /^COPY --from=build (.*) \S+$/.exec(line)?.[1]!.split(' ') ?? [])
-  t.ok(fromBuild.length >= 4)
-  for (const path of fromBuild) t.ok(existsSync(path.replace('/build', build)), `${path} is there to be copied`)
-  const entry = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(read('Dockerfile'))![1]!) as string[]
-  const program = entry[1]!.replace('/opt/sluice', build)
-  const { status, stdout } = spawnSync(process.execPath, [program, 'version'], { encoding: 'utf8' })
-  t.equal(status, 0)
-  t.match(stdout, /^\d+\.\d+\.\d+\n$/)
-})
 
 t.test('compose names files and variables that are there', (t) => {
   const { services, volumes } = parse(read('compose.yaml'))
