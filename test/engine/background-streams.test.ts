@@ -12,6 +12,7 @@ import type { ReceivedReply } from '../kit/client.ts'
 import { gateway, spawnGateway, testKey } from '../kit/gateway.ts'
 import type { TestGateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
+import { received } from '../kit/received.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { folder, journal, rows } from '../money/rig.ts'
 
@@ -58,9 +59,8 @@ class Maker {
 
   static async start(t: Test): Promise<Maker> {
     const server = createServer(async (request, response) => {
-      let body = ''
-      for await (const piece of request) body += String(piece)
-      maker.#answer(request.method!, request.url!, body, response)
+      const body = await received(request)
+      if (body) maker.#answer(request.method!, request.url!, body.toString(), response)
     }).listen(0, '127.0.0.1')
     await once(server, 'listening')
     t.teardown(() => {

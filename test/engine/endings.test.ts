@@ -29,7 +29,7 @@ async function settled(t: Test, { admin, adminUrl }: LocalGateway, upstream: Ups
       0
     )
   }
-  await eventually(async () => (await figure('exchanges_running')) === 0, 5000)
+  await eventually(async () => (await figure('exchanges_running')) === 0)
   const { data } = await admin('/admin/v1/balances')
   for (const { scope, pending_nano: pending } of data) t.equal(pending, '0', `nothing is held for ${scope}`)
   t.strictSame(rejections, [], 'no rejection went unhandled')

@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { SignatureV4 } from '@smithy/signature-v4'
 import type { Test } from 'tap'
+import { received } from './received.ts'
 
 type Json = Record<string, any>
 
@@ -88,13 +89,12 @@ export async function scriptedBedrock(
   const server = createServer((request, response) => void take(request, response))
   const bedrock: ScriptedBedrock = { url: '', asked: [], ahead: 0, undated: false }
   const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const pieces: Buffer[] = []
-    for await (const piece of request) pieces.push(piece as Buffer)
+    const body = await received(request)
+    if (body === undefined) return
     if (bedrock.undated) response.sendDate = false
     else response.setHeader('date', new Date(Date.now() + bedrock.ahead).toUTCString())
     response.setHeader('x-amzn-requestid', 'scripted-1')
     try {
-      const body = Buffer.concat(pieces)
       await checkSignature(request, body, Date.now() + bedrock.ahead)
       const asked = readRequest(request, body)
       bedrock.asked.push(asked)

@@ -3,9 +3,9 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { buffer } from 'node:stream/consumers'
 import { gunzipSync } from 'node:zlib'
 import type { Test } from 'tap'
+import { received } from './received.ts'
 
 type Kind = 'text' | 'hex' | 'number' | 'fixed32' | 'fixed64' | 'double' | 'fixed64s' | 'doubles' | Message
 /** The fields of a message by number; a name that ends in `[]` may come again. */
@@ -151,9 +151,8 @@ export async function collector(t: Test, answer?: (response: ServerResponse) => 
     schemas: new Set()
   }
   const server = createServer(async (asked, response) => {
-    // Who gave up while it sent gets nothing: on a busy machine that takes longer than it waits.
-    const sent = await buffer(asked).catch(() => undefined)
-    if (!sent) return
+    const sent = await received(asked)
+    if (sent === undefined) return
     const bytes = asked.headers['content-encoding'] === 'gzip' ? gunzipSync(sent) : sent
     got.raw.push(bytes)
     got.headers.push(asked.headers)

@@ -7,19 +7,24 @@ import type { Test } from 'tap'
 import { ask } from './client.ts'
 import type { TestGateway } from './gateway.ts'
 
-/** Milliseconds between two checks of a condition. */
+/** Milliseconds between two ticks, and between the first checks of a condition. */
 const pause = 10
+/** Milliseconds between checks of what has not become true for a while: each takes CPU time from what it waits for. */
+const longPause = 50
 
 /**
  * Waits for a state that follows an event after a moment. Give it a condition and not an assertion, because a failed
  * assertion stays failed. Each check counts as the pause before it, however long both took. So a busy machine has more
- * time, and a quiet one has just the given time.
+ * time, and a quiet one has just the given time. That is long when left out, as it only ends a test that fails: what the
+ * condition waits for may be up to a thread or another process, which a busy machine has no time for.
  * @throws Error when the condition does not become true within that time
  */
-export async function eventually(condition: () => boolean | Promise<boolean>, withinMs = 2000): Promise<void> {
-  for (let looks = 0; !(await condition()); looks++) {
-    if (looks * pause > withinMs) throw new Error(`still not so after ${looks} looks: ${condition}`)
-    await sleep(pause)
+export async function eventually(condition: () => boolean | Promise<boolean>, withinMs = 60_000): Promise<void> {
+  for (let waited = 0; !(await condition());) {
+    if (waited > withinMs) throw new Error(`still not so after ${withinMs} ms: ${condition}`)
+    const next = Math.min(pause + Math.floor(waited / 20), longPause)
+    await sleep(next)
+    waited += next
   }
 }
 

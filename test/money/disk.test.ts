@@ -151,7 +151,7 @@ t.test(
       await ordeal.answers(20)
       t.ok(await ordeal.ready(), `${what}: not yet`)
       disk.set(trouble)
-      await eventually(async () => !(await ordeal.ready()), 5000)
+      await eventually(async () => !(await ordeal.ready()))
       for (let more = 0; more < 3; more++)
         t.match(
           await ordeal.ask(),
@@ -167,7 +167,7 @@ t.test(
       t.ok(ordeal.running.alive, `${what}: it lives`)
       disk.set()
       const mendedAt = performance.now()
-      await eventually(async () => (await ordeal.ask()).ended && (await ordeal.ready()), 5000)
+      await eventually(async () => (await ordeal.ask()).ended && (await ordeal.ready()))
       healed.push(Math.round(performance.now() - mendedAt))
     }
     const { failed } = disk.calls
@@ -199,7 +199,7 @@ if (long)
       await ordeal.start()
       await ordeal.answers(50)
       ordeal.disk.set({ syncs: 'EIO' })
-      await eventually(async () => !(await ordeal.ready()), 5000)
+      await eventually(async () => !(await ordeal.ready()))
       await ordeal.calm()
       const began = performance.now()
       await ordeal.running.end('SIGTERM')
@@ -228,7 +228,7 @@ t.test(
       for (let lie = 0; lie < 4; lie++) {
         const before = disk.calls.failed
         disk.set({ syncs: 'EIO', times: 1 })
-        await eventually(() => disk.calls.failed > before, 5000)
+        await eventually(() => disk.calls.failed > before)
         await ordeal.answers(15)
       }
       t.ok(ordeal.running.alive, 'it lives')

@@ -227,7 +227,7 @@ for (const [name, limits, exits] of groups) {
     for (const [title, exit] of Object.entries(exits)) {
       const plan: Plan = { id: title, units, words: 20, ...exit.plan }
       const before = journal(file).length
-      const leave = exit.leaves && eventually(() => upstreams[0]!.seen.has(title), 5000)
+      const leave = exit.leaves && eventually(() => upstreams[0]!.seen.has(title))
       const seen = await ask(running.url, plan, { ...exit.asking, ...(leave && { leave }) })
       await settled(t, bench, title)
       const [record] = (await running.admin('/admin/v1/requests?limit=1')).data
@@ -286,7 +286,7 @@ t.test('a drain lets streams end that can, cuts the others, and settles all of t
   })
   await eventually(() => upstream.count === 40)
   open.resolve()
-  await eventually(async () => journal(file).length >= 20, 5000)
+  await eventually(async () => journal(file).length >= 20)
   await running.gateway.close({ drain: true })
   const seen = await Promise.all(started)
   const { ends, twice } = endings(journal(file))

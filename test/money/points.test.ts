@@ -172,8 +172,7 @@ t.test('killed at each point of an exchange, it is in the books once, with what 
     await eventually(
       reached
         ? () => reached(place)
-        : () => journal(file).some(({ class: kind }, at) => kind === 'terminal' && at >= ended),
-      5000
+        : () => journal(file).some(({ class: kind }, at) => kind === 'terminal' && at >= ended)
     )
     await running.end('SIGKILL')
     const seen = await seeing

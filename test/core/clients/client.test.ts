@@ -306,7 +306,7 @@ for (const version of ['HTTP/1.1', 'HTTP/2'] as const) {
     pause()
     client.reply(200, HeaderLines.of(), Buffer.alloc(32 * 1024 * 1024))
     t.equal(server.figures.active, 0)
-    await eventually(() => server.figures.connections.http1 + server.figures.connections.http2 === 0, 5000)
+    await eventually(() => server.figures.connections.http1 + server.figures.connections.http2 === 0)
   })
 }
 
@@ -329,7 +329,7 @@ t.test('an answer on HTTP/1.0 whose end is not taken is reset as well', async (t
   const { client } = await next()
   client.head(200, HeaderLines.of())
   client.end(Buffer.alloc(32 * 1024 * 1024))
-  await eventually(() => server.figures.connections.http1 === 0, 5000)
+  await eventually(() => server.figures.connections.http1 === 0)
   raw.resume()
   t.equal(await raw.closed, 'reset')
 })

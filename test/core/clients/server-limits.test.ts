@@ -64,7 +64,7 @@ t.test('idle connections are closed, on HTTP/2 with GOAWAY, but not while an ans
   t.equal((await http1.reply()).text, 'late')
   await Promise.all([once(http2, 'close'), http1.closed])
   t.equal(goaway, 0)
-  await eventually(() => server.figures.connections.http1 + server.figures.connections.http2 === 0, 5000)
+  await eventually(() => server.figures.connections.http1 + server.figures.connections.http2 === 0)
 })
 
 t.test('connections above the cap are closed and counted', async (t) => {

@@ -89,7 +89,7 @@ t.test('each threshold is told once, also over a restart, and again when the lim
     webhook.json({})
     t.equal(await spend(first), 200)
   }
-  await eventually(() => webhook.requests.length === 1, 5000)
+  await eventually(() => webhook.requests.length === 1)
   t.same(alertsOf(t, webhook.requests), [[50, '0.5']])
   t.equal(first.lines.filter(({ message }) => /reached a threshold/.test(message)).length, 1)
   const metrics = await (await fetch(`${first.adminUrl}/metrics`)).text()
@@ -100,14 +100,14 @@ t.test('each threshold is told once, also over a restart, and again when the lim
   for (let i = 0; i < 2; i++) t.equal(await spend(second), 200)
   // What was told before the restart would have come before this.
   await spend(second)
-  await eventually(() => webhook.requests.length === 2, 5000)
+  await eventually(() => webhook.requests.length === 2)
   t.same(alertsOf(t, webhook.requests.slice(1)), [[100, '1']])
   t.equal(await spend(second), 429)
   await second.gateway.close()
 
   const third = await start({ ...budget, usd: 3 })
   for (let i = 0; i < 6; i++) t.equal(await spend(third), 200)
-  await eventually(() => webhook.requests.length === 3, 5000)
+  await eventually(() => webhook.requests.length === 3)
   t.same(alertsOf(t, webhook.requests.slice(2)), [[50, '1.5']], 'half of the raised budget')
 })
 
@@ -121,7 +121,7 @@ t.test('a threshold that is reached without a charge is told at the latest with 
   t.equal(await spend(second), 429)
   webhook.json({})
   t.equal(await spend(second), 429)
-  await eventually(() => webhook.requests.length === 2, 5000)
+  await eventually(() => webhook.requests.length === 2)
   t.same(alertsOf(t, webhook.requests), [
     [50, '0.6'],
     [100, '0.6']
@@ -272,7 +272,7 @@ t.test('an alert that nobody takes is sent again, also after a restart', async (
   webhook.json({ error: 'not now' }, { status: 503 })
   const first = await start({ usd: 0.1, per: '30d', alerts: [80] })
   t.equal(await spend(first), 200)
-  await eventually(() => first.lines.some(({ message }) => /could not be delivered/.test(message)), 5000)
+  await eventually(() => first.lines.some(({ message }) => /could not be delivered/.test(message)))
   await first.gateway.close()
   webhook.json({})
   const second = await start({ usd: 0.1, per: '30d', alerts: [80] })
@@ -299,7 +299,7 @@ t.test('an alert that waits is not held up by a clock that is set back', async (
   const early = run(10 * day)
   webhook.json({ error: 'not now' }, { status: 503 })
   await settle(store, reserve(store.ledger, [tenant], 60n, { time: Date.now() }), 60)
-  await eventually(() => failed, 5000)
+  await eventually(() => failed)
   await early()
   webhook.json({})
   const present = run(0)

@@ -116,8 +116,7 @@ t.test('a body that nobody wants yet is not read', async (t) => {
   let length = 0
   body.receive({ data: (chunk) => void (length += chunk.length), end: () => t.fail(), lost: () => {} })
   await eventually(
-    () => length === socket.bytesWritten - 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n'.length,
-    5000
+    () => length === socket.bytesWritten - 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n'.length
   )
   client.reply(200, HeaderLines.of(), Buffer.alloc(0))
   await eventually(() => server.figures.active === 0)
@@ -175,7 +174,7 @@ t.test('short connections, and aborted ones, leave nothing behind', async (t) =>
     for (const make of Object.values(kinds)) {
       for (let i = 0; i < count; i += 50) await Promise.all(Array.from({ length: 50 }, () => one(make)))
     }
-    await eventually(() => Object.values(server.figures.connections).every((open) => open === 0), 5000)
+    await eventually(() => Object.values(server.figures.connections).every((open) => open === 0))
   }
   await round(50)
   const before = heldBytes()

@@ -178,9 +178,8 @@ t.test('what a failed attempt cost before another began the work is in the journ
     await eventually(async () => (await see(id)).status === ending, 10_000)
     await settled(t, running)
     const request = begun.headers['x-request-id']
-    await eventually(
-      () => journal(store.sqlite).some(({ request_id: id, class: end }) => id === request && end === 'terminal'),
-      5000
+    await eventually(() =>
+      journal(store.sqlite).some(({ request_id: id, class: end }) => id === request && end === 'terminal')
     )
     const entries = journal(store.sqlite).filter(({ request_id: id }) => id === request)
     t.same(

@@ -206,7 +206,7 @@ t.test(
 
     const long = reserve(store.ledger, scopes, 20n)
     long.dispatched('openai')
-    await eventually(() => commits() > 1, 5000)
+    await eventually(() => commits() > 1)
     t.equal(commits(), 2, 'nobody asked')
     const crashed = await openStore({ file: image(file), durability: 'process' })
     t.equal(crashed.health().recovered, 1)

@@ -158,11 +158,11 @@ test('a threshold is told once, whichever nodes charge', async (t) => {
   await charged(100)
   t.same(told, [])
   await charged(100)
-  await eventually(() => told.length >= 2, 5000)
+  await eventually(() => told.length >= 2)
   await charged(99)
   t.same(without(), ['key:laptop 50', 'tenant:acme 50'])
   await charged(1, 10n)
-  await eventually(() => told.length >= 3, 5000)
+  await eventually(() => told.length >= 3)
   t.same(without(), ['key:laptop 50', 'key:laptop 90', 'tenant:acme 50'], 'each once')
 })
 

@@ -130,7 +130,7 @@ t.test(
     store.requests.append(record())
     code = undefined
     await settled.catch(() => {})
-    await eventually(() => store.health().healthy, 5000)
+    await eventually(() => store.health().healthy)
     store.requests.append(record())
     t.same(said(lines), [
       'error the commit log cannot be written: new requests are refused',
@@ -157,6 +157,6 @@ t.test('a disk that fails every other write does not flood the log', async (t) =
 })
 
 async function eventuallyReserved(store: Store): Promise<ReturnType<typeof reserve>> {
-  await eventually(() => store.health().healthy, 5000)
+  await eventually(() => store.health().healthy)
   return reserve(store.ledger, scopes, 9n)
 }
