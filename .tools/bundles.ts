@@ -1,7 +1,7 @@
 // Puts modules into one file each for a run of the tests: the program, for tests that run it as a process of its own,
 // since loading a thousand modules takes half of the start of such a process; and tap, whose three hundred modules take
-// a tenth of a second. What is in the files are the sources as they are; nothing is minified or left out. The modules of
-// the program in one file for the tests themselves would save nothing: most of their time is not for loading them.
+// a tenth of a second. What is in the files are the sources as they are; nothing is minified or left out. The modules
+// of the program in one file for the tests themselves would save nothing: most of their time is not for loading them.
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'

@@ -15,8 +15,8 @@ const longPause = 50
 /**
  * Waits for a state that follows an event after a moment. Give it a condition and not an assertion, because a failed
  * assertion stays failed. Each check counts as the pause before it, however long both took. So a busy machine has more
- * time, and a quiet one has just the given time. That is long when left out, as it only ends a test that fails: what the
- * condition waits for may be up to a thread or another process, which a busy machine has no time for.
+ * time, and a quiet one has just the given time. That is long when left out, as it only ends a test that fails: what
+ * the condition waits for may be up to a thread or another process, which a busy machine has no time for.
  * @throws Error when the condition does not become true within that time
  */
 export async function eventually(condition: () => boolean | Promise<boolean>, withinMs = 60_000): Promise<void> {
