@@ -3,6 +3,7 @@ import { ConfigError } from '../program/configuration.ts'
 import { GatewayError } from '../errors.ts'
 import { suggestion } from '../options/suggest.ts'
 import { DamagedStore } from '../store/embedded/files/damage.ts'
+import { DatabaseFault } from '../store/cluster/database/fault.ts'
 import { StoreInUse } from '../store/embedded/files/lock.ts'
 import { diagnose } from '../store/embedded/files/troubles.ts'
 import { version } from '../telling/version.ts'
@@ -23,6 +24,7 @@ import { changeKey, createKey, listKeys, revokeKey, rotateKey } from './keys.ts'
 import { levelCommands } from './levels.ts'
 import { exportLedger, showBalances, verifyLedger } from './ledger/ledger.ts'
 import { backupLedger } from './ledger/ledger-backup.ts'
+import { moveLedger } from './ledger/ledger-move.ts'
 import { reconcileLedger } from './ledger/ledger-reconcile.ts'
 import { repairLedger } from './ledger/ledger-repair.ts'
 import { restoreLedger } from './ledger/ledger-restore.ts'
@@ -64,6 +66,7 @@ export const commands: readonly Command[] = [
   backupLedger,
   repairLedger,
   restoreLedger,
+  moveLedger,
   reconcileLedger,
   showSpend,
   importLitellm,
@@ -154,5 +157,6 @@ function explain(error: unknown, command: Command | undefined): number {
 const own = [
   { error: StoreInUse, code: exits.inUse },
   { error: DamagedStore, code: exits.damaged },
+  { error: DatabaseFault, code: exits.failed },
   { error: Unreachable, code: exits.unreachable }
 ] as const

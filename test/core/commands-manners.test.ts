@@ -12,6 +12,7 @@ import { openDatabase } from '../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../core/store/embedded/store.ts'
 import { Disk, noDisk } from '../chaos/disk.ts'
 import { sluice, sluiceEach } from '../kit/command.ts'
+import { postgresMissing, sharedPostgres } from '../kit/postgres.ts'
 import { gateway } from '../kit/gateway.ts'
 import { reserve, scope, settle } from './store/embedded/sample.ts'
 
@@ -153,6 +154,7 @@ t.test('each command has JSON alone on standard output when it is told --json', 
     'ledger backup': `${join(folder, 'copy.db')} --db ${stopped}`,
     'ledger repair': `--db ${stopped}`,
     'ledger restore': `${join(folder, 'copy.db')} --db ${stopped}`,
+    ...(!postgresMissing && { 'ledger move': `--from ${stopped} --to ${await (await sharedPostgres()).database()}` }),
     'ledger reconcile': `${bill} --db ${stopped}`,
     spend: `--db ${stopped}`,
     'import litellm': join(root, 'test/golden/import/prices.json'),
@@ -160,7 +162,7 @@ t.test('each command has JSON alone on standard output when it is told --json', 
     completion: 'bash'
   }
   t.same(
-    [...Object.keys(lines), 'start', 'upgrade'].sort(),
+    [...new Set([...Object.keys(lines), 'ledger move', 'start', 'upgrade'])].sort(),
     commands.map(({ name }) => name).sort(),
     'no command is forgotten'
   )

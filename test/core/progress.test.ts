@@ -69,6 +69,7 @@ t.test('each command that may take long says on standard error what it does, and
     ['ledger backup', [copy, '--db', db], /^(looking at the store|copying|checking)/],
     ['ledger repair', ['--db', db], /^looking (for damage|at the commit log)/],
     ['ledger restore', [copy, '--db', db], /^looking at the backup/],
+    ['ledger move', ['--from', db, '--to', 'postgres://me@127.0.0.1:1/book'], /^(looking at both|counting)/, 1],
     ['ledger reconcile', [bill, '--db', db], /^reading the journal/],
     ['spend', ['--db', db], /^adding up/],
     ['import litellm', [prices], /^reading the file/],

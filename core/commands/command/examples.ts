@@ -45,6 +45,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'ledger backup': ['ledger backup /backups/monday.db --verify'],
   'ledger repair': ['ledger repair', 'ledger repair --apply'],
   'ledger restore': ['ledger restore /backups/monday.db --dry-run', 'ledger restore /backups/monday.db'],
+  'ledger move': [
+    "ledger move --from /var/lib/sluice/sluice.db --to '${DATABASE_URL}' --dry-run",
+    "ledger move --from /var/lib/sluice/sluice.db --to '${DATABASE_URL}'"
+  ],
   'ledger reconcile': ['ledger reconcile costs.json --channel openai'],
   spend: ['spend --by tenant,model --since 2026-11-01', 'spend --by day --format csv'],
   'import litellm': [

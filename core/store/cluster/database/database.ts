@@ -18,6 +18,8 @@ export interface DatabaseOptions {
   readonly log?: Logger | undefined
   /** The changes of the schema. Default: those of this program. */
   readonly migrations?: readonly Migration[]
+  /** Opens it also while a store is being moved into it, which nobody may use yet. */
+  readonly moving?: boolean
 }
 
 /** How many connections there are for changes, for reads, and for searches, so that a large one holds up no others. */
@@ -67,6 +69,7 @@ export class Database {
     const database = new Database(options)
     try {
       await migrate(database.changes, database.migrations)
+      if (!options.moving) await refuseUnfinished(database.reads)
       return database
     } catch (error) {
       await database.close()
@@ -79,4 +82,15 @@ export class Database {
     const lanes = [this.batches, this.changes, this.reads, this.searches]
     await Promise.all([...lanes.map((lane) => lane.close()), this.listener.close()])
   }
+}
+
+/** @throws Error while a store is being moved into the database */
+async function refuseUnfinished(lane: Lane): Promise<void> {
+  const { rows } = await lane.query<{ there: boolean }>(`select to_regclass('sluice.move') is not null as there`)
+  if (!rows[0]!.there) return
+  const { rows: moves } = await lane.query<{ began: string }>('select began::text from sluice.move where done is null')
+  if (moves[0])
+    throw new Error(
+      `a store is being moved into the database since ${moves[0].began}, and not all of it is there: "sluice ledger move" goes on where it stopped`
+    )
 }

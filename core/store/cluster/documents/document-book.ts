@@ -296,7 +296,7 @@ function takenOf(notes: ReadonlyMap<string, Note>, rows: readonly DocumentRow[])
 }
 
 /** An entry as it is stored: its JSON, and beside it what it is searched by. */
-function searchable(entry: AuditEntry): Record<string, string> {
+export function searchable(entry: AuditEntry): Record<string, string> {
   const members = auditMembers.flatMap((name) => {
     const value = entry[name]
     return typeof value === 'string' ? [[name, plain(value)] as const] : []

@@ -1,13 +1,7 @@
 // The hash chain of what one node writes to the journal in one epoch.
-import { hash } from 'node:crypto'
-import { entryHash, entryWidth } from '../../embedded/journal/journal.ts'
+import { entryHash, entryWidth, genesisOf } from '../../embedded/journal/journal.ts'
 import { entryColumns } from '../../embedded/rows/batch.ts'
 import type { Value } from '../../embedded/files/sqlite.ts'
-
-/** The hash before the first row of a chain, in hexadecimal. No two chains have the same. */
-export function genesisOf(node: string, epoch: number): string {
-  return hash('sha256', `${epoch}:${node}`)
-}
 
 /** The chain of one epoch, as far as batches were made of it. */
 export class Chain {

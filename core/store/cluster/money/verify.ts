@@ -2,14 +2,16 @@
 import { Accounts } from '../../embedded/care/accounts.ts'
 import type { Breach, Report } from '../../embedded/care/invariants.ts'
 import { checkAmount } from '../../embedded/care/verify.ts'
+import type { Progress } from '../../embedded/care/verify.ts'
 import { readPrice } from '../../embedded/database/due.ts'
 import type { StoredPrice } from '../../embedded/database/due.ts'
 import type { Row, Value } from '../../embedded/files/sqlite.ts'
-import { entryHash } from '../../embedded/journal/journal.ts'
+import { entryHash, genesis, genesisOf } from '../../embedded/journal/journal.ts'
+import { originOf, Origins } from '../../embedded/journal/origins.ts'
 import { entryColumns } from '../../embedded/rows/batch.ts'
+import { hoursKept, isBefore } from '../../embedded/upkeep/past-hours.ts'
 import { day, daysOf } from '../../window.ts'
 import type { Lane, Transaction } from '../database/lane.ts'
-import { genesisOf } from './chain.ts'
 
 /** How many rows are read at once. */
 const stride = 5000
@@ -22,6 +24,8 @@ interface Head {
   readonly epoch: number
   readonly seq: number
   readonly hash: string
+  /** Whether the chain goes on from that of the epoch before. */
+  readonly continues: boolean
 }
 
 /**
@@ -29,7 +33,7 @@ interface Head {
  * machine's store. Everything is read in one transaction, so that no batch is seen halfway.
  * @throws DatabaseFault
  */
-export function verifyBook(lane: Lane): Promise<Breach[]> {
+export function verifyBook(lane: Lane, progress: Progress = () => {}): Promise<Breach[]> {
   return lane.transaction(
     async (transaction) => {
       await transaction.query('set transaction isolation level repeatable read, read only')
@@ -37,9 +41,9 @@ export function verifyBook(lane: Lane): Promise<Breach[]> {
       const report: Report = (invariant, row, message, drift) =>
         void breaches.push({ invariant, row, message, ...(drift !== undefined && { drift_nano: String(drift) }) })
       const accounts = new Accounts(report)
-      await checkJournal(transaction, accounts, report)
-      await checkHolds(transaction, accounts, report)
-      await checkBalances(transaction, accounts, report)
+      await checkJournal(transaction, accounts, report, progress)
+      await checkHolds(transaction, accounts, report, progress)
+      await checkBalances(transaction, accounts, report, progress)
       return breaches
     },
     { deadline }
@@ -47,12 +51,23 @@ export function verifyBook(lane: Lane): Promise<Breach[]> {
 }
 
 /** Checks I4, I5, I7, I10 and I14. I3 is the primary key of the journal; {@link checkHolds} looks for ended holds. */
-async function checkJournal(transaction: Transaction, accounts: Accounts, report: Report): Promise<void> {
+async function checkJournal(
+  transaction: Transaction,
+  accounts: Accounts,
+  report: Report,
+  progress: Progress
+): Promise<void> {
   const { rows: prices } = await transaction.query<{ version: string; json: string }>(
     'select version, json from sluice.price'
   )
   const priceOf = new Map<Value | undefined, StoredPrice>(prices.map(({ version, json }) => [version, readPrice(json)]))
+  progress('price', prices.length)
   const heads = await headsOf(transaction)
+  const all = [...heads.values()]
+  const own = all.reduce((sum, { seq, continues }) => sum + (continues ? 0 : seq), 0)
+  const entries = own + Math.max(0, ...all.map(({ seq, continues }) => (continues ? seq : 0)))
+  const origins = await originsOf(transaction, report)
+  let count = 0
   let chain: Head | undefined
   const end = (): void => {
     if (!chain) return
@@ -74,7 +89,7 @@ async function checkJournal(transaction: Transaction, accounts: Accounts, report
     const name = `journal ${node} ${epoch} ${seq}`
     if (chain?.node !== node || chain.epoch !== epoch) {
       end()
-      chain = { node, epoch, seq: 0, hash: genesisOf(node, epoch) }
+      chain = beginningOf(node, epoch, heads.get(`${epoch} ${node}`), chain)
     }
     if (seq !== chain.seq + 1) report('I10', name, `follows row ${chain.seq}: rows between are missing`)
     if (hex(row['prev_hash']) !== chain.hash) report('I10', name, 'does not continue the hash of the row before')
@@ -82,7 +97,9 @@ async function checkJournal(transaction: Transaction, accounts: Accounts, report
     const columns = entryColumns.map((column) => (column === 'ts_ms' ? Number(row[column]) : row[column]!))
     if (entryHash(hex(row['prev_hash']), seq, epoch, columns, 0) !== hash)
       report('I10', name, 'is not what was hashed when it was written')
-    chain = { node, epoch, seq, hash }
+    chain = { ...chain, seq, hash }
+    if (node === origins.node) origins.check.add(seq, columns)
+    if (++count % stride === 0) progress('journal', count, entries)
     const time = Number(row['ts_ms'])
     if (Number(row['day_ms']) !== Math.floor(time / day) * day)
       report('I14', name, 'is not in the day of its reservation')
@@ -90,20 +107,37 @@ async function checkJournal(transaction: Transaction, accounts: Accounts, report
     post(name, row, accounts, report)
   }
   end()
+  origins.check.end()
+  progress('journal', count)
   for (const { node, epoch, seq } of heads.values())
     if (seq > 0) report('I10', `journal ${node} ${epoch} ${seq}`, 'is missing, with all of its chain')
 }
 
 async function headsOf(transaction: Transaction): Promise<Map<string, Head>> {
-  const { rows } = await transaction.query<{ node: string; epoch: number; seq: bigint; hash: Buffer }>(
-    'select node, epoch, seq, hash from sluice.journal_chain'
+  const { rows } = await transaction.query<Omit<Head, 'seq' | 'hash'> & { seq: bigint; hash: Buffer }>(
+    'select node, epoch, seq, hash, continues from sluice.journal_chain'
   )
   return new Map(
-    rows.map(({ node, epoch, seq, hash }) => [
-      `${epoch} ${node}`,
-      { node, epoch, seq: Number(seq), hash: hash.toString('hex') }
+    rows.map(({ seq, hash, ...head }) => [
+      `${head.epoch} ${head.node}`,
+      { ...head, seq: Number(seq), hash: hash.toString('hex') }
     ])
   )
+}
+
+/** A chain before its first row. `before`: the one whose rows were read before. */
+function beginningOf(node: string, epoch: number, head: Head | undefined, before: Head | undefined): Head {
+  const continues = head?.continues ?? false
+  if (!continues) return { node, epoch, continues, seq: 0, hash: genesisOf(node, epoch) }
+  const { seq, hash } = before?.node === node ? before : { seq: 0, hash: genesis }
+  return { node, epoch, continues, seq, hash }
+}
+
+/** The check of chains that a store had from another book before it was moved into this one, and its node here. */
+async function originsOf(transaction: Transaction, report: Report): Promise<{ node?: string; check: Origins }> {
+  const { rows } = await transaction.query<Row>('select node, epoch, first, last, hash from sluice.journal_origin')
+  const { rows: moved } = await transaction.query<{ node: string }>('select node from sluice.move')
+  return { ...moved[0], check: new Origins(rows.map(originOf), (row, message) => report('I10', row, message)) }
 }
 
 /** Adds a row to what its balances should be. */
@@ -121,7 +155,13 @@ function post(name: string, row: Row, accounts: Accounts, report: Report): void 
 }
 
 /** Checks I3 and I9 for the open holds. */
-async function checkHolds(transaction: Transaction, accounts: Accounts, report: Report): Promise<void> {
+async function checkHolds(
+  transaction: Transaction,
+  accounts: Accounts,
+  report: Report,
+  progress: Progress
+): Promise<void> {
+  let count = 0
   for await (const row of rowsOf(
     transaction,
     `select h.*, h.time as ts_ms, n.name as known, exists (select from sluice.journal j
@@ -133,11 +173,19 @@ async function checkHolds(transaction: Transaction, accounts: Accounts, report: 
     for (const balance of accounts.of(name, row)) balance.pending += row['amount'] as bigint
     if (row['over'] as unknown) report('I3', name, 'is open, and has an end in the journal')
     if (row['known'] === null) report('I9', name, `belongs to ${row['node']}, which is no node`)
+    count++
   }
+  progress('reservation', count)
 }
 
 /** Checks I1, I2, I6 and I14. */
-async function checkBalances(transaction: Transaction, { balances }: Accounts, report: Report): Promise<void> {
+async function checkBalances(
+  transaction: Transaction,
+  { balances }: Accounts,
+  report: Report,
+  progress: Progress
+): Promise<void> {
+  const past = await pastHours(transaction)
   const seen = new Set<string>()
   for await (const row of rowsOf(
     transaction,
@@ -156,6 +204,7 @@ async function checkBalances(transaction: Transaction, { balances }: Accounts, r
         report('I1', name, 'has money, which only the hours of a rolling budget have')
       continue
     }
+    if (past(id)) continue
     // One that refused all it was asked for has no entry.
     const { posted: spent, pending: held, excess } = balances.get(id) ?? { posted: 0n, pending: 0n, excess: 0n }
     if (posted !== spent)
@@ -169,9 +218,21 @@ async function checkBalances(transaction: Transaction, { balances }: Accounts, r
         `has ${posted} posted and ${pending} pending on a limit of ${limit}, and requests cost ${excess} beyond what they held`
       )
   }
+  progress('balance', seen.size)
   for (const [id, { posted, pending }] of balances)
-    if (!seen.has(id) && (posted !== 0n || pending !== 0n))
+    if (!seen.has(id) && !past(id) && (posted !== 0n || pending !== 0n))
       report('I1', `balance ${id}`, `is missing; the journal makes ${posted}, open holds ${pending}`, posted + pending)
+}
+
+/** Says of balances whether they are of an hour that a store of one machine does not keep: such a row may be gone. */
+async function pastHours(transaction: Transaction): Promise<(name: string) => boolean> {
+  const { rows } = await transaction.query<{ scope: string; window: string }>(
+    `select scope, "window" from (
+       select scope, "window", row_number() over (partition by scope order by hour desc) as place
+       from sluice.cell where hour is not null) hours where place = $1`,
+    [hoursKept]
+  )
+  return isBefore(new Map(rows.map(({ scope, window }) => [scope, window])))
 }
 
 /** The rows of a query, some thousand at a time. */

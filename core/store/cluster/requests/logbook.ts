@@ -247,7 +247,7 @@ export class Logbook implements RequestBook {
 }
 
 /** What a record is searched by, and its JSON. */
-function columnsOf({ record, json, time }: Line): Record<string, unknown> {
+export function columnsOf({ record, json, time }: Line): Record<string, unknown> {
   const { attempts, channel, tags = {} } = record
   const channels = attempts.length < 2 ? [attempts[0]?.channel ?? channel] : attempts.map((attempt) => attempt.channel)
   return {

@@ -8,8 +8,8 @@ import { querySpend } from '../reader/spend-query.ts'
 import type { SpendPage, SpendQuery } from '../../spend.ts'
 import { canonicalPath } from '../files/lock.ts'
 import { checkSchema } from '../database/migration.ts'
-import { openForReading } from '../files/sqlite.ts'
-import type { Database, Row, Value } from '../files/sqlite.ts'
+import { openForReading, readRows } from '../files/sqlite.ts'
+import type { Database, Row } from '../files/sqlite.ts'
 import { readVolume, VolumeError, volumeFolder, volumeOf } from '../journal/volume.ts'
 import type { Volume } from '../journal/volume.ts'
 import { day, daysOf, hour, isHour, windowOf } from '../../window.ts'
@@ -86,35 +86,9 @@ export class LedgerFile {
    * older. Those of rolling budgets are as of `now` (Unix milliseconds).
    */
   balances(now: number): Balance[] {
-    this.#database.exec('BEGIN')
-    try {
-      const balances = new Map<string, Balance>()
-      for (const row of this.#rows('SELECT * FROM balance')) {
-        const { scope, window, limit, posted, pending } = row as unknown as Balance & { limit: bigint | null }
-        balances.set(`${scope} ${window}`, { scope, window, limit: limit ?? undefined, posted, pending })
-      }
-      const moves = missingMoves({ database: this.#database, head: readHead(this.#database) })
-      for (let i = 0; i < moves.length; i += 4) {
-        const [scope, window, posted, pending] = moves.slice(i, i + 4) as [string, string, bigint, bigint]
-        const before = balances.get(`${scope} ${window}`) ?? {
-          scope,
-          window,
-          limit: undefined,
-          posted: 0n,
-          pending: 0n
-        }
-        balances.set(`${scope} ${window}`, {
-          ...before,
-          posted: before.posted + posted,
-          pending: before.pending + pending
-        })
-      }
-      return rolled([...balances.values()], now).sort(
-        (a, b) => compare(a.scope, b.scope) || compare(a.window, b.window)
-      )
-    } finally {
-      this.#database.exec('COMMIT')
-    }
+    return rolled(presentBalances(this.#database), now).sort(
+      (a, b) => compare(a.scope, b.scope) || compare(a.window, b.window)
+    )
   }
 
   /** Finds a price by its version. */
@@ -196,11 +170,28 @@ export class LedgerFile {
   close(): void {
     this.#database.close()
   }
+}
 
-  #rows(query: string): Iterable<Record<string, Value>> {
-    const statement = this.#database.prepare(query)
-    statement.setReadBigInts(true)
-    return statement.iterate() as Iterable<Record<string, Value>>
+/** All balances as of the last commit, in no order. Those of rolling budgets have nothing: their hours have. */
+export function presentBalances(database: Database): Balance[] {
+  database.exec('BEGIN')
+  try {
+    const balances = new Map<string, Balance>()
+    for (const row of readRows(database, 'SELECT * FROM balance')) {
+      const { scope, window, limit, posted, pending } = row as unknown as Balance & { limit: bigint | null }
+      balances.set(`${scope} ${window}`, { scope, window, limit: limit ?? undefined, posted, pending })
+    }
+    const moves = missingMoves({ database, head: readHead(database) })
+    for (let i = 0; i < moves.length; i += 4) {
+      const [scope, window, posted, pending] = moves.slice(i, i + 4) as [string, string, bigint, bigint]
+      const none = { scope, window, limit: undefined, posted: 0n, pending: 0n }
+      const before = balances.get(`${scope} ${window}`) ?? none
+      const now = { ...before, posted: before.posted + posted, pending: before.pending + pending }
+      balances.set(`${scope} ${window}`, now)
+    }
+    return [...balances.values()]
+  } finally {
+    database.exec('COMMIT')
   }
 }
 

@@ -79,3 +79,32 @@ export function attempt(invariants: readonly InvariantName[], check: () => void,
     report('I17', 'file', `could not be read to the end for ${invariants.join(', ')}: ${(error as Error).message}`)
   }
 }
+
+/** Checks I11: columns by their storage class, JSON by its types. */
+export function checkIntegers(database: Database, report: Report): void {
+  const columns = {
+    journal: ['amount', 'reserved', 'cost'],
+    reservation: ['amount'],
+    balance: ['"limit"', 'posted', 'pending']
+  }
+  for (const [table, names] of Object.entries(columns)) {
+    const broken = names.map((name) => `typeof(${name}) NOT IN ('integer', 'null')`).join(' OR ')
+    for (const row of readRows(database, `SELECT * FROM ${table} WHERE ${broken}`))
+      report('I11', `${table} ${Object.values(row)[0]}`, 'has money that is no integer')
+  }
+  const broken = {
+    journal: `SELECT journal.seq AS id FROM journal, json_each(${sound('usage_json')}) AS units WHERE units.type <> 'integer'`,
+    request: `SELECT request_id AS id FROM request
+      WHERE json_type(${sound('json')}, '$.cost_nano') IS NOT 'text' OR json_type(${sound('json')}, '$.cost_usd') IS NOT 'text'`,
+    price: `SELECT version AS id FROM price, json_tree(${sound('price.json')}) AS rate WHERE rate.type NOT IN ('text', 'array', 'object')`
+  }
+  for (const [table, query] of Object.entries(broken)) {
+    for (const row of readRows(database, query))
+      report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
+  }
+}
+
+/** A JSON column as an argument of SQL functions, which fail on invalid JSON. */
+export function sound(column: string): string {
+  return `CASE WHEN json_valid(${column}) THEN ${column} ELSE '{}' END`
+}

@@ -8,10 +8,11 @@ import { dueFor, readPrice } from '../database/due.ts'
 import type { StoredPrice } from '../database/due.ts'
 import type { Breach, InvariantName, Report } from './invariants.ts'
 import { entryHash, genesis } from '../journal/journal.ts'
+import { Origins, originOf } from '../journal/origins.ts'
 import { pastHours } from '../upkeep/past-hours.ts'
 import { checkSchema } from '../database/migration.ts'
 import { canonicalPath } from '../files/lock.ts'
-import { attempt, checkFile, checkWritten } from './soundness.ts'
+import { attempt, checkFile, checkIntegers, checkWritten, sound } from './soundness.ts'
 import { openForReading, readRows } from '../files/sqlite.ts'
 import type { Database, Row, Value } from '../files/sqlite.ts'
 import { checkSpend } from './spend-check.ts'
@@ -114,17 +115,18 @@ function checkJournal(
   let hash = genesis
   let seq = 0
   let count = 0
+  const origins = new Origins([...readRows(database, 'SELECT * FROM journal_origin')].map(originOf), (rows, message) =>
+    report('I10', rows, message)
+  )
   const check = (name: string, row: Row): void => {
     if (++count % stride === 0) progress('journal', count, head.seq)
     checkAmount(name, row, prices, report)
     post(name, row, head, accounts, report)
+    const columns = entryColumns.map((column) => row[column]!)
+    origins.add(Number(row['seq']), columns)
     const { amount, cost } = row
     // What is no integer is a breach of I11.
-    if (typeof amount !== 'bigint' || (cost !== null && typeof cost !== 'bigint')) return
-    spend.add(
-      entryColumns.map((column) => row[column]!),
-      0
-    )
+    if (typeof amount === 'bigint' && (cost === null || typeof cost === 'bigint')) spend.add(columns, 0)
   }
   const sealed: Sealed = { last: 0, whole: true, payers: 0, parts: new Map() }
   const records = recordsOf(database, head, sealed.parts, report)
@@ -163,6 +165,7 @@ function checkJournal(
       report('I10', name, 'is not what was hashed when it was written')
     check(name, row)
   }
+  origins.end()
   progress('journal', count, count)
   if (seq !== head.seq || hash !== head.hash)
     report('I10', `journal ${seq}`, `is the last row, which should be row ${head.seq} with the hash ${head.hash}`)
@@ -295,7 +298,9 @@ function checkBalances(
     if (past(id)) continue
     const expected = balances.get(id)
     const { posted: spent, pending: held, excess } = expected ?? { posted: 0n, pending: 0n, excess: 0n }
-    if (whole && !expected) report('I14', name, 'is of a window that no entry has the time of')
+    // One that refused all it was asked for has no entry, where a book of many nodes made it.
+    if (whole && !expected && (posted !== 0n || pending !== 0n))
+      report('I14', name, 'is of a window that no entry has the time of')
     if (whole && posted !== spent)
       report('I1', name, `has ${posted} posted where the journal makes ${spent}`, offBy(posted, spent))
     if (upToDate && pending !== held)
@@ -364,35 +369,6 @@ function checkRecords(database: Database, head: Head, sealed: Sealed, report: Re
       'request',
       `${without} records whose entries are sealed say what they cost, and ${sealed.payers} of these entries charge for one`
     )
-}
-
-/** Checks I11: columns by their storage class, JSON by its types. */
-function checkIntegers(database: Database, report: Report): void {
-  const columns = {
-    journal: ['amount', 'reserved', 'cost'],
-    reservation: ['amount'],
-    balance: ['"limit"', 'posted', 'pending']
-  }
-  for (const [table, names] of Object.entries(columns)) {
-    const broken = names.map((name) => `typeof(${name}) NOT IN ('integer', 'null')`).join(' OR ')
-    for (const row of readRows(database, `SELECT * FROM ${table} WHERE ${broken}`))
-      report('I11', `${table} ${Object.values(row)[0]}`, 'has money that is no integer')
-  }
-  const broken = {
-    journal: `SELECT journal.seq AS id FROM journal, json_each(${sound('usage_json')}) AS units WHERE units.type <> 'integer'`,
-    request: `SELECT request_id AS id FROM request
-      WHERE json_type(${sound('json')}, '$.cost_nano') IS NOT 'text' OR json_type(${sound('json')}, '$.cost_usd') IS NOT 'text'`,
-    price: `SELECT version AS id FROM price, json_tree(${sound('price.json')}) AS rate WHERE rate.type NOT IN ('text', 'array', 'object')`
-  }
-  for (const [table, query] of Object.entries(broken)) {
-    for (const row of readRows(database, query))
-      report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
-  }
-}
-
-/** A JSON column as an argument of SQL functions, which fail on invalid JSON. */
-function sound(column: string): string {
-  return `CASE WHEN json_valid(${column}) THEN ${column} ELSE '{}' END`
 }
 
 function hex(bytes: Value | undefined): string {

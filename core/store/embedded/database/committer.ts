@@ -75,6 +75,11 @@ export class Committer {
     return this.#head
   }
 
+  /** The head as it is after the open transaction. */
+  get next(): Readonly<Head> {
+    return this.#open ? this.#next : this.#head
+  }
+
   /** The number of the last batch that was added. */
   get last(): number {
     return this.#open ? this.#next.batch : this.#head.batch
@@ -192,6 +197,12 @@ export class Committer {
       entry.add(entries, i, next.seq, next.boot, previous, hash)
       this.#spend.add(entries, i)
     }
+  }
+
+  /** Has the rows that are added from here on be of another boot: for a store that is made of another one. */
+  enter(boot: number): void {
+    this.#begin()
+    this.#next.boot = boot
   }
 
   /** Runs a change, and the change of the head that goes with it, in a transaction of its own. */

@@ -361,5 +361,16 @@ export const migrations: readonly string[] = [
     first TEXT NOT NULL,
     PRIMARY KEY (scope, time, model, channel)
   ) STRICT, WITHOUT ROWID;
+  `,
+  `
+  -- Rows of the journal that a book of many nodes had before, and the end of the chain that each was in: see origins.ts.
+  CREATE TABLE journal_origin (
+    first INTEGER PRIMARY KEY,
+    last INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    hash BLOB NOT NULL,
+    UNIQUE (node, epoch)
+  ) STRICT;
   `
 ]

@@ -15,6 +15,11 @@ const idColumn = entryColumns.indexOf('request_id')
 /** The `prev_hash` of the first row: 32 zero bytes. */
 export const genesis = '0'.repeat(64)
 
+/** The hash before the first row of a chain that a node has in a book, in hexadecimal. No two chains have the same. */
+export function genesisOf(node: string, epoch: number): string {
+  return hash('sha256', `${epoch}:${node}`)
+}
+
 /**
  * The hash of a journal row, in hex: SHA-256 over the previous row's hash in hex, then `seq:boot_id`, then each column
  * of {@link entryColumns} as `:<length>:<text>` (length in UTF-16 units, integers in decimal) or `:~` for null, in

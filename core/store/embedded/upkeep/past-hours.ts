@@ -9,7 +9,7 @@ import { isHour } from '../../window.ts'
  * for a clock that goes back. They are counted, and not told by their dates, so that no clock that is wrong can have an
  * hour deleted that a budget still needs.
  */
-const hoursKept = (366 + 62) * 24
+export const hoursKept = (366 + 62) * 24
 
 /** How many scopes one slice looks at, and how many hours it deletes of each. */
 const scopesAtOnce = 16
@@ -77,6 +77,11 @@ export function pastHours(database: Database): (name: string) => boolean {
   const oldest = new Map<unknown, unknown>()
   for (const { scope, window } of readRows(database, `SELECT scope, window FROM (${hours}) WHERE place = ${hoursKept}`))
     oldest.set(scope, window)
+  return isBefore(oldest)
+}
+
+/** Likewise, from the oldest hour that is kept of each scope that has more. */
+export function isBefore(oldest: ReadonlyMap<unknown, unknown>): (name: string) => boolean {
   return (name) => {
     const space = name.lastIndexOf(' ')
     const [first, window] = [oldest.get(name.slice(0, space)), name.slice(space + 1)]

@@ -18,7 +18,8 @@ const undo: Readonly<Record<number, string>> = {
   10: ['object', 'actor', 'tenant', 'action', 'object_kind', 'outcome']
     .map((name) => `DROP INDEX audit_${name};`)
     .join(' '),
-  11: 'DROP TABLE traffic_minute; DROP TABLE traffic_hour;'
+  11: 'DROP TABLE traffic_minute; DROP TABLE traffic_hour;',
+  12: 'DROP TABLE journal_origin;'
 }
 
 /** Brings a store that nobody has open back to a version of its schema. Keys made at run time are lost. */

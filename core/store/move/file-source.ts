@@ -1,0 +1,237 @@
+// Reads a store of one machine, row by row, for a move.
+import { closeSync, existsSync, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { nameOf } from '../embedded/book/work-list.ts'
+import { presentBalances } from '../embedded/care/ledger-file.ts'
+import { identityOf, readHead } from '../embedded/database/head.ts'
+import { checkSchema } from '../embedded/database/migration.ts'
+import { DamagedStore } from '../embedded/files/damage.ts'
+import { Ownership } from '../embedded/files/lock.ts'
+import { resultFile, resultsFolder } from '../embedded/files/results.ts'
+import { openForReading, readRows } from '../embedded/files/sqlite.ts'
+import type { Database, Row, Value } from '../embedded/files/sqlite.ts'
+import { readVolume, volumeFolder, volumeOf } from '../embedded/journal/volume.ts'
+import { surveyBeside } from '../embedded/recovery/survey.ts'
+import { entryColumns } from '../embedded/rows/batch.ts'
+import type { Balance } from '../ledger.ts'
+import { nodeOf, pieceBytes } from './parts.ts'
+import type { Carried, Counts, Key, Part, Source } from './parts.ts'
+
+/** A part that is a query: its rows, and the columns of its key, whose places in the query are `?`. */
+interface Read {
+  readonly select: string
+  readonly from: string
+  readonly keys: readonly string[]
+}
+
+const reads: Readonly<Partial<Record<Part, Read>>> = {
+  price: { select: 'version, json', from: 'price', keys: ['version'] },
+  origin: { select: 'first, last, node, epoch, lower(hex(hash)) AS hash', from: 'journal_origin', keys: ['first'] },
+  hold: {
+    select:
+      'id, request_id, part, scopes, tags, amount, model, price_version, cost_price, input_units, max_out, pieces, channel, delivered_units AS delivered, endpoint, client_protocol, streamed, ts_ms AS time, lease_until',
+    from: 'reservation',
+    keys: ['id']
+  },
+  document: { select: 'number, kind, id, json', from: 'document', keys: ['number'] },
+  audit: { select: 'seq, time, json, lower(hex(hash)) AS hash', from: 'audit', keys: ['seq'] },
+  route: {
+    select: 'tenant, project, id, kind, channel, account, model, tokens, expires',
+    from: 'route',
+    keys: ['tenant', 'project', 'id']
+  },
+  work: {
+    select: 'tenant, project, id, kind, open, created, expires, json',
+    from: 'work',
+    keys: ['tenant', 'project', 'id']
+  },
+  answer: {
+    select: 'seq, id, tenant, time, asked, status, type, headers, streamed, body',
+    from: 'answer',
+    keys: ['seq']
+  },
+  request: { select: 'seq, request_id, time, written, json', from: 'request', keys: ['seq'] },
+  traffic: {
+    select: 'span, scope, time, model, channel, requests, codes, input, output, CAST(cost AS TEXT) AS cost, first',
+    from: "(SELECT 'minute' AS span, * FROM traffic_minute UNION ALL SELECT 'hour', * FROM traffic_hour)",
+    keys: ['span', 'scope', 'time', 'model', 'channel']
+  }
+}
+
+/** A store of one machine whose gateway is stopped. */
+export class FileSource implements Source {
+  readonly shown: string
+  readonly stamp: string
+  readonly identity: string
+  readonly #owner: Ownership
+  readonly #database: Database
+
+  private constructor(given: string, owner: Ownership, database: Database) {
+    this.shown = given
+    this.#owner = owner
+    this.#database = database
+    this.identity = identityOf(database)
+    const { boot, writes, hash } = readHead(database)
+    this.stamp = `${this.identity} ${boot} ${writes} ${hash}`
+  }
+
+  /**
+   * Opens a store, and keeps gateways from it until it is closed.
+   * @throws StoreInUse while a gateway has it; DamagedStore; Error when it is none, or needs a start of its gateway
+   */
+  static open(given: string): FileSource {
+    if (!statSync(given, { throwIfNoEntry: false })?.isFile()) throw new Error(`there is no store ${given}`)
+    const owner = Ownership.take(given)
+    const database = openForReading(owner.file)
+    try {
+      checkSchema(database, given)
+      const { batches, damage } = surveyBeside(owner.file)
+      if (damage.length > 0) throw DamagedStore.of(owner.file, damage)
+      if (batches > 0)
+        throw new Error(
+          `${given} has ${batches === 1 ? '1 batch' : `${batches} batches`} in its commit log alone, as its gateway did not end by itself: start the gateway once and stop it, or move a copy that "sluice ledger backup" makes`
+        )
+      return new FileSource(given, owner, database)
+    } catch (error) {
+      database.close()
+      owner.release()
+      throw error
+    }
+  }
+
+  /** The file, for a check of it. */
+  get file(): string {
+    return this.#owner.file
+  }
+
+  close(): void {
+    this.#database.close()
+    this.#owner.release()
+  }
+
+  async counts(): Promise<Counts> {
+    return countFile(this.#database, this.file)
+  }
+
+  async *rows(part: Part, after: Key | undefined): AsyncGenerator<Carried> {
+    if (part === 'balance') yield* this.#balances(after)
+    else if (part === 'journal') yield* this.#journal(Number(after?.[0] ?? 0))
+    else if (part === 'result') yield* this.#pieces(after)
+    else yield* this.#query(reads[part]!, after)
+  }
+
+  *#query({ select, from, keys }: Read, after: Key | undefined): Generator<Carried> {
+    const names = keys.join(', ')
+    const where = after ? `WHERE (${names}) > (${keys.map(() => '?').join(', ')})` : ''
+    for (const row of readRows(
+      this.#database,
+      `SELECT ${select} FROM ${from} ${where} ORDER BY ${names}`,
+      ...((after ?? []) as Value[])
+    ))
+      yield { key: keys.map((name) => keyValue(row[name]!)), row }
+  }
+
+  *#balances(after: Key | undefined): Generator<Carried> {
+    const name = ({ scope, window }: Balance): string => `${scope} ${window}`
+    const sorted = presentBalances(this.#database).sort((one, other) => (name(one) < name(other) ? -1 : 1))
+    for (const { limit = null, ...balance } of sorted)
+      if (!after || name({ limit: undefined, ...balance }) > after[0]!)
+        yield { key: [name({ limit: undefined, ...balance })], row: { ...balance, limit } }
+  }
+
+  /** The entries behind one, from sealed volumes and from the database. */
+  *#journal(after: number): Generator<Carried> {
+    const node = nodeOf(this.identity)
+    let seq = after
+    for (const row of readRows(this.#database, 'SELECT * FROM volume WHERE last > ? ORDER BY first', after)) {
+      const volume = volumeOf(row)
+      let previous = volume.previous
+      for (const entry of readVolume(volumeFolder(this.file), volume)) {
+        const { hash } = entry
+        if (Number(entry['seq']) > after) yield entryOf(node, entry, previous, hash)
+        previous = hash
+      }
+      seq = volume.last
+    }
+    for (const row of readRows(
+      this.#database,
+      `SELECT seq, boot_id, lower(hex(prev_hash)) AS prev_hash, lower(hex(hash)) AS hash, ${entryColumns.join(', ')} FROM journal WHERE seq > ? ORDER BY seq`,
+      seq
+    ))
+      yield entryOf(node, row, row['prev_hash'] as string, row['hash'] as string)
+  }
+
+  /** Results in pieces: the key is that of the work, and the number of the piece. */
+  *#pieces(after: Key | undefined): Generator<Carried> {
+    for (const { tenant, project, id, path, pieces } of worksWithResults(
+      this.#database,
+      this.file,
+      after?.slice(0, 3)
+    )) {
+      const same = after && after[0] === tenant && after[1] === project && after[2] === id
+      const fd = openSync(path, 'r')
+      try {
+        const { size } = fstatSync(fd)
+        for (let number = same ? Number(after[3]) + 1 : 0; number < pieces; number++) {
+          const bytes = Buffer.alloc(Math.min(pieceBytes, size - number * pieceBytes))
+          readSync(fd, bytes, 0, bytes.length, number * pieceBytes)
+          yield { key: [tenant, project, id, number], row: { tenant, project, id, number, bytes } }
+        }
+      } finally {
+        closeSync(fd)
+      }
+    }
+  }
+}
+
+/** Counts the rows of a store. */
+export function countFile(database: Database, file: string): Counts {
+  const counts: Partial<Record<Part, number>> = {}
+  for (const [part, { from }] of Object.entries(reads) as [Part, Read][])
+    counts[part] = Number(database.prepare(`SELECT count(*) AS count FROM ${from}`).get()!['count'])
+  counts.balance = presentBalances(database).length
+  counts.journal = readHead(database).seq
+  counts.result = 0
+  for (const { pieces } of worksWithResults(database, file)) counts.result += pieces
+  return counts as Counts
+}
+
+/** Work that has a result. */
+interface Resulting {
+  readonly tenant: string
+  readonly project: string
+  readonly id: string
+  readonly path: string
+  readonly pieces: number
+}
+
+/** The work that has a result, from one on. */
+function* worksWithResults(database: Database, file: string, from?: Key): Generator<Resulting> {
+  const folder = resultsFolder(file)
+  const names = new Set(existsSync(folder) ? readdirSync(folder) : [])
+  const where = from ? 'WHERE (tenant, project, id) >= (?, ?, ?)' : ''
+  for (const row of readRows(
+    database,
+    `SELECT tenant, project, id FROM work ${where} ORDER BY tenant, project, id`,
+    ...((from ?? []) as Value[])
+  )) {
+    const { tenant, project, id } = row as { tenant: string; project: string; id: string }
+    const name = resultFile(nameOf({ tenant, project }, id))
+    if (!names.has(name)) continue
+    const path = join(folder, name)
+    yield { tenant, project, id, path, pieces: Math.max(1, Math.ceil(statSync(path).size / pieceBytes)) }
+  }
+}
+
+function entryOf(node: string, row: Row, previous: string, hash: string): Carried {
+  const columns = Object.fromEntries(entryColumns.map((name) => [name, row[name]!]))
+  const seq = Number(row['seq'])
+  return {
+    key: [seq],
+    row: { ...columns, node, epoch: Number(row['boot_id']), seq, prev_hash: previous, hash, continues: 1 }
+  }
+}
+
+function keyValue(value: Value): string | number {
+  return typeof value === 'bigint' ? Number(value) : (value as string | number)
+}
