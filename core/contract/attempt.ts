@@ -69,6 +69,8 @@ export class Attempt {
   dispatched = false
   /** What was answered of a series that broke off, unless a later attempt has taken it over. */
   finished: Finished | undefined
+  /** Another model is asked when a prompt is blocked, so an answer that says so is none. */
+  blockIsRefusal = false
   /** The member of the body that the gateway added and the client did not send. */
   added: string | undefined
   readonly #without: string | undefined

@@ -247,6 +247,11 @@ export interface Protocol {
   readError(body: unknown, headers?: ErrorHeaders): UpstreamError
   /** Whether a JSON body with status 200 really is an answer, and not an error or something else. */
   isAnswer(message: Payload): boolean
+  /**
+   * Why the prompt was blocked, where an answer or its first event says that and has nothing else; absent where an
+   * upstream says so with an error.
+   */
+  blockOf?(message: Payload): string | undefined
   /** The usage that a message reports; undefined when it reports none. */
   readUsage(message: Payload): ReportedUsage
   /** Combines the usage of an answer that is spread over several messages; absent when every report is complete. */

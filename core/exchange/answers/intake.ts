@@ -117,13 +117,12 @@ export class EventIntake implements Intake {
 
   /** `framing`: that of the upstream's events, where they are not server-sent events. */
   constructor(host: IntakeHost, framing?: UpstreamFraming) {
-    const { protocol, body } = host.attempt
     this.#host = host
-    this.#watch = protocol.watch(body.original.lens)
+    this.#watch = host.attempt.protocol.watch(host.attempt.body.original.lens)
     this.#cutter = framing
       ? framing.cutter((data, name, bytes) => this.event(new Message('event', bytes, data, name)))
       : new EventFramer((event) => this.#take(event))
-    if (!host.streaming) this.#collector = protocol.collect()
+    if (!host.streaming) this.#collector = host.attempt.protocol.collect()
   }
 
   get trail(): number | undefined {
@@ -161,6 +160,8 @@ export class EventIntake implements Intake {
     if (this.#marked) return outlet.show(event)
     const kind = this.#watch.see(event)
     if (kind === 'error') return this.#fail(errorFromEvent(attempt, event, this.#host.isOpen))
+    const refusal = this.begun ? undefined : refusalInside(attempt, event)
+    if (refusal) return this.#fail(refusal)
     if (kind === 'invalid') {
       // What is left of an event that was cut: whether the answer is whole without it is looked at next.
       return this.#ending ? undefined : this.#fail(bad('The upstream sent an event that is not of its protocol.'))
@@ -362,8 +363,7 @@ function passWhole(host: IntakeHost, message: Message): void {
   const { outlet } = host
   outlet.whole = true
   outlet.pass(message)
-  const { settled } = outlet
-  if (settled) host.goOnAfter(settled, () => host.complete())
+  if (outlet.settled) host.goOnAfter(outlet.settled, () => host.complete())
   else host.complete()
 }
 

@@ -103,7 +103,7 @@ async function tryModels<T>(
   for (let at = 0; ; at++) {
     const model = models[at]!
     try {
-      return await tryModel(exchange, chain, context, make, model, at + 1 < models.length && on.has('failure'))
+      return await tryModel(exchange, chain, context, make, model, at + 1 < models.length ? on : noOccasion)
     } catch (error) {
       const failure = asGatewayError(error)
       const { candidates } = exchange
@@ -122,19 +122,24 @@ function lastSaid({ attempts, passed }: LiveExchange, failure: GatewayError): Ga
   return attempts.findLast(({ dispatched }) => dispatched)?.error ?? passed[0]?.error ?? failure
 }
 
-/** Tries one model. A channel that cannot carry the request is passed over with all that are like it. */
+const noOccasion: StandIns['on'] = new Set()
+
+/**
+ * Tries one model. A channel that cannot carry the request is passed over with all that are like it. `on`: when another
+ * one is asked instead.
+ */
 async function tryModel<T>(
   exchange: LiveExchange,
   chain: Chain,
   context: OperationContext,
   make: (attempt: Attempt) => Promise<T>,
   model: Model | undefined,
-  replaceable = false
+  on = noOccasion
 ): Promise<T> {
   const failures: AttemptFailure[] = []
   const found = candidatesOf(exchange, chain, context, model)
   const candidates = found instanceof Promise ? await found : found
-  candidates.replaceable = replaceable && !candidates.bound
+  candidates.replaceable = on.has('failure') && !candidates.bound
   const { plugin, call: selectChannel } = chain.selectChannel!
   /** The attempt that was refused for what the gateway added; the next one goes to the same channel without it. */
   let refused: Attempt | undefined
@@ -158,6 +163,7 @@ async function tryModel<T>(
     if (exchange.over) throw exchange.over
     if (!channel) throw await told(exchange, lastWord(exchange, failures), context)
     const attempt = exchange.attempt(channel, without)
+    attempt.blockIsRefusal = on.has('filter') && !candidates.bound
     try {
       exchange.request.operation.onAttempt?.(exchange, attempt)
       const prepared = runHooks(exchange, chain.onAttempt, ({ plugin, call }) => call(exchange.seenBy(plugin), attempt))

@@ -64,12 +64,23 @@ export function errorFromBody(attempt: Attempt, message: Message): GatewayError 
   return errorOf(attempt, said, 'The upstream reported an error.', {})
 }
 
+/** What an answer, or its first event, says that has nothing but a blocked prompt, where another model may be asked. */
+function blockInside(attempt: Attempt, message: Message): GatewayError | undefined {
+  const reason = attempt.blockIsRefusal ? attempt.protocol.blockOf?.(message) : undefined
+  if (reason === undefined) return undefined
+  const said = { code: 'content_filter', message: cleanText(reason, attempt.channel) }
+  return new GatewayError('upstream_rejected', 'The upstream blocked the prompt.', { said })
+}
+
 /**
- * What a whole answer tells of the account or of the model that was asked for, in place of what it was to be: another
- * channel may have it. Whatever else it says has happened to it is an answer.
+ * What an answer, or an event before its content, tells of the account or of the model that was asked for, or of a
+ * blocked prompt, in place of what it was to be: another channel or model may have it. Whatever else it says has
+ * happened to it is an answer.
  */
 export function refusalInside(attempt: Attempt, message: Message): GatewayError | undefined {
   const { protocol, upstreamModel } = attempt
+  const blocked = blockInside(attempt, message)
+  if (blocked) return blocked
   // What is only read again has failed long ago.
   if (!protocol.errorPlaces || upstreamModel === '' || message.lens?.type('error') !== 'object') return undefined
   const error = errorFromBody(attempt, message)

@@ -24,6 +24,7 @@ export const gemini: Protocol = {
   breaksOff: true,
   readError,
   isAnswer,
+  blockOf,
   readUsage: (message) => readGeminiUsage(usageOf(message)),
   askForUsage: () => undefined,
   withoutUsage: () => undefined,
@@ -58,6 +59,15 @@ function isAnswer(message: Payload): boolean {
         (chunk['candidates'] ?? chunk['usageMetadata'] ?? chunk['promptFeedback']) !== undefined
     )
   )
+}
+
+/** https://ai.google.dev/api/generate-content#PromptFeedback */
+function blockOf(message: Payload): string | undefined {
+  if (!message.data.includes('"blockReason"')) return undefined
+  const body = message.shallow()
+  const [first] = asObjects(Array.isArray(body) ? body : [body])
+  const reason = asObject(first?.['promptFeedback'])?.['blockReason']
+  return typeof reason === 'string' && asObjects(first!['candidates']).length === 0 ? reason : undefined
 }
 
 function isSet(lens: NonNullable<Payload['lens']>, key: string): boolean {
