@@ -15,7 +15,7 @@ import type { GatewayOptions } from './gateway-options.ts'
 import { startAlerts } from './program/alerts.ts'
 import { Backups } from './program/backups.ts'
 import { ConfigFile } from './program/config-file.ts'
-import { ConfigHistory } from './program/config-history.ts'
+import { ConfigHistory, historyFolderOf } from './program/config-history.ts'
 import { ConfigReader } from './program/configuration.ts'
 import type { Plugin } from './contract/contract.ts'
 import { Credentials } from './credentials/credentials.ts'
@@ -42,33 +42,26 @@ import { RunningGateway } from './program/running-gateway.ts'
 import type { Gateway, Phase } from './program/running-gateway.ts'
 import { Server } from './clients/server.ts'
 import type { Config, Settings } from './catalogue/settings.ts'
-import { fileOf } from './catalogue/store-place.ts'
+import { folderOf } from './catalogue/store-place.ts'
 import { MemoryCache } from './store/memory/cache.ts'
 import { RequestTap } from './store/request-tap.ts'
 import type { Services } from './store/services.ts'
 import { openStore } from './store/embedded/store.ts'
-import { volumeRows } from './store/embedded/upkeep/upkeep.ts'
 import type { OwnStore } from './store/embedded/store.ts'
 import type { Store } from './store/store.ts'
-import type { KeptHold } from './store/embedded/book/book.ts'
 import { warmThreads } from './store/embedded/threads/thread.ts'
 import { Custody } from './handover/custody.ts'
 import { Handover } from './handover/handover.ts'
 import { placeOf } from './handover/messages.ts'
 import type { Estate } from './handover/messages.ts'
-import { whenFree } from './handover/when-free.ts'
+import type { Opened } from './handover/opened.ts'
+import { openPlace } from './handover/opening.ts'
 import { SealedVault } from './store/sealed/vault.ts'
 import type { Transport } from './transport/transport.ts'
 import { Transports } from './transport/transports.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
 
 export type { Gateway, GatewayOptions }
-
-/**
- * Milliseconds after a start in which the store deletes nothing because of its age: the machine's clock may still be
- * wrong.
- */
-const clockPatience = 600_000
 
 /** A symbol with the type of the service that it identifies. */
 type Token<T> = symbol & { readonly type?: T }
@@ -95,7 +88,7 @@ const tokens = {
 function wire(
   log: Logger,
   settings: Settings,
-  { store, limits, secrets, claims }: Custody,
+  { store, limits, secrets, claims }: Opened,
   operations: readonly ServedOperation[],
   finished = new RequestTap()
 ): { give<T>(key: Token<T>, value: T): void; get<T>(key: Token<T>): T } {
@@ -198,31 +191,18 @@ async function start(
 ): Promise<Gateway> {
   stops.add(() => reader.close())
   const first = await reader.read()
-  const { durability, requests, journal, answers, routes } = first.settings.store
-  const sqlite = fileOf(first.settings.store, 'This version serves a SQLite file alone')
-  const open = (kept: readonly KeptHold[]): Promise<OwnStore> =>
-    openStore({
-      file: sqlite,
-      durability,
-      keeping: { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience },
-      routeAge: routes.age,
-      kept,
-      log
-    })
   const place = placeOf(first.settings)
   let estate: Estate | undefined
   if (predecessor) {
     await warmThreads()
-    estate = await predecessor.estate(place)
+    estate = await predecessor.estate(place, folderOf(first.settings.store))
   }
-  const holds = estate?.holds ?? []
-  const custody = new Custody(await (estate ? whenFree(() => open(holds)) : open(holds)), open)
-  const { store } = custody
-  stops.add(() => custody.close())
+  const opened = await openPlace(first.settings.store, estate, log)
+  const { store } = opened
+  stops.add(() => opened.close())
   if (predecessor) stops.add(() => predecessor.gone)
-  const leases = estate && custody.adopt(estate)
   const finished = new RequestTap()
-  const { give, get } = wire(log, first.settings, custody, operations, finished)
+  const { give, get } = wire(log, first.settings, opened, operations, finished)
   const transport = get(tokens.transport)
   stops.add(() => transport.close())
   const metrics = get(tokens.metrics)
@@ -232,11 +212,12 @@ async function start(
   give(tokens.generations, generations)
   stops.add(() => generations.close())
 
-  const backups = new Backups({ file: sqlite, log, metrics })
+  const backups = new Backups({ file: first.settings.store.sqlite, log, metrics })
   stops.add(() => backups.close())
   const [engine, background, server] = [get(tokens.engine), get(tokens.background), get(tokens.server)]
-  const history = new ConfigHistory(sqlite, log)
+  const history = new ConfigHistory(historyFolderOf(first.settings.store), log)
   history.begin(first)
+  opened.tellConfig(first.hash)
   const reloader = new Reloader({
     current: () => generations.current.config,
     read: () => reader.read(),
@@ -248,6 +229,7 @@ async function start(
       generations.replace(prepared)
       get(tokens.vault).use(next.settings.state)
       backups.use(next.settings.store.backups)
+      opened.tellConfig(next.hash)
     },
     tell: (result, before) => noteReload(result, before, generations.current.config, { history, store, log }),
     log,
@@ -260,7 +242,7 @@ async function start(
     scope: (id) => generations.current.catalogue.scope(id)
   })
   stops.add(watch)
-  background.start(estate?.running)
+  opened.begin(background)
   stops.add(async () => background.close())
   const { host, port, protocol } = await server.listen(sockets.clients)
   stops.add(() => server.close())
@@ -276,7 +258,11 @@ async function start(
     () => reader.plugins
   )
   stops.add(() => prober.close())
-  const verification = new Verification({ file: sqlite, documents: store.documents, flush: () => store.flush() })
+  const verification = new Verification({
+    place: first.settings.store,
+    documents: store.documents,
+    flush: () => store.flush()
+  })
   stops.add(() => verification.close())
   const settings = first.settings.admin
   if (!settings && sockets.admin !== undefined)
@@ -306,15 +292,13 @@ async function start(
     backups.use(undefined)
     await watch()
   }
-  const { services } = parts
-  const own = { custody, services, engine, background, shared, server, admin, retire }
-  const handover = new Handover({ command, generation, place, phase, ...own, log })
+  const going = { services: parts.services, background, log }
+  const own = { opened, ...going, engine, shared, server, admin, retire }
+  const handover = new Handover({ command, generation, place, phase, ...own })
   phase.upgrade = (reason) => handover.run(reason)
-  if (predecessor && estate && leases) {
-    const deputy = custody.deputy(services, background, log, { ...estate, leases })
-    await predecessor.serve(deputy, store.documents, server)
-  }
-  const running = { reader, generations, reloader, engine, server, stops, phase, handover, generation }
+  if (predecessor) await opened.succeed(predecessor, going, server)
+  const giveUp = (): Promise<void> => opened.retire(background, engine.ids)
+  const running = { reader, generations, reloader, engine, server, stops, phase, handover, generation, giveUp }
   return new RunningGateway(url, admin?.url, running)
 }
 

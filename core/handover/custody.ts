@@ -1,6 +1,9 @@
 // Who has the store: this process, or the next one, which it was handed over to.
 import type { BackgroundWork } from '../exchange/background/background.ts'
 import type { KeptHold } from '../store/embedded/book/book.ts'
+import type { FilePlace } from '../catalogue/store-place.ts'
+import type { StoreSettings } from '../catalogue/settings.ts'
+import type { Server } from '../clients/server.ts'
 import type { Claims } from '../store/claims.ts'
 import type { DocumentBook } from '../store/embedded/book/document-book.ts'
 import type { Lease, Limits } from '../store/limits.ts'
@@ -9,7 +12,9 @@ import { MemoryLimits } from '../store/memory/limits.ts'
 import { MemorySecrets } from '../store/memory/secrets.ts'
 import type { Secrets } from '../store/secrets.ts'
 import type { Services } from '../store/services.ts'
+import { openStore } from '../store/embedded/store.ts'
 import type { OwnStore } from '../store/embedded/store.ts'
+import { volumeRows } from '../store/embedded/upkeep/upkeep.ts'
 import type { Store } from '../store/store.ts'
 import type { Logger } from '../telling/log.ts'
 import { Deputy } from './deputy.ts'
@@ -28,10 +33,22 @@ import {
 } from './distant.ts'
 import type { Line } from './line.ts'
 import type { Estate } from './messages.ts'
+import type { Going, Left as HandedOver, Opened } from './opened.ts'
+import type { Predecessor } from './predecessor.ts'
 import { switchable } from './switch.ts'
+import { whenFree } from './when-free.ts'
 
-/** The store of a process and what belongs to it in memory, as everybody in the process has it from start to end. */
-export class Custody {
+/**
+ * Milliseconds after a start in which the store deletes nothing because of its age: the machine's clock may still be
+ * wrong.
+ */
+const clockPatience = 600_000
+
+/**
+ * The store of one process in a SQLite file, and what belongs to it in memory, as everybody in the process has it from
+ * start to end.
+ */
+export class Custody implements Opened {
   readonly store: Store
   readonly limits: Limits
   readonly secrets: Secrets
@@ -46,6 +63,28 @@ export class Custody {
   /** The store that was handed over, with the holds that this process must end. */
   #before: { store: OwnStore; distant: DistantHolds; running: readonly string[] } | undefined
   #line: Line | undefined
+  /** What the process before has left, and its leases by their names. */
+  #estate: (Estate & { readonly leases: Map<string, Lease> }) | undefined
+
+  /** Opens a store; `estate`: what the process before has left. */
+  static async open(
+    { sqlite, durability, requests, journal, answers, routes }: StoreSettings & FilePlace,
+    estate: Estate | undefined,
+    log: Logger
+  ): Promise<Custody> {
+    const open = (kept: readonly KeptHold[]): Promise<OwnStore> =>
+      openStore({
+        file: sqlite,
+        durability,
+        keeping: { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience },
+        routeAge: routes.age,
+        kept,
+        log
+      })
+    const custody = new Custody(await (estate ? whenFree(() => open(estate.holds)) : open([])), open)
+    if (estate) custody.#estate = { ...estate, leases: custody.adopt(estate) }
+    return custody
+  }
 
   /** `reopen` opens the store again, if the next process fails. */
   constructor(own: OwnStore, reopen: (kept: readonly KeptHold[]) => Promise<OwnStore>) {
@@ -80,6 +119,7 @@ export class Custody {
         runningOf: true,
         current: true,
         at: true,
+        errand: true,
         put: true,
         note: true,
         find: true,
@@ -112,9 +152,25 @@ export class Custody {
       traffic: (query) => this.#own?.traffic(query) ?? this.#line!.ask('traffic', query),
       flush: async () => this.#own?.flush(),
       health: () => (this.#own ?? this.#before!.store).health(),
+      nodes: () => [],
       close: () => this.close()
     }
   }
+
+  begin(background: BackgroundWork): void {
+    background.start(this.#estate?.running)
+  }
+
+  /** Nobody else has the store. */
+  tellConfig(): void {}
+
+  async succeed(predecessor: Predecessor, { services, background, log }: Going, server: Server): Promise<void> {
+    const deputy = this.deputy(services, background, log, this.#estate!)
+    await predecessor.serve(server, deputy, this.store.documents)
+  }
+
+  /** Nobody else can go on with anything. */
+  async retire(): Promise<void> {}
 
   /** Takes over what the process before had in memory. Returns its leases by their names. */
   adopt({ limits, secrets, claims }: Pick<Estate, 'limits' | 'secrets' | 'claims'>): Map<string, Lease> {
@@ -132,7 +188,8 @@ export class Custody {
    * Hands over to the next process: from this turn of the event loop on, everything goes to it by the line. Resolves
    * with what it needs when the store is closed. `running` are the ids of the exchanges under way.
    */
-  async leave(line: Line, running: readonly string[]): Promise<Omit<Estate, 'shared'>> {
+  async leave(line: Line, background: Pick<BackgroundWork, 'close'>, running: readonly string[]): Promise<HandedOver> {
+    background.close((work) => line.tell('takeUp', work))
     const own = this.#own!
     const holds = own.ledger.open.map(({ requestId, part, request: { costs } }) => ({ requestId, part, costs }))
     const { documents, ledger, requests, answers, routes, works, limits, secrets, claims } = this.#switches
@@ -162,7 +219,7 @@ export class Custody {
    * acknowledge is done again.
    * @throws Error when another process has the store
    */
-  async reclaim(line: Line, parts: { services: Services; background: BackgroundWork; log: Logger }): Promise<void> {
+  async reclaim(line: Line, parts: Going): Promise<void> {
     const { store: before, distant, running } = this.#before!
     const kept = [
       ...before.ledger.unsettled.map(({ requestId, part, request: { costs } }) => ({ requestId, part, costs })),

@@ -224,6 +224,7 @@ export function distantWorks(line: Line, before: Works): Works {
     runningOf: (tenant) => before.runningOf(tenant),
     current: (owner, id) => before.current(owner, id),
     at: (account, upstreamId) => before.at(account, upstreamId),
+    errand: () => undefined,
     put(work) {
       before.note(work)
       return line.ask('putWork', work)

@@ -6,8 +6,8 @@ import type { Server } from '../clients/server.ts'
 import { StoreInUse } from '../store/embedded/files/lock.ts'
 import type { Services } from '../store/services.ts'
 import type { Logger } from '../telling/log.ts'
-import type { Custody } from './custody.ts'
 import type { Estate, Place } from './messages.ts'
+import type { Opened } from './opened.ts'
 import { Successor } from './successor.ts'
 
 /** What came of an upgrade. */
@@ -29,7 +29,7 @@ export interface HandoverParts {
   /** The number of this process in the row of those that took each other's place. */
   generation: number
   place: Place
-  custody: Custody
+  opened: Opened
   services: Services
   engine: Pick<Engine, 'ids'>
   background: BackgroundWork
@@ -101,12 +101,11 @@ export class Handover {
   }
 
   async #handOver(successor: Successor, generation: number): Promise<Upgraded> {
-    const { custody, engine, background, server, admin, shared, log } = this.#parts
+    const { opened, engine, background, server, admin, shared, log } = this.#parts
     const began = performance.now()
     let path: string
     try {
-      background.close((work) => successor.line.tell('takeUp', work))
-      const estate = await custody.leave(successor.line, engine.ids)
+      const estate = await opened.leave(successor.line, background, engine.ids)
       path = await successor.serving({ ...estate, shared: shared.leave() })
     } catch (error) {
       if (await this.#reclaim(successor)) return this.#fails(error as Error)
@@ -166,10 +165,10 @@ export class Handover {
    * for it is told so.
    */
   async #reclaim(successor: Successor): Promise<boolean> {
-    const { custody, services, background, log } = this.#parts
+    const { opened, services, background, log } = this.#parts
     try {
       await successor.kill()
-      await custody.reclaim(successor.line, { services, background, log })
+      await opened.reclaim(successor.line, { services, background, log })
       return true
     } catch (error) {
       // One that came later may have it, and serve.

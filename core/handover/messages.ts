@@ -20,11 +20,11 @@ export const generationVariable = 'SLUICE_GENERATION'
 /** What a process and its configuration have in common with the process whose place it takes. */
 export interface Place {
   readonly protocol: number
-  /** The canonical path of the store. */
+  /** The canonical path of the store, or how a shared one is shown. */
   readonly store: string
   readonly listen: string
   readonly admin: string | null
-  /** The newest migration that the program knows. What the old process has may not be newer. */
+  /** The newest migration of a SQLite file that the program knows. What the old process has may not be newer. */
   readonly schema: number
 }
 
@@ -36,7 +36,7 @@ export function placeOf({ store, listen, admin }: Settings): Place {
     store: store.sqlite === undefined ? shownPlace(store) : canonicalPath(store.sqlite),
     listen: addressOf(listen),
     admin: admin ? addressOf(admin) : null,
-    schema: migrations.length
+    schema: store.sqlite === undefined ? 0 : migrations.length
   }
 }
 

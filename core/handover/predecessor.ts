@@ -1,7 +1,6 @@
 // The process whose place this one takes, as this one sees it: its parent.
 import { rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import type { Deputy } from './deputy.ts'
 import { Line } from './line.ts'
 import type { Port } from './line.ts'
@@ -47,14 +46,15 @@ export class Predecessor {
   }
 
   /**
-   * Says that everything is loaded. Resolves when the store is free, with what is not in it.
+   * Says that everything is loaded. Resolves when the store is free, with what is not in it. `folder`: of the store,
+   * for the socket.
    * @throws Error when this process cannot take the place, and says why
    */
-  async estate(own: Place): Promise<Estate> {
+  async estate(own: Place, folder: string): Promise<Estate> {
     const place = await this.#place.promise
     for (const [name, remedy] of [
       ['protocol', 'this version hands over in another way: stop the gateway and start it'],
-      ['store', 'store.sqlite was changed, and a hand-over keeps the store: stop the gateway and start it'],
+      ['store', 'the place of the store was changed, and a hand-over keeps the store: stop the gateway and start it'],
       ['listen', 'the address in listen was changed, and a hand-over keeps the sockets: stop the gateway and start it'],
       ['admin', 'the address in admin was changed, and a hand-over keeps the sockets: stop the gateway and start it']
     ] as const)
@@ -64,28 +64,32 @@ export class Predecessor {
         `the store has schema version ${place.schema} and this program knows ${own.schema}: an older version cannot take over from a newer one after a migration`
       )
     // Nothing has changed for anybody yet, should there be no room for it.
-    this.#socket = await makeSocketFolder(dirname(own.store))
-    const { folder } = this.#socket
-    void this.#line.closed.then(() => rm(folder, { recursive: true, force: true }))
+    this.#socket = await makeSocketFolder(folder)
+    const { folder: made } = this.#socket
+    void this.#line.closed.then(() => rm(made, { recursive: true, force: true }))
     this.#say({ kind: 'loaded' })
     return this.#estate.promise
   }
 
   /**
-   * Takes its place, after {@link estate}: serves what it still has to do, and what still comes on its connections.
-   * Resolves when it has been told of that.
+   * Takes its place, after {@link estate}: serves what still comes on its connections, and with a deputy what it still
+   * has to do in the store. Resolves when it has been told of that.
    */
-  async serve(deputy: Deputy, documents: Documents, server: Server): Promise<void> {
+  async serve(server: Server, deputy?: Deputy, documents?: Documents): Promise<void> {
     const { path } = this.#socket!
     await server.takeFrom(path, this.#line.closed)
+    if (deputy && documents) this.#depute(deputy, documents)
+    this.#served = true
+    this.#say({ kind: 'serving', path })
+  }
+
+  #depute(deputy: Deputy, documents: Documents): void {
     const unwatch = documents.watch((changes) => this.#line.tell('documents', changes))
     void this.#line.closed.then(() => {
       unwatch()
       deputy.end()
     })
     this.#line.serve(deputy.served)
-    this.#served = true
-    this.#say({ kind: 'serving', path })
   }
 
   /** Says why this process cannot take its place. */

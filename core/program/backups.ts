@@ -29,8 +29,8 @@ const nice = 15
 
 /** What {@link Backups} need. */
 export interface BackupParts {
-  /** The database of the store. */
-  file: string
+  /** The SQLite database; undefined where there is none, and so no settings for backups either. */
+  file: string | undefined
   log: Logger
   metrics: Pick<Metrics, 'counter' | 'observed'>
   /** Milliseconds of a clock that runs evenly, for tests. */
@@ -118,7 +118,7 @@ export class Backups {
   /** Finds the newest backup, from which the next one is counted. */
   async #look(settings: BackupSettings): Promise<void> {
     const { every, to } = settings
-    const answer = await this.#ask({ file: this.#parts.file, folder: to }, lookPatience)
+    const answer = await this.#ask({ file: this.#parts.file!, folder: to }, lookPatience)
     if (this.#settings !== settings || this.#closed) return
     if ('newest' in answer && answer.newest) {
       const age = Date.now() - answer.newest.time
@@ -153,7 +153,7 @@ export class Backups {
     const { to, every, keep } = settings
     const { file, log } = this.#parts
     const began = this.#now()
-    const answer = await this.#ask({ file, folder: to, keep }, Math.max(every, makePatience))
+    const answer = await this.#ask({ file: file!, folder: to, keep }, Math.max(every, makePatience))
     if (this.#settings !== settings || this.#closed) return
     if (!('made' in answer)) return this.#fail('error' in answer ? answer.error : 'it said nothing', every)
     const { made } = answer

@@ -3,6 +3,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, wr
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config, ConfigText } from '../catalogue/settings.ts'
+import type { StorePlace } from '../catalogue/store-place.ts'
 import { isMap } from '../options/schema-check.ts'
 import type { Logger } from '../telling/log.ts'
 
@@ -36,17 +37,22 @@ export interface PastConfig extends PastEntry {
 /** How many are kept. */
 const most = 50
 
+/** The folder of the history of a gateway: beside its store, or among what is its own. */
+export function historyFolderOf(place: StorePlace): string {
+  return place.sqlite === undefined ? join(place.folder, 'config') : `${place.sqlite}.config`
+}
+
 /**
- * The history beside a store, a file for each configuration. As they have the texts of all files, only the user of
+ * The history of a gateway, a file for each configuration. As they have the texts of all files, only the user of
  * the gateway may read them. What cannot be written is logged.
  */
 export class ConfigHistory {
   readonly #folder: string
   readonly #log: Logger
 
-  /** `store` is the path of the database. Nothing is made before the first is added. */
-  constructor(store: string, log: Logger) {
-    this.#folder = `${store}.config`
+  /** Nothing is made in the folder before the first is added. */
+  constructor(folder: string, log: Logger) {
+    this.#folder = folder
     this.#log = log
   }
 

@@ -91,6 +91,14 @@ export function observeProgram(parts: {
     () => generation
   )
   figure('store_healthy', '1 while the store takes new work.', () => Number(store.health().healthy))
+  metrics.observed(
+    { name: 'store_trouble', help: '1 for each trouble that the store has now.', labels: ['trouble'] },
+    () => store.health().troubles.map(({ ailment }) => [{ trouble: ailment }, 1] as const)
+  )
+  metrics.observed(
+    { name: 'store_nodes', help: 'Gateways that share the store, as last seen. Absent for one alone.' },
+    () => (store.nodes().length > 0 ? [[{}, store.nodes().length] as const] : [])
+  )
   figure('store_commits_total', 'Writes to the commit log.', () => store.health().commits)
   figure(
     'store_operations_total',

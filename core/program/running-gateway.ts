@@ -61,6 +61,8 @@ export interface RunningParts {
   }
   /** The number of this process in the row of those that took each other's place. */
   generation: number
+  /** Gives up what others who share the store may go on with. */
+  giveUp(): Promise<void>
 }
 
 /** How far a gateway has come, for those who tell others. */
@@ -132,6 +134,7 @@ export class RunningGateway implements Gateway {
     // Whoever has taken its place serves instead, and without its store it can serve nobody.
     if (drain && lameDuck > 0 && !handover.isDone && !handover.isStranded) await this.#serveOn(lameDuck)
     if (drain) engine.retire()
+    if (drain && !handover.isDone) void this.#parts.giveUp()
     const patience = drain ? drainTimeout : 0
     // Exchanges that go on without a client have as much time as the others.
     const late = setTimeout(() => engine.stop(), patience)

@@ -6,6 +6,7 @@ import { setPriority } from 'node:os'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import type { StorePlace } from '../catalogue/store-place.ts'
 import { changeOf, documentKind } from '../store/documents.ts'
 import type { Documents } from '../store/documents.ts'
 import type { VerifyFound, VerifyLine, VerifyStep } from '../store/embedded/care/verify-process.ts'
@@ -45,8 +46,8 @@ const patience = 12 * 3_600_000
 
 /** What {@link Verification} needs. */
 export interface VerificationParts {
-  /** The database of the store. */
-  readonly file: string
+  /** Where the store is. */
+  readonly place: StorePlace
   readonly documents: Pick<Documents, 'all' | 'note'>
   /** Writes what is pending, so that balances can be compared. */
   flush(): Promise<void>
@@ -157,8 +158,12 @@ export class Verification {
   /** @throws Error when the process finds nothing out */
   async #ask(running: Running): Promise<VerifyFound> {
     const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const script = fileURLToPath(new URL(`../store/embedded/care/verify-process.${ending}`, import.meta.url))
-    const child = spawn(process.execPath, [script, this.#parts.file], { stdio: ['ignore', 'pipe', 'pipe'] })
+    const { place } = this.#parts
+    const script = place.sqlite === undefined ? 'cluster/money/verify-process' : 'embedded/care/verify-process'
+    const path = fileURLToPath(new URL(`../store/${script}.${ending}`, import.meta.url))
+    const child = spawn(process.execPath, [path, place.sqlite ?? ''], { stdio: ['pipe', 'pipe', 'pipe'] })
+    // An argument could be read by whoever lists processes. One that has ended already says so by itself.
+    child.stdin.on('error', () => {}).end(place.sqlite === undefined ? place.postgres.url : '')
     running.child = child
     const timer = setTimeout(() => child.kill('SIGKILL'), patience)
     timer.unref()

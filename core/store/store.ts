@@ -27,11 +27,26 @@ export interface Store {
   flush(): Promise<void>
   /** The current health. It is cheap enough for every scrape of the metrics. */
   health(): StoreHealth
+  /** The gateways that share the store, this one too, as last seen; none where it has the store alone. */
+  nodes(): readonly StoreNode[]
   /**
-   * Commits everything and releases the file. Nothing may be called after it. Open reservations are ended at the next
-   * start.
+   * Commits everything and releases the store. Nothing may be called after it. Open reservations are ended at the next
+   * start, or by another gateway that shares the store.
    */
   close(): Promise<void>
+}
+
+/** A gateway that shares a store with others. */
+export interface StoreNode {
+  readonly name: string
+  /** The version of its program. */
+  readonly version: string
+  /** The hash of the configuration that it uses; empty before that is known. */
+  readonly config: string
+  /** When it began, in Unix milliseconds. */
+  readonly since: number
+  /** Whether it is the one that is asked. */
+  readonly own: boolean
 }
 
 /** A trouble that a store has now. */
@@ -40,7 +55,7 @@ export interface StoreTrouble {
   ailment: string
   /** What it means, as a phrase without paths. */
   text: string
-  /** Whether new requests are refused while it lasts. */
+  /** Whether new requests are refused while it lasts, or should better go to another gateway. */
   refuses: boolean
   /** The cause in a few words without paths, and what to do about it. */
   cause: string

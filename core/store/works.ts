@@ -97,6 +97,9 @@ export interface ResultRoom {
   of(tenant: string): number
 }
 
+/** What whoever goes on with open work can be asked for: to ask its upstream, to call it off, or to have it stop. */
+export type Errand = 'refresh' | 'cancel' | 'stop'
+
 /** All work of a store. Open work is in memory, so the code that begins work must bound how much there is. */
 export interface Works {
   /** The open work, oldest first. */
@@ -109,6 +112,12 @@ export interface Works {
   current(owner: Owner, id: string): Work | undefined
   /** The same, for any owner, by the account at the upstream and the upstream's id. */
   at(account: string, upstreamId: string): Work | undefined
+  /**
+   * Asks the process that goes on with open work, where several share the store. Undefined when that is this one, or
+   * the work has ended. Resolves with the work as that process has it, or with undefined when it does not answer for
+   * some seconds; never rejects.
+   */
+  errand(work: Work, what: Errand): Promise<Work | undefined> | undefined
   /**
    * Saves work, in the place of the state before. It is in one batch with everything else queued in the same tick of
    * the event loop. Resolves when it is on disk; until then {@link Works.find} finds the state before.

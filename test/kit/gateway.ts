@@ -40,6 +40,8 @@ export interface GatewaySetup {
    */
   upstreams?: Readonly<Record<string, Upstream>>
   env?: NodeJS.ProcessEnv
+  /** An empty folder for its files, where a test has several gateways at once. Default: that of the test. */
+  folder?: string
   plugins?: GatewayOptions['plugins']
   operations?: GatewayOptions['operations']
 }
@@ -196,11 +198,12 @@ function speaker(t: Test, file: string, setup: GatewaySetup, url: string, adminU
 /** Writes the gateway.yaml of a test into its folder. */
 export function gatewayFile(t: Test, overrides: Overrides | string = {}, setup: GatewaySetup = {}): string {
   // An earlier gateway of the test may be writing there while it is removed.
-  rmSync(t.testdirName, { recursive: true, force: true, maxRetries: 20, retryDelay: 10 })
+  if (setup.folder === undefined)
+    rmSync(t.testdirName, { recursive: true, force: true, maxRetries: 20, retryDelay: 10 })
   // The library removes the folder after what was to be closed when it was made, and before the rest. Without this a
   // gateway that is the first thing of a test would serve without its folder at the end.
   t.teardown(() => {})
-  const file = join(t.testdir(), 'gateway.yaml')
+  const file = join(setup.folder ?? t.testdir(), 'gateway.yaml')
   writeFileSync(file, typeof overrides === 'string' ? overrides : configText(file, overrides, setup))
   return file
 }

@@ -115,7 +115,7 @@ const handedOver: Implementation = {
     const open = opener(file, now)
     const [here, there] = ports()
     const before = new Custody(await open(), open)
-    const estate = await before.leave(new Line(here), [])
+    const estate = await before.leave(new Line(here), { close() {} }, [])
     const after = new Custody(await open(estate.holds), open)
     const leases = after.adopt(estate)
     const ignore = (): void => {}

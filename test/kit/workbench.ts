@@ -221,6 +221,7 @@ class TestAnswers implements Answers {
 const gone = Promise.resolve()
 /** A store for work that keeps nothing: work is tested with the whole gateway. */
 const noWorks: Works = {
+  errand: () => undefined,
   running: 0,
   runningOf: () => 0,
   open: () => [],

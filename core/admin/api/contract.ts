@@ -36,7 +36,7 @@ export interface AdminParts {
   console?: string | undefined
   /** The address that clients are served at. */
   clients: string
-  store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'spend' | 'traffic' | 'health'>
+  store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'spend' | 'traffic' | 'health' | 'nodes'>
   metrics: Pick<Metrics, 'expose'>
   generations: Pick<Generations, 'current'>
   reloader: Pick<Reloader, 'last' | 'preview' | 'reload' | 'alone'>

@@ -324,6 +324,7 @@ export const config = object({
   included: listOf(text),
   hash: text,
   store: text,
+  nodes: listOf(object({ name: text, version: text, config: text, since: time, own: flag })),
   last_reload: nullable(reloaded),
   config: mapOf(anything)
 })

@@ -13,9 +13,10 @@ import type { AdminParts, Answer, Call } from '../api/contract.ts'
 
 /**
  * Shows the configuration without secrets, and with variables as they are written. The command `sluice keys` recognises
- * the gateway of its store by `store`.
+ * the gateway of its store by `store`. `nodes` are the gateways that share the store, each with the hash of its
+ * configuration.
  */
-export function showConfig(_call: Call, { generations, reloader: { last } }: AdminParts): Answer {
+export function showConfig(_call: Call, { generations, store, reloader: { last } }: AdminParts): Answer {
   const { file, hash, settings, redacted, texts } = generations.current.config
   return {
     json: {
@@ -24,6 +25,7 @@ export function showConfig(_call: Call, { generations, reloader: { last } }: Adm
       included: texts.slice(1).map((one) => resolve(one.file)),
       hash,
       store: shownPlace(settings.store),
+      nodes: store.nodes().map((node) => ({ ...node, since: new Date(node.since).toISOString() })),
       last_reload: last ? show(last) : null,
       config: redacted
     }

@@ -14,7 +14,7 @@ import type { Usage } from '../../money/usage.ts'
 import type { RequestRecord } from '../../store/requests.ts'
 import type { Services } from '../../store/services.ts'
 import { isOpen } from '../../store/works.ts'
-import type { KeptCost, Work, Works } from '../../store/works.ts'
+import type { Errand, KeptCost, Work, Works } from '../../store/works.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { Transport } from '../../transport/transport.ts'
 import type { Watchdog } from '../../watchdog/watchdog.ts'
@@ -226,7 +226,19 @@ export class BackgroundWork implements Background {
   }
 
   async refresh(work: Work): Promise<Work> {
-    if (isOpen(work) && work.channel !== null) await this.#poll.refresh(work)
+    // How far an exchange is that goes on without its client, its work says.
+    if (work.channel === null) return this.#latest(work)
+    const elsewhere = this.#works.errand(work, 'refresh')
+    if (elsewhere) return (await elsewhere) ?? this.#latest(work)
+    if (isOpen(work)) await this.#poll.refresh(work)
+    return this.#latest(work)
+  }
+
+  /** Does what another gateway asks of work of this one. Resolves with the work as it is then. */
+  async serve(work: Work, what: Errand): Promise<Work> {
+    if (what === 'cancel') return this.cancel(work)
+    if (what === 'refresh') return this.refresh(work)
+    await this.stop(work)
     return this.#latest(work)
   }
 
@@ -236,6 +248,8 @@ export class BackgroundWork implements Background {
   }
 
   async cancel(work: Work): Promise<Work> {
+    const elsewhere = this.#works.errand(work, 'cancel')
+    if (elsewhere) return (await elsewhere) ?? this.#latest(work)
     const latest = await this.refresh(work)
     if (!isOpen(latest)) return latest
     if (!(await this.#runs.cancel(work))) await this.#poll.callOff(latest)
@@ -254,6 +268,8 @@ export class BackgroundWork implements Background {
   }
 
   async stop(work: Work): Promise<void> {
+    const elsewhere = this.#works.errand(work, 'stop')
+    if (elsewhere) return void (await elsewhere)
     const latest = await this.refresh(work)
     if (isOpen(latest)) await this.#poll.stop(latest)
   }

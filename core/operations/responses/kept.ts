@@ -111,7 +111,10 @@ export const deleteResponse = kept({
   async onCandidates(exchange, candidates, context) {
     await toHolder(exchange, candidates, context)
     // The usage has to be read before the response is deleted.
-    const work = context.services.works.current(ownerOf(exchange), idOf(exchange))
+    const { works } = context.services
+    const [owner, id] = [ownerOf(exchange), idOf(exchange)]
+    // Another gateway may be at it.
+    const work = works.current(owner, id) ?? (works.running > 0 ? await works.find(owner, id) : undefined)
     if (work) await context.background.stop(work)
   },
   onResponse: (exchange, _response, { services, background }): Observer => ({

@@ -1,5 +1,6 @@
 // Background responses that the gateway makes itself, for upstreams that cannot: how they begin, are shown, and have
 // their events repeated.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Lens } from '../../bodies/lens.ts'
 import { withMembers } from '../../bodies/splice.ts'
 import { GatewayError } from '../../contract/contract.ts'
@@ -10,6 +11,7 @@ import { writeResponse } from '../../protocols/openai-responses/answer-encode.ts
 import { isOpen } from '../../store/works.ts'
 import { keptKind } from '../../store/vault.ts'
 import type { Kept } from '../../store/vault.ts'
+import { notFound } from './holder.ts'
 import { outlineOf } from './own-state.ts'
 import { isOwnBackground, ownId, ownInput, previousOf, recalled, shownStatus, stateOf } from './recall.ts'
 import type { KeptState } from './recall.ts'
@@ -36,6 +38,8 @@ const repeated = [
 const shortly = 600_000
 /** How many bytes of events are kept for each byte that a conversation may have. */
 const mostEvents = 8
+/** How often it is looked whether a response has ended that another process makes, in milliseconds. */
+const lookEvery = 1000
 const nothing = { length: 0, tokens: 0, parts: {} }
 
 /** Headers of a body that is already JSON text. */
@@ -123,15 +127,17 @@ export async function shownOf(kept: Kept, { services: { vault } }: OperationCont
  * The events of a response, all of them or those after `starting_after`. Those of an unfinished response follow live.
  * @throws GatewayError `invalid_field` when there are no events, or none after that number
  */
-export async function streamOf(
-  kept: Kept,
-  query: string,
-  { services: { vault, works }, background }: OperationContext
-): Promise<Reply> {
+export async function streamOf(kept: Kept, query: string, context: OperationContext): Promise<Reply> {
+  const {
+    services: { vault, works },
+    background
+  } = context
   const after = startOf(query)
   const live = isOpen(kept.work) && kept.work.details['streamed'] === true ? background.follow(kept.work) : undefined
   if (live) return { headers: eventStream, follows: true, stream: after === undefined ? live : behind(live, after) }
   const work = (await works.find(kept.work, kept.work.id)) ?? kept.work
+  if (isOpen(work) && work.details['streamed'] === true)
+    return { headers: eventStream, follows: true, stream: whenEnded({ ...kept, work }, query, context) }
   const { events } = work.status === 'succeeded' ? await stateOf({ ...kept, work }, vault) : { events: undefined }
   if (events === undefined) {
     throw new GatewayError(
@@ -146,6 +152,23 @@ export async function streamOf(
   if (rest.length === 0)
     throw new GatewayError('invalid_field', `There is no event after ${after}.`, { param: 'starting_after' })
   return { headers: eventStream, stream: Buffer.concat(rest) }
+}
+
+/**
+ * The events of a response that another process makes, all at once when it has ended.
+ * @throws GatewayError when it has none then
+ */
+async function* whenEnded(kept: Kept, query: string, context: OperationContext): AsyncGenerator<Buffer> {
+  const { works } = context.services
+  for (let { work } = kept; isOpen(work);) {
+    await sleep(lookEvery)
+    const found = await works.find(work, work.id)
+    if (!found) throw notFound()
+    work = found
+    if (isOpen(work)) continue
+    const { stream } = (await streamOf({ ...kept, work }, query, context)) as { stream: Buffer }
+    yield stream
+  }
 }
 
 /**

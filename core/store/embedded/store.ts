@@ -123,6 +123,7 @@ export async function openStore({
       await writer.flushed()
     },
     health: () => writer.report(),
+    nodes: () => [],
     async close() {
       try {
         answers.close()

@@ -154,7 +154,7 @@ t.test('a long history of large configurations is read without holding the event
   const text = JSON.stringify(Array.from({ length: 20_000 }, (_, index) => ({ name: `key-${index}`, tenant: 'acme' })))
   for (let seq = 1; seq <= 50; seq++)
     writeFileSync(join(`${store}.config`, `${String(seq).padStart(8, '0')}.json`), JSON.stringify({ ...past, text }))
-  const history = new ConfigHistory(store, silentLog)
+  const history = new ConfigHistory(`${store}.config`, silentLog)
   let entries: object[] = []
   const held = await mostHeld(async () => (entries = await history.entries()))
   t.equal(entries.length, 50)

@@ -81,6 +81,17 @@ export class Ownership {
       this.#room.count(new Map(room.rows.map(({ tenant, bytes }) => [tenant, Number(bytes)])))
   }
 
+  /** Gives up some of it: anybody may have it now, or when its lease ends, where that cannot be written. */
+  async giveUp({ tenant, project, id, epoch }: HeldWork): Promise<void> {
+    await this.#database.changes
+      .query(
+        `update sluice.work set until = '-infinity'
+         where open and owner = $1 and tenant = $2 and project = $3 and id = $4 and epoch = $5`,
+        [this.#owner, tenant, project, id, epoch]
+      )
+      .catch(() => {})
+  }
+
   /** Gives up what this gateway has: anybody may have it now. */
   async close(): Promise<void> {
     this.#stopping.abort()

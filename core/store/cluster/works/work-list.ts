@@ -3,12 +3,14 @@ import { randomUUID } from 'node:crypto'
 import { GatewayError } from '../../../errors.ts'
 import type { Owner } from '../../owner.ts'
 import { isOpen } from '../../works.ts'
-import type { Work, WorkQuery, Works } from '../../works.ts'
+import type { Errand, Work, WorkQuery, Works } from '../../works.ts'
 import type { Database } from '../database/database.ts'
 import { Group } from '../database/group.ts'
 import { persist } from '../database/persist.ts'
 import { plain } from '../database/text.ts'
 import { unavailable } from '../unavailable.ts'
+import { Errands } from './errands.ts'
+import type { Serve } from './errands.ts'
 import { Ownership } from './ownership.ts'
 import { newTenure, Results } from './results.ts'
 import type { Tenure } from './results.ts'
@@ -38,6 +40,7 @@ export class WorkList implements Works {
   readonly #now: () => number
   readonly #results: Results
   readonly #ownership: Ownership
+  readonly #errands: Errands
   readonly #group: Group<Put>
   readonly #own = new Map<string, Own>()
   /** The work of this gateway by account and upstream id. */
@@ -55,6 +58,7 @@ export class WorkList implements Works {
       lost: (key) => this.#end(nameOf(key, key.id)),
       taken: (work, epoch) => this.#begin(work, { epoch, known: true })
     })
+    this.#errands = new Errands(database, owner, (key) => this.#own.get(nameOf(key, key.id))?.work)
     this.#group = new Group({
       most: 200,
       bytesOf: ({ work }) => work.bytes ?? 1000,
@@ -76,6 +80,16 @@ export class WorkList implements Works {
       await list.close()
       throw error
     }
+  }
+
+  /** Does what other gateways ask of the work of this one; undefined: no more. */
+  set serve(serve: Serve | undefined) {
+    this.#errands.serve = serve
+  }
+
+  errand(work: Work, what: Errand): Promise<Work | undefined> | undefined {
+    if (!isOpen(work) || this.#own.has(nameOf(work, work.id))) return undefined
+    return this.#errands.ask(keyOf(work), what)
   }
 
   /** Calls `tell` with work whose gateway is gone, which is this one's from then on. Without it none is taken over. */
@@ -219,10 +233,19 @@ export class WorkList implements Works {
     return this.#results.read(keyOf(work))
   }
 
+  /** Gives up open work of this gateway: others take it over at once. */
+  async giveUp(work: Work): Promise<void> {
+    const own = this.#own.get(nameOf(work, work.id))
+    if (!own) return
+    this.#end(nameOf(work, work.id))
+    await this.#group.idle()
+    await this.#ownership.giveUp({ ...keyOf(work), epoch: own.tenure.epoch })
+  }
+
   /** Writes what waits, and gives up what is open: others take it over at once. */
   async close(): Promise<void> {
     await this.#group.idle()
-    await this.#ownership.close()
+    await Promise.all([this.#ownership.close(), this.#errands.close()])
   }
 
   /** What this gateway does itself may have gone on since it was written. */

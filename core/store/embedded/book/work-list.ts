@@ -81,6 +81,11 @@ export class WorkList implements Works {
     return this.#places.get(placeOf(account, upstreamId))
   }
 
+  /** All work is of this process. */
+  errand(): undefined {
+    return undefined
+  }
+
   async put(work: Work): Promise<void> {
     const name = nameOf(work, work.id)
     const before = this.#open.get(name)

@@ -194,7 +194,11 @@ type Condition = [sql: string, ...values: Value[]]
 type Bounds = [since: number | undefined, until: number | undefined]
 
 /** The tables to read, each with the days or months to read of it. */
-function spansOf({ by, since, until }: SpendQuery): ['day' | 'month', ...Bounds][] {
+export function spansOf({
+  by,
+  since,
+  until
+}: Pick<SpendQuery, 'by' | 'since' | 'until'>): ['day' | 'month', ...Bounds][] {
   if (by.includes('day')) return [['day', since, until]]
   // The first month that begins within the days, and the first that does not end within them.
   const first = since === undefined ? undefined : monthOf(since - 1) + 1
@@ -256,13 +260,14 @@ function all(database: Database, sql: string, values: readonly Value[]): Row[] {
 const dayMs = 86_400_000
 
 /** Shows the value of a group. Days and months are numbers in the database. */
-function textOf(name: SpendGroup, value: Value): string {
+export function textOf(name: SpendGroup, value: Value): string {
   if (name === 'day') return new Date(Number(value) * dayMs).toISOString().slice(0, 10)
   if (name === 'month') return new Date(dayOf(Number(value)) * dayMs).toISOString().slice(0, 7)
   return String(value)
 }
 
-function cursorOf(by: readonly SpendGroup[], after: readonly string[]): Value[] {
+/** The place of a group as the database has it. */
+export function cursorOf(by: readonly SpendGroup[], after: readonly string[]): (string | number)[] {
   return after.map((text, index) => {
     if (by[index] === 'day') return Math.floor(Date.parse(text) / dayMs)
     return by[index] === 'month' ? monthOf(Math.floor(Date.parse(`${text}-01`) / dayMs)) : text

@@ -1,0 +1,83 @@
+// The membership of a process in a store that many gateways share. The process that takes its place is another member,
+// so there is nothing to hand over: each ends what it has begun.
+import type { SharedPlace } from '../catalogue/store-place.ts'
+import type { StoreSettings } from '../catalogue/settings.ts'
+import type { BackgroundWork } from '../exchange/background/background.ts'
+import type { Server } from '../clients/server.ts'
+import type { Claims } from '../store/claims.ts'
+import { openSharedStore } from '../store/cluster/store.ts'
+import type { SharedStore } from '../store/cluster/store.ts'
+import type { Limits } from '../store/limits.ts'
+import { MemorySecrets } from '../store/memory/secrets.ts'
+import type { Store } from '../store/store.ts'
+import type { Logger } from '../telling/log.ts'
+import type { Line } from './line.ts'
+import type { Estate } from './messages.ts'
+import type { Going, Left, Opened } from './opened.ts'
+import type { Predecessor } from './predecessor.ts'
+
+/** The membership of one process. */
+export class Membership implements Opened {
+  readonly store: Store
+  readonly limits: Limits
+  readonly secrets = new MemorySecrets()
+  readonly claims: Claims
+  readonly #shared: SharedStore
+
+  private constructor(shared: SharedStore, estate: Estate | undefined) {
+    this.#shared = shared
+    this.store = shared
+    this.limits = shared.limits
+    this.claims = shared.claims
+    for (const secret of estate?.secrets ?? []) this.secrets.put(secret)
+  }
+
+  /** Joins; `estate` is of the process before. */
+  static async open(
+    settings: StoreSettings & SharedPlace,
+    estate: Estate | undefined,
+    log: Logger
+  ): Promise<Membership> {
+    const { durability, requests, answers, routes } = settings
+    const bounds = { routeAge: routes.age, answers, requests }
+    return new Membership(await openSharedStore({ place: settings, durability, bounds, log }), estate)
+  }
+
+  begin(background: BackgroundWork): void {
+    background.start()
+    this.#shared.follow(
+      (work) => background.takeUp(work),
+      (work, what) => background.serve(work, what)
+    )
+  }
+
+  tellConfig(hash: string): void {
+    this.#shared.tellConfig(hash)
+  }
+
+  succeed(predecessor: Predecessor, _going: Going, server: Server): Promise<void> {
+    return predecessor.serve(server)
+  }
+
+  async retire(background: Pick<BackgroundWork, 'close'>, running: readonly string[]): Promise<void> {
+    const { works } = this.#shared
+    // What an exchange still follows is given up when that has left it.
+    background.close((work) => void works.giveUp(work))
+    const going = new Set(running)
+    await Promise.all(works.open().flatMap((work) => (going.has(work.requestId) ? [] : [works.giveUp(work)])))
+  }
+
+  async leave(_line: Line, background: Pick<BackgroundWork, 'close'>, running: readonly string[]): Promise<Left> {
+    this.#shared.follow(undefined)
+    await this.retire(background, running)
+    return { holds: [], running: [], limits: { sets: [], leases: [] }, secrets: this.secrets.all, claims: [] }
+  }
+
+  async reclaim(_line: Line, { background }: Going): Promise<void> {
+    this.begin(background)
+  }
+
+  close(): Promise<void> {
+    return this.#shared.close()
+  }
+}

@@ -1,0 +1,92 @@
+// Which gateways share the book: each tells the others every few seconds that it runs, and with which configuration.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { StoreNode } from '../store.ts'
+import type { Database } from './database/database.ts'
+
+/** How often a gateway tells of itself, in milliseconds. */
+const tellEvery = 3000
+/** A gateway that was not heard of for so long counts as gone. */
+const goneAfter = '15 seconds'
+
+interface Row {
+  readonly node: string
+  readonly version: string
+  readonly config: string
+  readonly since: number
+}
+
+/** The gateways as one of them sees them. */
+export class Presence {
+  readonly #database: Database
+  readonly #node: string
+  readonly #version: string
+  #config = ''
+  #nodes: readonly StoreNode[]
+  readonly #stopping = new AbortController()
+  #loop: Promise<void> | undefined
+
+  private constructor(database: Database, node: string, version: string) {
+    this.#database = database
+    this.#node = node
+    this.#version = version
+    this.#nodes = [{ name: node, version, config: '', since: Date.now(), own: true }]
+  }
+
+  /**
+   * Tells of this gateway, until it is closed.
+   * @throws DatabaseFault
+   */
+  static async open(database: Database, node: string, version: string): Promise<Presence> {
+    const presence = new Presence(database, node, version)
+    await presence.#tell(true)
+    presence.#loop = presence.#follow()
+    return presence
+  }
+
+  /** Those that run, this one too, by their names. */
+  get nodes(): readonly StoreNode[] {
+    return this.#nodes
+  }
+
+  /** Takes down which configuration is in use: its hash. The others hear of it with the next word. */
+  use(config: string): void {
+    this.#config = config
+    this.#nodes = this.#nodes.map((one) => (one.own ? { ...one, config } : one))
+  }
+
+  /** This gateway ends. */
+  async close(): Promise<void> {
+    this.#stopping.abort()
+    await this.#loop
+    await this.#database.changes.query('delete from sluice.gateway where node = $1', [this.#node]).catch(() => {})
+  }
+
+  async #follow(): Promise<void> {
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      await sleep(tellEvery * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {})
+      // What cannot be told now is told with the next word.
+      if (!signal.aborted) await this.#tell().catch(() => {})
+    }
+  }
+
+  /** `begun`: whether this is the first word of a process. */
+  async #tell(begun = false): Promise<void> {
+    const { rows } = await this.#database.changes.query<Row>(
+      `with told as (
+         insert into sluice.gateway as g (node, version, config) values ($1, $2, $3)
+         on conflict (node) do update set version = excluded.version, config = excluded.config,
+           seen = excluded.seen, started = case when $4 then excluded.started else g.started end
+         returning node, version, config, started
+       ), gone as (
+         delete from sluice.gateway where node <> $1 and seen < clock_timestamp() - interval '${goneAfter}'
+       )
+       select node, version, config, (extract(epoch from started) * 1000)::float8 as since from (
+         select * from told union all select node, version, config, started from sluice.gateway
+         where node <> $1 and seen >= clock_timestamp() - interval '${goneAfter}'
+       ) alive order by node`,
+      [this.#node, this.#version, this.#config, begun]
+    )
+    this.#nodes = rows.map(({ node, ...rest }) => ({ name: node, ...rest, own: node === this.#node }))
+  }
+}

@@ -1,0 +1,178 @@
+// The spend of all gateways: adds the journal up by day and month, each row once, and answers queries of the sums.
+import { hash } from 'node:crypto'
+import { smaller } from '../../embedded/balance/cell.ts'
+import { entryColumns } from '../../embedded/rows/batch.ts'
+import { mostOf, sumColumns } from '../../embedded/database/spend-table.ts'
+import { commonUnits, monthOf, mostCost, mostSummed, spenderOf, SpendSums } from '../../embedded/database/spend-sums.ts'
+import type { SpendCell } from '../../embedded/database/spend-sums.ts'
+import type { Value } from '../../embedded/files/sqlite.ts'
+import type { SpendPage, SpendQuery } from '../../spend.ts'
+import type { Database } from '../database/database.ts'
+import type { Transaction } from '../database/lane.ts'
+import { plain } from '../database/text.ts'
+import { unavailable, unfound } from '../unavailable.ts'
+import { querySpend } from './spend-query.ts'
+
+/** How many rows of the journal one transaction adds up. */
+const slice = 2000
+/** The number of the lock under which one gateway at a time adds up. It means nothing. */
+const lock = 7_583_102_948n
+/** The most slices that one query adds up before it answers. */
+const mostSlices = 500
+
+/** One of the tables of sums. */
+interface Span {
+  readonly name: 'day' | 'month'
+  of(day: number): number
+}
+
+const spans: readonly Span[] = [
+  { name: 'day', of: (day) => day },
+  { name: 'month', of: monthOf }
+]
+
+/** The spend as one gateway has it. */
+export class SpendBook {
+  readonly #database: Database
+  #gathering: Promise<boolean> | undefined
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  /**
+   * Adds up what was charged until now, and answers a query.
+   * @throws GatewayError `billing_unavailable` while the database does not answer
+   */
+  async query(query: SpendQuery): Promise<SpendPage> {
+    for (let i = 0; i < mostSlices && (await this.gather().catch(failed)); i++);
+    return querySpend(this.#database.searches, query).catch(unfound)
+  }
+
+  /** Adds up some rows of the journal. Returns whether there may be more. */
+  gather(): Promise<boolean> {
+    return (this.#gathering ??= this.#database.changes
+      .transaction(gatherSlice)
+      .finally(() => (this.#gathering = undefined)))
+  }
+}
+
+function failed(cause: unknown): never {
+  throw unavailable(cause)
+}
+
+interface ChainRow extends Record<string, unknown> {
+  readonly node: string
+  readonly epoch: number
+  readonly seq: bigint
+}
+
+async function gatherSlice(transaction: Transaction): Promise<boolean> {
+  await transaction.query('select pg_advisory_xact_lock($1)', [lock])
+  const columns = entryColumns.map((name) => (name === 'ts_ms' ? 'j.ts_ms::float8 as ts_ms' : `j.${name}`)).join(', ')
+  const { rows } = await transaction.query<ChainRow>(
+    `select c.node, c.epoch, j.seq, ${columns} from (
+       select c.node, c.epoch, coalesce(s.seq, 0) as seen from sluice.journal_chain c
+       left join sluice.spend_seen s using (node, epoch) where c.seq > coalesce(s.seq, 0) limit ${slice}
+     ) c cross join lateral (
+       select * from sluice.journal j where j.node = c.node and j.epoch = c.epoch and j.seq > c.seen
+       order by j.seq limit ${slice}
+     ) j limit ${slice}`
+  )
+  if (rows.length === 0) return false
+  const sums = new SpendSums()
+  const seen = new Map<string, ChainRow>()
+  for (const row of rows) {
+    sums.add(
+      entryColumns.map((name) => row[name] as Value),
+      0
+    )
+    seen.set(`${row.epoch} ${row.node}`, row)
+  }
+  const cells = sums.take()
+  await writeSpenders(transaction, cells)
+  for (const span of spans) await writeSums(transaction, span, cells)
+  await transaction.query(
+    `insert into sluice.spend_seen select * from json_to_recordset($1) s(node text, epoch int, seq bigint)
+     on conflict (node, epoch) do update set seq = excluded.seq`,
+    [JSON.stringify([...seen.values()].map(({ node, epoch, seq }) => ({ node, epoch, seq: String(seq) })))]
+  )
+  return rows.length === slice
+}
+
+async function writeSpenders(transaction: Transaction, cells: readonly SpendCell[]): Promise<void> {
+  const spenders = new Map(
+    cells.map(({ place }) => {
+      const { tenant, project, member, key, tags } = spenderOf(place)
+      return [spenderId(place), { id: spenderId(place), tenant, project, member, key, tags: searchable(tags) }]
+    })
+  )
+  await transaction.query(
+    `insert into sluice.spender select * from json_to_recordset($1)
+       s(id text, tenant text, project text, member text, key text, tags text)
+     on conflict do nothing`,
+    [JSON.stringify([...spenders.values()])]
+  )
+}
+
+/** Tags in which PostgreSQL can look: in its JSON too there is no NUL and no half of a surrogate pair. */
+function searchable(tags: string): string {
+  if (tags === '') return ''
+  return JSON.stringify(JSON.parse(tags), (_name, value: unknown) => (typeof value === 'string' ? plain(value) : value))
+}
+
+function spenderId(place: SpendCell['place']): string {
+  const { tenant, project, member, key, tags } = spenderOf(place)
+  return hash('sha256', JSON.stringify([tenant, project, member, key, tags])).slice(0, 32)
+}
+
+const grown = sumColumns
+  .map((name) => {
+    const sum = `s.${name}::numeric + excluded.${name}`
+    const most = mostOf(name)
+    return `${name} = ${most === undefined ? sum : `least(${sum}, ${most})`}`
+  })
+  .join(', ')
+
+async function writeSums(transaction: Transaction, span: Span, cells: readonly SpendCell[]): Promise<void> {
+  const key = [span.name, 'spender', 'model', 'channel', 'price', 'cost_price']
+  const all = [...key, ...sumColumns, 'units']
+  const types = [`${span.name} int`, ...key.slice(1).map((name) => `${name} text`)]
+  const sums = sumColumns.map((name) => `${name} bigint`)
+  // In one order, so that nobody who writes some of the same rows waits in a circle.
+  await transaction.query(
+    `insert into sluice.spend_${span.name} as s (${all.join(', ')})
+     select ${all.join(', ')} from json_to_recordset($1) r(${[...types, ...sums, 'units jsonb'].join(', ')})
+     order by ${key.join(', ')}
+     on conflict (${key.join(', ')}) do update set ${grown}, units = sluice.spend_units(s.units, excluded.units)`,
+    [JSON.stringify(rowsOf(span, cells))]
+  )
+}
+
+/** The rows of a table, each once: a month has many days, and one spender stands in the journal in several ways. */
+function rowsOf({ name, of }: Span, cells: readonly SpendCell[]): Record<string, unknown>[] {
+  const rows = new Map<string, { place: Record<string, unknown>; sum: SpendCell }>()
+  for (const cell of cells) {
+    const { day, model, channel, price, costPrice } = cell.place
+    const place = { [name]: of(day), spender: spenderId(cell.place), model, channel, price, cost_price: costPrice }
+    const id = JSON.stringify(Object.values(place))
+    const sum = rows.get(id)?.sum
+    if (sum) join(sum, cell)
+    else rows.set(id, { place, sum: { ...cell, units: { ...cell.units } } })
+  }
+  return [...rows.values()].map(({ place, sum: { requests, charge, failed, cost, units } }) => {
+    const others = Object.entries(units).filter(([unit]) => !commonUnits.includes(unit))
+    const common = Object.fromEntries(commonUnits.map((unit) => [unit, units[unit] ?? 0]))
+    const amounts = { charge: String(charge), failed: String(failed), cost: String(cost) }
+    return { ...place, requests, ...amounts, ...common, units: others.length > 0 ? Object.fromEntries(others) : null }
+  })
+}
+
+function join(sum: SpendCell, { requests, charge, failed, cost, units }: SpendCell): void {
+  sum.requests += requests
+  sum.charge += charge
+  sum.failed = smaller(sum.failed + failed, mostCost)
+  sum.cost = smaller(sum.cost + cost, mostCost)
+  for (const [name, number] of Object.entries(units))
+    sum.units[name] = Math.min((sum.units[name] ?? 0) + number, mostSummed)
+}

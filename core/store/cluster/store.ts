@@ -1,0 +1,176 @@
+// Opens the store that many gateways share: the book in PostgreSQL, the limits in Redis, and the place of this node.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { mkdirSync } from 'node:fs'
+import type { SharedPlace } from '../../catalogue/store-place.ts'
+import type { Logger } from '../../telling/log.ts'
+import { version } from '../../telling/version.ts'
+import type { Durability } from '../embedded/files/sqlite.ts'
+import type { Store } from '../store.ts'
+import type { Work } from '../works.ts'
+import { Condition } from './condition.ts'
+import { checkCapacity } from './database/capacity.ts'
+import { connectionsOfProcess, Database } from './database/database.ts'
+import { openSharedLimits } from './limits/open.ts'
+import type { SharedLimits } from './limits/limits.ts'
+import { openMoney } from './money/money.ts'
+import type { Money } from './money/money.ts'
+import { NodeSlot } from './node-slot.ts'
+import { Presence } from './presence.ts'
+import { openSharedBook } from './shared-book.ts'
+import type { BookBounds, SharedBook } from './shared-book.ts'
+import type { Serve } from './works/errands.ts'
+import { SpendBook } from './spend/spend-book.ts'
+
+/** How often the journal is added up, in milliseconds, so that no query has much to add. */
+const gatherEvery = 2000
+/** How often the adoption of a hold is tried again while the database does not answer, in milliseconds. */
+const adoptEvery = 500
+
+/** Where and how to store. */
+export interface SharedStoreOptions {
+  readonly place: SharedPlace
+  /** Of the node's own log. */
+  readonly durability: Durability
+  readonly bounds: BookBounds
+  readonly log: Logger
+}
+
+/** A shared store as one node has it, with its limits and claims. */
+export interface SharedStore extends Store {
+  readonly works: SharedBook['works']
+  readonly limits: SharedLimits
+  readonly claims: SharedBook['claims']
+  /**
+   * Calls `goOn` with work of gateways that are gone, when this one has its hold too, and `serve` with what others
+   * ask of the work of this one. Without them nothing is taken over, or done for others.
+   */
+  follow(goOn: ((work: Work) => void) | undefined, serve?: Serve): void
+  /** Tells the others which configuration is in use: its hash. */
+  tellConfig(hash: string): void
+}
+
+/**
+ * Joins the gateways of a store. It waits a moment for Redis, without which it goes on all the same.
+ * @throws Error when PostgreSQL cannot be reached, has no room for the connections, or belongs to a newer version; when
+ * the folder cannot be written, or the node's log is damaged
+ */
+export async function openSharedStore(options: SharedStoreOptions): Promise<SharedStore> {
+  const closes: (() => unknown)[] = []
+  const close = async (): Promise<void> => {
+    for (const one of closes.splice(0).reverse()) await one()
+  }
+  try {
+    return await open(options, closes, close)
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function open(
+  { place, durability, bounds, log }: SharedStoreOptions,
+  closes: (() => unknown)[],
+  close: () => Promise<void>
+): Promise<SharedStore> {
+  const { postgres, redis, on_limits_unavailable: onLimitsUnavailable, folder } = place
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const slot = NodeSlot.take(folder)
+  closes.push(() => slot.release())
+  const { name: node } = slot
+  // Behind a pooler the server has the pooler's connections, however many gateways there are.
+  if (postgres.listen_url === undefined) await checkCapacity(postgres.url, connectionsOfProcess, `sluice ${node}`)
+  const database = await Database.open({ url: postgres.url, listenUrl: postgres.listen_url, name: `sluice ${node}` })
+  closes.push(() => database.close())
+  const presence = await Presence.open(database, node, version)
+  closes.push(() => presence.close())
+  const book = await openSharedBook(database, bounds)
+  closes.push(() => book.close())
+  const limits = await openSharedLimits(redis, onLimitsUnavailable, log, () => presence.nodes.length)
+  closes.push(() => limits.close())
+  const common = { database, durability, requests: book.requests, log }
+  const money = await openMoney({ ...common, node, folder: slot.log })
+  closes.push(() => money.close())
+  const spend = new SpendBook(database)
+  const upkeep = new AbortController()
+  const gathering = gatherAll(spend, upkeep.signal)
+  const leftovers = sendLeftovers(folder, common)
+  closes.push(async () => {
+    upkeep.abort()
+    await Promise.all([gathering, leftovers])
+  })
+  const { documents, requests } = book
+  const condition = new Condition({ database, money, documents, requests, limits, onLimitsUnavailable })
+  closes.push(() => condition.close())
+  for (const until = performance.now() + redis.connect_timeout; !limits.health.usable && performance.now() < until;)
+    await sleep(10)
+  log.info('this gateway is a node of a shared store', { node, store: postgres.shown, nodes: presence.nodes.length })
+  const { answers, routes, works, claims } = book
+  return {
+    documents,
+    ledger: money.ledger,
+    requests,
+    answers,
+    routes,
+    works,
+    limits,
+    claims,
+    async spend(query) {
+      await money.flush()
+      return spend.query(query)
+    },
+    traffic: (query) => requests.traffic(query),
+    async flush() {
+      await Promise.all([money.flush(), book.flush()])
+    },
+    health: () => condition.health,
+    nodes: () => presence.nodes,
+    follow(goOn, serve) {
+      works.serve = serve
+      works.onTaken = goOn && ((work) => void adopt(money, works, work).then((ours) => ours && goOn(work)))
+    },
+    tellConfig: (hash) => presence.use(hash),
+    close
+  }
+}
+
+/** Takes over the hold of work that was taken over. Resolves with false when the work is another gateway's by then. */
+async function adopt(money: Money, works: SharedBook['works'], work: Work): Promise<boolean> {
+  while (works.current(work, work.id)) {
+    try {
+      await money.adopt(work.requestId)
+      return true
+    } catch {
+      await sleep(adoptEvery)
+    }
+  }
+  return false
+}
+
+async function gatherAll(spend: SpendBook, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await sleep(gatherEvery * (0.5 + Math.random()), undefined, { signal }).catch(() => {})
+    // What cannot be added up now is added up later.
+    while (!signal.aborted && (await spend.gather().catch(() => false)));
+  }
+}
+
+/** Sends what processes that ended in other slots of this machine could not. */
+async function sendLeftovers(
+  folder: string,
+  common: Omit<Parameters<typeof openMoney>[0], 'node' | 'folder'> & { log: Logger }
+): Promise<void> {
+  for (const slot of NodeSlot.abandoned(folder)) {
+    try {
+      const money = await openMoney({ ...common, node: slot.name, folder: slot.log })
+      await money.close()
+    } catch (error) {
+      const message = (error as Error).message
+      common.log.error('what an ended process has left in its log could not be sent', {
+        folder: slot.log,
+        error: message
+      })
+    } finally {
+      slot.release()
+    }
+  }
+}

@@ -1,0 +1,217 @@
+// Two gateways that share one store in PostgreSQL and Redis are one gateway to whoever uses them.
+import { readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { startSimulator } from '../../core/simulator/simulator.ts'
+import { ask } from '../kit/client.ts'
+import type { ReceivedReply } from '../kit/client.ts'
+import { brokenIn } from '../kit/cluster-money.ts'
+import { testKey } from '../kit/gateway.ts'
+import type { LocalGateway, TestGateway } from '../kit/gateway.ts'
+import { Installation, nodesMissing } from '../kit/nodes.ts'
+import { eventually } from '../kit/probe.ts'
+
+t.setTimeout(600_000)
+
+const foreign = 'sk-test-foreign-0000000000000'
+const video = '/v1/video/generations'
+const responses = '/v1/responses'
+
+const directive = (members: object): string => `Tell me. [[simulator ${JSON.stringify(members)}]]`
+const said = (members: object, more: object = {}): object => ({
+  model: 'demo',
+  messages: [{ role: 'user', content: directive(members) }],
+  ...more
+})
+
+interface Pair {
+  all: Installation
+  a: LocalGateway
+  b: LocalGateway
+}
+
+/** Two gateways before one simulator, with everything that a client can ask for. */
+async function pair(t: Test, more: object = {}): Promise<Pair> {
+  const upstream = await startSimulator({ port: 0 })
+  t.teardown(() => upstream.close())
+  const channel = (protocol: string, endpoints: string[], models: object): object => ({
+    protocol,
+    base_url: new URL('/v1', upstream.url).href,
+    private: true,
+    credential: 'secret',
+    endpoints,
+    models
+  })
+  const price = { input: 1, output: 2, second: 3, image: 4 }
+  const all = await Installation.make(t, {
+    channels: {
+      demo: channel('openai', ['chat', 'videos', 'images', 'realtime', 'responses'], { demo: 'demo' }),
+      chat: channel('openai', ['chat'], { own: 'demo' })
+    },
+    models: { demo: { price }, own: { price, state: 'gateway' } },
+    tenants: { acme: { budget: { usd: 1000, per: 'month' } }, other: {} },
+    keys: [
+      { name: 'test', key: testKey, tenant: 'acme' },
+      { name: 'foreign', key: foreign, tenant: 'other' },
+      { name: 'poor', key: 'sk-test-poor-00000000000000', tenant: 'other', budget: { usd: '0.0002', per: 'day' } },
+      { name: 'slow', key: 'sk-test-slow-00000000000000', tenant: 'other', limits: { rpm: 2, concurrency: 1 } }
+    ],
+    state: { key: 'a secret of the operator that nobody else knows' },
+    tasks: { poll: { first: '100ms', most: '60s' } },
+    chain: [
+      { auth: {} },
+      { idempotency: {} },
+      { quota: {} },
+      { ratelimit: {} },
+      { route: { repeats: 0 } },
+      { 'protocol-translate': {} },
+      { 'usage-meter': {} },
+      { log: { sink: 'none' } }
+    ],
+    ...more
+  })
+  const [a, b] = [await all.node(), await all.node()]
+  return { all, a, b }
+}
+
+async function holdsIn(all: Installation): Promise<number> {
+  return (await all.sql('select 1 from sluice.hold')).length
+}
+
+t.test('what one gateway does, the other has done', { skip: nodesMissing }, async (t) => {
+  const { all, a, b } = await pair(t)
+  const as = (key: string) => ({ authorization: `Bearer ${key}` })
+  const chat = (node: TestGateway, key: string, body: object = said({ text: 'Hi' })): Promise<ReceivedReply> =>
+    node.ask({ path: '/v1/chat/completions', headers: as(key), body })
+
+  await t.test('a request of one is in the log, the balances and the spend of the other', async (t) => {
+    const reply = await a.chat()
+    t.equal(reply.status, 200)
+    t.match(await b.record(reply), { tenant: 'acme', status: 200, usage_source: 'upstream' })
+    const charged = (await b.record(reply)).cost_nano
+    const { data } = await b.admin('/admin/v1/balances')
+    t.equal(data.find(({ scope }: any) => scope === 'tenant:acme').posted_nano, charged)
+    t.match((await b.admin('/admin/v1/spend?by=model')).data, [{ requests: 1, charge_nano: charged }])
+    t.same(await b.admin('/readyz'), { status: 'ok' })
+  })
+
+  await t.test('a budget is one budget, and limits are one', async (t) => {
+    const body = said({ text: 'Hi' }, { max_tokens: 40 })
+    const statuses = await Promise.all(
+      Array.from({ length: 12 }, (_, i) => chat(i % 2 ? a : b, 'sk-test-poor-00000000000000', body))
+    )
+    const refused = statuses.filter(({ status }) => status === 429)
+    t.ok(refused.length > 0 && refused.length < 12, `${refused.length} of 12 were refused`)
+    t.match(refused[0]!.json(), { error: { code: 'quota_key_exceeded' } })
+    const { data } = await a.admin('/admin/v1/balances?scope=key:poor')
+    t.ok(BigInt(data[0].posted_nano) <= 200_000n, data[0].posted_nano)
+    const [one, two, three] = [
+      await chat(a, 'sk-test-slow-00000000000000'),
+      await chat(b, 'sk-test-slow-00000000000000'),
+      await chat(a, 'sk-test-slow-00000000000000')
+    ]
+    t.same([one.status, two.status, three.status], [200, 200, 429])
+    t.match(three.json(), { error: { code: 'rate_limit_rpm' } })
+  })
+
+  await t.test('a key that is made at one works at the other at once, and ends there when it is revoked', async (t) => {
+    const made = await ask(t, a.adminUrl, { path: '/admin/v1/keys', body: { name: 'made', tenant: 'acme' } })
+    t.equal(made.status, 201, made.text)
+    const { key } = made.json()
+    await eventually(async () => (await chat(b, key)).status === 200)
+    const slow = said({ text: 'a b c d e f g h i j k l m n o p q r s t u v w x y z', gap_ms: 2000 }, { stream: true })
+    const cut = chat(b, key, slow)
+    await eventually(async () => (await b.admin('/admin/v1/requests/under-way')).data.length > 0, 20_000)
+    const revoked = await ask(t, a.adminUrl, { method: 'DELETE', path: '/admin/v1/keys/made' })
+    t.equal(revoked.status, 200, revoked.text)
+    await eventually(async () => (await chat(b, key)).status === 401, 20_000)
+    t.notMatch((await cut).text, / z|\[DONE\]/, 'what runs at the other ends')
+    const trail = (await b.admin('/admin/v1/audit')).data.map(({ action }: { action: string }) => action)
+    t.ok(trail.includes('key.create') && trail.includes('key.revoke'), trail.join())
+  })
+
+  await t.test('a task is polled, listed and called off by way of the other', async (t) => {
+    const begun = await a.ask({
+      path: video,
+      body: { model: 'demo', prompt: directive({ queue_ms: 0, work_ms: 500 }) }
+    })
+    t.equal(begun.status, 202, begun.text)
+    const { id } = begun.json()
+    // The one that has begun it would ask again only in a minute.
+    await eventually(async () => {
+      const seen = await b.ask({ method: 'GET', path: `${video}/${id}` })
+      return seen.json().status === 'succeeded'
+    }, 30_000)
+    t.equal((await a.ask({ method: 'GET', path: `${video}/${id}` })).json().status, 'succeeded')
+    t.equal((await b.ask({ method: 'GET', path: `${video}/${id}`, headers: as(foreign) })).status, 404)
+    const second = (
+      await a.ask({ path: video, body: { model: 'demo', prompt: directive({ work_ms: 60_000 }) } })
+    ).json()
+    const off = await b.ask({ path: `${video}/${second.id}/cancel`, body: {} })
+    t.match(off.json(), { id: second.id, status: 'cancelled' })
+    t.equal((await a.ask({ method: 'GET', path: `${video}/${second.id}` })).json().status, 'cancelled')
+    t.equal(await holdsIn(all), 0, 'nothing is held any more')
+  })
+
+  await t.test('a response in the background is read, followed and called off by way of the other', async (t) => {
+    const create = async (members: object, more: object = {}): Promise<any> =>
+      (
+        await a.ask({ path: responses, body: { model: 'own', input: directive(members), background: true, ...more } })
+      ).json()
+    const begun = await create({ text: 'Done at last.', first_byte_ms: 300 })
+    await eventually(async () => {
+      const read = await b.ask({ method: 'GET', path: `${responses}/${begun.id}` })
+      return read.json().status === 'completed'
+    }, 30_000)
+    const next = await b.ask({ path: responses, body: { model: 'own', input: 'And?', previous_response_id: begun.id } })
+    t.equal(next.status, 200, next.text)
+    const long = await create({ text: 'Never.', first_byte_ms: 60_000 })
+    t.match((await b.ask({ path: `${responses}/${long.id}/cancel`, body: {} })).json(), { status: 'cancelled' })
+    t.match((await a.ask({ method: 'GET', path: `${responses}/${long.id}` })).json(), { status: 'cancelled' })
+    t.equal((await b.ask({ method: 'GET', path: `${responses}/${begun.id}`, headers: as(foreign) })).status, 404)
+  })
+
+  await t.test('a stored response of an upstream is gone on with by way of the other', async (t) => {
+    const made = await a.ask({ path: responses, body: { model: 'demo', input: directive({ text: 'Yes.' }) } })
+    const { id } = made.json()
+    t.match((await b.ask({ method: 'GET', path: `${responses}/${id}` })).json(), { id, status: 'completed' })
+    const next = await b.ask({ path: responses, body: { model: 'demo', input: 'And?', previous_response_id: id } })
+    t.equal(next.status, 200, next.text)
+  })
+
+  await t.test('a repeat at the other is told to wait, and then gets the same answer', async (t) => {
+    const headers = { 'idempotency-key': 'one' }
+    const body = said({ text: 'Only once.', first_byte_ms: 1500 })
+    const first = a.ask({ path: '/v1/chat/completions', headers, body })
+    await eventually(async () => (await all.sql('select 1 from sluice.claim')).length > 0, 20_000)
+    const meanwhile = await b.ask({ path: '/v1/chat/completions', headers, body })
+    t.equal(meanwhile.status, 409, meanwhile.text)
+    const { text } = await first
+    let again: ReceivedReply | undefined
+    await eventually(async () => {
+      again = await b.ask({ path: '/v1/chat/completions', headers, body })
+      return again.status === 200
+    }, 20_000)
+    t.equal(again!.text, text)
+    t.equal(again!.headers['idempotency-replayed'], 'true')
+  })
+
+  await t.test('each knows which gateways there are, and what they run', async (t) => {
+    const { hash, nodes, store } = await a.admin('/admin/v1/config')
+    t.equal(store.startsWith('postgres://'), true)
+    await eventually(async () => {
+      const seen = (await a.admin('/admin/v1/config')).nodes
+      return seen.length === 2 && seen.every(({ config }: { config: string }) => config !== '')
+    }, 20_000)
+    t.equal(nodes.find(({ own }: { own: boolean }) => own).config, hash)
+    const slots = readdirSync(join(dirname(a.file), 'own'))
+    t.same(slots.toSorted(), ['config', 'node-1'])
+  })
+
+  await a.gateway.close({ drain: true })
+  await eventually(async () => (await b.admin('/admin/v1/config')).nodes.length === 1, 20_000)
+  t.equal((await b.chat()).status, 200, 'the other serves on')
+  await b.gateway.close()
+  t.same(await brokenIn(all.database), [], 'the book holds')
+})
