@@ -1,5 +1,6 @@
 // Application default credentials of Google: from a file of one of its kinds, or from the metadata server.
 import { createSign } from 'node:crypto'
+import { callerIdentity } from './caller-identity.ts'
 import { textOfFile } from './file.ts'
 import { SourceFault, sendable } from './grant.ts'
 import type { Grant } from './grant.ts'
@@ -128,9 +129,11 @@ class Asking {
 
   async #subjectToken(fields: Fields): Promise<string> {
     const from = this.#object(fields, 'credential_source')
-    const { file, url } = from
+    const { file, url, environment_id: environment } = from
+    if (environment === 'aws1')
+      return callerIdentity(from['regional_cred_verification_url'], this.#text(fields, 'audience'))
     if (typeof file !== 'string' && typeof url !== 'string')
-      throw new SourceFault(`the "credential_source" of ${this.#file} is not known: "file" and "url" are`)
+      throw new SourceFault(`the "credential_source" of ${this.#file} is not known: "file", "url" and those of AWS are`)
     const headers = from['headers'] as Record<string, string> | undefined
     const text =
       typeof file === 'string'

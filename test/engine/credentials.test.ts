@@ -52,12 +52,16 @@ function oauth2(server: TokenServer, secret = 'hunter-secret'): unknown {
   return { oauth2: { token_url: `${server.url}/token`, client_id: 'sluice', client_secret: secret } }
 }
 
-/** Asks again and again, `workers` at a time, about `perSecond` times a second, until `stop` is called. */
+/**
+ * Asks `perSecond` times a second, or as often as `workers` at a time can, until `stop` is called. Who is late asks at
+ * once.
+ */
 function load(running: LocalGateway, workers: number, perSecond: number): { stop(): Promise<number[]> } {
   const statuses: number[] = []
+  const began = performance.now()
   let going = true
-  const work = async (): Promise<void> => {
-    while (going) {
+  const work = async (_: unknown, worker: number): Promise<void> => {
+    for (let n = 0; going; n++) {
       const reply = await fetch(`${running.url}/v1/chat/completions`, {
         method: 'POST',
         headers: { authorization: `Bearer ${testKey}`, 'content-type': 'application/json' },
@@ -65,7 +69,7 @@ function load(running: LocalGateway, workers: number, perSecond: number): { stop
       })
       await reply.arrayBuffer()
       statuses.push(reply.status)
-      await sleep((1000 * workers) / perSecond)
+      await sleep(Math.max(0, began + ((n + 1) * workers + worker) * (1000 / perSecond) - performance.now()))
     }
   }
   const all = Array.from({ length: workers }, work)

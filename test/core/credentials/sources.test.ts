@@ -1,5 +1,6 @@
 // Each kind of source, asked for one credential: what is sent, what is believed, and what is said when it is not.
-import { createVerify, generateKeyPairSync } from 'node:crypto'
+import { SignatureV4 } from '@smithy/signature-v4'
+import { createHash, createHmac, createVerify, generateKeyPairSync } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -42,6 +43,20 @@ function oauth2(url: string, more: Partial<Extract<CredentialSource, { kind: 'oa
 /** When a grant ends, in seconds from now. */
 function life({ expiresAt }: Grant): number {
   return Math.round((expiresAt! - Date.now()) / 1000)
+}
+
+/** The hash that AWS's library wants. */
+class Sha256 {
+  readonly #hash
+  constructor(secret?: string | Uint8Array) {
+    this.#hash = secret === undefined ? createHash('sha256') : createHmac('sha256', secret)
+  }
+  update(data: string | Uint8Array): void {
+    this.#hash.update(data)
+  }
+  async digest(): Promise<Uint8Array> {
+    return this.#hash.digest()
+  }
 }
 
 function jwt(claims: object): string {
@@ -260,6 +275,81 @@ t.test("a user of Google's, a workload, and an impersonation", async (t) => {
     })
   )
   t.equal((await ask(gcp(file))).secret, 'impersonated')
+})
+
+t.test('a workload on AWS shows Google a question that it has signed, and signs no other', async (t) => {
+  const server = await tokenServer(t, tokens(3600))
+  const nowhere = join(t.testdir(), 'none')
+  environment(t, {
+    AWS_ACCESS_KEY_ID: 'AKIDEXAMPLE',
+    AWS_SECRET_ACCESS_KEY: 'hunter-key',
+    AWS_SESSION_TOKEN: 'hunter-session',
+    AWS_PROFILE: undefined,
+    AWS_REGION: 'eu-west-1',
+    AWS_SHARED_CREDENTIALS_FILE: nowhere,
+    AWS_CONFIG_FILE: nowhere
+  })
+  const file = join(t.testdir(), 'aws.json')
+  const audience = '//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/aws'
+  const write = (question: string): void =>
+    writeFileSync(
+      file,
+      JSON.stringify({
+        type: 'external_account',
+        audience,
+        subject_token_type: 'urn:ietf:params:aws:token-type:aws4_request',
+        token_url: `${server.url}/sts`,
+        credential_source: { environment_id: 'aws1', regional_cred_verification_url: question }
+      })
+    )
+  write('https://sts.{region}.amazonaws.com?Action=GetCallerIdentity&Version=2011-06-15')
+  t.equal((await ask(gcp(file))).secret, 'token-number-1')
+  const { subject_token: token, subject_token_type: type, audience: told } = server.asked[0]!.form
+  t.equal(type, 'urn:ietf:params:aws:token-type:aws4_request')
+  t.equal(told, audience)
+  const { url, method, headers } = JSON.parse(decodeURIComponent(token!))
+  t.equal(url, 'https://sts.eu-west-1.amazonaws.com?Action=GetCallerIdentity&Version=2011-06-15')
+  t.equal(method, 'POST')
+  const sent = Object.fromEntries(headers.map(({ key, value }: Record<string, string>) => [key, value]))
+  t.match(sent, {
+    host: 'sts.eu-west-1.amazonaws.com',
+    'x-goog-cloud-target-resource': audience,
+    'x-amz-security-token': 'hunter-session'
+  })
+  const { authorization, ...signed } = sent
+  const [y, mo, d, h, mi, s] = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(signed['x-amz-date'])!.slice(1)
+  const theirs = await new SignatureV4({
+    service: 'sts',
+    region: 'eu-west-1',
+    sha256: Sha256 as never,
+    applyChecksum: false,
+    credentials: { accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'hunter-key', sessionToken: 'hunter-session' }
+  }).sign(
+    {
+      method: 'POST',
+      protocol: 'https:',
+      hostname: signed['host'],
+      path: '/',
+      query: { Action: 'GetCallerIdentity', Version: '2011-06-15' },
+      headers: { host: signed['host'], 'x-goog-cloud-target-resource': audience }
+    },
+    { signingDate: new Date(`${y}-${mo}-${d}T${h}:${mi}:${s}Z`) }
+  )
+  t.equal(authorization, theirs.headers['authorization'], "as AWS's library signs it")
+
+  for (const other of [
+    'https://iam.amazonaws.com?Action=GetCallerIdentity',
+    'https://sts.amazonaws.com.example?Action=GetCallerIdentity',
+    'https://sts.{region}.amazonaws.com?Action=AssumeRole',
+    'https://sts.{region}.amazonaws.com?Action=GetCallerIdentity&Action=AssumeRole',
+    'https://sts.{region}.amazonaws.com/other?Action=GetCallerIdentity',
+    'http://sts.{region}.amazonaws.com?Action=GetCallerIdentity',
+    'no address'
+  ]) {
+    write(other)
+    t.match(await fault(gcp(file)), /^the question for AWS is none for GetCallerIdentity/, other)
+  }
+  t.equal(server.asked.length, 1)
 })
 
 t.test("the metadata server of Google's has to say that it is one", async (t) => {
