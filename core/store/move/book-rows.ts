@@ -81,8 +81,8 @@ export const writers: Readonly<Record<Part, (rows: readonly Row[], to: BookRows)
     if (rows.length === 0) return
     const { transaction, node } = to
     await transaction.query(
-      `insert into sluice.node (name, start, epoch, batch, expires)
-       select $1, 'moved', coalesce(max(epoch), 0) + 1, 0, clock_timestamp() from sluice.journal_chain where node = $1
+      `insert into sluice.node (name, start, epoch, joined, batch, expires)
+       select $1, 'moved', coalesce(max(epoch), 0) + 1, coalesce(max(epoch), 0) + 1, 0, clock_timestamp() from sluice.journal_chain where node = $1
        on conflict do nothing`,
       [node]
     )
