@@ -158,10 +158,10 @@ export const writers: Readonly<Record<Part, (rows: readonly Row[], to: FileRows)
       )
   },
 
-  /** In the place of the sums that came with the records: the book has them of records that are gone, too. */
+  /** The records add nothing: the book has sums of records that are gone, too. */
   traffic(rows, { committer }) {
     const put = (span: string) =>
-      committer.database.prepare(`INSERT OR REPLACE INTO traffic_${span} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+      committer.database.prepare(`INSERT INTO traffic_${span} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
     const statements = { minute: put('minute'), hour: put('hour') }
     const columns = ['scope', 'time', 'model', 'channel', 'requests', 'codes', 'input', 'output', 'cost', 'first']
     for (const row of rows)

@@ -53,7 +53,7 @@ export class FileTarget implements Target {
       if (tables.length === 0) opened.exec(progressTable)
       migrate(opened, this.#part)
     })
-    this.#committer = new Committer(database)
+    this.#committer = new Committer(database, { counting: false })
   }
 
   /**

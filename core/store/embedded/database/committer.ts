@@ -42,6 +42,7 @@ export class Committer {
   readonly #sql: ReturnType<typeof prepare>
   readonly #spend: SpendTable
   readonly #traffic: TrafficTable
+  readonly #counting: boolean
   /** The head as committed, and as it will be after the open transaction. */
   #head: Head
   #next: Head
@@ -60,8 +61,10 @@ export class Committer {
   /** The hashes of the rows that wait to be inserted, and of the row before them. */
   readonly #hashes = Array.from({ length: rowsAtOnce + 1 }, () => Buffer.alloc(32))
 
-  constructor(database: Database) {
+  /** `counting`: whether records count in traffic, which they do not where that is written beside them. */
+  constructor(database: Database, { counting = true } = {}) {
     this.database = database
+    this.#counting = counting
     this.#sql = prepare(database)
     this.#spend = new SpendTable(database)
     this.#traffic = new TrafficTable(database)
@@ -218,14 +221,15 @@ export class Committer {
       const seq = ++this.#request
       const json = records[i + jsonColumn] as string
       this.#blocks.add(records, i, seq, written)
-      this.#traffic.add(
-        seq,
-        records[i + tenantColumn] as string | null,
-        records[i + modelColumn] as string | null,
-        records[i + timeColumn] as number,
-        records[i + factsColumn] as string | null,
-        json
-      )
+      if (this.#counting)
+        this.#traffic.add(
+          seq,
+          records[i + tenantColumn] as string | null,
+          records[i + modelColumn] as string | null,
+          records[i + timeColumn] as number,
+          records[i + factsColumn] as string | null,
+          json
+        )
       record.add(records, i, seq, written, recordChecksum(seq, written, json))
     }
   }
