@@ -48,10 +48,7 @@ export function sendHead(
   const framed = exchange.relay?.outlet.framing?.contentType
   const headers = exchange.replyHeaders
     .copy()
-    .add(
-      'content-type',
-      framed ?? contentType(response, streaming ? 'text/event-stream; charset=utf-8' : 'application/json')
-    )
+    .add('content-type', framed ?? (streaming ? eventsType(response) : contentType(response, 'application/json')))
   // Reverse proxies in front must neither cache nor collect a stream.
   if (streaming) headers.add('cache-control', 'no-cache').add('x-accel-buffering', 'no')
   exchange.client.head(response.status, headers)
@@ -114,6 +111,13 @@ export function shownError(error: GatewayError): ShownError {
     param,
     retryAfterMs
   }
+}
+
+/** The type of events as clients get them, however their upstream frames them. */
+function eventsType(response: Pick<UpstreamResponse, 'headers'>): string {
+  const usual = 'text/event-stream; charset=utf-8'
+  const sent = contentType(response, usual)
+  return /^\s*text\/event-stream/i.test(sent) ? sent : usual
 }
 
 function contentType(response: Pick<UpstreamResponse, 'headers'>, fallback: string): string {

@@ -94,6 +94,7 @@ t.test('a stream, however it is cut', async (t) => {
     t.equal(chunks.map((chunk) => chunk['choices'][0]?.delta.content ?? '').join(''), said, `pieces of ${size}`)
     t.match(chunks.at(-1), { usage: { prompt_tokens: 12, completion_tokens: 6 } })
     t.match(reply.text, /data: \[DONE\]/)
+    t.match(reply.headers['content-type'], /^text\/event-stream/, 'in the type of what the client gets')
     t.match(await local.record(reply), { outcome: 'completed', usage_source: 'upstream' })
   }
 })

@@ -120,6 +120,18 @@ t.test('no credential of any kind is told by anything, before and after it was r
       '/admin/v1/models'
     ].concat(Object.keys(kinds).map((name) => `/admin/v1/channels/${name}`))
     for (const path of pages) told += (await ask(t, running.adminUrl, { path })).text
+    const headers = { 'content-type': 'application/json' }
+    const posted = async (path: string, body: object): Promise<void> => {
+      const { status, text } = await ask(t, running.adminUrl, { method: 'POST', path, headers, body })
+      t.equal(status, 200, `${path}: ${text.slice(0, 200)}`)
+      told += text
+    }
+    for (const name of Object.keys(kinds)) {
+      for (const model of [name, `${name}-refused`, `${name}-failed`])
+        await posted(`/admin/v1/channels/${name}/test`, { model, endpoint: 'chat' })
+      const body = { model: name, messages: [{ role: 'user', content: 'Hi' }] }
+      await posted('/admin/v1/explain', { key: 'test', path: '/v1/chat/completions', body })
+    }
     const { data } = await running.admin('/admin/v1/requests?limit=1000')
     for (const { request_id: id } of data.slice(0, 24))
       told += JSON.stringify(await running.admin(`/admin/v1/requests/${id}`))

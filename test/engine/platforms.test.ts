@@ -91,6 +91,7 @@ t.test('Claude by invocation: what a Messages client sends and gets, in the word
   t.equal(asked!.headers['anthropic-beta'], undefined)
   const streamed = await asMessages(local, { stream: true })
   t.equal(streamed.text, sse.replace('"claude-x"', '"m"'), 'as the vendor itself would stream it')
+  t.match(streamed.headers['content-type'], /^text\/event-stream/)
   t.match(local.bedrock.asked[1], { operation: 'invoke-with-response-stream', headers: { accept: /eventstream/ } })
   t.strictSame(Object.keys(local.bedrock.asked[1]!.body).sort(), ['anthropic_version', 'max_tokens', 'messages'])
   t.match(await local.record(streamed), {
