@@ -72,8 +72,8 @@ class Versions {
 
 const migration: Edit = [
   'core/store/embedded/database/schema.ts',
-  '  ) STRICT, WITHOUT ROWID;\n  `\n]',
-  '  ) STRICT, WITHOUT ROWID;\n  `,\n  `CREATE TABLE later (id INTEGER PRIMARY KEY) STRICT`\n]'
+  '  `\n]',
+  '  `,\n  `CREATE TABLE later (id INTEGER PRIMARY KEY) STRICT`\n]'
 ]
 
 const isLong = process.env['SLUICE_LONG'] !== undefined
