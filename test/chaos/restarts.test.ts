@@ -36,7 +36,7 @@ t.test('when the next process cannot start, the old one serves on and says why',
   for (const [bad, reason] of [
     [good.replace('chain:', 'chian:'), /Did you mean|chian/],
     [good.replace('port: 0', 'port: 65000'), /listen was changed/],
-    [good.replace('sluice.db', 'other.db'), /store\.sqlite was changed/]
+    [good.replace('sluice.db', 'other.db'), /the place of the store was changed/]
   ] as const) {
     writeFileSync(running.file, bad)
     const reply = await ask(t, running.adminUrl, upgrade)
