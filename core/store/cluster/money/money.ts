@@ -11,7 +11,9 @@ import { day } from '../../window.ts'
 import { DatabaseFault } from '../database/fault.ts'
 import type { Database } from '../database/database.ts'
 import { Soundness } from '../database/soundness.ts'
+import { Upkeep } from '../upkeep.ts'
 import { Alarms } from './alarms.ts'
+import { Anchors } from './anchors.ts'
 import { Book, nameOf } from './book.ts'
 import { DatabaseClock } from './clock.ts'
 import { Days } from './days.ts'
@@ -21,6 +23,7 @@ import { OwnLog } from './own-log.ts'
 import { Queue } from './operations.ts'
 import { recordOf } from './outage.ts'
 import { OwnHolds } from './own-holds.ts'
+import { PastWindows } from './past-windows.ts'
 import { Plans } from './plan.ts'
 import { Prices } from './prices.ts'
 import { behind } from './recent.ts'
@@ -101,6 +104,8 @@ class Node implements Money {
   readonly #days: Days
   readonly #soundness: Soundness
   readonly #holds: OwnHolds
+  readonly #anchors: Anchors
+  #upkeep: Upkeep | undefined
   #sender!: Sender
   #timer: NodeJS.Timeout | undefined
   #beating: Promise<void> | undefined
@@ -134,6 +139,7 @@ class Node implements Money {
       log: this.#log,
       refuses: () => (this.trouble?.refuses ? this.trouble.text : undefined)
     })
+    this.#anchors = new Anchors(database.changes)
     this.#holds = new OwnHolds({ database, node, ledger: this.ledger, prices: this.#prices, log: this.#log })
   }
 
@@ -203,6 +209,8 @@ class Node implements Money {
     this.#sender.start()
     this.#sender.wake()
     await this.#sender.flush()
+    const past = new PastWindows(database.changes, () => this.#clock.now())
+    this.#upkeep = new Upkeep([() => past.sweep()])
     this.#timer = setInterval(() => void (this.#beating ??= this.#beat()), this.#lease / 3).unref()
   }
 
@@ -216,7 +224,7 @@ class Node implements Money {
 
   async close(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#beating
+    await Promise.all([this.#beating, this.#upkeep?.close()])
     this.ledger.close()
     await this.#sender.close()
     await this.#ownLog.close()
@@ -332,6 +340,7 @@ class Node implements Money {
         this.#sender.renew()
         await Promise.all([this.#prices.refresh(), this.#makeDays(), this.#compareClocks()])
         this.#end(await this.#holds.strays())
+        await this.#anchors.write()
       })
       if (this.#soundness.holds) await this.#takeOver()
     } catch (error) {

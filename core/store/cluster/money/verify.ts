@@ -12,6 +12,7 @@ import { entryColumns } from '../../embedded/rows/batch.ts'
 import { hoursKept, isBefore } from '../../embedded/upkeep/past-hours.ts'
 import { day, daysOf } from '../../window.ts'
 import type { Lane, Transaction } from '../database/lane.ts'
+import { checkAnchors } from './anchors.ts'
 
 /** How many rows are read at once. */
 const stride = 5000
@@ -42,6 +43,7 @@ export function verifyBook(lane: Lane, progress: Progress = () => {}): Promise<B
         void breaches.push({ invariant, row, message, ...(drift !== undefined && { drift_nano: String(drift) }) })
       const accounts = new Accounts(report)
       await checkJournal(transaction, accounts, report, progress)
+      await checkAnchors((query) => rowsOf(transaction, query), transaction, report)
       await checkHolds(transaction, accounts, report, progress)
       await checkBalances(transaction, accounts, report, progress)
       return breaches
