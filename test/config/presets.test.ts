@@ -13,6 +13,8 @@ import type { Asked } from '../kit/token-server.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { chatAnswer, chatEvents } from '../kit/workbench.ts'
 
+t.setTimeout(600_000)
+
 function load(t: Test, channel: object): Loaded {
   const file = join(t.testdir(), 'gateway.yaml')
   const models = { m: 'their-m' }

@@ -11,6 +11,8 @@ import { eventually } from '../kit/probe.ts'
 import { tokenServer } from '../kit/token-server.ts'
 import type { Answer, Asked } from '../kit/token-server.ts'
 
+t.setTimeout(600_000)
+
 /** Every credential of this test has this in it. */
 const canary = /canary/i
 

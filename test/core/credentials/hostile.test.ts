@@ -13,6 +13,8 @@ import { eventually } from '../../kit/probe.ts'
 import { tokenServer } from '../../kit/token-server.ts'
 import type { Answer, TokenServer } from '../../kit/token-server.ts'
 
+t.setTimeout(600_000)
+
 /** A credential that is kept fresh until the test is over, and all that it told the log. */
 function kept(t: Test, source: CredentialSource): { credential: Credential; told: string[] } {
   const told: string[] = []
