@@ -9,9 +9,9 @@ import { chance } from '../test/kit/chance.ts'
 import { ModelNode, SliceBook } from '../test/kit/slice-book.ts'
 import type { ModelRequest } from '../test/kit/slice-book.ts'
 
-const [nodes = 100, keys = 1_000_000, rate = 20_000, seconds = 30] = process.argv.slice(2).map(Number)
+const [nodes = 100, keys = 1_000_000, rate = 10_000, seconds = 20] = process.argv.slice(2).map(Number)
 const lease = 15_000
-/** How long a request is decided on at most, the first pause before it is asked again, and the longest; milliseconds. */
+/** How long a request is decided on, the first pause before it is asked again, and the longest; milliseconds. */
 const [patience, firstPause, longestPause] = [2000, 5, 100]
 /** How long a node gathers what it sends, and how often it looks after its slices. */
 const [gathers, looks] = [2, 500]
@@ -193,9 +193,7 @@ class Simulation {
       } else if (verdict === 'undecided') {
         const at = answeredAt + pause * (0.75 + this.#chance.random() / 2)
         if (at - began < patience) {
-          this.#agenda.add(at, () =>
-            this.#ask(node, shares, amount, length, began, Math.min(2 * pause, longestPause))
-          )
+          this.#agenda.add(at, () => this.#ask(node, shares, amount, length, began, Math.min(2 * pause, longestPause)))
           return
         }
         this.figures.later++
@@ -255,7 +253,10 @@ class Simulation {
       for (const [i, { shares, amount, taken }] of batch.requests.entries()) {
         const verdict = answer.verdicts[i]!
         if (verdict === 'admitted' && taken.includes(undefined)) this.#admit(shares, amount)
-        if (verdict === 'refused' && shares.every(({ key, limit }) => (this.#admitted.get(key) ?? 0n) + amount <= limit))
+        if (
+          verdict === 'refused' &&
+          shares.every(({ key, limit }) => (this.#admitted.get(key) ?? 0n) + amount <= limit)
+        )
           this.figures.wrongly++
       }
       this.#agenda.add(this.#agenda.now + 0.5 + 2 * random(), () => {
@@ -283,7 +284,9 @@ class Simulation {
 function shown(times: number[]): string {
   if (times.length === 0) return '–'
   times.sort((a, b) => a - b)
-  return [0.5, 0.99, 1].map((q) => times[Math.min(times.length - 1, Math.floor(q * times.length))]!.toFixed(0)).join(' / ')
+  return [0.5, 0.99, 1]
+    .map((q) => times[Math.min(times.length - 1, Math.floor(q * times.length))]!.toFixed(0))
+    .join(' / ')
 }
 
 const none: Sizing = { ...usualSizing, idle: -1 }

@@ -151,8 +151,7 @@ export class SliceBook {
     if (lacking) {
       const cell = this.cell(lacking.key)
       let gone = 0n
-      for (const { expires, slices } of this.members.values())
-        if (expires <= now) gone += slices.get(lacking.key) ?? 0n
+      for (const { expires, slices } of this.members.values()) if (expires <= now) gone += slices.get(lacking.key) ?? 0n
       if (this.used(lacking.key, lacking.hour) + gone + amount > lacking.limit) return 'stuck'
       if (cell.edge < now + 0.9 * edgeFor) recalled.add(lacking.key)
       cell.edge = now + edgeFor

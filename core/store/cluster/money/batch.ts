@@ -10,17 +10,22 @@ import type { Chain } from './chain.ts'
 import type { Mirror } from './mirror.ts'
 import { Queue } from './operations.ts'
 import type { Restored } from './operations.ts'
-import { includes } from './plan.ts'
+import { budgetOf, includes } from './plan.ts'
 import type { Hoursum, Place, Plan } from './plan.ts'
 
 /** The call of a batch. */
-export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 27 }, (_, i) => `$${i + 1}`).join(', ')})`
+export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 36 }, (_, i) => `$${i + 1}`).join(', ')})`
 
-/** What the call answers: a verdict for each admission, then posted and used of each balance and sum. */
+/**
+ * What the call answers: a verdict for each admission, posted and used of each balance and sum, how much each slice
+ * gets, and the balances whose slices others wait for.
+ */
 export interface Answer {
   readonly verdicts: readonly number[]
   readonly posted: readonly bigint[]
   readonly used: readonly bigint[]
+  readonly grants: readonly bigint[]
+  readonly edges: readonly bigint[]
 }
 
 /** A batch on its way. */
@@ -34,8 +39,9 @@ export interface Batch {
 }
 
 /** All places that a queue needs the ids of. */
-export function* placesOf({ admissions, ends, restored }: Queue): Generator<Place> {
+export function* placesOf({ admissions, ends, restored, changes }: Queue): Generator<Place> {
   for (const { places } of [...ends, ...restored]) yield* places
+  for (const { slice, hour } of changes) yield budgetOf(slice.key, hour).place
   for (const { plan } of admissions) {
     yield* plan.places
     for (const { place } of plan.shown.values()) yield place
@@ -76,15 +82,20 @@ class Positions {
   }
 }
 
-/** Makes a batch of operations whose places the mirror knows. It goes on with the chain. */
+/**
+ * Makes a batch of operations whose places the mirror knows. It goes on with the chain. One of nothing asks for all
+ * slices of this node that others wait for; another one is told of those in the batch.
+ */
 export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowIds): Batch {
-  const { admissions, restored, ends, touches, prices } = work
+  const { admissions, restored, ends, touches, prices, changes } = work
   const limited = limitsOf(work, mirror)
   const cellsOf = new Map<Plan, bigint[]>()
   for (const { plan } of admissions) cellsOf.set(plan, idsOf(plan.places, mirror))
   const ids = new Set<bigint>(limited.map(({ id }) => id))
   for (const cells of cellsOf.values()) for (const id of cells) ids.add(id)
   for (const { places } of [...ends, ...restored]) for (const id of idsOf(places, mirror)) ids.add(id)
+  for (const { plan } of admissions) for (const { key } of plan.limits) ids.add(mirror.get(key)!.id)
+  for (const { slice } of changes) ids.add(mirror.get(slice.key)!.id)
   const at = new Positions(ids, sumsOf(work))
   const { posted, freed } = changesOf(work, at, mirror)
 
@@ -97,20 +108,25 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
     bigint[],
     number[]
   ] = [[], [], [], [], [], []]
-  for (const { hold, plan } of admissions) {
+  const capCells: number[] = []
+  const capOwn: boolean[] = []
+  for (const { hold, plan, taken } of admissions) {
     hold.writeOpen(rows, rowIds)
     // Beyond what any balance can have all amounts are one, which is refused.
     amounts.push(smaller(hold.amount, mostHeld + 1n))
     countsTo.push(counts.push(...at.counts(plan.places, cellsOf.get(plan)!)))
-    for (const { budget, of } of plan.limits) {
-      caps.push('to' in of ? at.ofSum(of) : at.of(mirror.get(of.key)!.id))
-      capLimits.push(smaller(budget.limit, maxNano))
+    for (const [i, { of, key, limit }] of plan.limits.entries()) {
+      const cell = at.of(mirror.get(key)!.id)
+      caps.push('to' in of ? at.ofSum(of) : cell)
+      capLimits.push(limit)
+      capCells.push(cell)
+      capOwn.push(taken[i] !== undefined)
     }
     capsTo.push(caps.length)
   }
   const asked = objects(rows.opened, holdColumns).map(
-    ({ id: _, dispatched: __, delivered_units: ___, ...hold }, i): Restored => ({
-      row: { ...hold, amount: String(amounts[i]), time: hold['ts_ms'], streamed: hold['streamed'] === 1 },
+    ({ id: _, dispatched: __, delivered_units: delivered, ...hold }, i): Restored => ({
+      row: { ...hold, delivered, amount: String(amounts[i]), time: hold['ts_ms'], streamed: hold['streamed'] === 1 },
       places: admissions[i]!.plan.places
     })
   )
@@ -142,6 +158,18 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
     caps,
     capLimits,
     capsTo,
+    capCells,
+    capOwn,
+    changes.map(({ slice }) => at.of(mirror.get(slice.key)!.id)),
+    changes.map(({ slice, hour }) => {
+      const { of } = budgetOf(slice.key, hour)
+      return 'to' in of ? at.ofSum(of) : at.of(mirror.get(of.key)!.id)
+    }),
+    changes.map(({ limit }) => limit),
+    changes.map(({ back }) => back),
+    changes.map(({ want }) => want),
+    changes.map(({ least }) => smaller(least, mostHeld)),
+    work.size === 0,
     json(prices.map((price) => ({ version: price.version, json: renderPrice(price) }))),
     json(holds),
     json(touchedBy(touches.keys())),
@@ -157,7 +185,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
   ]
   return {
     values,
-    answer({ verdicts, posted, used }) {
+    answer({ verdicts, posted, used, grants }) {
       mirror.update(at.ids, posted, used)
       for (const { id, limit, by } of limited)
         if (by === 0 || (verdicts[by - 1] === 0 && amounts[by - 1]! > 0n)) mirror.limit(id, limit)
@@ -165,13 +193,16 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
         posted: posted[position - 1]!,
         used: used[position - 1]!
       })
-      for (const [i, { plan, ...admission }] of admissions.entries()) {
+      for (const [i, { slice }] of changes.entries()) slice.answered(grants[i]!)
+      for (const [i, admission] of admissions.entries()) {
         const verdict = verdicts[i]!
         if (verdict === 0) admission.admitted()
         else {
           const from = i === 0 ? 0 : capsTo[i - 1]!
           const sums = caps.slice(from, capsTo[i]).map(sumsAt)
-          admission.refused({ taken: verdict === -2, at: verdict > 0 ? verdict - 1 : undefined, sums })
+          const lacks =
+            verdict === -3 ? 'slices of others' : verdict === -4 ? 'slices of nodes that are gone' : undefined
+          admission.refused({ taken: verdict === -2, lacks, at: verdict > 0 ? verdict - 1 : undefined, sums })
         }
       }
       for (const touch of touches.values()) touch.done()
@@ -191,7 +222,11 @@ function idsOf(places: readonly Place[], mirror: Mirror): bigint[] {
   return places.map(({ key }) => mirror.get(key)!.id)
 }
 
-function* sumsOf({ admissions }: Queue): Generator<Hoursum> {
+function* sumsOf({ admissions, changes }: Queue): Generator<Hoursum> {
+  for (const { slice, hour } of changes) {
+    const { of } = budgetOf(slice.key, hour)
+    if ('to' in of) yield of
+  }
   for (const { plan } of admissions) for (const { of } of plan.limits) if ('to' in of) yield of
 }
 

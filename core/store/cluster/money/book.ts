@@ -1,4 +1,4 @@
-// The ledger of a node: the holds that it has made and goes on with. Whether one is admitted the database decides.
+// The ledger of a node: the holds that it has made and goes on with. Slices admit them in memory, or the database does.
 import type { Scope } from '../../../catalogue/caller.ts'
 import type { Price } from '../../../money/price.ts'
 import type { Logger } from '../../../telling/log.ts'
@@ -6,47 +6,57 @@ import { Hold } from '../../embedded/balance/hold.ts'
 import type { HoldKeeper } from '../../embedded/balance/hold.ts'
 import { LookedAt } from '../../embedded/balance/looked-at.ts'
 import { Purse } from '../../embedded/balance/purse.ts'
+import { maxNano, mostHeld } from '../../embedded/balance/cell.ts'
 import type { Cell } from '../../embedded/balance/cell.ts'
 import { emptyBatch } from '../../embedded/rows/batch.ts'
 import { RowIds } from '../../embedded/rows/row-ids.ts'
 import { unavailable } from '../../embedded/writer/writer.ts'
 import type { Balance, BudgetStanding, BudgetWatcher, Ledger, Reservation, ReserveRequest, Sale } from '../../ledger.ts'
 import type { Spans } from '../../window.ts'
-import { DatabaseFault } from '../database/fault.ts'
+import type { Awaitable } from '../../../awaitable.ts'
 import type { Alarms } from './alarms.ts'
+import { Decisions, reservedAlready } from './decisions.ts'
+import type { Question } from './decisions.ts'
+import { EarlyHold, Gathering } from './early.ts'
 import type { Mirror } from './mirror.ts'
-import type { End, Refusal } from './operations.ts'
+import type { End } from './operations.ts'
 import { placesIn } from './plan.ts'
 import type { Place, Plan, Plans } from './plan.ts'
 import type { Prices } from './prices.ts'
 import type { Sender } from './sender.ts'
-import { purseOf } from './views.ts'
+import type { Slices, Taken } from './slices.ts'
 import type { Views } from './views.ts'
 
-/** How often a request is asked for again that a rolling budget refused and had room for a moment later. */
-const tries = 3
+/** For how many milliseconds those are gathered that were admitted in memory, and what comes of them, to be written. */
+const gathers = 3
 /** Milliseconds after which progress is written that nobody waits for. */
 const company = 250
 
 const durable = Promise.resolve()
+const none: Taken = []
 
 /** A hold that has not ended, with what its end takes. */
 interface Live {
   readonly hold: Hold
   readonly places: readonly Place[]
   readonly scopes: () => readonly Scope[]
-  /** Whether another node has ended it, as this one was not heard of for its lease. */
+  /** Of one that was admitted in memory: until the database has it. */
+  early: EarlyHold | undefined
+  /** Whether another node has ended it, or it was not written in time, as this node was not heard of for its lease. */
   lost: boolean
 }
 
 /** What a book is made of. */
 export interface BookParts {
   readonly mirror: Mirror
+  readonly slices: Slices
   readonly plans: Plans
   readonly prices: Prices
   readonly views: Views
   readonly alarms: Alarms
   readonly log: Logger
+  /** How long a request waits for the slices of others, in milliseconds. */
+  readonly patience: number
   /** Why no money may be decided on at present; undefined when nothing is in the way. */
   refuses(): string | undefined
 }
@@ -61,9 +71,35 @@ export class Book implements Ledger, HoldKeeper {
   readonly #asked = new Set<string>()
   readonly #rowIds = new RowIds(0)
   #later: NodeJS.Timeout | undefined
+  readonly #decisions: Decisions
+  readonly #purses = new WeakMap<Plan, Purse>()
+  /** Those that are admitted in memory at present, and when the latest of them will be in the database. */
+  #gathering: Gathering | undefined
+  #latest: Promise<void> | undefined
 
   constructor(parts: BookParts) {
     this.#parts = parts
+    const { mirror, views, patience, slices } = parts
+    this.#decisions = new Decisions({
+      mirror,
+      views,
+      patience,
+      keeper: this,
+      asked: this.#asked,
+      send: (admission) => {
+        this.#sender.queue.admissions.push(admission)
+        this.#sender.wake()
+      },
+      made: ({ plan, name }, hold) => this.#hold(name, hold, plan, undefined),
+      take: (question) => this.#take(question),
+      putBack: (taken, amount) => slices.putBack(taken, amount),
+      admit: (question, taken) => this.#admit(question, taken),
+      checkOpen: () => this.#checkOpen()
+    })
+  }
+
+  #hold(name: string, hold: Hold, { places, scopes }: Plan, early: EarlyHold | undefined): void {
+    this.#live.set(name, { hold, places, scopes: () => scopes, lost: false, early })
   }
 
   /** Gives it the way to the database, before anything else is called. */
@@ -76,7 +112,7 @@ export class Book implements Ledger, HoldKeeper {
     return [...this.#live.values()].map(({ hold }) => hold)
   }
 
-  async reserve(request: ReserveRequest): Promise<Reservation> {
+  reserve(request: ReserveRequest): Awaitable<Reservation> {
     const { requestId, part = '', amount, time, scopes } = request
     const name = nameOf(requestId, part)
     if (amount < 0n || !Number.isSafeInteger(time))
@@ -84,66 +120,77 @@ export class Book implements Ledger, HoldKeeper {
         `${requestId} asks to hold ${amount} nano-dollars at ${time}: amounts are not negative, and times are whole milliseconds`
       )
     if (this.#live.has(name) || this.#asked.has(name)) throw reservedAlready(requestId)
-    const reason = this.#parts.refuses() ?? (this.#sender.full ? 'too much waits for the database' : undefined)
-    if (reason !== undefined) throw unavailable(reason)
-    const plan = this.#parts.plans.of(scopes, time)
+    this.#checkOpen()
+    const question = { request, plan: this.#parts.plans.of(scopes, time), name }
     this.learn(request)
     this.#asked.add(name)
-    for (let i = 0; i < tries; i++) {
-      const made = await this.#ask(request, plan, name)
-      if (made) return made
-    }
+    const taken = this.#take(question)
+    return this.#admit(question, taken) ?? this.#decisions.decide(question, taken)
+  }
+
+  #checkOpen(): void {
+    const reason = this.#parts.refuses() ?? (this.#sender.full ? 'too much waits for the database' : undefined)
+    if (reason !== undefined) throw unavailable(reason)
+  }
+
+  /** Takes what it can from the slices of this node. */
+  #take({ request: { amount }, plan: { limits } }: Question): Taken {
+    if (limits.length === 0 || amount === 0n) return none
+    const now = performance.now()
+    return this.#sender.sure(now) ? this.#parts.slices.take(limits, amount, now) : limits.map(() => undefined)
+  }
+
+  /**
+   * Holds an amount in memory, where slices carry all of it and no other node can have taken this one for gone. The
+   * database hears of it some milliseconds later.
+   */
+  #admit({ request, plan, name }: Question, taken: Taken): Hold | undefined {
+    if (taken.includes(undefined) || !this.#sender.sure(performance.now())) return undefined
+    const purse = this.#purseOf(plan)
+    // Whether the largest sums can be accounted for the database checks.
+    if (!purse?.fits(request.amount, mostHeld - maxNano)) return undefined
+    const gathering = (this.#gathering ??= this.#gather())
+    const hold = new Hold(request, purse, gathering, this)
+    const early = new EarlyHold(hold, plan, taken, gathering, this.#overEarly)
+    this.#hold(name, hold, plan, early)
+    this.#sender.queue.admissions.push(early)
+    return hold
+  }
+
+  /** The database has a hold that was admitted in memory, or it is lost. */
+  readonly #overEarly = ({ hold, taken }: EarlyHold, lost: boolean): void => {
+    const name = nameOf(hold.requestId, hold.part)
     this.#asked.delete(name)
-    throw unavailable('the budgets change too fast to say which one is used up')
+    if (lost) this.#parts.slices.putBack(taken, hold.amount)
+    const live = this.#live.get(name)
+    if (!live) return
+    live.early = undefined
+    live.lost ||= lost
   }
 
-  /** Asks the database for a hold. Undefined when a budget refused that has room by now. */
-  #ask(request: ReserveRequest, plan: Plan, name: string): Promise<Reservation | undefined> {
-    const { promise, resolve, reject } = Promise.withResolvers<Reservation | undefined>()
-    const cells: Cell[] = []
-    const purse = new Purse(plan.texts, plan, cells, [], [])
-    const hold = new Hold(request, purse, { since: 0, durable }, this)
-    let failed = false
-    const over = (error: unknown): void => {
-      this.#asked.delete(name)
-      reject(error as Error)
-    }
-    this.#sender.queue.admissions.push({
-      hold,
-      plan,
-      admitted: () => {
-        this.#asked.delete(name)
-        this.#live.set(name, { hold, places: plan.places, scopes: () => plan.scopes, lost: false })
-        for (const { key } of plan.places) {
-          const known = this.#parts.mirror.get(key)
-          if (known) cells.push(known.cell)
-        }
-        // Its caller was told that it cannot be accounted for.
-        if (failed) hold.void().catch(() => {})
-        else resolve(hold)
-      },
-      refused: (refusal) => {
-        if (failed) this.#asked.delete(name)
-        else this.#check(plan, refusal, request).then(() => resolve(undefined), over)
-      },
-      failed: (error, dropped) => {
-        if (dropped) this.#asked.delete(name)
-        failed = true
-        reject(refusedOr(error, request))
-      }
-    })
-    this.#sender.wake()
-    return promise
+  #gather(): Gathering {
+    const gathering = new Gathering(performance.now())
+    this.#latest = gathering.durable
+    setTimeout(() => {
+      this.#gathering = undefined
+      gathering.close()
+      this.#sender.wake()
+    }, gathers)
+    return gathering
   }
 
-  /** Throws what says which budget cannot carry an amount, unless it can by now. */
-  async #check(plan: Plan, refusal: Refusal, { requestId, amount }: ReserveRequest): Promise<void> {
-    if (refusal.taken) throw reservedAlready(requestId)
-    const purse = purseOf(plan, refusal) ?? (await this.#parts.views.purse(plan))
-    purse.check(amount)
+  /** A purse of balances that are known; undefined when some are not. */
+  #purseOf(plan: Plan): Purse | undefined {
+    let purse = this.#purses.get(plan)
+    if (purse) return purse
+    const known = plan.places.map(({ key }) => this.#parts.mirror.get(key)?.cell)
+    if (known.includes(undefined)) return undefined
+    this.#purses.set(plan, (purse = new Purse(plan.texts, plan, known as Cell[], [], [])))
+    return purse
   }
 
   async look(request: ReserveRequest): Promise<Reservation> {
+    await this.#written()
     const purse = await this.#parts.views.purse(this.#parts.plans.of(request.scopes, request.time))
     purse.check(request.amount)
     return new LookedAt(request)
@@ -158,7 +205,8 @@ export class Book implements Ledger, HoldKeeper {
     return this.#parts.views.scopes()
   }
 
-  balances({ scope }: { scope?: string } = {}): Promise<Balance[]> {
+  async balances({ scope }: { scope?: string } = {}): Promise<Balance[]> {
+    await this.#written()
     return this.#parts.views.balances(scope)
   }
 
@@ -176,11 +224,17 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   async standings(scopes: readonly Scope[], time: number): Promise<readonly BudgetStanding[]> {
+    await this.#written()
     return (await this.#parts.views.purse(this.#parts.plans.of(scopes, time))).standings()
   }
 
   hurry(): void {
-    this.#sender.wake()
+    // What was admitted in memory is sent in some milliseconds, and the upstream is asked meanwhile.
+  }
+
+  /** What is read after it has everything that was admitted here before. */
+  async #written(): Promise<void> {
+    await this.#latest?.catch(ignore)
   }
 
   learn(sale: Sale): void {
@@ -189,7 +243,9 @@ export class Book implements Ledger, HoldKeeper {
 
   touch(hold: Hold, first: boolean, urgent: boolean): Promise<void> | undefined {
     if (urgent) return this.#touch(hold, undefined)
-    if (first) {
+    const early = this.#live.get(nameOf(hold.requestId, hold.part))?.early
+    if (early) early.then(() => this.touch(hold, first, urgent), ignore)
+    else if (first) {
       this.#sender.queue.touch(hold, undefined, undefined)
       this.#later ??= setTimeout(() => {
         this.#later = undefined
@@ -208,8 +264,14 @@ export class Book implements Ledger, HoldKeeper {
     // Nobody may wait for it.
     promise.catch(ignore)
     const failed = (error: Error): void => reject(unavailable(error.message))
-    this.#sender.queue.touch(hold, until, { done: resolve, failed })
-    this.#sender.wake()
+    const live = this.#live.get(nameOf(hold.requestId, hold.part))!
+    const touch = (): void => {
+      if (live.lost || hold.ended) return resolve()
+      this.#sender.queue.touch(hold, until, { done: resolve, failed })
+      this.#sender.wake()
+    }
+    if (live.early) live.early.then(touch, reject)
+    else touch()
     return promise
   }
 
@@ -225,7 +287,7 @@ export class Book implements Ledger, HoldKeeper {
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     promise.catch(ignore)
-    this.queueEnd({
+    const end: End = {
       requestId: hold.requestId,
       part: hold.part,
       places: live.places,
@@ -236,7 +298,16 @@ export class Book implements Ledger, HoldKeeper {
       time: hold.request.time,
       done: resolve,
       failed: (error) => reject(unavailable(error.message))
-    })
+    }
+    if (!live.early) this.queueEnd(end)
+    else {
+      const { early } = live
+      early.then(() => {
+        if (!early.lost) return this.queueEnd(end)
+        if (charged > 0n) this.#tellLost(hold, charged)
+        resolve()
+      }, reject)
+    }
     return promise
   }
 
@@ -251,7 +322,7 @@ export class Book implements Ledger, HoldKeeper {
     const spans = JSON.parse(hold.purse.scopes) as Record<string, Spans>
     const scopes = (): Scope[] => Object.keys(spans).flatMap((id) => this.#parts.alarms.watcher?.scope(id) ?? [])
     const places = placesIn(spans, hold.request.time)
-    this.#live.set(nameOf(hold.requestId, hold.part), { hold, places, scopes, lost: false })
+    this.#live.set(nameOf(hold.requestId, hold.part), { hold, places, scopes, lost: false, early: undefined })
   }
 
   /** Forgets a hold whose end is queued already. Returns the balances that it counts in. */
@@ -285,7 +356,7 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   #tellLost({ requestId, part }: Hold, charged: bigint): void {
-    this.#parts.log.error('another node has ended a request by estimate, as this one was not heard of for too long', {
+    this.#parts.log.error('other nodes took this one for gone, and a request is not charged by its end', {
       exchange: requestId,
       part,
       would_be_nano: String(charged)
@@ -301,17 +372,6 @@ export class Book implements Ledger, HoldKeeper {
 /** The name of a hold within a node. */
 export function nameOf(requestId: string, part: string): string {
   return part === '' ? requestId : `${requestId} ${part}`
-}
-
-function reservedAlready(requestId: string): Error {
-  return new Error(`${requestId} has a reservation already: it needs another id or part`)
-}
-
-/** Why a request cannot be held: the database cannot say at present, or refuses this very request. */
-function refusedOr(error: Error, { requestId }: ReserveRequest): Error {
-  return error instanceof DatabaseFault && error.ofContent
-    ? new Error(`${requestId} cannot be held: ${error.message}`)
-    : unavailable(error.message)
 }
 
 function ignore(): void {}

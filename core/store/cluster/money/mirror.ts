@@ -57,6 +57,12 @@ export class Mirror {
     this.#byId.clear()
   }
 
+  /** The name of a balance that is known by its id. */
+  keyOf(id: bigint): string | undefined {
+    const cell = this.#byId.get(id)?.cell
+    return cell && `${cell.scope} ${cell.window}`
+  }
+
   /** A limit was stored. */
   limit(id: bigint, limit: bigint | null): void {
     const known = this.#byId.get(id)

@@ -20,7 +20,7 @@ import { Days } from './days.ts'
 import { endAll, replay } from './left-behind.ts'
 import { Mirror } from './mirror.ts'
 import { OwnLog } from './own-log.ts'
-import { Queue } from './operations.ts'
+import type { Queue } from './operations.ts'
 import { recordOf } from './outage.ts'
 import { OwnHolds } from './own-holds.ts'
 import { PastWindows } from './past-windows.ts'
@@ -28,12 +28,15 @@ import { Plans } from './plan.ts'
 import { Prices } from './prices.ts'
 import { behind } from './recent.ts'
 import type { Standing } from './recent.ts'
+import { Recalls } from './recalls.ts'
 import { fencedCode, replacedCode, Sender } from './sender.ts'
+import type { Sizing } from './slice.ts'
+import { Slices } from './slices.ts'
 import { Views } from './views.ts'
 
 /** Where the book is, and who this node is. */
 export interface MoneyOptions {
-  readonly database: Pick<Database, 'batches' | 'changes' | 'reads'>
+  readonly database: Pick<Database, 'batches' | 'changes' | 'reads' | 'listener'>
   /** Its name, the same at each start. A start ends the right of the process before it to write. */
   readonly node: string
   /** For what becomes of holds while the database is away. It is this node's alone. */
@@ -48,6 +51,8 @@ export interface MoneyOptions {
   /** How long a request waits for a database that is silent, in milliseconds. Default: 2 s. */
   readonly patience?: number | undefined
   readonly log?: Logger | undefined
+  /** How slices are sized, for tests. */
+  readonly sizing?: Sizing | undefined
   /** The clock, for tests. */
   readonly now?: (() => number) | undefined
 }
@@ -108,6 +113,8 @@ class Node implements Money {
   #upkeep: Upkeep | undefined
   #sender!: Sender
   #timer: NodeJS.Timeout | undefined
+  #recalls: Recalls | undefined
+  readonly #slices: Slices
   #beating: Promise<void> | undefined
   #trouble: DatabaseFault | undefined
   /** How far the database was when an earlier state of it was found to have come back. */
@@ -126,6 +133,7 @@ class Node implements Money {
     this.#mirror = new Mirror(database.batches)
     this.#prices = new Prices(database.reads)
     this.#days = new Days(database.changes)
+    this.#slices = new Slices(options.sizing)
     const views = new Views(database.reads, now)
     const plans = new Plans()
     const troubled = (error: Error): void => this.#log.warn('a threshold could not be told', { error: error.message })
@@ -137,6 +145,8 @@ class Node implements Money {
       views,
       alarms: this.#alarms,
       log: this.#log,
+      slices: this.#slices,
+      patience: options.patience ?? usualPatience,
       refuses: () => (this.trouble?.refuses ? this.trouble.text : undefined)
     })
     this.#anchors = new Anchors(database.changes)
@@ -179,6 +189,7 @@ class Node implements Money {
       {
         lane: database.batches,
         mirror: this.#mirror,
+        slices: this.#slices,
         log: this.#ownLog,
         node,
         lease: this.#lease,
@@ -212,6 +223,13 @@ class Node implements Money {
     const past = new PastWindows(database.changes, () => this.#clock.now())
     this.#upkeep = new Upkeep([() => past.sweep()])
     this.#timer = setInterval(() => void (this.#beating ??= this.#beat()), this.#lease / 3).unref()
+    this.#recalls = new Recalls({
+      slices: this.#slices,
+      mirror: this.#mirror,
+      sender: this.#sender,
+      listener: database.listener,
+      answers: () => this.#trouble === undefined
+    })
   }
 
   async adopt(requestId: string, part = ''): Promise<boolean> {
@@ -226,6 +244,7 @@ class Node implements Money {
     clearInterval(this.#timer)
     await Promise.all([this.#beating, this.#upkeep?.close()])
     this.ledger.close()
+    await this.#recalls?.close()
     await this.#sender.close()
     await this.#ownLog.close()
   }
@@ -267,11 +286,12 @@ class Node implements Money {
     const lost = this.#behind ? this.#takeLost(this.#behind) : []
     this.#behind = undefined
     sender.enter(epoch)
+    this.#slices.drop()
     if (lost.length === 0) this.#log.warn('other nodes took this one for gone: it joined anew', { epoch })
     for (const { row } of lost.flatMap(({ restored }) => restored))
       names.add(nameOf(row['request_id'] as string, row['part'] as string))
     for (const name of this.ledger.names) if (!names.has(name)) this.ledger.lose(name)
-    return [...lost, this.#stillOpen(work, names, lost.length > 0)]
+    return [...lost, this.#holds.stillOpen(work, sender.queue, names, lost.length > 0)]
   }
 
   /** What was answered, and is not in the database any more. */
@@ -280,31 +300,6 @@ class Node implements Money {
     this.#log.error('the database has lost what it had answered: it is sent again', { batches: lost.length })
     if (!whole) this.#log.error('some of what the database has lost is too old to be sent again')
     return lost
-  }
-
-  /** What of the work may be asked for again, where the holds with these names are open. */
-  #stillOpen(work: Queue, names: ReadonlySet<string>, progress: boolean): Queue {
-    const again = new Queue()
-    again.prices.push(...work.prices)
-    again.restored.push(...work.restored)
-    const error = new Error('other nodes took this one for gone')
-    for (const admission of work.admissions) {
-      const open = names.has(nameOf(admission.hold.requestId, admission.hold.part))
-      admission.failed(error, !open)
-      if (open) admission.admitted()
-    }
-    for (const [hold, touch] of work.touches)
-      if (names.has(nameOf(hold.requestId, hold.part))) again.touches.set(hold, touch)
-      else touch.done()
-    if (progress) for (const hold of this.ledger.open) again.touch(hold, hold.lease, undefined)
-    for (const end of work.ends) {
-      if (names.has(nameOf(end.requestId, end.part))) again.ends.push(end)
-      else {
-        end.done()
-        void this.#holds.tellLate(end)
-      }
-    }
-    return again
   }
 
   /** What the database refuses is told, and an end is kept for a program that can write it. */
@@ -362,6 +357,7 @@ class Node implements Money {
   }
 
   async #takeOver(): Promise<void> {
+    await this.#holds.takeSlices(this.#sender.epoch)
     for (;;) {
       const holds = await this.#holds.takeOver(this.#sender.epoch, this.#options.now?.())
       if (holds.length === 0) return

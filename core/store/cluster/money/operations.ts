@@ -4,6 +4,8 @@ import type { Scope } from '../../../catalogue/caller.ts'
 import type { Hold } from '../../embedded/balance/hold.ts'
 import type { Value } from '../../embedded/files/sqlite.ts'
 import type { Place, Plan } from './plan.ts'
+import type { Change } from './slice.ts'
+import type { Taken } from './slices.ts'
 
 /**
  * Why a hold was refused: a budget cannot carry it (`at` counts its plan's limits from 0), no balance can, or its name
@@ -11,6 +13,8 @@ import type { Place, Plan } from './plan.ts'
  */
 export interface Refusal {
   readonly taken: boolean
+  /** Not refused yet: others have what it lacks in slices, and give it back, or are gone and will be taken over. */
+  readonly lacks: 'slices of others' | 'slices of nodes that are gone' | undefined
   readonly at: number | undefined
   /** Posted and used of the budgets of the plan, as the batch left them. */
   readonly sums: readonly { readonly posted: bigint; readonly used: bigint }[]
@@ -20,6 +24,10 @@ export interface Refusal {
 export interface Admission {
   readonly hold: Hold
   readonly plan: Plan
+  /** What was taken for it from slices of this node, by the limits of the plan; nothing when the slices are over. */
+  taken: Taken
+  /** Whether it is admitted already, by slices: the database only has to write it. */
+  readonly sure: boolean
   /** The database has it. */
   admitted(): void
   refused(refusal: Refusal): void
@@ -127,20 +135,23 @@ export class Queue {
   readonly touches = new Map<Hold, Touch>()
   readonly admissions: Admission[] = []
   readonly restored: Restored[] = []
+  /** What is told about slices. It is made when a batch is. */
+  readonly changes: Change[] = []
 
   get size(): number {
-    const { prices, ends, touches, admissions, restored } = this
-    return prices.length + ends.length + touches.size + admissions.length + restored.length
+    const { prices, ends, touches, admissions, restored, changes } = this
+    return prices.length + ends.length + touches.size + admissions.length + restored.length + changes.length
   }
 
   /** Everything of some. */
   static of(some: readonly Queue[]): Queue {
     const all = new Queue()
-    for (const { prices, ends, touches, admissions, restored } of some) {
+    for (const { prices, ends, touches, admissions, restored, changes } of some) {
       all.prices.push(...prices)
       all.ends.push(...ends)
       all.admissions.push(...admissions)
       all.restored.push(...restored)
+      all.changes.push(...changes)
       for (const [hold, touch] of touches) all.join(hold, touch)
     }
     return all
@@ -188,6 +199,7 @@ export class Queue {
     for (const price of this.prices) next().prices.push(price)
     for (const end of this.ends) next().ends.push(end)
     for (const [hold, touch] of this.touches) next().touches.set(hold, touch)
+    for (const change of this.changes) next().changes.push(change)
     for (const admission of this.admissions) next().admissions.push(admission)
     for (const one of this.restored) next().restored.push(one)
     return halves

@@ -7,6 +7,7 @@ import type { Database } from '../database/database.ts'
 import { nameOf } from './book.ts'
 import type { Book } from './book.ts'
 import type { LateEnd } from './left-behind.ts'
+import { Queue } from './operations.ts'
 import type { End } from './operations.ts'
 import type { Prices } from './prices.ts'
 import { resumed } from './stored-hold.ts'
@@ -90,6 +91,18 @@ export class OwnHolds {
     return ledger.find(requestId, part) !== undefined
   }
 
+  /** Has the slices of nodes that are gone be nobody's, which fences them. */
+  async takeSlices(epoch: number): Promise<void> {
+    const { database, node } = this.#parts
+    for (;;) {
+      const { rows } = await database.changes.query<{ taken: boolean }>(
+        'select sluice.slices_take_over_1($1, $2) as taken',
+        [node, epoch]
+      )
+      if (!rows[0]!.taken) return
+    }
+  }
+
   /** Takes over some of what a node has left that is gone. `now`: Unix milliseconds; undefined is the database's. */
   async takeOver(epoch: number, now: number | undefined): Promise<Hold[]> {
     const { database, node } = this.#parts
@@ -118,6 +131,40 @@ export class OwnHolds {
     this.#strange = new Set(lacking.map(({ request_id: id, part }) => nameOf(id, part)))
     if (strays.length === 0) return []
     return this.take((await this.#rowsOf(strays)).filter(({ node: of }) => of === node))
+  }
+
+  /**
+   * What of the work may be asked for again in another epoch, where the holds with these names are open. `waiting` was
+   * not sent yet. `progress`: whether that of all holds is to be written again.
+   */
+  stillOpen(work: Queue, waiting: Queue, names: ReadonlySet<string>, progress: boolean): Queue {
+    const again = new Queue()
+    again.prices.push(...work.prices)
+    again.restored.push(...work.restored)
+    const error = new Error('other nodes took this one for gone')
+    for (const admission of work.admissions) {
+      const open = names.has(nameOf(admission.hold.requestId, admission.hold.part))
+      if (!open || !admission.sure) admission.failed(error, !open)
+      if (open) admission.admitted()
+    }
+    // What was admitted from slices that are gone was shown to nobody.
+    for (const admission of waiting.admissions.splice(0)) {
+      admission.taken = []
+      if (admission.sure) admission.failed(error, true)
+      else waiting.admissions.push(admission)
+    }
+    for (const [hold, touch] of work.touches)
+      if (names.has(nameOf(hold.requestId, hold.part))) again.touches.set(hold, touch)
+      else touch.done()
+    if (progress) for (const hold of this.#parts.ledger.open) again.touch(hold, hold.lease, undefined)
+    for (const end of work.ends) {
+      if (names.has(nameOf(end.requestId, end.part))) again.ends.push(end)
+      else {
+        end.done()
+        void this.tellLate(end)
+      }
+    }
+    return again
   }
 
   /** Those of the ends whose holds this node has. Of the others it tells what has become. */

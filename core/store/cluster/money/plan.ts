@@ -1,9 +1,11 @@
 // What an amount counts in: the balances of a caller's scopes at a time, and the budgets that limit them.
 import { tagsOf } from '../../../catalogue/caller.ts'
 import type { Budget, Scope } from '../../../catalogue/caller.ts'
+import { maxNano, smaller } from '../../embedded/balance/cell.ts'
 import { hourOf } from '../../embedded/balance/hours.ts'
-import { day, hour, rollingDays, spansOf, windowOf, windowsOf, isHour } from '../../window.ts'
+import { day, daysOf, hour, rollingDays, spansOf, windowOf, windowsOf, isHour } from '../../window.ts'
 import type { Span, Spans } from '../../window.ts'
+import type { Share } from './slices.ts'
 
 /** The name of a balance. */
 export interface Place {
@@ -23,7 +25,7 @@ export interface Hoursum {
 }
 
 /** A budget, and what counts against it: one balance, or a sum of hours. */
-export interface Limit {
+export interface Limit extends Share {
   readonly scope: Scope
   readonly budget: Budget
   readonly of: Place | Hoursum
@@ -69,6 +71,20 @@ export function placesIn(spans: Readonly<Record<string, Spans>>, time: number): 
   )
 }
 
+/** The hours of so many days that end with one. */
+function hoursumOf(scope: string, days: number, to: number): Hoursum {
+  return { scope, from: to - days * 24 + 1, to }
+}
+
+/** What has the limit of a budget, by the key of a {@link Limit}, and what counts in it as of an hour. */
+export function budgetOf(key: string, hour: number): { readonly place: Place; readonly of: Place | Hoursum } {
+  const end = key.lastIndexOf(' ')
+  const [scope, window] = [key.slice(0, end), key.slice(end + 1)]
+  const place: Place = { scope, window, hour: null, key }
+  const days = daysOf(window)
+  return { place, of: days === undefined ? place : hoursumOf(scope, days, hour) }
+}
+
 /** Whether a sum of hours has a place in it. */
 export function includes({ scope, from, to }: Hoursum, place: Place): boolean {
   return place.hour !== null && place.scope === scope && place.hour >= from && place.hour <= to
@@ -93,13 +109,20 @@ function planOf(scopes: readonly Scope[], time: number): Plan {
       if (days === undefined) {
         const of = placeOf(id, windowOf(budget.per as Span, time), time)
         shown.set(of.key, { place: of, limit: budget.limit })
-        limits.push({ scope, budget, of })
+        limits.push({ scope, budget, of, key: of.key, limit: smaller(budget.limit, maxNano), hour: 0 })
       } else {
         length = hour
         const to = hourOf(time)
         const place = placeOf(id, budget.per, time)
         shown.set(place.key, { place, limit: budget.limit })
-        limits.push({ scope, budget, of: { scope: id, from: to - days * 24 + 1, to } })
+        limits.push({
+          scope,
+          budget,
+          of: hoursumOf(id, days, to),
+          key: place.key,
+          limit: smaller(budget.limit, maxNano),
+          hour: to
+        })
       }
     }
   }

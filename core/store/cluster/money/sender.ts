@@ -11,6 +11,7 @@ import type { Mirror } from './mirror.ts'
 import { Outage } from './outage.ts'
 import type { OwnLog } from './own-log.ts'
 import { Queue } from './operations.ts'
+import type { Slices } from './slices.ts'
 import type { End } from './operations.ts'
 import { Recent } from './recent.ts'
 import type { Standing } from './recent.ts'
@@ -37,6 +38,7 @@ const lostCode = 'SL002'
 export interface SenderParts {
   readonly lane: Lane
   readonly mirror: Mirror
+  readonly slices: Slices
   readonly log: OwnLog
   readonly node: string
   /** How long this node counts as living after a batch, in milliseconds. */
@@ -73,6 +75,11 @@ export class Sender {
   #chain: Chain
   /** The number of the last batch that was answered in this epoch. */
   #number = 0
+  /** When the last batch that was answered was sent, and the one under way for the first time; by performance.now(). */
+  #heardAt = -Infinity
+  #sentAt: number | undefined
+  /** Whether something waits that is not to wait for more. */
+  #woken = false
   /** What is being sent, and what was taken out of the queue behind it: they are sent one after another. */
   #flights: Queue[] = []
   /** Whether ids and days were not asked for anew since the queue was last looked into. */
@@ -109,9 +116,14 @@ export class Sender {
     return this.#closing || this.#queue.size > mostWaiting || this.#outage.long
   }
 
-  /** How much waits for an answer. */
+  /** How much waits for an answer. What is told about slices ends with its epoch in any case. */
   get waiting(): number {
-    return this.#flights.reduce((sum, { size }) => sum + size, this.#queue.size)
+    return this.#flights.reduce((sum, { size, changes }) => sum + size - changes.length, this.#queue.size)
+  }
+
+  /** Whether no other node can have taken this one for gone, at a time by performance.now(). */
+  sure(now: number): boolean {
+    return now - this.#heardAt < (2 * this.#parts.lease) / 3
   }
 
   /** What is to be sent: add to it, and call {@link Sender.wake}. */
@@ -128,6 +140,7 @@ export class Sender {
 
   /** Sends what is queued at the end of this turn of the loop, or when the batch under way is answered. */
   wake(): void {
+    this.#woken = true
     this.#outage.begin()
     this.#awake?.()
   }
@@ -149,6 +162,8 @@ export class Sender {
     this.#number = 0
     this.#parts.mirror.forget()
     this.#days.forget()
+    this.#sentAt = undefined
+    this.#heardAt = -Infinity
   }
 
   /** Resolves when everything that was queued is answered, or the database stays away for some seconds. */
@@ -168,17 +183,21 @@ export class Sender {
   async #run(): Promise<void> {
     while (!this.#closing) {
       if (this.#flights.length === 0) {
-        if (this.#queue.size === 0 && !this.#renewing) {
-          this.#outage.end()
+        if (!this.#woken) {
+          if (this.#queue.size === 0) this.#outage.end()
           await new Promise<void>((resolve) => (this.#awake = resolve))
           this.#awake = undefined
           // More comes in the same turn of the loop.
           await new Promise((resolve) => setImmediate(resolve))
           continue
         }
+        const work = this.#queue.take(mostAtOnce)
+        work.changes.push(...this.#parts.slices.changes(mostAtOnce, performance.now()))
+        this.#woken = this.#queue.size > 0
+        if (work.size === 0 && !this.#renewing) continue
         this.#renewing = false
         this.#trusting = true
-        this.#flights.push(this.#queue.take(mostAtOnce))
+        this.#flights.push(work)
       }
       await this.#send()
     }
@@ -196,6 +215,7 @@ export class Sender {
         this.#recent.keep(this.standing, made.batch.again(answer))
         this.#outage.answered()
         made.batch.answer(answer)
+        this.#recall(answer)
         this.#parts.answered(work.ends)
         return this.#parts.healed()
       } catch (error) {
@@ -214,6 +234,14 @@ export class Sender {
     }
   }
 
+  /** Gives back in the next batch what others wait for. */
+  #recall({ edges }: Answer): void {
+    for (const id of edges) {
+      const key = this.#parts.mirror.keyOf(id)
+      if (key !== undefined && this.#parts.slices.recall(key)) this.#woken = true
+    }
+  }
+
   /** Makes a batch. Whoever sends one again whose answer was lost must send the same. */
   async #make(work: Queue): Promise<Made> {
     await this.#parts.mirror.learn(placesOf(work))
@@ -226,7 +254,11 @@ export class Sender {
   async #ask({ chain, batch }: Made): Promise<Answer> {
     const { node, lease, lane } = this.#parts
     const values = [node, chain.epoch, this.#number + 1, lease, ...batch.values]
+    // One that is sent again may have been done when it was sent first.
+    this.#sentAt ??= performance.now()
     const { rows } = await lane.query<Answer>(batchCall, values, { deadline })
+    this.#heardAt = this.#sentAt
+    this.#sentAt = undefined
     this.#number++
     this.#chain = chain
     return rows[0]!
@@ -262,7 +294,8 @@ export class Sender {
     this.#flights.shift()
     this.#parts.refused(one, fault)
     for (const touch of one.touches.values()) touch.failed(fault)
-    for (const { failed } of one.admissions) failed(fault, true)
+    for (const admission of one.admissions) admission.failed(fault, true)
+    for (const { slice } of one.changes) slice.answered(0n)
   }
 
   /** Goes on without the ends whose holds are not this node's any more. */
@@ -301,7 +334,7 @@ export class Sender {
   #stop(fault: DatabaseFault): void {
     this.#closing = true
     const { admissions, ends, touches } = Queue.of([...this.#flights, this.#queue.take(Infinity)])
-    for (const { failed } of admissions) failed(fault, true)
+    for (const admission of admissions) admission.failed(fault, true)
     for (const one of [...ends, ...touches.values()]) one.failed(fault)
   }
 }

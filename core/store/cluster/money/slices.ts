@@ -30,6 +30,12 @@ export class Slices {
     return this.#slices.size
   }
 
+  /** Whether something is in any of them, or may be soon. */
+  get held(): boolean {
+    for (const slice of this.#slices.values()) if (slice.room > 0n || slice.asking) return true
+    return false
+  }
+
   /** Takes an amount out of all slices that have it. `now`: in milliseconds of any clock. */
   take(shares: readonly Share[], amount: bigint, now: number): Taken {
     return shares.map(({ key, limit, hour }) => {

@@ -191,16 +191,23 @@ async function checkBalances(
   const seen = new Set<string>()
   for await (const row of rowsOf(
     transaction,
-    `select c.scope, c."window", b."limit", b.posted, b.pending from sluice.cell c left join sluice.balance b on b.id = c.id`
+    `select c.scope, c."window", b."limit", b.posted, b.pending, b.sliced, coalesce(s.amount, 0)::bigint as slices
+      from sluice.cell c left join sluice.balance b on b.id = c.id
+      left join (select cell, sum(amount) as amount from sluice.slice group by cell) s on s.cell = c.id`
   )) {
     const id = `${row['scope']} ${row['window']}`
     const name = `balance ${id}`
-    const { limit, posted, pending } = row as Record<'posted' | 'pending', bigint | null> & { limit: bigint | null }
+    const { limit, posted, pending, sliced, slices } = row as Record<
+      'limit' | 'posted' | 'pending' | 'sliced',
+      bigint | null
+    > & { slices: bigint }
     seen.add(id)
     if (posted === null || pending === null) {
       report('I1', name, 'is missing')
       continue
     }
+    if (sliced !== slices)
+      report('I2', name, `has ${sliced} in slices where those of the nodes make ${slices}`, offBy(sliced!, slices))
     if (daysOf(row['window'] as string) !== undefined) {
       if (posted !== 0n || pending !== 0n)
         report('I1', name, 'has money, which only the hours of a rolling budget have')

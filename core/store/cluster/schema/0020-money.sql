@@ -15,8 +15,19 @@ create table sluice.balance (
   id bigint primary key,         -- of the cell
   posted bigint not null default 0,
   pending bigint not null default 0 check (pending >= 0),
-  "limit" bigint                 -- of the budget that let the latest hold in; null for none
+  "limit" bigint,                -- of the budget that let the latest hold in; null for none
+  sliced bigint not null default 0 check (sliced >= 0),  -- what nodes may hold by themselves, of a budget with this name
+  edge timestamptz               -- until then no slices are given, as somebody waits for those of others
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- What each node may still hold by itself. It becomes pending with the holds, and is gone with the epoch of the node.
+create table sluice.slice (
+  node text not null,
+  cell bigint not null,          -- of the budget; of a rolling one that which has its limit
+  amount bigint not null check (amount >= 0),
+  primary key (node, cell)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+create index slice_cell on sluice.slice (cell);
 
 -- Who may write, and the answer to its last batch: a batch that is sent again gets it again.
 create table sluice.node (
@@ -28,6 +39,8 @@ create table sluice.node (
   verdicts int[] not null default '{}',
   posted bigint[] not null default '{}',
   used bigint[] not null default '{}',
+  grants bigint[] not null default '{}',
+  edges bigint[] not null default '{}',
   expires timestamptz not null   -- from then on others may end what it left open
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
@@ -154,6 +167,22 @@ begin
       join sluice.balance b on b.id = c.id order by n.place;
 end $$;
 
+-- How much of a budget a node gets: a part of what nobody has, so that half of it is left when all ask at once, and slices
+-- shrink towards the end. Nothing where less than p_least is left for each node.
+create function sluice.slice_1(p_free bigint, p_want bigint, p_least bigint, p_nodes int) returns bigint
+  language sql immutable as $$
+  select case when p_free / p_nodes < greatest(p_least, 2) then 0 else least(p_want, p_free / p_nodes / 2) end
+$$;
+
+-- The epoch of a node is over, and so are its slices.
+create function sluice.slices_back_1(p_node text) returns void language plpgsql as $$
+begin
+  perform from sluice.balance b where b.id in (select s.cell from sluice.slice s where s.node = p_node)
+    order by b.id for no key update;
+  update sluice.balance b set sliced = b.sliced - s.amount from sluice.slice s where s.node = p_node and b.id = s.cell;
+  delete from sluice.slice where node = p_node;
+end $$;
+
 -- A node begins an epoch: its first (p_again: false), or a further one after others took it for gone. Whatever an earlier
 -- one still sends is refused from here on.
 create function sluice.money_join_1(p_node text, p_start text, p_again boolean, p_lease int) returns int
@@ -167,6 +196,7 @@ begin
       where node.start = p_start or not p_again
     returning epoch into now_in;
   if not found then raise exception 'replaced' using errcode = 'SL003'; end if;
+  perform sluice.slices_back_1(p_node);
   insert into sluice.journal_chain values (p_node, now_in, 0, '');
   return now_in;
 end $$;
@@ -187,11 +217,29 @@ begin
     limit 1 for update skip locked;
   if not found then return; end if;
   update sluice.node set epoch = epoch + 1 where name = gone;
+  perform sluice.slices_back_1(gone);
   return query
     update sluice.hold h set node = p_node where (h.request_id, h.part) in (
       select o.request_id, o.part from sluice.hold o
         where o.node = gone and (o.lease_until is null or o.lease_until < time_now) limit p_most)
     returning h.*;
+end $$;
+
+-- Ends the slices of a node that has not been heard of for its lease, and fences it. Returns whether there was one.
+create function sluice.slices_take_over_1(p_node text, p_epoch int) returns boolean language plpgsql as $$
+declare
+  gone text;
+begin
+  perform from sluice.node where name = p_node and epoch = p_epoch for share;
+  if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
+  select n.name into gone from sluice.node n
+    where n.name <> p_node and n.expires < clock_timestamp() and exists (
+      select from sluice.slice s where s.node = n.name)
+    limit 1 for update skip locked;
+  if not found then return false; end if;
+  update sluice.node set epoch = epoch + 1 where name = gone;
+  perform sluice.slices_back_1(gone);
+  return true;
 end $$;
 
 -- Goes on with a detached hold of another node, whose work has been taken over.
@@ -206,7 +254,9 @@ begin
 end $$;
 
 -- All that a node has decided on and asks for at one moment, once: ends, which make room, then admissions in the order
--- in which they came. Positions count the cells from 1 on, and then the sums of hours.
+-- in which they came. Positions count the cells from 1 on, and then the sums of hours. An admission that lacks only what
+-- others have in slices is not decided (-3), and these are told to give back; where only nodes have it that are gone,
+-- that takes longer (-4).
 create function sluice.money_batch_1(
   p_node text, p_epoch int, p_batch bigint, p_lease int,
   p_cells bigint[],                                                 -- all that change, sorted
@@ -215,13 +265,26 @@ create function sluice.money_batch_1(
   p_sum_scopes text[], p_sum_from int[], p_sum_to int[],            -- sums of hours, for rolling budgets
   p_amounts bigint[],                                               -- of admissions; the positions that each counts in:
   p_counts int[], p_counts_to int[],
-  p_caps int[], p_cap_limits bigint[], p_caps_to int[],             -- and the budgets of each, outermost first
+  p_caps int[], p_cap_limits bigint[], p_caps_to int[],             -- and the budgets of each, outermost first:
+  p_cap_cells int[], p_cap_own boolean[],                           -- the cells of the slices, and whether it is taken from the node's
+  p_slices int[], p_slice_used int[], p_slice_limits bigint[],      -- slices that change: their cells, what counts, and the limits;
+  p_backs bigint[], p_wants bigint[], p_least bigint[],             -- what is given back, wanted, and must be left for each node
+  p_all_edges boolean,                                              -- to tell of all slices of the node whose others wait for
   p_prices json, p_holds json, p_touched json, p_leased json, p_ended json, p_entries json, p_seq bigint, p_hash text
-) returns table (verdicts int[], posted bigint[], used bigint[]) language plpgsql as $$
+) returns table (verdicts int[], posted bigint[], used bigint[], grants bigint[], edges bigint[]) language plpgsql as $$
 declare
+  time_now timestamptz := clock_timestamp();
   most constant bigint := 4611686018427387904;
   cells int := cardinality(p_cells);
   held bigint[];
+  sliced bigint[];
+  own bigint[];                  -- by how much the slices of this node change
+  until timestamptz[];
+  recalled int[] := '{}';
+  gone bigint[];                 -- what nodes have in slices that are gone
+  lacking int;
+  cell_at int;
+  nodes int;
   bounds bigint[];
   raised boolean := false;
   taken int[];
@@ -236,7 +299,7 @@ begin
   update sluice.node n set batch = p_batch, expires = clock_timestamp() + p_lease * interval '1 millisecond'
     where n.name = p_node and n.epoch = p_epoch and n.batch = p_batch - 1;
   if not found then
-    return query select n.verdicts, n.posted, n.used from sluice.node n
+    return query select n.verdicts, n.posted, n.used, n.grants, n.edges from sluice.node n
       where n.name = p_node and n.epoch = p_epoch and n.batch = p_batch;
     if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
     return;
@@ -269,8 +332,8 @@ begin
 
   -- Read behind the locks: only now nobody else changes them.
   select coalesce(array_agg(b.posted order by b.id), '{}'), coalesce(array_agg(b.posted + b.pending order by b.id), '{}'),
-      array_agg(b."limit" order by b.id)
-    into posted, used, bounds from sluice.balance b where b.id = any (p_cells);
+      array_agg(b."limit" order by b.id), array_agg(b.sliced order by b.id), array_agg(b.edge order by b.id)
+    into posted, used, bounds, sliced, until from sluice.balance b where b.id = any (p_cells);
   if cardinality(used) <> cells then raise exception 'a balance is missing'; end if;
   for i in 1 .. cardinality(p_sum_scopes) loop
     select coalesce(sum(b.posted), 0), coalesce(sum(b.posted + b.pending), 0) into sum_posted, sum_used
@@ -280,21 +343,46 @@ begin
     used := used || sum_used;
   end loop;
 
+  own := array_fill(0::bigint, array[cells]);
+  gone := array_fill(null::bigint, array[cells]);
+  for i in 1 .. cardinality(p_slices) loop
+    sliced[p_slices[i]] := sliced[p_slices[i]] - p_backs[i];
+    own[p_slices[i]] := own[p_slices[i]] - p_backs[i];
+  end loop;
+
   verdicts := '{}';
+  held := array_fill(0::bigint, array[cardinality(used)]);
   if p_holds is not null then
-    held := array_fill(0::bigint, array[cardinality(used)]);
     select array_agg(h.place) into taken
       from rows from (json_to_recordset(p_holds) as (request_id text, part text)) with ordinality as h(request_id, part, place)
       where exists (select from sluice.hold o where o.request_id = h.request_id and o.part = h.part);
     for i in 1 .. cardinality(p_amounts) loop
       verdict := case when i = any (taken) then -2 else 0 end;
       first_cap := k;
+      lacking := null;
       while k < p_caps_to[i] loop
         k := k + 1;
-        if verdict = 0 and p_amounts[i] > 0 and used[p_caps[k]] > p_cap_limits[k] - p_amounts[i] then
+        continue when verdict <> 0 or p_amounts[i] = 0 or p_cap_own[k];
+        if used[p_caps[k]] > p_cap_limits[k] - p_amounts[i] then
           verdict := k - first_cap;
+        elsif lacking is null and sliced[p_cap_cells[k]] > p_cap_limits[k] - p_amounts[i] - used[p_caps[k]] then
+          lacking := k;
         end if;
       end loop;
+      if verdict = 0 and lacking is not null then
+        cell_at := p_cap_cells[lacking];
+        if gone[cell_at] is null then
+          gone[cell_at] := coalesce((
+            select sum(s.amount) from sluice.slice s join sluice.node n on n.name = s.node
+              where s.cell = p_cells[cell_at] and n.expires <= time_now), 0);
+        end if;
+        if gone[cell_at] > p_cap_limits[lacking] - p_amounts[i] - used[p_caps[lacking]] then
+          verdict := -4;
+        else
+          verdict := -3;
+          if not cell_at = any (recalled) then recalled := recalled || cell_at; end if;
+        end if;
+      end if;
       if verdict = 0 then
         for j in c + 1 .. p_counts_to[i] loop
           if used[p_counts[j]] > most - p_amounts[i] then verdict := -1; end if;
@@ -305,8 +393,12 @@ begin
           used[p_counts[j]] := used[p_counts[j]] + p_amounts[i];
           held[p_counts[j]] := held[p_counts[j]] + p_amounts[i];
         end loop;
-        -- A node that does not know yet that a budget was lowered admits by what it was.
         for j in first_cap + 1 .. k loop
+          if p_cap_own[j] then
+            sliced[p_cap_cells[j]] := sliced[p_cap_cells[j]] - p_amounts[i];
+            own[p_cap_cells[j]] := own[p_cap_cells[j]] - p_amounts[i];
+          end if;
+          -- A node that does not know yet that a budget was lowered admits by what it was.
           if p_caps[j] <= cells and bounds[p_caps[j]] < p_cap_limits[j] and p_amounts[i] > 0 then
             bounds[p_caps[j]] := p_cap_limits[j];
             raised := true;
@@ -318,16 +410,54 @@ begin
     end loop;
     insert into sluice.hold
       select h.request_id, h.part, p_node, h.cells, h.scopes, h.tags, h.amount, h.model, h.price_version, h.cost_price,
-        h.input_units, h.max_out, h.pieces, null, 0, h.endpoint, h.client_protocol, h.streamed, h.time, null
+        h.input_units, h.max_out, h.pieces, h.channel, h.delivered, h.endpoint, h.client_protocol, h.streamed, h.time, null
       from rows from (json_to_recordset(p_holds) as (
         request_id text, part text, cells bigint[], scopes text, tags text, amount bigint, model text,
-        price_version text, cost_price text, input_units bigint, max_out bigint, pieces text, endpoint text,
-        client_protocol text, streamed boolean, "time" bigint)) with ordinality as h(
+        price_version text, cost_price text, input_units bigint, max_out bigint, pieces text, channel text, delivered bigint,
+        endpoint text, client_protocol text, streamed boolean, "time" bigint)) with ordinality as h(
         request_id, part, cells, scopes, tags, amount, model, price_version, cost_price, input_units, max_out, pieces,
-        endpoint, client_protocol, streamed, "time", place)
+        channel, delivered, endpoint, client_protocol, streamed, "time", place)
       where verdicts[h.place] = 0;
-    update sluice.balance b set pending = b.pending + d.held
-      from unnest(p_cells, held[1:cells]) as d(id, held) where b.id = d.id and d.held <> 0;
+  end if;
+
+  if cardinality(recalled) > 0 then
+    select coalesce(array_agg(p_cells[r.at]), '{}') into edges from unnest(recalled) as r(at)
+      where until[r.at] is null or until[r.at] < time_now + interval '1.8 s';
+    if cardinality(edges) > 0 then
+      update sluice.balance b set edge = time_now + interval '2 s' where b.id = any (edges);
+      -- Only here: it makes all commits of the database wait for each other.
+      perform pg_notify('sluice_recall', array_to_string(edges, ','));
+    end if;
+    foreach cell_at in array recalled loop
+      until[cell_at] := time_now + interval '2 s';
+    end loop;
+  end if;
+  grants := '{}';
+  for i in 1 .. cardinality(p_slices) loop
+    cell_at := p_slices[i];
+    if p_wants[i] = 0 or until[cell_at] > time_now or used[p_slice_used[i]] >= p_slice_limits[i] then
+      grants := grants || 0::bigint;
+      continue;
+    end if;
+    nodes := coalesce(nodes, (select greatest(count(*), 1) from sluice.node n where n.expires > time_now));
+    grants := grants || sluice.slice_1(
+      p_slice_limits[i] - used[p_slice_used[i]] - sliced[cell_at], p_wants[i], p_least[i], nodes);
+    sliced[cell_at] := sliced[cell_at] + grants[i];
+    own[cell_at] := own[cell_at] + grants[i];
+  end loop;
+  update sluice.balance b set pending = b.pending + d.held, sliced = b.sliced + d.own
+    from unnest(p_cells, held[1:cells], own) as d(id, held, own) where b.id = d.id and (d.held <> 0 or d.own <> 0);
+  update sluice.slice s set amount = s.amount + d.own
+    from unnest(p_cells, own) as d(id, own) where s.node = p_node and s.cell = d.id and d.own <> 0;
+  insert into sluice.slice select p_node, d.id, d.own from unnest(p_cells, own) as d(id, own) where d.own > 0
+    on conflict do nothing;
+  delete from sluice.slice s using unnest(p_cells, own) as d(id, own)
+    where s.node = p_node and s.cell = d.id and d.own < 0 and s.amount = 0;
+  if p_all_edges then
+    select coalesce(array_agg(b.id), '{}') into edges from sluice.slice s join sluice.balance b on b.id = s.cell
+      where s.node = p_node and b.edge > time_now;
+  else
+    select coalesce(array_agg(p_cells[i]), '{}') into edges from generate_series(1, cells) as i where until[i] > time_now;
   end if;
   if raised then
     update sluice.balance b set "limit" = d."limit" from unnest(p_cells, bounds) as d(id, "limit")
@@ -352,7 +482,8 @@ begin
       from json_to_recordset(p_leased) as l(request_id text, part text, until bigint)
       where h.request_id = l.request_id and h.part = l.part and h.node = p_node;
   end if;
-  update sluice.node n set verdicts = money_batch_1.verdicts, posted = money_batch_1.posted, used = money_batch_1.used
+  update sluice.node n set verdicts = money_batch_1.verdicts, posted = money_batch_1.posted, used = money_batch_1.used,
+      grants = money_batch_1.grants, edges = money_batch_1.edges
     where n.name = p_node;
   return next;
 end $$;

@@ -250,10 +250,13 @@ export class Hold implements Reservation {
     return true
   }
 
-  /** Writes its row under a free id, unless it has ended. Runs after every {@link Hold.writeEnd} of the batch. */
+  /** Whether it needs a row. One that ended after the store was handed over is ended there, by its row. */
+  get lasts(): boolean {
+    return !this.#ended || this.#passed
+  }
+
+  /** Writes its row under a free id. Runs after every {@link Hold.writeEnd} of the batch. */
   writeOpen(batch: Batch, rowIds: RowIds): void {
-    // One that ended after the store was handed over is ended by the next process, which finds its row for that.
-    if (this.#ended && !this.#passed) return
     this.#durable ??= this.#draft!.durable
     this.#draft = undefined
     this.#rowId = rowIds.take()

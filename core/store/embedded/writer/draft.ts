@@ -99,7 +99,7 @@ export class Draft implements Gathering {
     for (const hold of this.ended) hold.writeEnd(batch, rowIds)
     for (const hold of this.opened) {
       if (next && hold.moveTo(next, young)) this.#hand(hold, next)
-      else hold.writeOpen(batch, rowIds)
+      else if (hold.lasts) hold.writeOpen(batch, rowIds)
     }
     for (const hold of this.detached) hold.writeLease(batch)
     batch.closed = rowIds.abandoned()

@@ -278,7 +278,8 @@ t.test('every table of either store is carried, or known to follow from others',
     url
   )
   // Likewise, or of running gateways alone. What was told of budgets is in documents, too.
-  const ofGateways = 'anchor anchor_head journal_chain work_room node claim document_change told book migration move'
+  const ofGateways =
+    'anchor anchor_head journal_chain work_room node slice claim document_change told book migration move'
   t.same(
     shared.map(({ name }) => name),
     named(`${both} cell hold work_result traffic ${ofGateways}`)

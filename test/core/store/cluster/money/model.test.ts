@@ -4,6 +4,7 @@ import t from 'tap'
 import type { Scope } from '../../../../../core/catalogue/caller.ts'
 import { GatewayError } from '../../../../../core/errors.ts'
 import type { Balance, Ledger, Reservation } from '../../../../../core/store/ledger.ts'
+import type { Sizing } from '../../../../../core/store/cluster/money/slice.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import { chance } from '../../../../kit/chance.ts'
 import { brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
@@ -40,6 +41,9 @@ const callers: readonly (readonly Scope[])[] = [
   [tenant, scope('project', 'acme/web', 900n, 'day'), scope('key', 'c', 2000n)]
 ]
 
+/** Slices for a few requests, as early as there may be any. */
+const sizing: Sizing = { span: 200, ahead: 1, few: 3, least: 1, idle: 600_000 }
+
 /** What came of a request: what it holds, or the refusal in full. */
 async function outcome(made: () => ReturnType<Ledger['reserve']>): Promise<Reservation | object> {
   try {
@@ -69,7 +73,7 @@ t.test(
     const proxy = await DatabaseProxy.start(t, server.socket)
     proxy.loses = (sent) => sent.includes('money_batch') && below(40) === 0
     const nodes = await Promise.all(
-      ['one', 'two', 'three'].map((name) => moneyNode(t, proxy.url(url), name, { folder: logFolder(t), now }))
+      ['one', 'two', 'three'].map((name) => moneyNode(t, proxy.url(url), name, { folder: logFolder(t), now, sizing }))
     )
     const open: { here: Reservation; there: Reservation }[] = []
     let refused = 0
@@ -80,8 +84,11 @@ t.test(
         const request = requestFor(pick(callers), BigInt(below(12) * 20), { time: at })
         const here = await outcome(() => single.ledger.reserve(request))
         const there = await outcome(() => pick(nodes).ledger.reserve(request))
-        if ('settle' in here && 'settle' in there) open.push({ here, there })
-        else {
+        if ('settle' in here && 'settle' in there) {
+          // What is read at other nodes is in the book.
+          await there.durable
+          open.push({ here, there })
+        } else {
           refused++
           if (!('code' in here && 'code' in there))
             throw new Error(`step ${step}: one admits: ${JSON.stringify({ here, there })}`)

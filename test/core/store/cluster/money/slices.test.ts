@@ -149,8 +149,7 @@ class Schedule {
       known.state = 'over'
       for (const { key, hour: at } of request.shares) {
         this.#add(key, at, charged - request.amount)
-        if (charged > request.amount)
-          this.#excess.set(key, (this.#excess.get(key) ?? 0n) + charged - request.amount)
+        if (charged > request.amount) this.#excess.set(key, (this.#excess.get(key) ?? 0n) + charged - request.amount)
       }
     }
     for (const [i, request] of requests.entries()) {
@@ -223,7 +222,9 @@ class Schedule {
     const { below, pick } = this.#chance
     const open = this.#requests.filter(
       ({ node, state, request }) =>
-        node === place && state === 'open' && !place.node.ends.some((end) => end.request === request) &&
+        node === place &&
+        state === 'open' &&
+        !place.node.ends.some((end) => end.request === request) &&
         !place.node.flight?.ends.some((end) => end.request === request) &&
         !place.node.flight?.requests.includes(request)
     )
