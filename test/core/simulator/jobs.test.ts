@@ -135,9 +135,9 @@ t.test('a job fails, is cancelled, expires or is never begun, and then nothing i
     ['DELETE', ''],
     ['POST', '/cancel']
   ] as const) {
-    const path = await begin({ queue_ms: 0, work_ms: 1500 })
+    const path = await begin({ queue_ms: 0, work_ms: 4000 })
     t.match(await json(path + more, undefined, { method }), { status: 'cancelled', url: null, error: null })
-    await sleep(1520)
+    await sleep(4020)
     t.match(await json(path), { status: 'cancelled' }, 'it stays that')
   }
   const video = await json('/v1/videos', { prompt: tell({ queue_ms: 5000, work_ms: 5000 }) })
@@ -150,7 +150,7 @@ t.test('a job fails, is cancelled, expires or is never begun, and then nothing i
     ['cancelled', 'cancelled', 'content_policy'],
     'tasks are videos too; the refused one is none'
   )
-  await sleep(1520)
+  await sleep(4020)
   t.same(stats.counted, {})
 })
 
