@@ -1,4 +1,5 @@
-// Measures a move of a large journal, there and back: `node test/core/store/move/measure.ts [rows]`. It needs PostgreSQL.
+// Measures a move of a large journal, there and back: `node test/core/store/move/measure.ts [rows]`. It needs
+// PostgreSQL.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
