@@ -51,17 +51,16 @@ export class Installation {
     return (await sharedPostgres()).sql(text, this.database)
   }
 
+  /** The section `store` of a gateway; `folder` is its own. */
+  store(folder: string): object {
+    // A busy machine has time to answer.
+    const redis = { url: this.redis.url, command_timeout: '2s' }
+    return { sqlite: undefined, durability: 'process', postgres: this.database, redis, folder }
+  }
+
   #next(overrides: Overrides): { folder: string; all: Overrides } {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-node-'))
     this.#t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-    const store = {
-      sqlite: undefined,
-      durability: 'process',
-      postgres: this.database,
-      // A busy machine has time to answer.
-      redis: { url: this.redis.url, command_timeout: '2s' },
-      folder: join(folder, 'own')
-    }
-    return { folder, all: { ...this.#overrides, ...overrides, store } }
+    return { folder, all: { ...this.#overrides, ...overrides, store: this.store(join(folder, 'own')) } }
   }
 }

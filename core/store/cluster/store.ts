@@ -79,7 +79,8 @@ async function open(
   const { name: node } = slot
   // Behind a pooler the server has the pooler's connections, however many gateways there are.
   if (postgres.listen_url === undefined) await checkCapacity(postgres.url, connectionsOfProcess, `sluice ${node}`)
-  const database = await Database.open({ url: postgres.url, listenUrl: postgres.listen_url, name: `sluice ${node}` })
+  const name = `sluice ${node}`
+  const database = await Database.open({ url: postgres.url, listenUrl: postgres.listen_url, name, log })
   closes.push(() => database.close())
   const presence = await Presence.open(database, node, version)
   closes.push(() => presence.close())

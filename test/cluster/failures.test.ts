@@ -1,0 +1,189 @@
+// What becomes of gateways on one store when parts fail, end, or are replaced.
+import { readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import pg from 'pg'
+import t from 'tap'
+import type { Test } from 'tap'
+import { startGateway } from '../../core/container.ts'
+import { startSimulator } from '../../core/simulator/simulator.ts'
+import { ask } from '../kit/client.ts'
+import { brokenIn } from '../kit/cluster-money.ts'
+import { gatewayFile } from '../kit/gateway.ts'
+import type { TestGateway } from '../kit/gateway.ts'
+import { Installation, nodesMissing } from '../kit/nodes.ts'
+import { sharedPostgres } from '../kit/postgres.ts'
+import { eventually } from '../kit/probe.ts'
+
+t.setTimeout(900_000)
+
+const video = '/v1/video/generations'
+const patience = 120_000
+
+const directive = (members: object): string => `Tell me. [[simulator ${JSON.stringify(members)}]]`
+const said = (members: object): object => ({ model: 'demo', messages: [{ role: 'user', content: directive(members) }] })
+
+async function installation(t: Test, overrides: object = {}): Promise<Installation> {
+  const upstream = await startSimulator({ port: 0 })
+  t.teardown(() => upstream.close())
+  return Installation.make(t, {
+    channels: {
+      demo: {
+        protocol: 'openai',
+        base_url: new URL('/v1', upstream.url).href,
+        private: true,
+        credential: 'secret',
+        endpoints: ['chat', 'videos'],
+        models: { demo: 'demo' }
+      }
+    },
+    models: { demo: { price: { input: 1, output: 2, second: 3 } } },
+    tasks: { poll: { first: '100ms', most: '500ms' } },
+    ...overrides
+  })
+}
+
+async function begun(node: TestGateway, members: object): Promise<string> {
+  const reply = await node.ask({ path: video, body: { model: 'demo', prompt: directive(members) } })
+  if (reply.status !== 202) throw new Error(reply.text)
+  return reply.json().id
+}
+
+async function statusOf(node: TestGateway, id: string): Promise<string> {
+  return (await node.ask({ method: 'GET', path: `${video}/${id}` })).json().status
+}
+
+/** The status of `/readyz`, and what it says. */
+async function readiness(t: Test, node: TestGateway): Promise<{ status: number; text: string }> {
+  return ask(t, node.adminUrl, { path: '/readyz' })
+}
+
+async function holds(all: Installation): Promise<number> {
+  return (await all.sql('select 1 from sluice.hold')).length
+}
+
+t.test(
+  'of a gateway that is killed others end what it held, and go on with its tasks',
+  { skip: nodesMissing },
+  async (t) => {
+    const all = await installation(t)
+    const [a, b] = [await all.process(), await all.node()]
+    const id = await begun(a, { work_ms: 30_000 })
+    await a.openChat({ ...said({ text: 'Never.', first_byte_ms: 50_000 }), stream: true })
+    await eventually(async () => (await all.sql('select 1 from sluice.hold where channel is not null')).length === 2)
+    a.process.kill('SIGKILL')
+    await a.exited
+    await eventually(async () => (await statusOf(b, id)) === 'succeeded', patience)
+    await eventually(async () => (await holds(all)) === 0, patience)
+    const ends = await all.sql('select source, amount > 0 as charged from sluice.journal order by source')
+    t.match(
+      ends,
+      [
+        { source: /^(estimated|recovered)$/, charged: true },
+        { source: 'upstream', charged: true }
+      ],
+      'both are charged'
+    )
+    await eventually(async () => (await b.admin('/admin/v1/config')).nodes.length === 1, patience)
+    await b.gateway.close()
+    t.same(await brokenIn(all.database), [])
+  }
+)
+
+t.test('a gateway that ends gives its tasks up at once', { skip: nodesMissing }, async (t) => {
+  const all = await installation(t, { limits: { drain_timeout: '100s' } })
+  const [a, b] = [await all.node(), await all.node()]
+  const id = await begun(a, { work_ms: 3000 })
+  const last = a.chat(said({ text: 'Still here.', first_byte_ms: 4000 }) as Record<string, unknown>)
+  await eventually(async () => (await holds(all)) === 2)
+  const closing = a.gateway.close({ drain: true })
+  await eventually(async () => (await statusOf(b, id)) === 'succeeded', patience)
+  t.equal((await last).status, 200, 'while its last request ends')
+  await closing
+  await eventually(async () => (await holds(all)) === 0, patience)
+  await b.gateway.close()
+  t.same(await brokenIn(all.database), [])
+})
+
+t.test(
+  'the next process of a gateway is another node, and goes on with its tasks',
+  { skip: nodesMissing },
+  async (t) => {
+    const all = await installation(t)
+    const node = await all.process()
+    const id = await begun(node, { work_ms: 3000 })
+    const slow = node.chat(said({ text: 'From the old one.', first_byte_ms: 3000 }) as Record<string, unknown>)
+    await eventually(async () => (await holds(all)) === 2)
+    const upgraded = await ask(t, node.adminUrl, { method: 'POST', path: '/admin/v1/upgrade' })
+    t.match([upgraded.status, upgraded.json()], [200, { ok: true, generation: 2 }], upgraded.text)
+    t.equal((await node.chat(said({ text: 'From the new one.' }) as Record<string, unknown>)).status, 200)
+    t.equal((await slow).status, 200, 'what the old one has begun it ends')
+    await eventually(async () => (await statusOf(node, id)) === 'succeeded', patience)
+    await node.exited
+    t.same(readdirSync(join(dirname(node.file), 'own')).toSorted(), ['config', 'node-1', 'node-2'])
+    await eventually(async () => (await node.admin('/admin/v1/config')).nodes.length === 1, patience)
+    const { data } = await node.admin('/admin/v1/requests?endpoint=chat')
+    t.equal(data.length, 2, 'both are in the log')
+    process.kill(node.pids().at(-1)!, 'SIGTERM')
+    await node.ended
+    t.equal(await holds(all), 0)
+    t.same(await brokenIn(all.database), [])
+  }
+)
+
+t.test('PostgreSQL and Redis may go and come back under load', { skip: nodesMissing }, async (t) => {
+  const all = await installation(t)
+  const nodes = [await all.node(), await all.node()]
+  const server = await sharedPostgres()
+  const seen = new Map<number, number>()
+  let over = false
+  const load = nodes.map(async (node) => {
+    while (!over) {
+      const { status } = await node.chat(said({ text: 'Hi' }) as Record<string, unknown>)
+      seen.set(status, (seen.get(status) ?? 0) + 1)
+    }
+  })
+  const served = async (): Promise<void> => {
+    const before = seen.get(200) ?? 0
+    await eventually(() => (seen.get(200) ?? 0) > before + 5, patience)
+  }
+  await served()
+  await all.redis.kill()
+  await eventually(async () => (await readiness(t, nodes[0]!)).text.includes('Redis'), patience)
+  t.equal((await readiness(t, nodes[0]!)).status, 200, 'without Redis a gateway goes on')
+  await served()
+  await all.redis.resume()
+  await eventually(async () => (await readiness(t, nodes[0]!)).text.includes('"ok"'), patience)
+  await server.stop('QUIT')
+  await eventually(async () => (await readiness(t, nodes[1]!)).status === 503, patience)
+  t.match((await readiness(t, nodes[1]!)).text, /store: .*PostgreSQL|database/)
+  await eventually(() => seen.has(503), patience)
+  await server.resume()
+  for (const node of nodes) await eventually(async () => (await readiness(t, node)).text.includes('"ok"'), patience)
+  await served()
+  over = true
+  await Promise.all(load)
+  t.same(
+    [...seen.keys()].filter((status) => status !== 200 && status !== 503),
+    [],
+    'nobody is told anything else'
+  )
+  await eventually(async () => (await holds(all)) === 0, patience)
+  const [charged] = await all.sql(`select count(*)::int as n from sluice.journal where kind = 'settle' and amount > 0`)
+  t.ok(charged.n >= seen.get(200)!, `${charged.n} charges for ${seen.get(200)} answers`)
+  for (const node of nodes) await node.gateway.close()
+  t.same(await brokenIn(all.database), [])
+})
+
+t.test('a server without room for the connections is told of with the sum', { skip: nodesMissing }, async (t) => {
+  const all = await installation(t)
+  const host = new URL(all.database).searchParams.get('host')!
+  const clients = Array.from({ length: 92 }, () => new pg.Client({ host, user: 'sluice', database: 'postgres' }))
+  t.teardown(() => Promise.all(clients.map((client) => client.end())))
+  for (const client of clients) await client.connect()
+  const file = gatewayFile(t, { store: all.store(join(t.testdirName, 'own')) })
+  await t.rejects(startGateway({ config: file }), {
+    message:
+      /has no room for this gateway: \d+ connections are in use and it needs 8, which makes 1\d\d, and max_connections = 100 leaves 97/
+  })
+  t.same(readdirSync(join(t.testdirName, 'own', 'node-1')).toSorted(), ['lock', 'name'], 'and nothing was begun')
+})
