@@ -1,7 +1,5 @@
 -- What the journal adds up to, by day and by month of the reservation. Rows of the journal are added once: `spend_seen`
 -- says how far each chain was, and changes together with the sums.
-create index journal_chain_order on sluice.journal (node, epoch, seq);
-
 create table sluice.spend_seen (
   node text not null,
   epoch int not null,
