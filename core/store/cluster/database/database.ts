@@ -3,6 +3,7 @@ import type { Logger } from '../../../telling/log.ts'
 import { silentLog } from '../../../telling/log.ts'
 import { readAddress } from './address.ts'
 import { Lane } from './lane.ts'
+import { Lineage } from './lineage.ts'
 import { Listener } from './listener.ts'
 import { migrate, readMigrations } from './migrations.ts'
 import type { Migration } from './migrations.ts'
@@ -50,11 +51,12 @@ export class Database {
   }: DatabaseOptions) {
     const address = readAddress(url)
     const listenAddress = listenUrl === undefined ? address : readAddress(listenUrl)
-    this.batches = new Lane(address, `${name} batches`, 1)
-    this.changes = new Lane(address, `${name} changes`, changers)
-    this.reads = new Lane(address, `${name} reads`, readers)
-    this.searches = new Lane(address, `${name} searches`, searchers)
-    this.listener = new Listener(listenAddress, `${name} listener`)
+    const lineage = new Lineage()
+    this.batches = new Lane(address, `${name} batches`, 1, lineage)
+    this.changes = new Lane(address, `${name} changes`, changers, lineage)
+    this.reads = new Lane(address, `${name} reads`, readers, lineage)
+    this.searches = new Lane(address, `${name} searches`, searchers, lineage)
+    this.listener = new Listener(listenAddress, `${name} listener`, lineage)
     this.migrations = migrations
     for (const { shown } of new Set([address, listenAddress].filter(({ exposed }) => exposed)))
       log.warn('the connection to PostgreSQL is not encrypted: set sslmode=verify-full in its URL', { database: shown })

@@ -1,7 +1,7 @@
 // What goes wrong between a gateway and PostgreSQL. No message has a password, or a value of a row.
 
 /** What is wrong where the database did not say it itself: its own errors have a SQLSTATE. */
-export type FaultCode = 'unreachable' | 'deadline' | 'lost' | 'busy' | 'closed' | 'readonly' | 'left'
+export type FaultCode = 'unreachable' | 'deadline' | 'lost' | 'busy' | 'closed' | 'readonly' | 'replaced' | 'left'
 
 /** The SQLSTATEs with which a server ends a connection: nobody knows what became of the statement under way. */
 const ended = /^(?:57P0[1-5]|08...)$/

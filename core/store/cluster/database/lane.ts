@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Address } from './address.ts'
 import { DatabaseFault } from './fault.ts'
+import type { Lineage } from './lineage.ts'
 import { Session } from './session.ts'
 import type { Result } from './session.ts'
 
@@ -36,6 +37,7 @@ export interface Limits {
 export class Lane {
   readonly #address: Address
   readonly #name: string
+  readonly #lineage: Lineage | undefined
   readonly #all = new Set<Session>()
   readonly #idle: Session[] = []
   readonly #waiting = new Set<Task>()
@@ -44,10 +46,14 @@ export class Lane {
   /** Why there is no connection; undefined while there is one. */
   #trouble: DatabaseFault | undefined
 
-  /** Connects at once, and again whenever a connection is lost, until it is closed. `size`: how many connections. */
-  constructor(address: Address, name: string, size: number) {
+  /**
+   * Connects at once, and again whenever a connection is lost, until it is closed. `size`: how many connections.
+   * `lineage`: that of all lanes of a process.
+   */
+  constructor(address: Address, name: string, size: number, lineage?: Lineage) {
     this.#address = address
     this.#name = name
+    this.#lineage = lineage
     this.#loops = Array.from({ length: size }, () => this.#keepOne())
   }
 
@@ -155,7 +161,7 @@ export class Lane {
     const { signal } = this.#stopping
     for (let pause = firstPause; !signal.aborted;) {
       try {
-        const session = await Session.open(this.#address, this.#name)
+        const session = await Session.open(this.#address, this.#name, this.#lineage)
         const began = performance.now()
         this.#all.add(session)
         this.#free(session)

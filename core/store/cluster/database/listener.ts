@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Address } from './address.ts'
 import { DatabaseFault } from './fault.ts'
+import type { Lineage } from './lineage.ts'
 import { Session } from './session.ts'
 
 /** The shortest and the longest pause before a connection is tried again, in milliseconds. */
@@ -19,14 +20,16 @@ export type Heard = (payload: string | undefined) => void
 export class Listener {
   readonly #address: Address
   readonly #name: string
+  readonly #lineage: Lineage | undefined
   readonly #heard = new Map<string, Set<Heard>>()
   readonly #stopping = new AbortController()
   readonly #loop: Promise<void>
   #session: Session | undefined
 
-  constructor(address: Address, name: string) {
+  constructor(address: Address, name: string, lineage?: Lineage) {
     this.#address = address
     this.#name = name
+    this.#lineage = lineage
     this.#loop = this.#listen()
   }
 
@@ -57,7 +60,7 @@ export class Listener {
     const { signal } = this.#stopping
     for (let pause = firstPause; !signal.aborted; pause = Math.min(pause * 2, longestPause)) {
       try {
-        const session = await Session.open(this.#address, this.#name)
+        const session = await Session.open(this.#address, this.#name, this.#lineage)
         session.onNotification((channel, payload) => this.#tell(channel, payload))
         this.#session = session
         if (signal.aborted) return await session.close()

@@ -2,6 +2,7 @@
 import type { Client } from 'pg'
 import type { Address } from './address.ts'
 import { DatabaseFault } from './fault.ts'
+import type { Lineage } from './lineage.ts'
 import { loadPackage } from './package.ts'
 
 /** How long connecting may take, in milliseconds. */
@@ -37,9 +38,10 @@ export class Session {
 
   /**
    * Connects. `name`: what `pg_stat_activity` shows as the name of the application.
-   * @throws DatabaseFault `unreachable`, or `readonly` where the server is a standby
+   * `lineage`: what was seen of the server before.
+   * @throws DatabaseFault `unreachable`, `readonly` where the server is a standby, or `replaced`
    */
-  static async open(address: Address, name: string): Promise<Session> {
+  static async open(address: Address, name: string, lineage?: Lineage): Promise<Session> {
     const { Client, types } = await loadPackage()
     const { host, port, user, password = '', database, tls } = address
     const client = new Client({
@@ -72,8 +74,14 @@ export class Session {
         `PostgreSQL cannot be reached (${address.shown}): ${(error as Error).message}`
       )
     }
-    await session.#checkPrimary()
-    return session
+    try {
+      await session.#checkPrimary()
+      await lineage?.check((text, within) => session.query(text, undefined, within), address.shown)
+      return session
+    } catch (error) {
+      session.destroy(DatabaseFault.of(error))
+      throw error
+    }
   }
 
   /** After a fail-over an address may lead to a standby for a while, whose reads are of yesterday. */
@@ -83,10 +91,7 @@ export class Session {
       undefined,
       connectWithin
     )
-    if (!rows[0]?.standby) return
-    const fault = new DatabaseFault('readonly', `PostgreSQL is a standby there (${this.#address.shown})`)
-    this.destroy(fault)
-    throw fault
+    if (rows[0]?.standby) throw new DatabaseFault('readonly', `PostgreSQL is a standby there (${this.#address.shown})`)
   }
 
   /** Why it ended; undefined while it is open. */
