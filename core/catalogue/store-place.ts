@@ -48,13 +48,3 @@ export function folderOf(place: StorePlace): string {
 export function shownPlace(place: NamedPlace): string {
   return place.sqlite ?? place.postgres.shown
 }
-
-/**
- * The SQLite file, for what works on one alone; `what` is the beginning of a sentence about it, such as
- * `"sluice backup" copies a SQLite file`.
- * @throws Error when the store is a shared one
- */
-export function fileOf(place: StorePlace, what: string): string {
-  if (place.sqlite !== undefined) return place.sqlite
-  throw new Error(`${what}, and the store of this configuration is ${shownPlace(place)}`)
-}

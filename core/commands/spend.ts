@@ -7,7 +7,6 @@ import { spendCsv } from '../admin/exports/spend-csv.ts'
 import { readSpend, showSum, spendParameters } from '../admin/requests/spend.ts'
 import type { ShownSum } from '../admin/requests/spend.ts'
 import { formatDollars } from '../money/money.ts'
-import { LedgerFile } from '../store/embedded/care/ledger-file.ts'
 import type { Tell } from '../store/embedded/care/tell.ts'
 import type { SpendGroup, SpendQuery, SpendSum } from '../store/spend.ts'
 import { accessOptions, itemsOf } from './asking/admin-access.ts'
@@ -16,7 +15,9 @@ import { focusGroups, focusLines, focusMetadata } from './output/focus.ts'
 import { ownAccess } from './asking/own-access.ts'
 import type { AdminAccess } from './asking/remote-admin.ts'
 import { Progress } from './output/progress.ts'
-import { noteLog, storeOf, storeOptions } from './command/store-option.ts'
+import { storeOptions } from './command/store-option.ts'
+import { withLedger } from './ledger/open-ledger.ts'
+import type { OpenLedger } from './ledger/open-ledger.ts'
 import { renderTable } from './output/table.ts'
 
 const formats = ['table', 'csv', 'json', 'jsonl', 'focus'] as const
@@ -83,19 +84,14 @@ the price; the shares add up to the charge. With --out FILE the version and colu
       await write(options.out, format, (tell) => lines(asked.by, askedFor(own, tell, options), format))
       return exits.ok
     }
-    const file = await storeOf(options)
-    const ledger = new LedgerFile(file)
-    try {
+    return withLedger(options, async (ledger) => {
       await write(options.out, format, (tell) =>
         format === 'focus' ? focus(ledger, asked, tell) : lines(asked.by, kept(ledger, asked, tell), format)
       )
       if (format === 'focus' && options.out !== undefined)
         await writeFile(`${options.out}.metadata.json`, `${JSON.stringify(focusMetadata(new Date()), null, 2)}\n`)
-    } finally {
-      ledger.close()
-    }
-    noteLog(file)
-    return exits.ok
+      return exits.ok
+    })
   }
 })
 
@@ -142,11 +138,11 @@ async function* askedFor(
   }
 }
 
-function* kept(ledger: LedgerFile, asked: Asked, tell: Tell): Generator<ShownSum> {
-  for (const sum of sums(ledger, asked, tell)) yield showSum(asked.by, sum)
+async function* kept(ledger: OpenLedger, asked: Asked, tell: Tell): AsyncGenerator<ShownSum> {
+  for await (const sum of sums(ledger, asked, tell)) yield showSum(asked.by, sum)
 }
 
-function* focus(ledger: LedgerFile, asked: Asked, tell: Tell): Generator<string> {
+async function* focus(ledger: OpenLedger, asked: Asked, tell: Tell): AsyncGenerator<string> {
   yield* focusLines(sums(ledger, { ...asked, by: focusGroups }, tell), (version) => ledger.price(version))
 }
 
@@ -162,11 +158,11 @@ async function* lines(
 }
 
 /** All sums of a store, some at a time. How many come is known at the end alone. */
-function* sums(ledger: LedgerFile, asked: Asked, tell: Tell): Generator<SpendSum> {
+async function* sums(ledger: OpenLedger, asked: Asked, tell: Tell): AsyncGenerator<SpendSum> {
   let after: readonly string[] | undefined
   let done = 0
   do {
-    const found = ledger.spend({ ...asked, limit: page, after })
+    const found = await ledger.spend({ ...asked, limit: page, after })
     tell(adding, { done: (done += found.sums.length), unit: 'rows' })
     yield* found.sums
     after = found.next

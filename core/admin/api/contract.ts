@@ -87,7 +87,7 @@ export interface AdminParts {
 
 /** The parts that there are without a running gateway, when a command has opened the store. */
 export interface OfflineParts {
-  readonly store: Pick<Store, 'documents' | 'ledger' | 'requests'>
+  readonly store: Pick<Store, 'documents'>
   readonly generations: { readonly current: { readonly config: Config } }
   readonly log: Logger
 }

@@ -1,11 +1,15 @@
 // Lets commands use the admin API: that of the gateway while it runs, otherwise the same routes on its opened store.
 import { userInfo } from 'node:os'
-import { fileOf, shownPlace } from '../../catalogue/store-place.ts'
+import type { Settings } from '../../catalogue/settings.ts'
+import { shownPlace } from '../../catalogue/store-place.ts'
+import type { FilePlace, SharedPlace } from '../../catalogue/store-place.ts'
 import { everything } from '../../admin/access/roles.ts'
 import type { Actor } from '../../admin/api/audit.ts'
 import type { OfflineParts, Page } from '../../admin/api/contract.ts'
 import { readQuery } from '../../admin/api/query.ts'
 import { findRoute } from '../../admin/routes.ts'
+import { Database } from '../../store/cluster/database/database.ts'
+import { DocumentBook } from '../../store/cluster/documents/document-book.ts'
 import { openStore } from '../../store/embedded/store.ts'
 import { createLogger } from '../../telling/log.ts'
 import { addressOf, configOf, configOption } from '../command/command.ts'
@@ -42,12 +46,13 @@ address and token of the configuration.`
 export const places = `
 With a token of your own, in --token-file or SLUICE_TOKEN, it asks the running gateway alone: you may do
 what your role allows, and the audit log names you. Without one it goes through the admin API of the
-gateway when it runs, by the address and token of the configuration, and else opens its store.`
+gateway when it runs, by the address and token of the configuration, and else opens its store; in
+PostgreSQL also while other gateways run, which hear of it at once.`
 
 /**
  * Calls `work` with the admin API of a gateway: with a token of the user's own as who they are. Without one a running
- * gateway is looked for at the admin address, and recognised by its store, and else the store is opened. A store that
- * another process has open is never written.
+ * gateway is looked for at the admin address, and recognised by its store, and else the store is opened. A file that
+ * another process has open is never written; in a book, many may write.
  */
 export async function withAdmin<T>(options: Access, work: (admin: AdminAccess) => Promise<T>): Promise<T> {
   const own = await ownAccess(options)
@@ -56,18 +61,40 @@ export async function withAdmin<T>(options: Access, work: (admin: AdminAccess) =
   const { admin, store: place } = config.settings
   const remote = admin && admin.port !== 0 ? new RemoteAdmin(urlOf(admin), admin.token) : undefined
   if (remote && (await remote.keeps(shownPlace(place)))) return work(remote)
-  const file = fileOf(place, 'Only a store in a SQLite file can be opened without its gateway')
-  const store = await openStore({ file, durability: place.durability }).catch((error: Error) => {
-    const missed = remote
-      ? `No gateway with this store answers at ${remote.url}.`
-      : 'The configuration has no admin.port at which the gateway could be asked.'
-    throw new Error(`${error.message}. ${missed}`)
-  })
+  const store = place.sqlite === undefined ? await openBook(place) : await openFile(place, remote?.url)
   try {
     const parts: OfflineParts = { store, generations: { current: { config } }, log: createLogger({ level: 'warn' }) }
-    return await work(new LocalAdmin(file, parts))
+    return await work(new LocalAdmin(shownPlace(place), parts))
   } finally {
     await store.close()
+  }
+}
+
+/** What the routes that need no running gateway find in a store. */
+type OpenedStore = OfflineParts['store'] & { close(): Promise<void> }
+
+async function openFile(
+  { sqlite: file, durability }: FilePlace & Pick<Settings['store'], 'durability'>,
+  asked: string | undefined
+): Promise<OpenedStore> {
+  return openStore({ file, durability }).catch((error: Error) => {
+    const missed =
+      asked === undefined
+        ? 'The configuration has no admin.port at which the gateway could be asked.'
+        : `No gateway with this store answers at ${asked}.`
+    throw new Error(`${error.message}. ${missed}`)
+  })
+}
+
+/** Gateways that run elsewhere hear of what is changed. */
+async function openBook({ postgres: { url, listen_url: listenUrl } }: SharedPlace): Promise<OpenedStore> {
+  const database = await Database.open({ url, listenUrl, name: 'sluice command' })
+  try {
+    const documents = await DocumentBook.open(database)
+    return { documents, close: () => documents.close().then(() => database.close()) }
+  } catch (error) {
+    await database.close()
+    throw error
   }
 }
 

@@ -68,7 +68,7 @@ interface Place {
 /** What a comparison needs besides the bill. */
 export interface Books {
   /** Entries in the period, of the channels in question. */
-  entries: Iterable<Entry>
+  entries: AsyncIterable<Entry>
   priceOf(version: string): Price | undefined
   /** The name that the upstream has for a model of an entry. */
   upstreamName(entry: Entry): string
@@ -78,7 +78,7 @@ export interface Books {
 }
 
 /** Compares a bill with the books. The last day of the bill gets no verdict. */
-export function compare(bill: Bill, { entries, priceOf, upstreamName, from, to }: Books): Comparison {
+export async function compare(bill: Bill, { entries, priceOf, upstreamName, from, to }: Books): Promise<Comparison> {
   const places = new Map<string, Place>()
   const place = (day: string, model: string, name: string): Place => {
     const id = `${day}\n${model}\n${name}`
@@ -101,7 +101,7 @@ export function compare(bill: Bill, { entries, priceOf, upstreamName, from, to }
   const counted = new Set<string>(bill.lines.filter(({ units }) => units !== undefined).map((line) => line.class!))
   const names = new Set<string>()
   let uncosted = 0
-  for (const entry of entries) {
+  for await (const entry of entries) {
     const usage = entry.usage as Usage | null
     if (usage === null) continue
     const day = new Date(entry.time).toISOString().slice(0, 10)

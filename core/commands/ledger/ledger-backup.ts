@@ -2,7 +2,7 @@
 import { backUp } from '../../store/embedded/care/backup.ts'
 import { defineCommand, exits, jsonOption } from '../command/command.ts'
 import { Progress } from '../output/progress.ts'
-import { print, storeOf, storeOptions } from '../command/store-option.ts'
+import { print, restored, storeFile, storeOptions } from '../command/store-option.ts'
 
 export const backupLedger = defineCommand({
   name: 'ledger backup',
@@ -15,7 +15,9 @@ FILE.journal, and in FILE.results what came of tasks that have ended, as picture
 
 \`sluice ledger restore FILE\` brings it back. What was open when the copy was made is ended by estimate then.`,
   async run({ verify, json, ...given }, [target]) {
-    const file = await storeOf(given)
+    const file = restored(
+      await storeFile(given, 'copies a store', 'copy it with pg_dump or pg_basebackup, while its gateways run')
+    )
     const made = await Progress.of('looking at the store', (tell) => backUp(file, target!, { tell, verified: verify }))
     const { entries, batches, volumes, results } = made
     if (json) print(JSON.stringify({ file, backup: target, ...made }))

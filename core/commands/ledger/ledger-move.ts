@@ -3,7 +3,7 @@ import { moveStore } from '../../store/move/move.ts'
 import type { Moved } from '../../store/move/move.ts'
 import { parts } from '../../store/move/parts.ts'
 import { defineCommand, exits, jsonOption, UsageError } from '../command/command.ts'
-import { print } from '../command/store-option.ts'
+import { print, readPlace } from '../command/store-option.ts'
 import { Progress } from '../output/progress.ts'
 
 export const moveLedger = defineCommand({
@@ -25,7 +25,7 @@ The hash chain of a file goes on to be checked in PostgreSQL as it was. On the w
 what came from a file; where each ended stays on record, and "sluice ledger verify" computes it again.
 Exits with 4 while a gateway runs.`,
   async run({ from, to, 'dry-run': dryRun, json }) {
-    const places = { from: placeOf('from', from), to: placeOf('to', to) }
+    const places = { from: endOf('from', from), to: endOf('to', to) }
     const began = performance.now()
     const moved = await Progress.of('looking at both places', (tell) => moveStore({ ...places, dryRun, tell }))
     const seconds = (performance.now() - began) / 1000
@@ -45,14 +45,11 @@ Exits with 4 while a gateway runs.`,
 })
 
 /** @throws UsageError when it is missing, or names a variable that is not set */
-function placeOf(option: string, text: string | undefined): string {
+function endOf(option: string, text: string | undefined): string {
   if (text === undefined)
     throw new UsageError(`--${option} is missing: say where the store ${option === 'from' ? 'is' : 'shall be'}`)
-  const [, name] = /^\$\{(\w+)\}$/.exec(text) ?? []
-  if (name === undefined) return text
-  const value = process.env[name]
-  if (!value) throw new UsageError(`--${option} is ${text}, and the environment has no ${name}`)
-  return value
+  const place = readPlace(`--${option}`, text)
+  return place.sqlite ?? place.postgres.url
 }
 
 function* told({ from, to, counts }: Moved, dryRun: boolean, seconds: number): Generator<string> {

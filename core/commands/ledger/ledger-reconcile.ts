@@ -2,10 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { plugins } from '../../../plugins/index.ts'
 import type { Config } from '../../catalogue/settings.ts'
-import { fileOf } from '../../catalogue/store-place.ts'
 import { convertUnit } from '../../options/units.ts'
 import { readConfig } from '../../program/configuration.ts'
-import { LedgerFile } from '../../store/embedded/care/ledger-file.ts'
 import type { Entry } from '../../store/embedded/care/ledger-file.ts'
 import { toldAs } from '../../store/embedded/care/tell.ts'
 import { femto, readBill } from './bills.ts'
@@ -14,7 +12,8 @@ import { defineCommand, exits, jsonOption, UsageError } from '../command/command
 import { compare } from './comparison.ts'
 import type { Comparison, Difference } from './comparison.ts'
 import { Progress } from '../output/progress.ts'
-import { noteLog, print, storeOptions } from '../command/store-option.ts'
+import { print, storeOptions } from '../command/store-option.ts'
+import { withLedger } from './open-ledger.ts'
 import { renderTable } from '../output/table.ts'
 
 const dayMs = 86_400_000
@@ -60,11 +59,8 @@ Exits with 3 when there is a difference.`,
       throw new UsageError(
         `--channel is ${JSON.stringify(channel)}: known are ${[...config.channels.keys()].join(', ')}`
       )
-    const file = db ?? fileOf(config!.settings.store, 'This command reads a SQLite file')
-    const ledger = new LedgerFile(file)
-    let found: Comparison
-    try {
-      found = await Progress.of('reading the journal', (tell) => {
+    return withLedger({ db, config: path }, async (ledger) => {
+      const found = await Progress.of('reading the journal', (tell) => {
         const filter = { since: Date.parse(from), until: Date.parse(to) + dayMs }
         return compare(bill, {
           entries: ofChannels(
@@ -78,13 +74,10 @@ Exits with 3 when there is a difference.`,
           to
         })
       })
-    } finally {
-      ledger.close()
-    }
-    if (json) print(JSON.stringify(shown(found, bill)))
-    else for (const line of told(found, bill)) print(line)
-    noteLog(file)
-    return found.differences.length > 0 ? exits.found : exits.ok
+      if (json) print(JSON.stringify(shown(found, bill)))
+      else for (const line of told(found, bill)) print(line)
+      return found.differences.length > 0 ? exits.found : exits.ok
+    })
   }
 })
 
@@ -119,8 +112,11 @@ function channelsOf(
   return new Set([...config.channels.values()].filter(({ protocol }) => protocol === provider).map(({ name }) => name))
 }
 
-function* ofChannels(entries: Iterable<Entry>, channels: ReadonlySet<string> | undefined): Generator<Entry> {
-  for (const entry of entries) if (!channels || channels.has(entry.channel ?? '')) yield entry
+async function* ofChannels(
+  entries: AsyncIterable<Entry>,
+  channels: ReadonlySet<string> | undefined
+): AsyncGenerator<Entry> {
+  for await (const entry of entries) if (!channels || channels.has(entry.channel ?? '')) yield entry
 }
 
 function remembered<T>(find: (name: string) => T): (name: string) => T {

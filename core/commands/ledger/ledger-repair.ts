@@ -29,7 +29,10 @@ Exits with 0 when nothing is wrong or it was mended, and with 3 when there is so
     const sums = spend ? ('spend' as const) : traffic ? ('traffic' as const) : undefined
     if (sums && (apply || json || (spend && traffic)))
       throw new UsageError(`--${sums} stands alone: leave --apply, --json and other sums out`)
-    const owner = Ownership.take(await storeFile(given), { damaged: true })
+    const owner = Ownership.take(
+      await storeFile(given, 'mends a store', 'PostgreSQL keeps its files whole; restore a backup where it cannot'),
+      { damaged: true }
+    )
     try {
       if (sums) return await addUp(owner.file, sums)
       const [plan, folder] = await Progress.of('looking for damage', (tell) => {

@@ -25,7 +25,11 @@ STORE.replaced-TIME beside it. What is newer there is told; the same command bri
 Killed at any moment it leaves the old store or the new one; where it was under way with the last step, the next start completes
 it and says so. What was open when the backup was made is ended by estimate at the next start.`,
   async run({ 'dry-run': dry, foreign, json, ...given }, [name]) {
-    const file = await storeFile(given)
+    const file = await storeFile(
+      given,
+      'restores a store',
+      'stop its gateways, and restore the database with what made the copy, pg_restore or a base backup'
+    )
     const source = resolve(name!)
     const done = await Progress.of('looking at the backup', (tell) =>
       dry ? tryRestore(file, source, { foreign, tell }) : restore(file, source, { foreign, tell })

@@ -4,7 +4,6 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { showBalance } from '../../admin/tenancy/balances.ts'
 import { formatDollars } from '../../money/money.ts'
-import { LedgerFile } from '../../store/embedded/care/ledger-file.ts'
 import type { Entry } from '../../store/embedded/care/ledger-file.ts'
 import type { Balance } from '../../store/ledger.ts'
 import { invariants } from '../../store/embedded/care/invariants.ts'
@@ -12,21 +11,23 @@ import type { Invariant } from '../../store/embedded/care/invariants.ts'
 import { toldAs } from '../../store/embedded/care/tell.ts'
 import type { Tell } from '../../store/embedded/care/tell.ts'
 import { outcomesOf } from '../../store/embedded/care/verdict.ts'
-import { toldOf, verify } from '../../store/embedded/care/verify.ts'
+import { toldOf } from '../../store/embedded/care/verify.ts'
 import { daysOf, windowOf } from '../../store/window.ts'
 import { convertUnit } from '../../options/units.ts'
 import { defineCommand, exits, jsonOption, UsageError } from '../command/command.ts'
 import { csvLine } from '../../admin/exports/csv.ts'
 import { Progress } from '../output/progress.ts'
-import { noteLog, print, storeOf, storeOptions } from '../command/store-option.ts'
+import { print, storeOptions } from '../command/store-option.ts'
 import { renderTable } from '../output/table.ts'
+import { withLedger } from './open-ledger.ts'
+import type { OpenLedger } from './open-ledger.ts'
 
 const scopeOption = {
   scope: { value: 'SCOPE', text: 'only of tenant:acme, project:acme/web, member:acme/web/alice or key:laptop' }
 } as const
 
 const named: readonly (readonly [name: string, rule: Invariant])[] = Object.entries(invariants)
-const shown = { holds: 'holds ', broken: 'BROKEN', tested: 'tested' } as const
+const shown = { holds: 'holds ', broken: 'BROKEN', tested: 'tested', unchecked: 'not of' } as const
 
 /** How many breaches are shown without `--json`. A broken hash chain has one for each row after it. */
 const mostShown = 100
@@ -42,53 +43,55 @@ ${named.map(([name, { text, checked, tests }]) => `  ${name.padEnd(3)}  ${text}$
 I5: the journal has one amount a row. Its two sides follow from it: its scopes are debited, once a level, and what the gateway sold
 is credited; a cost is credited to its channel. I10: entries that were sealed are read from their files, in the folder of the
 store's name with .journal; one that is missing or was changed is named. I6: the limit is that of the latest request that was let in.
+In PostgreSQL, which checks its own files, I8, I11, I12 and I16 to I20 are of files alone, and said to be "not of" it.
 Exits with 3 when a row breaks one of them.`,
-  async run(options) {
-    const file = await storeOf(options)
-    const began = performance.now()
-    const checked: Record<string, number> = {}
-    const breaches = await Progress.of('checking file', (tell) => {
-      const told = toldOf(tell)
-      return verify(file, (table, rows, of) => {
-        if (rows !== undefined) checked[table] = rows
-        told(table, rows, of)
-      })
+  run: (options) => withLedger(options, (ledger) => verifyOne(ledger, options.json))
+})
+
+async function verifyOne(ledger: OpenLedger, json: boolean): Promise<number> {
+  const began = performance.now()
+  const checked: Record<string, number> = {}
+  const breaches = await Progress.of('checking file', (tell) => {
+    const told = toldOf(tell)
+    return ledger.verify((table, rows, of) => {
+      if (rows !== undefined) checked[table] = rows
+      told(table, rows, of)
     })
-    const seconds = (performance.now() - began) / 1000
-    const ok = breaches.length === 0
-    if (options.json) {
-      print(
-        JSON.stringify({
-          ok,
-          file,
-          checked,
-          invariants: outcomesOf(breaches),
-          breaches,
-          seconds: Number(seconds.toFixed(3))
-        })
-      )
-      return ok ? exits.ok : exits.found
-    }
-    for (const { invariant, row, message } of breaches.slice(0, mostShown)) print(`${invariant} ${row}: ${message}`)
-    if (breaches.length > mostShown) print(`and ${breaches.length - mostShown} more: --json shows all`)
+  })
+  const seconds = (performance.now() - began) / 1000
+  const ok = breaches.length === 0
+  const outcomes = outcomesOf(breaches, ledger.invariants)
+  if (json) {
     print(
-      `${file}: ${Object.entries(checked)
-        .map(([table, rows]) => `${table} ${grouped(rows)}`)
-        .join(', ')} rows read in ${seconds.toFixed(2)} s`
+      JSON.stringify({
+        ok,
+        file: ledger.shown,
+        checked,
+        invariants: outcomes,
+        breaches,
+        seconds: Number(seconds.toFixed(3))
+      })
     )
-    for (const { name, text, result, breaches: broken, first, tests } of outcomesOf(breaches)) {
-      const detail =
-        result === 'broken'
-          ? ` (${grouped(broken)} times, first ${first})`
-          : result === 'tested'
-            ? ` (by ${tests.join(', ')})`
-            : ''
-      print(`${shown[result]}  ${name.padEnd(3)}  ${text}${detail}`)
-    }
-    noteLog(file)
     return ok ? exits.ok : exits.found
   }
-})
+  for (const { invariant, row, message } of breaches.slice(0, mostShown)) print(`${invariant} ${row}: ${message}`)
+  if (breaches.length > mostShown) print(`and ${breaches.length - mostShown} more: --json shows all`)
+  print(
+    `${ledger.shown}: ${Object.entries(checked)
+      .map(([table, rows]) => `${table} ${grouped(rows)}`)
+      .join(', ')} rows read in ${seconds.toFixed(2)} s`
+  )
+  for (const { name, text, result, breaches: broken, first, tests } of outcomes) {
+    const detail =
+      result === 'broken'
+        ? ` (${grouped(broken)} times, first ${first})`
+        : result === 'tested'
+          ? ` (by ${tests.join(', ')})`
+          : ''
+    print(`${shown[result]}  ${name.padEnd(3)}  ${text}${detail}`)
+  }
+  return ok ? exits.ok : exits.found
+}
 
 export const showBalances = defineCommand({
   name: 'ledger balance',
@@ -97,11 +100,8 @@ export const showBalances = defineCommand({
   notes: `
 In US dollars, for the day, the week, the month (UTC), the last days of rolling budgets and all time, as of the last commit. Posted was charged; pending is held by
 requests under way. A limit is that of the last request that counted; the admin API shows those of the configuration.`,
-  async run(options) {
-    const { scope, all, json } = options
-    const file = await storeOf(options)
-    const ledger = new LedgerFile(file)
-    try {
+  run: ({ scope, all, json, ...given }) =>
+    withLedger(given, async (ledger) => {
       const now = Date.now()
       const current = new Set((['day', 'week', 'month', 'total'] as const).map((span) => windowOf(span, now)))
       const found = await Progress.of('reading balances', () => ledger.balances(now))
@@ -111,12 +111,8 @@ requests under way. A limit is that of the last request that counted; the admin 
           (daysOf(balance.window) === undefined ? all || current.has(balance.window) : balance.limit !== undefined)
       )
       print(json ? JSON.stringify({ data: balances.map(showBalance) }) : balanceTable(balances))
-      noteLog(file)
       return exits.ok
-    } finally {
-      ledger.close()
-    }
-  }
+    })
 })
 
 const formats = ['jsonl', 'csv'] as const
@@ -133,7 +129,8 @@ export const exportLedger = defineCommand({
     ...jsonOption
   },
   notes: `
-One row for each end of a request and each cost of a failed attempt, oldest first. Amounts are there twice: in dollars, and in
+One row for each end of a request and each cost of a failed attempt, oldest first; where several gateways share the store, by the day
+of arrival, and those of a day by the node that wrote them. Amounts are there twice: in dollars, and in
 nano-dollars to compute with; both as text, so that no program rounds them. --json is --format jsonl.`,
   async run(options) {
     const { format, json, scope } = options
@@ -141,23 +138,21 @@ nano-dollars to compute with; both as text, so that no program rounds them. --js
       throw new UsageError(`--format is ${JSON.stringify(format)}: it must be jsonl or csv`)
     if (json && format === 'csv') throw new UsageError('--json and --format csv exclude each other: keep one')
     const filter = { since: readTime('since', options.since), until: readTime('until', options.until), scope }
-    const file = await storeOf(options)
-    const ledger = new LedgerFile(file)
-    try {
+    return withLedger(options, async (ledger) => {
       const write = (tell: Tell): Promise<void> => {
         const entries = ledger.entries(filter, toldAs(tell, 'writing the journal'))
-        const lines = format === 'csv' ? csv(entries) : jsonLines(entries)
+        const columns = columnsOf(ledger)
+        const lines = format === 'csv' ? csv(entries, columns) : jsonLines(entries, columns)
         return pipeline(Readable.from(lines), process.stdout, { end: false })
       }
-      await Progress.of('reading the journal', write, { streams: true })
-    } catch (error) {
-      // The reader of the output may stop before the end, as `head` does.
-      if (!['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-    } finally {
-      ledger.close()
-    }
-    noteLog(file)
-    return exits.ok
+      try {
+        await Progress.of('reading the journal', write, { streams: true })
+      } catch (error) {
+        // The reader of the output may stop before the end, as `head` does.
+        if (!['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+      }
+      return exits.ok
+    })
   }
 })
 
@@ -212,8 +207,15 @@ const columns: Readonly<Record<string, (entry: Entry) => unknown>> = {
   hash: ({ hash }) => hash
 }
 
-function* jsonLines(entries: Iterable<Entry>): Generator<string> {
-  const names = Object.entries(columns)
+type Columns = typeof columns
+
+/** The columns of a ledger: where several gateways write it, `seq` counts for each start of one. */
+function columnsOf({ invariants: some }: OpenLedger): Columns {
+  return some ? { ...columns, node: ({ node }) => node } : columns
+}
+
+async function* jsonLines(entries: AsyncIterable<Entry>, shape: Columns): AsyncGenerator<string> {
+  const names = Object.entries(shape)
   yield* chunked(
     entries,
     (entry) => `${JSON.stringify(Object.fromEntries(names.map(([name, read]) => [name, read(entry)])))}\n`
@@ -221,16 +223,16 @@ function* jsonLines(entries: Iterable<Entry>): Generator<string> {
 }
 
 /** Renders entries as CSV (RFC 4180). */
-function* csv(entries: Iterable<Entry>): Generator<string> {
-  yield csvLine(Object.keys(columns))
-  const reads = Object.values(columns)
+async function* csv(entries: AsyncIterable<Entry>, shape: Columns): AsyncGenerator<string> {
+  yield csvLine(Object.keys(shape))
+  const reads = Object.values(shape)
   yield* chunked(entries, (entry) => csvLine(reads.map((read) => read(entry))))
 }
 
 /** Joins rows into chunks, so that a system call writes many of them. */
-function* chunked(entries: Iterable<Entry>, render: (entry: Entry) => string): Generator<string> {
+async function* chunked(entries: AsyncIterable<Entry>, render: (entry: Entry) => string): AsyncGenerator<string> {
   let chunk = ''
-  for (const entry of entries) {
+  for await (const entry of entries) {
     chunk += render(entry)
     if (chunk.length < 65_536) continue
     yield chunk

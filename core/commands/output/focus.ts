@@ -118,17 +118,17 @@ export function focusMetadata(created: Date): object {
 }
 
 /** Renders sums, which are grouped by {@link focusGroups}, as lines of CSV. `priceOf` finds a price by its version. */
-export function* focusLines(
-  sums: Iterable<SpendSum>,
+export async function* focusLines(
+  sums: AsyncIterable<SpendSum>,
   priceOf: (version: string) => Price | undefined
-): Generator<string> {
+): AsyncGenerator<string> {
   yield csvLine(Object.keys(columns))
   const prices = new Map<string, Price | undefined>()
   const price = (version: string): Price | undefined => {
     if (!prices.has(version)) prices.set(version, version === '' ? undefined : priceOf(version))
     return prices.get(version)
   }
-  for (const sum of sums)
+  for await (const sum of sums)
     for (const part of partsOf(sum, price)) yield csvLine(Object.values(columns).map((read) => read(part)))
 }
 

@@ -8,6 +8,7 @@ import { Listener } from './listener.ts'
 import { migrate, readMigrations } from './migrations.ts'
 import type { Migration } from './migrations.ts'
 import { loadPackage } from './package.ts'
+import { refuseUnfinished } from './reading.ts'
 
 /** Which database, and who asks. */
 export interface DatabaseOptions {
@@ -84,15 +85,4 @@ export class Database {
     const lanes = [this.batches, this.changes, this.reads, this.searches]
     await Promise.all([...lanes.map((lane) => lane.close()), this.listener.close()])
   }
-}
-
-/** @throws Error while a store is being moved into the database */
-async function refuseUnfinished(lane: Lane): Promise<void> {
-  const { rows } = await lane.query<{ there: boolean }>(`select to_regclass('sluice.move') is not null as there`)
-  if (!rows[0]!.there) return
-  const { rows: moves } = await lane.query<{ began: string }>('select began::text from sluice.move where done is null')
-  if (moves[0])
-    throw new Error(
-      `a store is being moved into the database since ${moves[0].began}, and not all of it is there: "sluice ledger move" goes on where it stopped`
-    )
 }

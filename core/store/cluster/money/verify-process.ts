@@ -5,7 +5,7 @@ import { driftOf, outcomesOf } from '../../embedded/care/verdict.ts'
 import type { VerifyLine } from '../../embedded/care/verify-process.ts'
 import { readAddress } from '../database/address.ts'
 import { Lane } from '../database/lane.ts'
-import { verifyBook } from './verify.ts'
+import { ofBook, verifyBook } from './verify.ts'
 
 const mostShown = 100
 
@@ -18,7 +18,7 @@ async function run(url: string): Promise<void> {
   say({ step: { table: 'journal', rows: null, of: null } })
   try {
     const breaches = await verifyBook(lane)
-    const invariants = outcomesOf(breaches).map(({ tests: _tests, ...outcome }) => outcome)
+    const invariants = outcomesOf(breaches, ofBook).map(({ tests: _tests, ...outcome }) => outcome)
     const found = { checked: {}, invariants, breaches: breaches.slice(0, mostShown), broken: breaches.length }
     say({ found: { ...found, drift_nano: String(driftOf(breaches)) } })
   } catch (error) {

@@ -1,6 +1,6 @@
 // Checks the book of a cluster against the invariants of a ledger, at one moment, while gateways are running.
 import { Accounts } from '../../embedded/care/accounts.ts'
-import type { Breach, Report } from '../../embedded/care/invariants.ts'
+import type { Breach, InvariantName, Report } from '../../embedded/care/invariants.ts'
 import { checkAmount } from '../../embedded/care/verify.ts'
 import type { Progress } from '../../embedded/care/verify.ts'
 import { readPrice } from '../../embedded/database/due.ts'
@@ -18,6 +18,20 @@ import { checkAnchors } from './anchors.ts'
 const stride = 5000
 /** How long each statement may take, in milliseconds. Sorting a large journal takes minutes. */
 const deadline = 600_000
+
+/** The invariants that a book is checked against. The others are about files alone, or left to the tests. */
+export const ofBook: ReadonlySet<InvariantName> = new Set([
+  'I1',
+  'I2',
+  'I3',
+  'I4',
+  'I5',
+  'I6',
+  'I7',
+  'I9',
+  'I10',
+  'I14'
+])
 
 /** The end of a chain, as it is stored. */
 interface Head {

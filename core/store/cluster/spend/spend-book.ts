@@ -33,10 +33,10 @@ const spans: readonly Span[] = [
 
 /** The spend as one gateway has it. */
 export class SpendBook {
-  readonly #database: Database
+  readonly #database: Pick<Database, 'changes' | 'searches'>
   #gathering: Promise<boolean> | undefined
 
-  constructor(database: Database) {
+  constructor(database: Pick<Database, 'changes' | 'searches'>) {
     this.#database = database
   }
 

@@ -40,9 +40,12 @@ export interface Entry {
   /** What the upstream charges, and the version of its price; null where it is not known. */
   cost: bigint | null
   costPrice: string | null
+  /** The start of the gateway, or the epoch of the node, that wrote it. */
   boot: number
   /** Hexadecimal. */
   hash: string
+  /** Which gateway wrote it, in a book that several share: `seq` counts in each start of one. */
+  node?: string
 }
 
 /** A selection of entries, which must meet all conditions. */
@@ -86,9 +89,7 @@ export class LedgerFile {
    * older. Those of rolling budgets are as of `now` (Unix milliseconds).
    */
   balances(now: number): Balance[] {
-    return rolled(presentBalances(this.#database), now).sort(
-      (a, b) => compare(a.scope, b.scope) || compare(a.window, b.window)
-    )
+    return sorted(rolled(presentBalances(this.#database), now))
   }
 
   /** Finds a price by its version. */
@@ -195,8 +196,13 @@ export function presentBalances(database: Database): Balance[] {
   }
 }
 
+/** Sorts balances by scope and window. */
+export function sorted(balances: readonly Balance[]): Balance[] {
+  return balances.toSorted((a, b) => compare(a.scope, b.scope) || compare(a.window, b.window))
+}
+
 /** Puts what their hours add up to into the balances of rolling budgets. Hours have no limit of their own. */
-function rolled(balances: readonly Balance[], now: number): Balance[] {
+export function rolled(balances: readonly Balance[], now: number): Balance[] {
   const hours = Map.groupBy(
     balances.filter(({ window }) => isHour(window)),
     ({ scope }) => scope
@@ -216,7 +222,8 @@ function rolled(balances: readonly Balance[], now: number): Balance[] {
   })
 }
 
-function entryOf(row: Record<string, unknown>): Entry {
+/** Makes an entry of a row of a journal, in which hashes are hexadecimal. */
+export function entryOf(row: Record<string, unknown>): Entry {
   const text = (name: string): string => row[name] as string
   const textOrNull = (name: string): string | null => row[name] as string | null
   return {
