@@ -23,19 +23,16 @@ const known = /^Could not load credentials from any providers|^Profile \S{1,64} 
 /** Loads the library, which takes 0.2 s, and prepares its chain for a source. */
 export async function awsChain({ region, profile, role }: AwsSource): Promise<() => Promise<Grant>> {
   const { fromNodeProviderChain, fromTemporaryCredentials } = await import('@aws-sdk/credential-providers')
-  const chain = fromNodeProviderChain({ clientConfig: { region }, ...(profile !== undefined && { profile }) })
-  const assumed =
-    role === undefined
-      ? undefined
-      : fromTemporaryCredentials({
-          masterCredentials: chain,
-          params: { RoleArn: role, RoleSessionName: 'sluice' },
-          clientConfig: { region }
-        })
+  const clientConfig = { region }
+  // The library would read its files once, and would give what it remembers: also five minutes before its end, and what
+  // has no end for ever.
+  const chain = fromNodeProviderChain({ clientConfig, ignoreCache: true, ...(profile !== undefined && { profile }) })
   return async () => {
     try {
-      // The chain would give what it remembers, also five minutes before its end, and what has no end for ever.
-      const keys = assumed ? await assumed() : await chain({ forceRefresh: true })
+      const own = await chain({ forceRefresh: true })
+      const params = { RoleArn: role, RoleSessionName: 'sluice' }
+      const keys =
+        role === undefined ? own : await fromTemporaryCredentials({ masterCredentials: own, params, clientConfig })()
       const { accessKeyId, secretAccessKey, sessionToken, expiration } = keys
       return { secret: { accessKeyId, secretAccessKey, sessionToken }, expiresAt: expiration?.getTime() }
     } catch (error) {

@@ -464,3 +464,30 @@ t.test('AWS: a chain without keys says so', async (t) => {
   })
   t.match(await fault(aws), /^the chain of AWS gave no keys \(Could not load credentials from any providers\)$/)
 })
+
+t.test('AWS: keys of its file are seen when others write new ones, also by whoever takes on a role', async (t) => {
+  const file = join(t.testdir(), 'credentials')
+  const write = (id: string): void =>
+    writeFileSync(file, `[default]\naws_access_key_id = ${id}\naws_secret_access_key = secret\n`)
+  const server = await tokenServer(t, () => ({
+    headers: { 'content-type': 'text/xml' },
+    body: `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
+      <AccessKeyId>ASIA</AccessKeyId><SecretAccessKey>secret</SecretAccessKey><SessionToken>session</SessionToken>
+      <Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>`
+  }))
+  environment(t, {
+    AWS_ACCESS_KEY_ID: undefined,
+    AWS_PROFILE: undefined,
+    AWS_SHARED_CREDENTIALS_FILE: file,
+    AWS_CONFIG_FILE: join(t.testdir(), 'none'),
+    AWS_EC2_METADATA_DISABLED: 'true',
+    AWS_ENDPOINT_URL_STS: server.url
+  })
+  const [plain, role] = [askOf(aws), askOf({ ...aws, role: 'arn:aws:iam::123456789012:role/models' })]
+  for (const id of ['AKIDONE', 'AKIDTWO']) {
+    write(id)
+    t.match((await plain(never)).secret, { accessKeyId: id })
+    t.match((await role(never)).secret, { accessKeyId: 'ASIA', sessionToken: 'session' })
+    t.match(server.asked.at(-1)!.headers.authorization, `Credential=${id}/`)
+  }
+})
