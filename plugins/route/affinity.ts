@@ -41,6 +41,8 @@ export interface Place {
 
 /** The share that is left from which on it moves nobody away. */
 const enough = 0.1
+/** The least share that counts, so that what is nearly used up is still chosen now and then, and told of anew. */
+export const leastShare = 0.001
 
 /**
  * Chooses the place of a conversation, among the same ones each time the same: where one is gone, only its own
@@ -52,7 +54,7 @@ export function placeOf(conversation: string, places: readonly Place[]): number 
   let best = 0
   let least = Infinity
   places.forEach(({ name, weight, left }, index) => {
-    const part = (even ? 1 : weight) * Math.min(1, left / enough)
+    const part = (even ? 1 : weight) * Math.min(1, Math.max(leastShare, left) / enough)
     // An exponential variable of this rate is the least of all with the probability of its part.
     const distance = -Math.log(chanceOf(conversation, name)) / part
     if (distance < least) [best, least] = [index, distance]

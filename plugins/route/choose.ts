@@ -1,6 +1,6 @@
 // Chooses among channels by rank, then by weight, and leaves out those that are unavailable.
 import type { Candidates, Channel, Why } from '../../core/contract/contract.ts'
-import { placeOf } from './affinity.ts'
+import { leastShare, placeOf } from './affinity.ts'
 
 /**
  * What is asked of a channel. Times are values of `performance.now()`; `model` is the public name, empty without one.
@@ -65,9 +65,6 @@ export function choose(
     chance
   )
 }
-
-/** The least share that counts, so that what is nearly used up is still chosen now and then, and told of anew. */
-const leastShare = 0.001
 
 /**
  * Chooses one by its weight times the share that is left of it, from 0 to 1. Where all weights are 0 they count as 1.
