@@ -40,8 +40,10 @@ interface Live {
   readonly hold: Hold
   readonly places: readonly Place[]
   readonly scopes: () => readonly Scope[]
-  /** Of one that was admitted in memory: until the database has it. */
+  /** Of one that was admitted in memory: until the database has it, or never will. */
   early: EarlyHold | undefined
+  /** Whether the database has had it. */
+  written: boolean
   /** Whether another node has ended it, or it was not written in time, as this node was not heard of for its lease. */
   lost: boolean
 }
@@ -99,7 +101,7 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   #hold(name: string, hold: Hold, { places, scopes }: Plan, early: EarlyHold | undefined): void {
-    this.#live.set(name, { hold, places, scopes: () => scopes, lost: false, early })
+    this.#live.set(name, { hold, places, scopes: () => scopes, early, written: !early, lost: false })
   }
 
   /** Gives it the way to the database, before anything else is called. */
@@ -165,6 +167,7 @@ export class Book implements Ledger, HoldKeeper {
     const live = this.#live.get(name)
     if (!live) return
     live.early = undefined
+    live.written = !lost
     live.lost ||= lost
   }
 
@@ -266,6 +269,8 @@ export class Book implements Ledger, HoldKeeper {
     const failed = (error: Error): void => reject(unavailable(error.message))
     const live = this.#live.get(nameOf(hold.requestId, hold.part))!
     const touch = (): void => {
+      // Nothing of a hold is shown that the database never had.
+      if (!live.written) return failed(new Error('its hold was not written in time'))
       if (live.lost || hold.ended) return resolve()
       this.#sender.queue.touch(hold, until, { done: resolve, failed })
       this.#sender.wake()
@@ -282,7 +287,7 @@ export class Book implements Ledger, HoldKeeper {
     const rows = emptyBatch(0, 0)
     hold.writeEnd(rows, this.#rowIds)
     if (live.lost) {
-      this.#tellLost(hold, charged)
+      if (live.written || charged > 0n) this.#tellLost(hold, charged)
       return durable
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -322,7 +327,14 @@ export class Book implements Ledger, HoldKeeper {
     const spans = JSON.parse(hold.purse.scopes) as Record<string, Spans>
     const scopes = (): Scope[] => Object.keys(spans).flatMap((id) => this.#parts.alarms.watcher?.scope(id) ?? [])
     const places = placesIn(spans, hold.request.time)
-    this.#live.set(nameOf(hold.requestId, hold.part), { hold, places, scopes, lost: false, early: undefined })
+    this.#live.set(nameOf(hold.requestId, hold.part), {
+      hold,
+      places,
+      scopes,
+      early: undefined,
+      written: true,
+      lost: false
+    })
   }
 
   /** Forgets a hold whose end is queued already. Returns the balances that it counts in. */

@@ -77,14 +77,17 @@ async function one(): Promise<void> {
   // Most go to a few keys, and now and then there is a new one.
   const key = below(20) === 0 ? randomUUID() : String(below(5))
   let made: Reservation | undefined
-  let shown = false
+  let [shown, given] = [false, false]
   try {
     made = await hold(money.ledger, [tenant, scope('key', key, 10n ** 15n)], 2000n, {
       requestId,
       time: Date.now(),
       ...(below(60) === 0 && { endpoint: 'a\0b' })
     })
-    if (below(5) === 0) return await made.void()
+    if (below(5) === 0) {
+      given = true
+      return await made.void()
+    }
     made.dispatched('openai')
     made.delivered(below(50))
     if (below(10) === 0) await made.detach(Date.now() + 600_000)
@@ -95,7 +98,7 @@ async function one(): Promise<void> {
     tell({ ended: requestId })
   } catch (error) {
     // Whoever was not let in, or whose progress could not be kept, shows nothing.
-    if (made && !shown) await made.void().catch(() => {})
+    if (made && !shown && !given) await made.void().catch(() => {})
     if (!(error instanceof GatewayError) && !/cannot be held/.test(String(error)))
       tell({ wrong: `${requestId}: ${String((error as Error).stack)}` })
   }

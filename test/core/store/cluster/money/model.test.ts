@@ -71,10 +71,10 @@ t.test(
     const server = await sharedPostgres()
     const url = await moneyBook()
     const proxy = await DatabaseProxy.start(t, server.socket)
-    proxy.loses = (sent) => sent.includes('money_batch') && below(40) === 0
     const nodes = await Promise.all(
       ['one', 'two', 'three'].map((name) => moneyNode(t, proxy.url(url), name, { folder: logFolder(t), now, sizing }))
     )
+    proxy.loses = (sent) => sent.includes('money_batch') && below(40) === 0
     const open: { here: Reservation; there: Reservation }[] = []
     let refused = 0
     for (let step = 0; step < 250; step++) {
