@@ -1,4 +1,7 @@
 // Changes of the schema: each runs once however many programs start, and what is newer is refused in clear words.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { readAddress } from '../../../../../core/store/cluster/database/address.ts'
@@ -6,8 +9,13 @@ import { Database } from '../../../../../core/store/cluster/database/database.ts
 import { Lane } from '../../../../../core/store/cluster/database/lane.ts'
 import { checkProgram, migrate, readMigrations } from '../../../../../core/store/cluster/database/migrations.ts'
 import type { Migration } from '../../../../../core/store/cluster/database/migrations.ts'
+import { openMoney } from '../../../../../core/store/cluster/money/money.ts'
+import { LedgerBook } from '../../../../../core/store/cluster/ledger-book.ts'
+import { brokenIn } from '../../../../kit/cluster-money.ts'
 import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
 import { eventually } from '../../../../kit/probe.ts'
+import { scope } from '../../embedded/sample.ts'
+import { charge, endsIn, hold } from '../money/oracle.ts'
 
 const change = (number: number, sql: string, minProgram = 0): Migration => ({
   number,
@@ -84,6 +92,52 @@ t.test('the files are numbered, and a database is opened with them', { skip: pos
   const server = await sharedPostgres()
   const left = `select 1 from pg_stat_activity where application_name like 'sluice %'`
   await eventually(async () => (await server.sql(left, url)).length === 0)
+})
+
+t.test('gateways of one version and the next serve side by side, and go back', { skip: postgresMissing }, async (t) => {
+  const url = await (await sharedPostgres()).database()
+  const now = readMigrations()
+  const expand = change(
+    9001,
+    `alter table sluice.hold add column later text; alter table sluice.journal add column later text;
+     alter table sluice.node add column later int not null default 0;
+     create table sluice.later (id int primary key); insert into sluice.later values (1)`
+  )
+  const scopes = [scope('tenant', 'acme', 1_000_000n, 'month'), scope('key', 'laptop', 1000n)]
+  const start = async (node: string, migrations: readonly Migration[]): Promise<() => Promise<void>> => {
+    const database = await Database.open({ url, migrations })
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-version-'))
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    const requests = { append: () => {} }
+    const money = await openMoney({ database, node, folder, durability: 'process', patience: 60_000, requests })
+    for (let i = 0; i < 3; i++) {
+      const held = await hold(money.ledger, scopes, 10n)
+      held.dispatched('openai')
+      await held.settle(charge(i))
+    }
+    return async () => {
+      const held = await hold(money.ledger, scopes, 10n)
+      await held.settle(charge(5))
+      await money.close()
+      await database.close()
+    }
+  }
+  const older = await start('older', now)
+  const newer = await Promise.all(['one', 'two', 'three'].map((node) => start(node, [...now, expand])))
+  await older()
+  const again = await start('older', now)
+  await Promise.all(newer.map((end) => end()))
+  const back = await start('one', now)
+  await Promise.all([again(), back()])
+  t.equal((await endsIn(url)).size, 6 * 4)
+  t.same(await brokenIn(url), [])
+
+  const contract = change(9002, 'alter table sluice.hold drop column later', 9002)
+  await (await Database.open({ url, migrations: [...now, expand, contract] })).close()
+  const refused = { message: /the database belongs to a newer Sluice.*knows change 9002, and this one knows \d+/ }
+  await t.rejects(Database.open({ url, migrations: [...now, expand] }), refused)
+  await t.rejects(Database.open({ url }), refused)
+  await t.rejects(LedgerBook.open(url), refused)
 })
 
 t.test('a database that is not there is named without the password', async (t) => {
