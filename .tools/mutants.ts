@@ -46,7 +46,7 @@ const areas: Readonly<Record<string, Area>> = {
       'test/{core/money/price,core/store/{holds,due,ledger,rolling,detached,records,works,verify,costs},plugins/quota}.test.ts'
   },
   auth: {
-    files: '{plugins/auth/*.ts,core/tenancy/*.ts,core/store/memory/secrets.ts}',
+    files: '{plugins/auth/*.ts,core/tenancy/*.ts,core/store/embedded/book/secret-book.ts}',
     tests: 'test/{plugins/auth,core/tenancy/*,core/store/memory-secrets,realtime/{secrets,session,looking}}.test.ts'
   },
   translation: {

@@ -1,4 +1,5 @@
 // The caller of a request: an API key with its tenant, project and member. Resolved once per key and generation.
+import type { Awaitable } from '../awaitable.ts'
 import type { RuleReason } from '../errors.ts'
 import type { Nano } from '../money/money.ts'
 
@@ -79,20 +80,37 @@ export function tagsOf(scopes: readonly Scope[]): Tags | undefined {
   return tags.length === 0 ? undefined : Object.fromEntries(tags.sort(([one], [other]) => (one < other ? -1 : 1)))
 }
 
-/** The amount that the sessions of one client secret may spend together, and what of it is charged and held. */
+/** What was charged of an amount, and what is held of it. */
+export interface Spent {
+  readonly posted: Nano
+  readonly pending: Nano
+}
+
+/** The amount that the sessions of one client secret may spend together, wherever they are. */
 export interface Allowance {
   readonly limit: Nano
-  posted: Nano
-  pending: Nano
+  /** @throws GatewayError or rejects with it, as {@link Allowance.hold} */
+  spent(): Awaitable<Spent>
+  /**
+   * Holds an amount under a name, once; one of 0 always. Returns undefined, or, when it does not fit, what is spent
+   * already.
+   * @throws GatewayError rejects with `quota_key_exceeded` when the secret is long over, or `billing_unavailable`
+   */
+  hold(name: string, amount: Nano): Awaitable<Spent | undefined>
+  /** Ends what was held under a name with a charge, once. What is never ended stays held until the secret is over. */
+  end(name: string, charged: Nano): void
 }
+
+/** What every client secret begins with. */
+export const secretPrefix = 'ek_'
 
 /** A short-lived key that another key made, for a client that must not have the other key. */
 export interface ClientSecret {
   /** The SHA-256 of the key that made it, which is looked up to decide whether a session may go on. */
   readonly issuer: Buffer
   /** The settings of a new session, as JSON; absent when there are none. */
-  readonly settings?: string
-  readonly allowance?: Allowance
+  readonly settings?: string | undefined
+  readonly allowance?: Allowance | undefined
 }
 
 /** An authenticated key. Shared by all exchanges of a generation: plugins read it and never change it. */

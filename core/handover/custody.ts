@@ -9,7 +9,7 @@ import type { DocumentBook } from '../store/embedded/book/document-book.ts'
 import type { Lease, Limits } from '../store/limits.ts'
 import { MemoryClaims } from '../store/memory/claims.ts'
 import { MemoryLimits } from '../store/memory/limits.ts'
-import { MemorySecrets } from '../store/memory/secrets.ts'
+import { SecretBook } from '../store/embedded/book/secret-book.ts'
 import type { Secrets } from '../store/secrets.ts'
 import type { Services } from '../store/services.ts'
 import { openStore } from '../store/embedded/store.ts'
@@ -55,7 +55,8 @@ export class Custody implements Opened {
   readonly claims: Claims
   readonly #reopen: (kept: readonly KeptHold[]) => Promise<OwnStore>
   readonly #ownLimits = new MemoryLimits()
-  readonly #ownSecrets = new MemorySecrets()
+  /** They are documents of the store, whichever process has it. */
+  readonly #ownSecrets: Secrets
   readonly #ownClaims = new MemoryClaims()
   readonly #switches
   /** Undefined while the next process has it. */
@@ -90,15 +91,17 @@ export class Custody implements Opened {
   constructor(own: OwnStore, reopen: (kept: readonly KeptHold[]) => Promise<OwnStore>) {
     this.#own = own
     this.#reopen = reopen
+    const documents = switchable<Store['documents']>(own.documents, {
+      all: true,
+      find: true,
+      change: true,
+      note: true,
+      watch: true,
+      audit: true
+    })
+    this.#ownSecrets = new SecretBook(documents.face)
     const switches = {
-      documents: switchable<Store['documents']>(own.documents, {
-        all: true,
-        find: true,
-        change: true,
-        note: true,
-        watch: true,
-        audit: true
-      }),
+      documents,
       ledger: switchable<Store['ledger']>(own.ledger, {
         reserve: true,
         look: true,
@@ -134,7 +137,7 @@ export class Custody implements Opened {
         result: true
       }),
       limits: switchable<Limits>(this.#ownLimits, { decide: true, look: true }),
-      secrets: switchable<Secrets>(this.#ownSecrets, { put: true, find: true }),
+      secrets: switchable<Secrets>(this.#ownSecrets, { put: true, find: true, spent: true, hold: true, end: true }),
       claims: switchable<Claims>(this.#ownClaims, { take: true, look: true, leave: true })
     }
     this.#switches = switches
@@ -173,8 +176,7 @@ export class Custody implements Opened {
   async retire(): Promise<void> {}
 
   /** Takes over what the process before had in memory. Returns its leases by their names. */
-  adopt({ limits, secrets, claims }: Pick<Estate, 'limits' | 'secrets' | 'claims'>): Map<string, Lease> {
-    for (const secret of secrets) this.#ownSecrets.put(secret)
+  adopt({ limits, claims }: Pick<Estate, 'limits' | 'claims'>): Map<string, Lease> {
     for (const claim of claims) this.#ownClaims.take(...claim)
     return this.#ownLimits.adopt(limits)
   }
@@ -211,7 +213,7 @@ export class Custody implements Opened {
     this.#line = line
     this.#own = undefined
     await own.close()
-    return { holds, running, limits: kept, secrets: this.#ownSecrets.all, claims: claimed }
+    return { holds, running, limits: kept, claims: claimed }
   }
 
   /**

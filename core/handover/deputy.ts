@@ -112,7 +112,11 @@ export class Deputy {
       findRoute: (...id: Parameters<typeof routes.find>) => routes.find(...id),
       putRoutes: (...all: Parameters<typeof routes.put>) => routes.put(...all),
       removeRoute: (...id: Parameters<typeof routes.remove>) => routes.remove(...id),
-      putSecret: (...secret: Parameters<typeof secrets.put>) => secrets.put(...secret),
+      spentOfSecret: (sha256: Uint8Array) => secrets.spent(Buffer.from(sha256)),
+      holdOfSecret: (sha256: Uint8Array, name: string, amount: bigint) =>
+        secrets.hold(Buffer.from(sha256), name, amount),
+      endOfSecret: (sha256: Uint8Array, name: string, charged: bigint) =>
+        secrets.end(Buffer.from(sha256), name, charged),
       claim: (name: string, what: Buffer) => this.#claim(name, what),
       lookAtClaim: (...name: Parameters<typeof claims.look>) => claims.look(...name),
       leaveClaim: (name: string) => {

@@ -186,15 +186,14 @@ export function distantDocuments(line: Line, before: Documents): Documents {
   }
 }
 
-/** Secrets are found as before, and new ones are kept here and there. */
+/** Secrets are among the documents. What is spent with them is counted there, for both processes. */
 export function distantSecrets(line: Line, before: Secrets): Secrets {
   return {
-    async put(secret) {
-      const kept = await before.put(secret)
-      if (kept) line.tell('putSecret', secret)
-      return kept
-    },
-    find: (sha256) => before.find(sha256)
+    put: (secret) => before.put(secret),
+    find: (sha256) => before.find(sha256),
+    spent: (sha256) => line.ask('spentOfSecret', sha256),
+    hold: (sha256, name, amount) => line.ask('holdOfSecret', sha256, name, amount),
+    end: (sha256, name, charged) => line.tell('endOfSecret', sha256, name, charged)
   }
 }
 

@@ -8,11 +8,10 @@ import type { Claims } from '../store/claims.ts'
 import { openSharedStore } from '../store/cluster/store.ts'
 import type { SharedStore } from '../store/cluster/store.ts'
 import type { Limits } from '../store/limits.ts'
-import { MemorySecrets } from '../store/memory/secrets.ts'
+import type { Secrets } from '../store/secrets.ts'
 import type { Store } from '../store/store.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Line } from './line.ts'
-import type { Estate } from './messages.ts'
 import type { Going, Left, Opened } from './opened.ts'
 import type { Predecessor } from './predecessor.ts'
 
@@ -20,27 +19,23 @@ import type { Predecessor } from './predecessor.ts'
 export class Membership implements Opened {
   readonly store: Store
   readonly limits: Limits
-  readonly secrets = new MemorySecrets()
+  readonly secrets: Secrets
   readonly claims: Claims
   readonly #shared: SharedStore
 
-  private constructor(shared: SharedStore, estate: Estate | undefined) {
+  private constructor(shared: SharedStore) {
     this.#shared = shared
     this.store = shared
     this.limits = shared.limits
+    this.secrets = shared.secrets
     this.claims = shared.claims
-    for (const secret of estate?.secrets ?? []) this.secrets.put(secret)
   }
 
-  /** Joins; `estate` is of the process before. */
-  static async open(
-    settings: StoreSettings & SharedPlace,
-    estate: Estate | undefined,
-    log: Logger
-  ): Promise<Membership> {
+  /** Joins. */
+  static async open(settings: StoreSettings & SharedPlace, log: Logger): Promise<Membership> {
     const { durability, requests, answers, routes } = settings
     const bounds = { routeAge: routes.age, answers, requests }
-    return new Membership(await openSharedStore({ place: settings, durability, bounds, log }), estate)
+    return new Membership(await openSharedStore({ place: settings, durability, bounds, log }))
   }
 
   begin(background: BackgroundWork): void {
@@ -70,7 +65,7 @@ export class Membership implements Opened {
   async leave(_line: Line, background: Pick<BackgroundWork, 'close'>, running: readonly string[]): Promise<Left> {
     this.#shared.follow(undefined)
     await this.retire(background, running)
-    return { holds: [], running: [], limits: { sets: [], leases: [] }, secrets: this.secrets.all, claims: [] }
+    return { holds: [], running: [], limits: { sets: [], leases: [] }, claims: [] }
   }
 
   async reclaim(_line: Line, { background }: Going): Promise<void> {

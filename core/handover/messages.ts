@@ -6,13 +6,12 @@ import { migrations } from '../store/embedded/database/schema.ts'
 import { canonicalPath } from '../store/embedded/files/lock.ts'
 import type { KeptClaim } from '../store/memory/claims.ts'
 import type { KeptLimits } from '../store/memory/limits.ts'
-import type { KeptSecret } from '../store/secrets.ts'
 
 /**
  * The version of everything that is said, which both processes must have. It changes with each change of a message, or
  * of what a function of the {@link Deputy} takes.
  */
-export const protocol = 4
+export const protocol = 5
 
 /** In the environment of a process that takes the place of its parent: which generation it is. */
 export const generationVariable = 'SLUICE_GENERATION'
@@ -47,7 +46,6 @@ export interface Estate {
   /** The ids of the exchanges that it goes on with. */
   readonly running: readonly string[]
   readonly limits: KeptLimits
-  readonly secrets: readonly KeptSecret[]
   readonly claims: readonly KeptClaim[]
   /** Of what plugins share, by plugin and key. */
   readonly shared: readonly (readonly [place: string, left: unknown])[]

@@ -11,5 +11,5 @@ import type { Opened } from './opened.ts'
  * @throws Error when it cannot be opened
  */
 export function openPlace(settings: StoreSettings, estate: Estate | undefined, log: Logger): Promise<Opened> {
-  return settings.sqlite === undefined ? Membership.open(settings, estate, log) : Custody.open(settings, estate, log)
+  return settings.sqlite === undefined ? Membership.open(settings, log) : Custody.open(settings, estate, log)
 }

@@ -2,6 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { lensOf } from '../bodies/lens.ts'
 import { KnownNames } from '../bodies/lookalike.ts'
+import { secretPrefix } from '../catalogue/caller.ts'
 import type { Exchange, Reply } from '../contract/contract.ts'
 import type { OperationContext, ServedOperation } from '../contract/served.ts'
 import { caller } from '../contract/slots.ts'
@@ -48,7 +49,7 @@ async function mint(exchange: Exchange, { catalogue, services }: OperationContex
   if (!who || who.secret) throw new GatewayError('endpoint_not_allowed', 'A client secret makes no others: use a key.')
   const { model, settings } = readSession(exchange)
   if (!catalogue.models.get(model) || !who.mayUse(model)) throw unknownModel(model)
-  const value = `ek_${randomBytes(24).toString('base64url')}`
+  const value = `${secretPrefix}${randomBytes(24).toString('base64url')}`
   const begun = Object.keys(settings).some((name) => name !== 'type')
   const expires = steadyNow() + readSeconds(exchange) * 1000
   const budget = readBudget(exchange)
@@ -58,7 +59,7 @@ async function mint(exchange: Exchange, { catalogue, services }: OperationContex
     model,
     expires,
     ...(begun && { settings: JSON.stringify({ type: 'realtime', ...settings }) }),
-    ...(budget !== undefined && { allowance: { limit: budget, posted: 0n, pending: 0n } })
+    ...(budget !== undefined && { budget })
   })
   if (!kept)
     throw new GatewayError(

@@ -163,7 +163,8 @@ export class Tenancy implements Pick<
     const issuer = secret && this.findKey(secret.issuer)
     if (!issuer) return undefined
     let bearer = this.#bearers.get(secret)
-    if (bearer?.issuer !== issuer) this.#bearers.set(secret, (bearer = { issuer, caller: narrowed(issuer, secret) }))
+    if (bearer?.issuer !== issuer)
+      this.#bearers.set(secret, (bearer = { issuer, caller: narrowed(issuer, secret, this.#secrets) }))
     return bearer.caller
   }
 
@@ -218,11 +219,18 @@ function keyOf({ name, tenant, project, member, settings }: StoredKey): Key {
  * The caller for a client secret: the rights of the key that made it, limited to one endpoint, one model and a short
  * time.
  */
-function narrowed(issuer: Caller, secret: KeptSecret): Caller {
+function narrowed(issuer: Caller, secret: KeptSecret, secrets: Secrets): Caller {
+  const { sha256, settings, budget } = secret
+  const allowance = budget !== undefined && {
+    limit: budget,
+    spent: () => secrets.spent(sha256),
+    hold: (name: string, amount: bigint) => secrets.hold(sha256, name, amount),
+    end: (name: string, charged: bigint) => secrets.end(sha256, name, charged)
+  }
   return {
     ...issuer,
-    digest: secret.sha256,
-    secret,
+    digest: sha256,
+    secret: { issuer: secret.issuer, settings, ...(allowance && { allowance }) },
     mayUse: (model) => model === secret.model && issuer.mayUse(model),
     mayCall: (endpoint) => endpoint === 'realtime' && issuer.mayCall(endpoint),
     whyNot(asked, name) {

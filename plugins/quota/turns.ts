@@ -14,7 +14,7 @@ import type { Charge, MeteredUsage } from '../../core/contract/slots.ts'
 import type { Ledger, Reservation, ReserveRequest } from '../../core/store/ledger.ts'
 import type { Charged } from '../../core/money/settlement.ts'
 import type { Usage } from '../../core/money/usage.ts'
-import type { Scope } from '../../core/catalogue/caller.ts'
+import type { Scope, Spent } from '../../core/catalogue/caller.ts'
 import { turnBound } from './bound.ts'
 import { refuse } from './settle.ts'
 import type { Terms } from './terms.ts'
@@ -62,7 +62,6 @@ export function openBill(
   const amount = offers
     .map(({ term }) => turnBound(term, 1, undefined, defaultOutput).amount)
     .reduce((most, one) => (one > most ? one : most))
-  checkAllowance(exchange, amount)
   const begin = (place: Reservation): void => {
     const bill: Bill = {
       offers,
@@ -95,8 +94,13 @@ export function openBill(
     void tried.void()
     return open()
   }
-  const left = ledger.affordable(scopes, exchange.receivedAt)
-  return left instanceof Promise ? left.then(go) : go(left)
+  const look = (spent?: Spent): Awaitable<void> => {
+    if (spent && lacks(exchange, spent, amount)) throw exceeded(exchange, spent, amount)
+    const left = ledger.affordable(scopes, exchange.receivedAt)
+    return left instanceof Promise ? left.then(go) : go(left)
+  }
+  const spent = exchange.get(caller).secret?.allowance?.spent()
+  return spent instanceof Promise ? spent.then(look) : look(spent)
 }
 
 /** The turns of the session are those of this model from now on: the one that is asked to open it. */
@@ -126,59 +130,70 @@ export function holdTurn(
     estimate: { input: Math.min(turn.input.typical, units.prompt), maxOutput: output }
   }
   const allowance = exchange.get(caller).secret?.allowance
-  const begin = (reservation: Reservation): void => {
+  /** By which the allowance knows the turn. */
+  const name = `${exchange.id}:${turn.part}`
+  const begin = (reservation: Reservation, as = name): void => {
     reservation.dispatched(exchange.attempts.at(-1)!.channel.name)
     turn.showAfter(reservation.durable)
     turn.follow((tokens) => reservation.delivered(tokens))
     turn.defer(() => {
       const before = bill.amount
       const settled = settleTurn(exchange, bill, turn, reservation, abandoned)
-      if (allowance) {
-        allowance.pending -= reservation.amount
-        allowance.posted += bill.amount - before
-      }
+      allowance?.end(as, bill.amount - before)
       return settled
     })
   }
   /** What the upstream began by itself is held without an amount, and refused all the same. */
   const refused = (error: unknown): Awaitable<void> => {
     if (turn.asked) throw error
+    // Another name: what was held under the first one may still be on its way back.
+    const unasked = `${name}:unasked`
     const fail = (reservation: Reservation): never => {
-      begin(reservation)
+      begin(reservation, unasked)
       throw error
     }
-    const reservation = ledger.reserve({ ...request, amount: 0n })
-    return reservation instanceof Promise ? reservation.then(fail) : fail(reservation)
+    const go = (): Awaitable<void> => {
+      const reservation = ledger.reserve({ ...request, amount: 0n })
+      return reservation instanceof Promise ? reservation.then(fail) : fail(reservation)
+    }
+    const held = allowance?.hold(unasked, 0n)
+    // Where it has no place there, its charge counts in the budgets of the key alone.
+    return held instanceof Promise ? held.then(go, go) : go()
   }
   const giveBack = (error: unknown): Awaitable<void> => {
-    if (allowance) allowance.pending -= amount
+    allowance?.end(name, 0n)
     return refused(error)
   }
-  try {
-    checkAllowance(exchange, amount)
-  } catch (error) {
-    return refused(error)
+  const reserve = (): Awaitable<void> => {
+    let reservation: Awaitable<Reservation>
+    try {
+      reservation = ledger.reserve(request)
+    } catch (error) {
+      return giveBack(error)
+    }
+    return reservation instanceof Promise ? reservation.then(begin, giveBack) : begin(reservation)
   }
-  // Counted before the ledger answers, because other turns may ask meanwhile.
-  if (allowance) allowance.pending += amount
-  let reservation: Awaitable<Reservation>
-  try {
-    reservation = ledger.reserve(request)
-  } catch (error) {
-    return giveBack(error)
-  }
-  return reservation instanceof Promise ? reservation.then(begin, giveBack) : begin(reservation)
+  if (!allowance) return reserve()
+  // Held before the ledger answers, because other turns may ask meanwhile.
+  const go = (spent: Spent | undefined): Awaitable<void> =>
+    spent ? refused(exceeded(exchange, spent, amount)) : reserve()
+  const held = allowance.hold(name, amount)
+  return held instanceof Promise ? held.then(go, refused) : go(held)
 }
 
-/** @throws GatewayError `quota_key_exceeded` when what a client secret was given to spend cannot carry the amount */
-function checkAllowance(exchange: Exchange<typeof caller>, amount: bigint): void {
+/** Whether what a client secret was given to spend cannot carry an amount. */
+function lacks(exchange: Exchange<typeof caller>, { posted, pending }: Spent, amount: bigint): boolean {
+  const { limit } = exchange.get(caller).secret!.allowance!
+  return amount > limit - posted - pending
+}
+
+/** The refusal of an amount that what a client secret was given to spend cannot carry. */
+function exceeded(exchange: Exchange<typeof caller>, { posted, pending }: Spent, amount: bigint): GatewayError {
   const { key, secret } = exchange.get(caller)
-  if (!secret?.allowance) return
-  const { limit, posted, pending } = secret.allowance
+  const { limit } = secret!.allowance!
   const rest = limit - posted - pending
-  if (amount <= rest) return
   const left = rest > 0n ? rest : 0n
-  throw new GatewayError(
+  return new GatewayError(
     'quota_key_exceeded',
     `A response may cost up to ${formatDollars(amount)} USD, and ${formatDollars(left)} USD of what this client secret may spend is left.`,
     {

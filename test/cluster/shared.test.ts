@@ -11,6 +11,7 @@ import { testKey } from '../kit/gateway.ts'
 import type { LocalGateway, TestGateway } from '../kit/gateway.ts'
 import { Installation, nodesMissing } from '../kit/nodes.ts'
 import { eventually } from '../kit/probe.ts'
+import { openRealtime, refusedRealtime } from '../kit/realtime.ts'
 
 t.setTimeout(600_000)
 
@@ -215,3 +216,31 @@ t.test('what one gateway does, the other has done', { skip: nodesMissing }, asyn
   await b.gateway.close()
   t.same(await brokenIn(all.database), [], 'the book holds')
 })
+
+t.test(
+  'a client secret opens sessions at every gateway, which spend together what it may',
+  { skip: nodesMissing },
+  async (t) => {
+    const { all, a, b } = await pair(t)
+    const made = await a.ask({
+      path: '/v1/realtime/client_secrets',
+      body: { session: { type: 'realtime', model: 'demo' }, budget: '0.5' }
+    })
+    t.equal(made.status, 200)
+    const { value } = made.json()
+    const withSecret = { headers: {}, protocols: ['realtime', `openai-insecure-api-key.${value}`] }
+    const usage = '"usage": {"input_tokens": 499990, "output_tokens": 20, "total_tokens": 500010}'
+    const there = await openRealtime(t, b, withSecret)
+    there.ask(`One [[simulator {"tokens": 20, ${usage}}]]`)
+    await there.event('response.done')
+    there.socket.close(1000)
+    await eventually(async () => (await all.sql('select from sluice.client_secret_hold')).length === 0, 20_000)
+    await eventually(
+      async () => (await all.sql('select from sluice.client_secret where posted > 0')).length === 1,
+      20_000
+    )
+    t.equal((await refusedRealtime(t, a, withSecret)).status, 429, 'it is spent')
+    const unknown = { ...withSecret, protocols: ['realtime', 'openai-insecure-api-key.ek_unknown'] }
+    t.equal((await refusedRealtime(t, b, unknown)).status, 401)
+  }
+)

@@ -2,10 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
-import { MemorySecrets } from '../../core/store/memory/secrets.ts'
+import { SecretBook } from '../../core/store/embedded/book/secret-book.ts'
 import { steadyNow } from '../../core/watchdog/steady-time.ts'
 import { Keepsakes } from '../../plugins/protocol-translate/keepsakes.ts'
 import { gateway } from '../kit/gateway.ts'
+import { MemoryDocuments } from '../kit/documents.ts'
 import { eventually } from '../kit/probe.ts'
 
 const day = 86_400_000
@@ -94,16 +95,15 @@ t.test('an answer that is kept is given again whatever the clock says, and nothi
 })
 
 t.test('client secrets and what clients cannot keep outlast a jump', async (t) => {
-  const secrets = new MemorySecrets()
+  const secrets = new SecretBook(new MemoryDocuments())
   const keepsakes = new Keepsakes()
   const sha256 = Buffer.alloc(32, 1)
-  const kept = { sha256, issuer: Buffer.alloc(32, 2), expires: steadyNow() + 60_000 }
-  const other = { sha256: Buffer.alloc(32, 3), issuer: Buffer.alloc(32, 2), expires: steadyNow() + 60_000 }
-  t.ok(secrets.put(kept as unknown as Parameters<MemorySecrets['put']>[0]))
+  const kept = { sha256, issuer: Buffer.alloc(32, 2), model: 'demo', expires: steadyNow() + 60_000 }
+  t.ok(await secrets.put(kept))
   keepsakes.put('acme', 'call', { signature: 'a' } as unknown as Parameters<Keepsakes['put']>[2])
   await off(t, day, async () => {
     t.ok(secrets.find(sha256))
-    t.ok(secrets.put(other as unknown as Parameters<MemorySecrets['put']>[0]), 'others come, and what expired goes')
+    t.ok(await secrets.put({ ...kept, sha256: Buffer.alloc(32, 3) }), 'others come, and what expired goes')
     t.ok(keepsakes.find('acme', 'call'))
     keepsakes.put('acme', 'another', { signature: 'b' } as unknown as Parameters<Keepsakes['put']>[2])
   })

@@ -134,7 +134,7 @@ const handedOver: Implementation = {
 /** The parts of the store that gateways share in PostgreSQL. */
 const postgres: Implementation = {
   name: 'PostgreSQL',
-  parts: ['documents', 'routes', 'works', 'vault', 'answers', 'claims', 'requests'],
+  parts: ['documents', 'routes', 'works', 'vault', 'answers', 'claims', 'requests', 'secrets'],
   skip: postgresMissing,
   async open(t, now) {
     const server = await sharedPostgres()
@@ -146,9 +146,9 @@ const postgres: Implementation = {
       await database.close()
     }
     t.teardown(close)
-    const { documents, routes, works, answers, claims, requests } = book
+    const { documents, routes, works, answers, claims, requests, secrets } = book
     const vault = new SealedVault(works, state)
-    return { services: { documents, routes, works, vault, answers, claims, requests }, flush, close }
+    return { services: { documents, routes, works, vault, answers, claims, requests, secrets }, flush, close }
   }
 }
 

@@ -27,7 +27,7 @@ import type { Answers, KeptAnswer } from '../../core/store/answers.ts'
 import { MemoryCache } from '../../core/store/memory/cache.ts'
 import { MemoryLimits } from '../../core/store/memory/limits.ts'
 import { MemoryClaims } from '../../core/store/memory/claims.ts'
-import { MemorySecrets } from '../../core/store/memory/secrets.ts'
+import { SecretBook } from '../../core/store/embedded/book/secret-book.ts'
 import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import type { Services } from '../../core/store/services.ts'
@@ -273,7 +273,7 @@ export class Workbench {
   readonly #file: string
   readonly #plugins: ReadonlyMap<string, Plugin>
   readonly #settled = new WeakMap<object, { exchange: Exchange; outcome: Outcome }>()
-  readonly #secrets = new MemorySecrets()
+  readonly #secrets = new SecretBook(this.documents)
   readonly #claims = new MemoryClaims()
   #generations!: Generations
   #engine!: Engine

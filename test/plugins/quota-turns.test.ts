@@ -4,13 +4,44 @@ import type { GatewayError } from '../../core/contract/contract.ts'
 import { noUsage } from '../../core/contract/contract.ts'
 import { caller, charge } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
+import type { Allowance, Spent } from '../../core/catalogue/caller.ts'
 import type { ReserveRequest } from '../../core/store/ledger.ts'
 import { billed, holdTurn, openBill } from '../../plugins/quota/turns.ts'
 import { TestLedger } from '../kit/ledger.ts'
 import { priceOf, termsAt, Running, attemptOf, perToken, Turning, used } from '../kit/quota.ts'
 
+/** What a client secret may spend, as one that is counted at once. */
+class Counted implements Allowance {
+  readonly limit: bigint
+  posted: bigint
+  readonly #holds = new Map<string, bigint>()
+
+  constructor(limit: bigint, posted = 0n) {
+    this.limit = limit
+    this.posted = posted
+  }
+
+  get pending(): bigint {
+    return [...this.#holds.values()].reduce((sum, amount) => sum + amount, 0n)
+  }
+
+  spent(): Spent {
+    return { posted: this.posted, pending: this.pending }
+  }
+
+  hold(name: string, amount: bigint): Spent | undefined {
+    if (amount > 0n && this.posted + this.pending + amount > this.limit) return this.spent()
+    this.#holds.set(name, amount)
+    return undefined
+  }
+
+  end(name: string, charged: bigint): void {
+    if (this.#holds.delete(name)) this.posted += charged
+  }
+}
+
 /** A session whose key has so much left. */
-function session(ledger: TestLedger, { limit, allowance }: { limit?: bigint; allowance?: object } = {}): Running {
+function session(ledger: TestLedger, { limit, allowance }: { limit?: bigint; allowance?: Allowance } = {}): Running {
   const running = new Running([attemptOf({ channel: 'before' }), attemptOf({})], { turns: true })
   const budgets = limit === undefined ? [] : [{ limit, per: 'total' }]
   running.set(caller, { key: 'k', scopes: [{ kind: 'key', id: 'key:k', budgets }], secret: allowance && { allowance } })
@@ -37,9 +68,8 @@ t.test('a session holds nothing, and is opened where one response may be paid', 
   await running.ends[0]!()
   t.ok(ledger.rows[0]!.voided)
   t.equal(running.find(charge), undefined, 'there was no turn')
-  const allowance = { limit: 21n, posted: 0n, pending: 0n }
-  t.doesNotThrow(() => session(new TestLedger(), { allowance }))
-  t.throws(() => session(new TestLedger(), { allowance: { ...allowance, posted: 1n } }), { code: 'quota_key_exceeded' })
+  t.doesNotThrow(() => session(new TestLedger(), { allowance: new Counted(21n) }))
+  t.throws(() => session(new TestLedger(), { allowance: new Counted(21n, 1n) }), { code: 'quota_key_exceeded' })
   const broken = new TestLedger()
   const lost = session(broken)
   broken.rows[0]!.voided = true
@@ -134,11 +164,11 @@ t.test('a turn that was asked for is refused without money, one that has begun i
 
 t.test('sessions of one client secret spend together what it was given, held or charged', async (t) => {
   const ledger = new TestLedger()
-  const allowance = { limit: 130n, posted: 0n, pending: 0n }
+  const allowance = new Counted(130n)
   const [one, other] = [session(ledger, { allowance }), session(ledger, { allowance })]
   const [first, second] = [new Turning('1'), new Turning('2')]
   t.equal(begin(ledger, one, first), undefined)
-  t.same(allowance, { limit: 130n, posted: 0n, pending: 60n })
+  t.same(allowance.spent(), { posted: 0n, pending: 60n })
   t.equal(begin(ledger, other, second), undefined)
   const refused = begin(ledger, one, new Turning('3'))
   t.equal(
@@ -158,15 +188,15 @@ t.test('sessions of one client secret spend together what it was given, held or 
     free_at: null
   })
   await first.end(used(30, 10))
-  t.same(allowance, { limit: 130n, posted: 50n, pending: 60n })
+  t.same(allowance.spent(), { posted: 50n, pending: 60n })
   await second.end()
-  t.same(allowance, { limit: 130n, posted: 50n, pending: 0n }, 'what never began is given back')
+  t.same(allowance.spent(), { posted: 50n, pending: 0n }, 'what never began is given back')
   const third = new Turning('4')
   t.equal(begin(ledger, one, third), undefined)
   await third.end(used(100, 0))
   t.equal(allowance.posted, 150n)
   t.match(begin(ledger, one, new Turning('5'))!.details.reason, { left_nano: '0', posted_nano: '150' })
-  const exact = { limit: 60n, posted: 0n, pending: 0n }
+  const exact = new Counted(60n)
   t.equal(begin(ledger, session(ledger, { allowance: exact }), new Turning('6')), undefined, 'to the last nano-dollar')
 })
 
@@ -174,7 +204,7 @@ t.test(
   'turns of one client secret that ask while a ledger decides elsewhere do not spend the same money',
   async (t) => {
     const ledger = new TestLedger()
-    const allowance = { limit: 100n, posted: 0n, pending: 0n }
+    const allowance = new Counted(100n)
     const running = session(ledger, { allowance })
     let refuse = false
     const elsewhere = {

@@ -1,4 +1,7 @@
 // Client secrets: what a page in a browser may do with one, and at whose expense.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import t from 'tap'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
@@ -74,6 +77,32 @@ t.test('a secret is made for a model of a pattern too, and opens sessions of no 
   t.match(record, { model: 'live/new', outcome: 'completed' })
   t.ok(BigInt(record.cost_nano) > 0n)
   await settled(t, running)
+})
+
+t.test('a secret outlasts a restart, and so does what was spent with it', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-secrets-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const start = (): Promise<LocalGateway> =>
+    gateway(t, { ...settings, store: { sqlite: join(folder, 'sluice.db'), durability: 'process' } })
+  const usage = '"usage": {"input_tokens": 900, "output_tokens": 20, "total_tokens": 920}'
+  const first = await start()
+  const [poor, free] = [await secret(first, { budget: '0.0012' }), await secret(first)]
+  const before = await openRealtime(t, first, withKey(poor))
+  before.ask(`One [[simulator {"tokens": 20, ${usage}}]]`)
+  await before.event('response.done')
+  before.socket.close(1000)
+  await settled(t, first)
+  await first.gateway.close()
+  const again = await start()
+  const spent = await openRealtime(t, again, withKey(poor))
+  spent.ask('Two')
+  t.match(await spent.event('error'), { error: { code: 'quota_key_exceeded', message: /client secret/ } })
+  spent.socket.close(1000)
+  const after = await openRealtime(t, again, withKey(free))
+  after.ask('Two')
+  await after.event('response.done')
+  after.socket.close(1000)
+  await settled(t, again)
 })
 
 t.test('none is made of settings that could be read in two ways', async (t) => {

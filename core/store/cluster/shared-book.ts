@@ -8,6 +8,7 @@ import { DocumentBook } from './documents/document-book.ts'
 import { Logbook } from './requests/logbook.ts'
 import type { LogBounds } from './requests/logbook.ts'
 import { RouteBook } from './routes/route-book.ts'
+import { SecretBook } from './secrets/secret-book.ts'
 import { Upkeep } from './upkeep.ts'
 import { WorkList } from './works/work-list.ts'
 
@@ -26,6 +27,7 @@ export interface SharedBook {
   readonly works: WorkList
   readonly answers: Shelf
   readonly claims: ClaimBook
+  readonly secrets: SecretBook
   /** And traffic. */
   readonly requests: Logbook
   /** Resolves when nothing waits to be written. */
@@ -44,10 +46,16 @@ export async function openSharedBook(database: Database, bounds: BookBounds, now
   const routes = new RouteBook(database, bounds.routeAge, now)
   const answers = new Shelf(database, bounds.answers, now)
   const claims = new ClaimBook(database)
+  const secrets = new SecretBook(database, now)
   const requests = new Logbook(database, bounds.requests, now)
-  const upkeep = new Upkeep([() => routes.sweep(), () => answers.sweep(), () => requests.sweep()])
+  const upkeep = new Upkeep([
+    () => routes.sweep(),
+    () => answers.sweep(),
+    () => requests.sweep(),
+    () => secrets.sweep()
+  ])
   const flush = async (): Promise<void> => {
-    await Promise.all([routes.idle(), answers.idle(), works.flushed(), requests.idle()])
+    await Promise.all([routes.idle(), answers.idle(), works.flushed(), requests.idle(), secrets.idle()])
   }
   return {
     documents,
@@ -55,11 +63,12 @@ export async function openSharedBook(database: Database, bounds: BookBounds, now
     works,
     answers,
     claims,
+    secrets,
     requests,
     flush,
     async close() {
       await upkeep.close()
-      await requests.close()
+      await Promise.all([requests.close(), secrets.close()])
       await flush()
       await Promise.all([documents.close(), works.close(), claims.close()])
     }

@@ -40,6 +40,7 @@ export interface SharedStore extends Store {
   readonly works: SharedBook['works']
   readonly limits: SharedLimits
   readonly claims: SharedBook['claims']
+  readonly secrets: SharedBook['secrets']
   /**
    * Calls `goOn` with work of gateways that are gone, when this one has its hold too, and `serve` with what others
    * ask of the work of this one. Without them nothing is taken over, or done for others.
@@ -105,7 +106,7 @@ async function open(
   for (const until = performance.now() + redis.connect_timeout; !limits.health.usable && performance.now() < until;)
     await sleep(10)
   log.info('this gateway is a node of a shared store', { node, store: postgres.shown, nodes: presence.nodes.length })
-  const { answers, routes, works, claims } = book
+  const { answers, routes, works, claims, secrets } = book
   return {
     documents,
     ledger: money.ledger,
@@ -115,6 +116,7 @@ async function open(
     works,
     limits,
     claims,
+    secrets,
     async spend(query) {
       await money.flush()
       return spend.query(query)

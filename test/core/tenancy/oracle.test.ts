@@ -9,7 +9,7 @@ import type { Caller, Rates, Scope } from '../../../core/catalogue/caller.ts'
 import type { RuleReason } from '../../../core/errors.ts'
 import { changeOf } from '../../../core/store/documents.ts'
 import type { DocumentChange } from '../../../core/store/documents.ts'
-import { MemorySecrets } from '../../../core/store/memory/secrets.ts'
+import { SecretBook } from '../../../core/store/embedded/book/secret-book.ts'
 import { keyDocuments, levelDocuments } from '../../../core/tenancy/stored.ts'
 import type { Path } from '../../../core/tenancy/stored.ts'
 import { Tenancy } from '../../../core/tenancy/tenancy.ts'
@@ -497,7 +497,11 @@ t.test('models that clients make up take no memory', (t) => {
   const settings = { models: ['gpt-*', 'm*'], limits: { models: { 'm*': { rps: 1 } } } }
   const level = { path: ['acme'], settings }
   const key: Key = { ...level, name: 'f1', secrets: [['sk-f1', undefined]] }
-  const tenancy = new Tenancy(load({ levels: [level], keys: [key] }), new MemoryDocuments(), new MemorySecrets())
+  const tenancy = new Tenancy(
+    load({ levels: [level], keys: [key] }),
+    new MemoryDocuments(),
+    new SecretBook(new MemoryDocuments())
+  )
   const caller = tenancy.findKey(digestOf('sk-f1'))!
   const ask = (from: number): void => {
     for (let n = from; n < from + 20_000; n++) {
@@ -517,9 +521,9 @@ t.test(`of ${runs} tenancies every caller is who the declarations say, before an
   const property = fc.property(inFile, inTime, inFile, (file, [first, second], later) => {
     const documents = new MemoryDocuments()
     void documents.change(changesTo(first))
-    const secrets = new MemorySecrets(() => now)
+    const secrets = new SecretBook(new MemoryDocuments(), () => now)
     for (const { text, issuer, model, expires } of bearers)
-      secrets.put({ sha256: digestOf(text), issuer: digestOf(issuer), model, expires })
+      void secrets.put({ sha256: digestOf(text), issuer: digestOf(issuer), model, expires })
     const tenancy = new Tenancy(load(file), documents, secrets)
     // The same buffers are presented again, as by somebody who remembers them.
     const digests = new Map([...texts, ...bearers.map(({ text }) => text)].map((text) => [text, digestOf(text)]))

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { loadConfig } from '../../../config/load.ts'
 import { compileGlobs } from '../../../core/catalogue/globs.ts'
-import { MemorySecrets } from '../../../core/store/memory/secrets.ts'
+import { SecretBook } from '../../../core/store/embedded/book/secret-book.ts'
 import { Tenancy } from '../../../core/tenancy/tenancy.ts'
 import { plugins } from '../../config/plugins.ts'
 import { digestOf as digest, MemoryDocuments, putKey, storedKey } from '../../kit/documents.ts'
@@ -48,7 +48,7 @@ function configure(): Config {
   return config
 }
 
-function open(documents = new MemoryDocuments(), secrets = new MemorySecrets()): Tenancy {
+function open(documents = new MemoryDocuments(), secrets = new SecretBook(new MemoryDocuments())): Tenancy {
   return new Tenancy(configure(), documents, secrets)
 }
 
@@ -109,13 +109,13 @@ t.test('a key is one caller object for as long as the generation lives, and an u
 })
 
 t.test('whoever has a secret is one caller, until the key that made it is another', async (t) => {
-  const secrets = new MemorySecrets()
+  const secrets = new SecretBook(new MemoryDocuments())
   const [sha256, issuer] = [digest('ek_one'), digest('sk-made')]
   const store = new MemoryDocuments()
   const expires = new Date(Date.now() + 30_000).toISOString()
   const made = storedKey('made', { models: ['claude', 'gpt-5'], endpoints: ['realtime', 'chat'], expires })
   await putKey(store, made)
-  secrets.put({ sha256, issuer, model: 'claude', expires: Date.now() + 60_000 })
+  await secrets.put({ sha256, issuer, model: 'claude', expires: Date.now() + 60_000 })
   const tenancy = open(store, secrets)
   const found = (): Caller | undefined => tenancy.findCaller(sha256) as Caller | undefined
   const first = found()!

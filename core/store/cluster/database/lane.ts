@@ -9,7 +9,7 @@ import type { Result } from './session.ts'
 /** How long a statement may take by default, and the most that it waits for a connection then, in milliseconds. */
 const usualDeadline = 5000
 /** The shortest and the longest pause before a connection is tried again, in milliseconds. */
-const [firstPause, longestPause] = [50, 5000]
+const [firstPause, longestPause] = [50, 2000]
 /** The most that may wait for a connection. */
 const mostWaiting = 10_000
 
@@ -172,7 +172,7 @@ export class Lane {
         // A server that takes connections and drops them is not asked more often than one that takes none.
         if (performance.now() - began > longestPause) pause = firstPause
       } catch (error) {
-        this.#trouble = DatabaseFault.of(error)
+        this.#trouble = DatabaseFault.of(error).undone
       }
       await sleep(pause * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {})
       pause = Math.min(pause * 2, longestPause)

@@ -11,6 +11,12 @@ const connectWithin = 5000
 /** The types that are not read as `pg` does: bigint and arrays of it, which numbers cannot hold. */
 const [int8, int8s] = [20, 1016]
 
+/** What a server says of itself. */
+interface ParameterStatus {
+  readonly parameterName: string
+  readonly parameterValue: string
+}
+
 /** What a statement gave. */
 export interface Result<Row> {
   readonly rows: Row[]
@@ -25,10 +31,15 @@ export class Session {
   /** Why it ended. */
   #fault: DatabaseFault | undefined
   readonly #ended = Promise.withResolvers<DatabaseFault>()
+  /** Whether the server is a standby, as it says itself. */
+  #standby: boolean | undefined
 
   private constructor(client: Client, address: Address) {
     this.#client = client
     this.#address = address
+    client.connection.on('parameterStatus', ({ parameterName: name, parameterValue: value }: ParameterStatus) => {
+      if (name === 'in_hot_standby') this.#standby = value === 'on'
+    })
     // Without a listener an error of an idle connection would end the process.
     client.on('error', (error) => this.#end(DatabaseFault.of(error)))
     client.on('end', () =>
@@ -84,14 +95,15 @@ export class Session {
     }
   }
 
-  /** After a fail-over an address may lead to a standby for a while, whose reads are of yesterday. */
+  /**
+   * After a fail-over an address may lead to a standby for a while, whose reads are of yesterday. A server tells at
+   * once whether it is one; a pooler may not pass that on, and is asked.
+   */
   async #checkPrimary(): Promise<void> {
-    const { rows } = await this.query<{ standby: boolean }>(
-      'select pg_is_in_recovery() as standby',
-      undefined,
-      connectWithin
-    )
-    if (rows[0]?.standby) throw new DatabaseFault('readonly', `PostgreSQL is a standby there (${this.#address.shown})`)
+    this.#standby ??= (
+      await this.query<{ standby: boolean }>('select pg_is_in_recovery() as standby', undefined, connectWithin)
+    ).rows[0]!.standby
+    if (this.#standby) throw new DatabaseFault('readonly', `PostgreSQL is a standby there (${this.#address.shown})`)
   }
 
   /** Why it ended; undefined while it is open. */

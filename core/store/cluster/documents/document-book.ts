@@ -253,10 +253,13 @@ export class DocumentBook implements Documents {
   async #read(): Promise<void> {
     const asked = performance.now()
     const { rows } = await this.#database.reads.query<DocumentRow & { head: bigint; whole: boolean }>(
-      `select d.kind, d.id, d.value, d.version, d.place, b.version as head, b.floor > $1 or $1 = 0 as whole
-       from sluice.book b left join sluice.document d
-         on case when b.floor > $1 or $1 = 0 then d.value is not null else d.version > $1 end
-       order by case when b.floor > $1 or $1 = 0 then d.place else d.version end`,
+      // Two branches, of which one runs, so that what is new is found by its index.
+      `select d.kind, d.id, d.value, d.version, d.place, b.version as head, b.whole
+       from (select version, floor > $1 or $1 = 0 as whole from sluice.book) b left join lateral (
+         select * from sluice.document where not b.whole and version > $1
+         union all select * from sluice.document where b.whole and value is not null
+       ) d on true
+       order by case when b.whole then d.place else d.version end`,
       [this.#shelves.seen],
       { deadline: 30_000, wait: 5000 }
     )

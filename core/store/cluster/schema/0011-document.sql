@@ -19,6 +19,7 @@ create table sluice.document (
   changed timestamptz not null default clock_timestamp(),
   primary key (kind, id)
 );
+create index document_gone on sluice.document (changed) where value is null;
 
 -- Changes that were made, by the id that their gateway gave them: one whose answer was lost is asked for again.
 create table sluice.document_change (
@@ -59,7 +60,8 @@ create trigger audit_is_only_appended_to before update or delete or truncate on 
 -- is the version that the gateway has of the document, 0 for none. A document that has another version by now is a
 -- conflict (SQLSTATE SL001), but with `p_notes` it is left as it is. Returns all documents above `p_seen`.
 create function sluice.change_documents(p_id uuid, p_changes json, p_entry json, p_notes boolean, p_seen bigint)
-returns table (kind text, id text, value text, version bigint, place bigint) language plpgsql as $$
+returns table (kind text, id text, value text, version bigint, place bigint) language plpgsql
+set enable_seqscan = off as $$
 declare
   head sluice.book;
   began bigint;

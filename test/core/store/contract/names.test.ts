@@ -39,10 +39,15 @@ eachStore(
       issuer: digest(issuer),
       model: 'demo',
       expires,
-      allowance: { limit: 10n, posted: 0n, pending: 0n }
+      settings: '{"type":"realtime"}',
+      budget: 10n
     })
     t.equal(await secrets.put(secret('one', 'a')), true)
-    t.match(await secrets.find(digest('one')), { model: 'demo', allowance: { limit: 10n } })
+    t.match(await secrets.find(digest('one')), {
+      model: 'demo',
+      settings: '{"type":"realtime"}',
+      budget: 10n
+    })
     t.equal(await secrets.find(digest('two')), undefined)
     await secrets.put(secret('past', 'a', Date.now() - 1))
     t.equal(await secrets.find(digest('past')), undefined)
@@ -50,6 +55,44 @@ eachStore(
     for (let i = 0; !full && i < 5000; i++) full = !(await secrets.put(secret(`more ${i}`, 'a')))
     t.ok(full)
     t.equal(await secrets.put(secret('other', 'b')), true, 'and that of one key takes no room of another')
+  }
+)
+
+eachStore(
+  t,
+  ['secrets'],
+  'what all sessions of a client secret spend together is held and charged once, and never more than it may',
+  async (t, { services: { secrets } }) => {
+    const sha256 = digest('spender')
+    await secrets.put({ sha256, issuer: digest('key'), model: 'demo', expires: Date.now() + 600_000, budget: 100n })
+    const hold = async (name: string, amount: bigint): Promise<unknown> => secrets.hold(sha256, name, amount)
+    const spent = async (): Promise<unknown> => secrets.spent(sha256)
+    const held = await Promise.all(Array.from({ length: 8 }, (_, i) => hold(`turn ${i}`, 30n)))
+    t.equal(held.filter((refused) => refused === undefined).length, 3, 'of all who ask at once those that fit')
+    t.match(
+      held.find((refused) => refused),
+      { posted: 0n }
+    )
+    t.same(await spent(), { posted: 0n, pending: 90n })
+    const names = held.flatMap((refused, i) => (refused === undefined ? [`turn ${i}`] : []))
+    t.equal(await hold(names[0]!, 30n), undefined, 'what is held is held once')
+    secrets.end(sha256, names[0]!, 5n)
+    secrets.end(sha256, names[0]!, 5n)
+    secrets.end(sha256, 'never held', 50n)
+    secrets.end(sha256, names[1]!, 0n)
+    await eventually(async () => {
+      const { posted, pending } = (await spent()) as { posted: bigint; pending: bigint }
+      return posted === 5n && pending === 30n
+    })
+    t.equal(await hold('exact', 65n), undefined, 'to the last nano-dollar')
+    t.same(await hold('more', 1n), { posted: 5n, pending: 95n })
+    t.equal(await hold('nothing', 0n), undefined, 'nothing is always held')
+    // What a turn costs may be more than it held.
+    secrets.end(sha256, 'nothing', 2n ** 70n)
+    await eventually(async () => ((await spent()) as { posted: bigint }).posted === 2n ** 70n + 5n)
+    t.match(await hold('last', 1n), { posted: 2n ** 70n + 5n, pending: 95n })
+    await t.rejects(async () => secrets.hold(digest('unknown'), 'turn', 1n), { code: 'quota_key_exceeded' })
+    await t.rejects(async () => secrets.spent(digest('unknown')), { code: 'quota_key_exceeded' })
   }
 )
 
