@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
 import type { Test } from 'tap'
 import { parse } from 'yaml'
+import { findListed } from '../../config/price-list.ts'
 import { budgetOf } from '../../core/commands/import/budget.ts'
 import { Draft } from '../../core/commands/import/draft.ts'
 import { Fates } from '../../core/commands/import/fates.ts'
@@ -30,10 +31,21 @@ interface Made {
   readonly err: string
 }
 
-/** Imports, and holds that `check` accepts what was made. */
-async function imported(t: Test, args: readonly string[], env: Record<string, string> = {}): Promise<Made> {
-  const file = join(t.testdir(), 'made.yaml')
-  const { code, out, err } = await sluice(['import', ...args, '--out', file])
+/** Imports, and holds that `check` accepts what was made. `files`: what is written for it, by the names of `args`. */
+async function imported(
+  t: Test,
+  args: readonly string[],
+  env: Record<string, string> = {},
+  files: Record<string, string> = {}
+): Promise<Made> {
+  const folder = t.testdir(files)
+  const file = join(folder, 'made.yaml')
+  const { code, out, err } = await sluice([
+    'import',
+    ...args.map((arg) => (arg in files ? join(folder, arg) : arg)),
+    '--out',
+    file
+  ])
   t.equal(code, 0, err)
   t.equal(out, '')
   t.equal(statSync(file).mode & 0o777, 0o600, 'it is for its user alone')
@@ -97,6 +109,57 @@ t.test('a simple configuration of LiteLLM: providers, prices, fallbacks, a budge
   t.notMatch(readFileSync(file, 'utf8'), 'sk-1234', 'the key of clients is there as a hash')
   t.match(await serves(t, file, 'sk-1234', 'local', env), { tenant: 'litellm', key: 'master' })
   t.match(upstream.asked[0], { target: '/v1/chat/completions' })
+})
+
+/** Imports a configuration of LiteLLM that is given as an object. */
+function importedFrom(t: Test, config: object): Promise<Made> {
+  const text = `# JSON is YAML\n${JSON.stringify(config)}`
+  return imported(t, ['litellm', 'config.yaml'], { KEY: 'key' }, { 'config.yaml': text })
+}
+
+const deployment = (model_name: string, model: string, more: object = {}): object => ({
+  model_name,
+  litellm_params: { model, api_key: 'os.environ/KEY', ...more }
+})
+
+t.test('models of LiteLLM have the price of what is asked upstream, whatever they are called', async (t) => {
+  const { yaml, err } = await importedFrom(t, {
+    model_list: [
+      deployment('gpt-3.5-turbo', 'openai/gpt-4o'),
+      deployment('team', 'azure/ours', { api_base: 'https://a.example', base_model: 'azure/gpt-4o-mini' }),
+      deployment('mixed', 'openai/gpt-4o'),
+      deployment('mixed', 'anthropic/claude-sonnet-4-5'),
+      deployment('plain', 'openai/gpt-4o')
+    ]
+  })
+  const priceOf = (name: string): object => findListed({ name, upstream: [] }) as object
+  t.same(yaml.models['gpt-3.5-turbo'].price, priceOf('gpt-4o'))
+  t.same(yaml.models.team.price, priceOf('gpt-4o-mini'))
+  t.same(yaml.models.mixed.price, priceOf('gpt-4o'), 'the list has two prices for it')
+  t.equal(yaml.models.plain.price, 'list')
+  t.match(err, /price: that of the first way to the model is taken for all \(mixed\)/)
+})
+
+t.test('stand-ins that the check refuses are left out, and told', async (t) => {
+  const many = Array.from({ length: 9 }, (_, n) => `m${n}`)
+  const { yaml, err } = await importedFrom(t, {
+    model_list: [
+      deployment('vectors', 'openai/text-embedding-ada-002'),
+      deployment('small', 'openai/text-embedding-3-small'),
+      ...['gpt', ...many].map((name) => deployment(name, 'openai/gpt-4o'))
+    ],
+    litellm_settings: { fallbacks: [{ gpt: many }, { vectors: ['small', 'm0'] }, { m0: ['small'] }] }
+  })
+  t.same(yaml.models.gpt.fallback, many.slice(1, 8), 'the first leads to one of another kind')
+  t.match(yaml.models.vectors, { fallback: ['small'], fallback_embeddings: true })
+  t.same(yaml.models.m0, { price: 'list' })
+  for (const told of [
+    /fallbacks: m8 is one too many: at most 8 models may answer \(gpt\)/,
+    /fallbacks: m0 is sold by something else.*\(vectors, gpt\)/,
+    /fallbacks: small is sold by something else.*\(m0\)/,
+    /fallbacks: vectors of two models do not compare.*\(vectors\)/
+  ])
+    t.match(err, told)
 })
 
 t.test('with several ways to a model, a pattern, aliases, and the keys and teams of the database', async (t) => {

@@ -5,6 +5,7 @@ import { modelKeys, names } from '../../../config/names.ts'
 import { isOwnPreset } from '../../../config/presets.ts'
 import { findListed } from '../../../config/price-list.ts'
 import type { Fates } from './fates.ts'
+import { answering, trimStandIns } from './stand-ins.ts'
 
 /** Entries of a section, as the file has them. */
 export type Entry = Record<string, unknown>
@@ -21,6 +22,8 @@ export interface Deployment {
   readonly channel: Entry
   /** The price as the file has it; undefined where the source has none. */
   readonly price?: Entry | undefined
+  /** The names by which the source would look for a price, the first one that has one counting. */
+  readonly sold: readonly string[]
 }
 
 const nameForm = new RegExp(names.pattern, 'u')
@@ -40,6 +43,8 @@ export function literal(text: string): string {
 export class Draft {
   readonly #channels: { name: string; mark: string; entry: Entry; models: Map<string, string> }[] = []
   readonly #models = new Map<string, Entry>()
+  /** The prices in the public list of the models that have those. */
+  readonly #listed = new Map<string, object>()
   readonly #projects = new Map<string, Entry>()
   readonly #keys = new Map<string, Entry>()
   readonly #fates: Fates
@@ -67,23 +72,27 @@ export class Draft {
   }
 
   /** Adds a way to a model; false when it was left out, which was told. */
-  serve({ model, upstream, name, channel, price }: Deployment): boolean {
+  serve({ model, upstream, name, channel, price, sold }: Deployment): boolean {
     if (!modelForm.test(model)) {
       this.#fates.dropped('model', `its name is not ${modelKeys.patternErrorMessage}`, model)
       return false
     }
     const known = this.#models.get(model)
-    const own = known?.['price'] ?? price ?? this.#priceOf(model, upstream, isOwn(channel))
+    const pattern = model.endsWith('*')
+    const listed = pattern || isOwn(channel) ? undefined : listedPrice(sold)
+    const own = known?.['price'] ?? price ?? this.#priceOf(model, listed, isOwn(channel))
     if (own === undefined) {
       const how =
         'nobody knows its price: give it there and import again, or say --free, by which such models cost nothing'
       this.#fates.dropped('model', how, model)
       return false
     }
-    if (known && price && JSON.stringify(known['price']) !== JSON.stringify(price))
+    const isOther = price
+      ? JSON.stringify(known?.['price']) !== JSON.stringify(price)
+      : own === 'list' && listed !== this.#listed.get(model)
+    if (known && isOther)
       this.#fates.approximated('price', 'that of the first way to the model is taken for all', model)
     const mark = JSON.stringify(channel)
-    const pattern = model.endsWith('*')
     let home = this.#channels.find(
       (one) => one.mark === mark && (pattern || (one.models.get(model) ?? upstream) === upstream)
     )
@@ -98,7 +107,9 @@ export class Draft {
       return !known
     }
     home.models.set(model, literal(upstream))
-    if (!known) this.#models.set(model, { price: own })
+    if (known) return true
+    this.#models.set(model, { price: own })
+    if (own === 'list') this.#listed.set(model, listed!)
     return true
   }
 
@@ -149,6 +160,8 @@ export class Draft {
 
   /** The file. `source`: what it was made of. */
   text(source: string): string {
+    this.#writePrices()
+    trimStandIns(this.#models, this.#listed, this.#fates)
     for (const entry of this.#models.values()) {
       const on = entry['fallback_on'] as string[] | undefined
       if (on?.length === 1 && on[0] === 'failure') delete entry['fallback_on']
@@ -181,23 +194,26 @@ export class Draft {
     return `# Made of ${source} by "sluice import". Try it with "sluice check"; what has no counterpart was told then.\n${stringify(file, { lineWidth: 0 })}`
   }
 
-  #priceOf(model: string, upstream: string, own: boolean): unknown {
+  #priceOf(model: string, listed: object | undefined, own: boolean): unknown {
     if (own) return 'free'
-    if (!model.endsWith('*') && typeof findListed({ name: model, upstream: [upstream] }) === 'object') return 'list'
+    if (listed) return 'list'
     if (!this.#free) return undefined
     this.#fates.approximated('price', 'nobody knows it, so it costs nothing (--free): no budget counts it', model)
     return 'free'
   }
 
+  /** Writes the price itself where `list` would mean that of something else that has the name of the model. */
+  #writePrices(): void {
+    for (const [name, price] of this.#listed) {
+      const upstream = this.#channels.flatMap(({ models }) => models.get(name) ?? [])
+      if (findListed({ name, upstream }) !== price) this.#models.get(name)!['price'] = structuredClone(price)
+    }
+  }
+
   #whyNot(model: string, other: string): string | undefined {
     if (other === model) return 'is the model itself'
     if (!this.has(other) || other.endsWith('*')) return 'is no model of this file'
-    return this.#leadsTo(other, model) ? 'leads back to the model' : undefined
-  }
-
-  #leadsTo(from: string, to: string): boolean {
-    const { alias, fallback = [] } = (this.#models.get(from) ?? {}) as { alias?: string; fallback?: string[] }
-    return from === to || [...(alias === undefined ? [] : [alias]), ...fallback].some((next) => this.#leadsTo(next, to))
+    return answering(this.#models, other).has(model) ? 'leads back to the model' : undefined
   }
 
   #channelName(name: string): string {
@@ -213,6 +229,11 @@ export class Draft {
     entries.set(made, entry)
     return made
   }
+}
+
+/** The price in the public list of the first of these names that is there. */
+function listedPrice(names: readonly string[]): object | undefined {
+  return names.map((name) => findListed({ name, upstream: [] })).find((price) => typeof price === 'object')
 }
 
 /** Whether nobody charges for it. */

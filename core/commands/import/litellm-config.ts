@@ -86,8 +86,14 @@ function importDeployment(entry: Entry, draft: Draft, fates: Fates, timeout: str
   const limits = limitsOf(params, 'rpm', 'tpm', 'max_parallel_requests')
   if (limits) channel['limits'] = model.endsWith('*') ? limits : { models: { [model]: limits } }
   const price = priceOf({ ...info, ...params })
+  const base = params['base_model'] ?? info['base_model']
   for (const name of [...priced, 'base_model']) take(params, name)
-  const served = draft.serve({ model, upstream: upstream.model, name: upstream.name, channel, price })
+  const sold = [
+    ...(typeof base === 'string' ? [base, base.slice(base.lastIndexOf('/') + 1)] : []),
+    upstream.model,
+    model
+  ]
+  const served = draft.serve({ model, upstream: upstream.model, name: upstream.name, channel, price, sold })
   if (!served) return
   for (const name of Object.keys(params))
     fates.dropped(`litellm_params.${name}`, 'parameters of requests are the affair of clients', model)

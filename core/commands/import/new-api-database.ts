@@ -129,14 +129,17 @@ function importChannel(row: Row, highest: number, prices: Prices, draft: Draft, 
   if (row['openai_organization']) channel['headers'] = { 'OpenAI-Organization': literal(row['openai_organization']) }
   const mapping = mapIn(row['model_mapping'])
   for (const model of (row['models'] ?? '').split(',').map((one) => one.trim()))
-    if (model !== '')
+    if (model !== '') {
+      const upstream = String(mapping[model] ?? model)
       draft.serve({
         model,
-        upstream: String(mapping[model] ?? model),
+        upstream,
         name: name || hostOf(address ?? ''),
         channel,
-        price: prices.of(model)
+        price: prices.of(model),
+        sold: [model, upstream]
       })
+    }
   const group = row['group']
   if (group !== undefined && group !== '' && group !== 'default')
     fates.dropped('channels.group', 'all keys may use all channels: say which models a key may use', name)
