@@ -1,5 +1,7 @@
 // Several requests to one upstream that are one attempt: sent one after the other, and answered with one answer.
+import { isUtf8 } from 'node:buffer'
 import { stringEnd } from '../bodies/elements.ts'
+import { Lens, LensError } from '../bodies/lens.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import type { HttpTransport, UpstreamCall, UpstreamHeaders, UpstreamRequest, UpstreamSink } from './transport.ts'
@@ -138,9 +140,13 @@ export class Series implements UpstreamCall, UpstreamSink {
   onEnd(): void {
     if (this.#passed) return this.#end(() => this.#sink.onEnd())
     this.#untouched = false
-    this.#finished.answers.push(Buffer.concat(this.#pieces))
-    this.#finished.heads.push(this.#head)
+    const answer = Buffer.concat(this.#pieces)
     this.#pieces = []
+    // Among the others it would make all of them worth nothing.
+    if (!isObject(answer))
+      return this.onError(new GatewayError('upstream_bad_response', 'The upstream sent a body that is no JSON object.'))
+    this.#finished.answers.push(answer)
+    this.#finished.heads.push(this.#head)
     if (this.#requests.over) return this.#end(() => this.#answer())
     // Its connection is free only when this call is over.
     queueMicrotask(() => {
@@ -181,6 +187,15 @@ export class Series implements UpstreamCall, UpstreamSink {
       return this.#sink.onError(asGatewayError(error))
     }
     this.#sink.onEnd()
+  }
+}
+
+function isObject(bytes: Buffer): boolean {
+  try {
+    return isUtf8(bytes) && new Lens(bytes).start >= 0
+  } catch (error) {
+    if (error instanceof LensError) return false
+    throw error
   }
 }
 

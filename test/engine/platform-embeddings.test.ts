@@ -206,7 +206,11 @@ t.test('models of an ARN are whose the channel says, and what breaks in mid-seri
 t.test('what was answered before a series broke off is not asked for again, and charged once', async (t) => {
   for (const broken of [
     { status: 500, json: { message: 'Oops' } },
-    { frames: [], cut: true }
+    { frames: [], cut: true },
+    { frames: [Buffer.from('<html>')] },
+    { frames: [] },
+    { frames: [Buffer.from('{"embedding":[1')] },
+    { json: 'none' }
   ] as BedrockAnswer[]) {
     let count = 0
     const model = { v: 'amazon.titan-embed-text-v2:0' }
