@@ -289,14 +289,19 @@ function shown(times: number[]): string {
     .join(' / ')
 }
 
+const scaled = (by: number): Sizing => ({
+  ...usualSizing,
+  ahead: usualSizing.ahead * by,
+  few: usualSizing.few * by
+})
 const none: Sizing = { ...usualSizing, idle: -1 }
 const settings: readonly Setting[] = [
   { name: 'budgets of tenants, no slices', keyed: false, sizing: none },
   { name: 'budgets of tenants', keyed: false, sizing: usualSizing },
   { name: 'and of keys, no slices', keyed: true, sizing: none },
   { name: 'and of keys', keyed: true, sizing: usualSizing },
-  { name: 'slices half as large', keyed: true, sizing: { ...usualSizing, ahead: 2, few: 2 } },
-  { name: 'slices twice as large', keyed: true, sizing: { ...usualSizing, ahead: 8, few: 8 } },
+  { name: 'slices half as large', keyed: true, sizing: scaled(0.5) },
+  { name: 'slices twice as large', keyed: true, sizing: scaled(2) },
   { name: 'slices idle for 1 s', keyed: true, sizing: { ...usualSizing, idle: 1000 } },
   { name: 'slices idle for 10 s', keyed: true, sizing: { ...usualSizing, idle: 10_000 } },
   { name: 'a node ends without a word', keyed: true, sizing: usualSizing, crashes: true }
@@ -308,7 +313,7 @@ for (const setting of settings) {
   const began = process.cpuUsage()
   const one = new Simulation(setting).run()
   const { user } = process.cpuUsage(began)
-  const each = (count: number): string => (count / seconds).toFixed(0)
+  const each = (count: number): string => (count / seconds).toFixed(count < seconds ? 2 : 0)
   if (one.over > 0n || one.wrongly > 0) wrong = true
   console.error(`${setting.name}: ${(user / 1e6).toFixed(1)} s of CPU`)
   rows.push(

@@ -15,7 +15,7 @@ export interface Sizing {
 }
 
 /** What `bench/slices.ts` has found to be good. */
-export const usualSizing: Sizing = { span: 200, ahead: 4, few: 4, least: 4, idle: 3000 }
+export const usualSizing: Sizing = { span: 200, ahead: 8, few: 4, least: 4, idle: 3000 }
 
 /** What a node tells the database about a slice, with a batch. Amounts are in nano-dollars. */
 export interface Change {
