@@ -15,26 +15,29 @@ t.setTimeout(600_000)
 const root = join(import.meta.dirname, '../..')
 const folder = join(root, 'config/deploy')
 const read = (name: string): string => readFileSync(join(folder, name), 'utf8')
-const manifests = readdirSync(join(folder, 'kubernetes')).map((name) => `kubernetes/${name}`)
+/** The manifests of one gateway, and of several that share a store, with what has their pods. */
+const forms = [
+  ['kubernetes', 'statefulset.yaml'],
+  ['cluster/kubernetes', 'deployment.yaml']
+] as const
+const manifests = forms.flatMap(([form]) => readdirSync(join(folder, form)).map((name) => `${form}/${name}`))
 const interpreter = python()
 
-/** The settings of the container in the StatefulSet that the tests look at. */
+/** The settings of a container that the tests look at. */
 interface Container {
   args: string[]
   ports: { name: string; containerPort: number }[]
   volumeMounts: { name: string; mountPath: string; subPath?: string }[]
   [probe: `${string}Probe`]: { httpGet: { path: string; port: string } }
 }
-const { spec } = parse(read('kubernetes/statefulset.yaml')) as {
-  spec: {
-    template: {
-      metadata: { labels: object }
-      spec: { terminationGracePeriodSeconds: number; containers: [Container] }
-    }
+
+/** What a manifest says of pods, as far as the tests look at it. */
+interface Pods {
+  template: {
+    metadata: { labels: object }
+    spec: { terminationGracePeriodSeconds: number; containers: [Container] }
   }
 }
-const pod = spec.template.spec
-const [container] = pod.containers
 
 t.test(
   'manifests have no field that Kubernetes does not know',
@@ -57,43 +60,52 @@ for name in sys.argv[1:]:
   }
 )
 
-t.test('the ServiceMonitor is one for the operator of Prometheus', (t) => {
-  const monitor = parse(read('kubernetes/servicemonitor.yaml'))
-  new ServiceMonitor(monitor).validate()
-  monitor.spec.endpoints[0].interval = 15
-  t.throws(() => new ServiceMonitor(monitor).validate(), /interval must be string/)
+t.test('the ServiceMonitors are some for the operator of Prometheus', (t) => {
+  for (const [form] of forms) {
+    const monitor = parse(read(`${form}/servicemonitor.yaml`))
+    new ServiceMonitor(monitor).validate()
+    monitor.spec.endpoints[0].interval = 15
+    t.throws(() => new ServiceMonitor(monitor).validate(), /interval must be string/)
+  }
   t.end()
 })
 
-t.test('the configuration in the ConfigMap is right, and the pod has its ports, paths and times', async (t) => {
-  const config = join(t.testdir(), 'gateway.yaml')
-  const text = parse(read('kubernetes/configmap.yaml')).data['gateway.yaml'] as string
-  writeFileSync(config, text)
-  const { SLUICE_ADMIN_TOKEN } = parse(read('kubernetes/secret.yaml')).stringData
-  const checked = await sluice(['check', '--config', config], { env: { SLUICE_ADMIN_TOKEN } })
-  t.equal(checked.code, 0, checked.out)
-  const { listen, admin, store } = parse(text)
-  t.same(
-    container.ports.map(({ containerPort }) => containerPort),
-    [listen.port, admin.port]
+for (const [form, pods] of forms)
+  t.test(
+    `the configuration in the ConfigMap is right, and pods have its ports, paths and times: ${form}`,
+    async (t) => {
+      const { template } = parse(read(`${form}/${pods}`)).spec as Pods
+      const [container] = template.spec.containers
+      const config = join(t.testdir(), 'gateway.yaml')
+      const text = parse(read(`${form}/configmap.yaml`)).data['gateway.yaml'] as string
+      writeFileSync(config, text)
+      const env = parse(read(`${form}/secret.yaml`)).stringData as Record<string, string>
+      const checked = await sluice(['check', '--config', config], { env })
+      t.equal(checked.code, 0, checked.out)
+      const { listen, admin, store, limits } = parse(text)
+      t.same(
+        container.ports.map(({ containerPort }) => containerPort),
+        [listen.port, admin.port]
+      )
+      const data = container.volumeMounts.find(({ mountPath }) => mountPath === '/var/lib/sluice')
+      t.ok(data && (store.folder === data.mountPath || store.sqlite.startsWith(`${data.mountPath}/`)))
+      t.ok(container.volumeMounts.every(({ subPath }) => subPath === undefined))
+      for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe'] as const) {
+        const { path, port } = container[probe]!.httpGet
+        t.ok(
+          routes.some((route) => route.path === path && route.access === 'anyone'),
+          `${path} answers anyone`
+        )
+        t.equal(port, 'admin')
+      }
+      const seconds = (text: string): number => Number.parseInt(text, 10)
+      const needed = seconds(limits.lame_duck) + seconds(limits.drain_timeout) + 5
+      t.ok(template.spec.terminationGracePeriodSeconds >= needed)
+      const { labels } = template.metadata
+      t.same(parse(read(`${form}/service.yaml`)).spec.selector, labels)
+      t.same(parse(read(`${form}/poddisruptionbudget.yaml`)).spec.selector.matchLabels, labels)
+    }
   )
-  t.ok(store.sqlite.startsWith(`${container.volumeMounts.find(({ name }) => name === 'data')!.mountPath}/`))
-  t.ok(container.volumeMounts.every(({ subPath }) => subPath === undefined))
-  for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe'] as const) {
-    const { path, port } = container[probe]!.httpGet
-    t.ok(
-      routes.some((route) => route.path === path && route.access === 'anyone'),
-      `${path} answers anyone`
-    )
-    t.equal(port, 'admin')
-  }
-  const seconds = (text: string): number => Number.parseInt(text, 10)
-  const { lame_duck, drain_timeout } = parse(text).limits
-  t.ok(pod.terminationGracePeriodSeconds >= seconds(lame_duck) + seconds(drain_timeout) + 5)
-  const labels = spec.template.metadata.labels
-  t.same(parse(read('kubernetes/service.yaml')).spec.selector, labels)
-  t.same(parse(read('kubernetes/poddisruptionbudget.yaml')).spec.selector.matchLabels, labels)
-})
 
 t.test(
   'systemd finds nothing wrong with the units, and little that the gateway may do',
@@ -118,13 +130,51 @@ t.test(
   }
 )
 
-t.test('compose names files and variables that are there', (t) => {
-  const { services, volumes } = parse(read('compose.yaml'))
-  const { build, volumes: mounted } = services.sluice
-  t.ok(existsSync(join(folder, build.context, build.dockerfile)))
-  t.same(
-    mounted.map((mount: string) => mount.split(':')[0]).filter((name: string) => !name.startsWith('.')),
-    Object.keys(volumes)
-  )
+t.test('the image has the clients of PostgreSQL and Redis that were tested', (t) => {
+  const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  for (const name of ['pg', '@redis/client']) t.match(read('Dockerfile'), ` ${name}@${devDependencies[name]}`)
   t.end()
+})
+
+t.test('compose names files, volumes and services that are there', (t) => {
+  for (const name of ['compose.yaml', 'cluster/compose.yaml']) {
+    const home = join(folder, name, '..')
+    const { services, volumes } = parse(read(name), { merge: true })
+    const mounted: string[] = []
+    for (const { build, volumes = [], depends_on = {} } of Object.values<any>(services)) {
+      if (build) t.ok(existsSync(join(home, build.context, build.dockerfile)))
+      for (const other of Object.keys(depends_on)) t.ok(other in services, other)
+      mounted.push(...volumes.map((mount: string) => mount.split(':')[0]!))
+    }
+    const [folders, named] = [true, false].map((isPath) => mounted.filter((mount) => mount.startsWith('.') === isPath))
+    t.same(named!.toSorted(), Object.keys(volumes).toSorted(), `${name}: each gateway has a folder of its own`)
+    // Whoever starts one gateway brings a configuration along; that of several is shipped.
+    if (name !== 'compose.yaml') for (const mount of folders!) t.ok(existsSync(join(home, mount)), mount)
+  }
+  t.end()
+})
+
+t.test('the gateways of compose have a right configuration, and HAProxy knows each of them', async (t) => {
+  const { services } = parse(read('cluster/compose.yaml'), { merge: true })
+  const gateways = Object.keys(services).filter((name) => services[name].image === 'sluice')
+  const env = {
+    SLUICE_ADMIN_TOKEN: 'a-token-of-at-least-24-characters',
+    DATABASE_URL: 'postgres://sluice:secret@postgres:5432/sluice',
+    REDIS_URL: 'redis://:secret@redis:6379'
+  }
+  t.same(Object.keys(services[gateways[0]!].environment).toSorted(), Object.keys(env).toSorted())
+  const checked = await sluice(['check', '--config', join(folder, 'cluster/sluice/gateway.yaml')], { env })
+  t.equal(checked.code, 0, checked.out)
+  const { listen, admin, limits } = parse(read('cluster/sluice/gateway.yaml'))
+  const known = [...read('cluster/haproxy.cfg').matchAll(/^ +server (\S+) (\S+) check port (\d+)$/gm)]
+  t.same(
+    known.map(([, ...parts]) => parts),
+    gateways.map((name) => [name, `${name}:${listen.port}`, String(admin.port)])
+  )
+  t.match(limits, { lame_duck: '5s' }, 'longer than two checks')
+})
+
+t.test('HAProxy takes its configuration', { skip: lacks('haproxy') }, async (t) => {
+  const { code, output } = await runProgram('haproxy', ['-c', '-f', join(folder, 'cluster/haproxy.cfg')])
+  t.equal(code, 0, output)
 })

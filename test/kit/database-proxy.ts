@@ -13,10 +13,12 @@ export class DatabaseProxy {
   readonly #server: Server
   readonly #pairs = new Set<readonly [Socket, Socket]>()
   #standing = false
+  #socket: string | number
 
   private constructor(socket: string | number) {
+    this.#socket = socket
     this.#server = createServer((client) => {
-      const upstream = connect(socket as string)
+      const upstream = connect(this.#socket as string)
       const pair = [client, upstream] as const
       this.#pairs.add(pair)
       let losing = false
@@ -40,7 +42,7 @@ export class DatabaseProxy {
   }
 
   /** Starts a proxy before the socket of a server, or before a port. It ends with the test. */
-  static async start(t: Test, socket: string | number): Promise<DatabaseProxy> {
+  static async start(t: Pick<Test, 'teardown'>, socket: string | number): Promise<DatabaseProxy> {
     const proxy = new DatabaseProxy(socket)
     proxy.#server.listen(0, '127.0.0.1')
     await once(proxy.#server, 'listening')
@@ -70,6 +72,12 @@ export class DatabaseProxy {
   goOn(): void {
     this.#standing = false
     for (const pair of this.#pairs) for (const one of pair) one.resume()
+  }
+
+  /** Leads new connections to the socket of another server, and cuts all that there are. */
+  lead(socket: string | number): void {
+    this.#socket = socket
+    this.cut()
   }
 
   /** Cuts all connections. */

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import tap from 'tap'
+import type { Test } from 'tap'
 
 const run = promisify(execFile)
 const cache = join(import.meta.dirname, '../../.cache/postgres')
@@ -24,7 +24,7 @@ export const postgresMissing =
   programs === undefined && 'PostgreSQL is not installed (Debian: apt-get install postgresql)'
 
 /** The user that the server runs as: PostgreSQL refuses to run as root. */
-const user = process.getuid?.() === 0 ? unprivileged() : undefined
+export const serverUser = process.getuid?.() === 0 ? unprivileged() : undefined
 
 function unprivileged(): { uid: number; gid: number } {
   const users = readFileSync('/etc/passwd', 'utf8').split('\n')
@@ -34,7 +34,7 @@ function unprivileged(): { uid: number; gid: number } {
 }
 
 /** Short, so that its files are small, and without what only a loss of power shows. */
-const settings = Object.entries({
+const usual = {
   fsync: 'off',
   listen_addresses: '',
   max_connections: '100',
@@ -42,7 +42,15 @@ const settings = Object.entries({
   autovacuum_naptime: '5s',
   wal_retrieve_retry_interval: '200ms',
   log_min_messages: 'fatal'
-}).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+}
+
+/** How a server differs from the usual one. */
+export interface PostgresOptions {
+  /** Settings in place of the usual ones, such as `max_connections`. */
+  readonly settings?: Readonly<Record<string, string>>
+  /** Beside the environment of this process. */
+  readonly env?: Readonly<Record<string, string>>
+}
 
 /**
  * Ends the server when the process of the test ends, however that ends: then its standard input ends. The folder goes
@@ -55,41 +63,67 @@ kill -QUIT "$server" 2>/dev/null; wait "$server"`
 /** A server. */
 export class Postgres {
   readonly #folder: string
+  readonly #options: PostgresOptions
   #guard: ChildProcess | undefined
   #made = 0
 
-  private constructor(folder: string) {
+  private constructor(folder: string, options: PostgresOptions) {
     this.#folder = folder
+    this.#options = options
   }
 
-  /** Starts a server with empty data. It ends, and its data go, with the test file. */
-  static async start(): Promise<Postgres> {
-    if (programs === undefined) throw new Error(`${postgresMissing}`)
-    const folder = mkdtempSync(join(tmpdir(), 'sluice-postgres-'))
-    if (user) chownSync(folder, user.uid, user.gid)
-    const server = new Postgres(folder)
-    tap.teardown(async () => {
-      await server.stop()
-      rmSync(folder, { recursive: true, force: true })
-    })
-    await copyTemplate(join(folder, 'data'))
+  /** Starts a server with empty data. It ends, and its data go, with the test; by default with the test file. */
+  static async start(t?: Pick<Test, 'teardown'>, options: PostgresOptions = {}): Promise<Postgres> {
+    const server = await Postgres.#make(t ?? (await import('tap')).default, options)
+    await copyTemplate(server.#data)
     await server.resume()
     return server
   }
 
-  /** Starts the server on the data that it has. */
+  /** Starts a standby that follows this server, and ends with the test. It takes no changes until it is promoted. */
+  async standby(t: Pick<Test, 'teardown'>): Promise<Postgres> {
+    const server = await Postgres.#make(t, {})
+    const args = ['-h', this.#folder, '-U', 'sluice', '-D', server.#data, '-R', '-X', 'stream', '-c', 'fast']
+    await run(join(programs!, 'pg_basebackup'), args, { cwd: server.#folder, ...serverUser })
+    await server.resume()
+    return server
+  }
+
+  static async #make(t: Pick<Test, 'teardown'>, options: PostgresOptions): Promise<Postgres> {
+    if (programs === undefined) throw new Error(`${postgresMissing}`)
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-postgres-'))
+    if (serverUser) chownSync(folder, serverUser.uid, serverUser.gid)
+    const server = new Postgres(folder, options)
+    t.teardown(async () => {
+      await server.stop()
+      rmSync(folder, { recursive: true, force: true })
+    })
+    return server
+  }
+
+  get #data(): string {
+    return join(this.#folder, 'data')
+  }
+
+  /** Lets a standby take changes; resolves when it does. */
+  async promote(): Promise<void> {
+    await this.sql('select pg_promote()')
+  }
+
+  /**
+   * Starts the server on the data that it has.
+   * @throws Error when it ends instead, as while processes of one that was killed are still there
+   */
   async resume(): Promise<void> {
-    const args = [
-      '-c',
-      guard,
-      join(programs!, 'postgres'),
-      '-D',
-      join(this.#folder, 'data'),
-      '-k',
-      this.#folder,
-      ...settings
-    ]
-    this.#guard = spawn('/bin/sh', args, { stdio: ['pipe', 'ignore', 'pipe'], cwd: this.#folder, ...user })
+    const { settings, env } = this.#options
+    const set = Object.entries({ ...usual, ...settings }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    const args = ['-c', guard, join(programs!, 'postgres'), '-D', this.#data, '-k', this.#folder, ...set]
+    this.#guard = spawn('/bin/sh', args, {
+      stdio: ['pipe', 'ignore', 'pipe'],
+      cwd: this.#folder,
+      env: { ...process.env, ...env },
+      ...serverUser
+    })
     let said = ''
     this.#guard.stderr!.setEncoding('utf8').on('data', (text: string) => (said += text))
     for (;;) {
@@ -119,6 +153,16 @@ export class Postgres {
     return this.url(name)
   }
 
+  /** The id of its first process, which makes all others. */
+  get pid(): number {
+    return Number(readFileSync(join(this.#data, 'postmaster.pid'), 'utf8').split('\n')[0])
+  }
+
+  /** The folder of its socket, for programs that connect by its name. */
+  get folder(): string {
+    return this.#folder
+  }
+
   /** Runs statements as the administrator, in a database that is given by its URL. */
   async sql(text: string, url = this.url('postgres'), values?: unknown[]): Promise<any[]> {
     const { searchParams, pathname } = new URL(url)
@@ -137,8 +181,11 @@ export class Postgres {
     }
   }
 
-  /** Kills the server as a crash does (`QUIT`), or ends it after its connections are cut (`INT`). */
-  async stop(signal: 'QUIT' | 'INT' = 'QUIT'): Promise<void> {
+  /**
+   * Kills the server as a crash does (`QUIT`), ends it after its connections are cut (`INT`), or kills its first
+   * process, whose others notice (`KILL`).
+   */
+  async stop(signal: 'QUIT' | 'INT' | 'KILL' = 'QUIT'): Promise<void> {
     const guarding = this.#guard
     if (!guarding || guarding.exitCode !== null || guarding.signalCode !== null) return
     const gone = once(guarding, 'close')
@@ -153,7 +200,7 @@ async function copyTemplate(to: string): Promise<void> {
   const template = join(cache, version.trim().replace(/[^\w.]+/g, '-'))
   if (!existsSync(template)) {
     const made = mkdtempSync(join(tmpdir(), 'sluice-initdb-'))
-    if (user) chownSync(made, user.uid, user.gid)
+    if (serverUser) chownSync(made, serverUser.uid, serverUser.gid)
     const args = [
       '-D',
       join(made, 'data'),
@@ -167,7 +214,7 @@ async function copyTemplate(to: string): Promise<void> {
       '--wal-segsize=1',
       '-N'
     ]
-    await run(join(programs!, 'initdb'), args, { cwd: made, ...user })
+    await run(join(programs!, 'initdb'), args, { cwd: made, ...serverUser })
     mkdirSync(cache, { recursive: true })
     const copy = mkdtempSync(join(cache, 'new-'))
     cpSync(join(made, 'data'), join(copy, 'data'), { recursive: true })
@@ -178,7 +225,7 @@ async function copyTemplate(to: string): Promise<void> {
   }
   await run('cp', ['-a', template, to])
   await run('chmod', ['700', to])
-  if (user) await run('chown', ['-R', `${user.uid}:${user.gid}`, to])
+  if (serverUser) await run('chown', ['-R', `${serverUser.uid}:${serverUser.gid}`, to])
 }
 
 let shared: Promise<Postgres> | undefined

@@ -4,24 +4,20 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
-import { WebSocket } from 'ws'
 import { verify } from '../../core/store/embedded/care/verify.ts'
 import { startSimulator } from '../../core/simulator/simulator.ts'
 import type { Simulator } from '../../core/simulator/simulator.ts'
 import { eventually } from '../kit/probe.ts'
 import { applied } from './audit.ts'
+import { beginResponse, call, goesOn, responses, talk, wrongResponses, wrongTalks } from './lasting.ts'
+import type { Known, Part, Talk } from './lasting.ts'
 import { launch } from './process.ts'
-import { chance, folder, journal, key, long, rows, secretOf } from './rig.ts'
-import type { Entry, More } from './rig.ts'
+import { chance, folder, journal, key, long, rows } from './rig.ts'
+import type { More } from './rig.ts'
 
 const kills = Number(process.env['SLUICE_KILLS'] ?? (long ? 200 : 3))
 t.setTimeout(kills > 10 ? 1_800_000 : 600_000)
 const random = chance(Number(process.env['SLUICE_SEED'] ?? 20261122))
-
-const path = '/v1/responses'
-const headers = { authorization: `Bearer ${secretOf('test')}`, 'content-type': 'application/json' }
-const directive = (members: object): string => `Tell me. [[simulator ${JSON.stringify(members)}]]`
-const costOf = (input = 0, output = 0): bigint => BigInt(input) * 1000n + BigInt(output) * 2000n
 
 /** An upstream for each model, which counts for itself. */
 const models = ['native', 'own', 'talk'] as const
@@ -62,111 +58,6 @@ function configOf(simulators: Simulators, file: string): More {
   }
 }
 
-/** What a client knows of its response. */
-interface Known {
-  id: string
-  request: string
-  model: 'native' | 'own'
-  cancelled: boolean
-}
-
-/** What a client saw of its session. */
-interface Talk {
-  request: string
-  /** Of each response whose end was shown. */
-  done: bigint[]
-}
-
-/** A reply as far as it came; undefined when nothing of use did. */
-async function call(
-  url: string,
-  method: string,
-  body?: object
-): Promise<{ status: number; text: string; request: string } | undefined> {
-  try {
-    const reply = await fetch(url, {
-      method,
-      headers,
-      ...(body && { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(10_000)
-    })
-    const request = reply.headers.get('x-request-id')!
-    let text = ''
-    try {
-      for await (const piece of reply.body!) text += Buffer.from(piece).toString()
-    } catch {
-      // What came counts.
-    }
-    return { status: reply.status, text, request }
-  } catch {
-    return undefined
-  }
-}
-
-/** Begins a response; undefined when its client was told of none. */
-async function begin(url: string): Promise<Known | undefined> {
-  const model = random(2) === 0 ? 'native' : 'own'
-  const stream = random(3) === 0
-  const time = random(300)
-  const members =
-    model === 'native' && !stream
-      ? { queue_ms: time / 4, work_ms: time, tokens: 5 + random(30) }
-      : stream
-        ? { tokens: 5 + random(30), gap_ms: 1 + random(10) }
-        : { first_byte_ms: time, tokens: 5 + random(30) }
-  const reply = await call(`${url}${path}`, 'POST', { model, input: directive(members), background: true, stream })
-  const id = reply?.status === 200 ? /"id":\s*"(resp_\w+)"/.exec(reply.text)?.[1] : undefined
-  return id === undefined ? undefined : { id, request: reply!.request, model, cancelled: false }
-}
-
-/** Talks until the session ends. */
-async function talk(url: string, seen: Talk[], over: () => boolean): Promise<void> {
-  const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/realtime?model=talk`, {
-    headers: { authorization: headers.authorization }
-  })
-  socket.on('error', () => {})
-  const closed = new Promise<void>((resolve) => void socket.on('close', () => resolve()))
-  const session: Talk = { request: '', done: [] }
-  socket.on('upgrade', ({ headers: { 'x-request-id': id } }) => {
-    session.request = String(id)
-    seen.push(session)
-  })
-  const say = (): void => {
-    if (over()) return socket.close()
-    socket.send(
-      JSON.stringify({
-        type: 'conversation.item.create',
-        item: {
-          type: 'message',
-          role: 'user',
-          content: [{ type: 'input_text', text: directive({ tokens: 3 + random(20), gap_ms: random(8) }) }]
-        }
-      })
-    )
-    socket.send(JSON.stringify({ type: 'response.create', response: { output_modalities: ['text'] } }))
-  }
-  socket.on('open', say)
-  socket.on('message', (data) => {
-    const { type, response } = JSON.parse(String(data)) as {
-      type: string
-      response?: { usage: { input_tokens: number; output_tokens: number } }
-    }
-    if (type !== 'response.done') return
-    session.done.push(costOf(response!.usage.input_tokens, response!.usage.output_tokens))
-    say()
-  })
-  await closed
-}
-
-type Part = Entry & { part: string; model: string }
-
-/** A charge for the prompt alone, by estimate: due for work that was called off and of which nothing is counted. */
-function isPrompt(end: Part | undefined): boolean {
-  if (end?.kind !== 'settle' || end.source !== 'estimated') return false
-  const { input = 0, output } = end.usage ?? {}
-  return input > 0 && output === 0 && end.amount === costOf(input, 0)
-}
-
 /** The books beside what clients saw and what the upstream counted. */
 function check(
   t: Test,
@@ -180,38 +71,10 @@ function check(
   const name = ({ request_id, part }: Part): string => `${request_id}/${part}`
   t.equal(new Set(entries.map(name)).size, entries.length, 'nothing ended twice')
   const ends = new Map(entries.map((entry) => [name(entry), entry]))
-  const wrong = known.flatMap((one) => {
-    const response = shown.get(one.id)
-    const end = ends.get(`${one.request}/`)
-    const due = response?.usage ? costOf(response.usage.input_tokens, response.usage.output_tokens) : 0n
-    const problem = !response
-      ? 'lost'
-      : response.status === 'completed' && (end?.kind !== 'settle' || end.amount !== due)
-        ? 'not charged as the upstream counted'
-        : one.model === 'native' &&
-            response.status !== 'completed' &&
-            !(one.cancelled && response.status === 'cancelled')
-          ? "an upstream's response has another end than it had there"
-          : one.model === 'native' && end?.amount !== due && !(one.cancelled && !response.usage && isPrompt(end))
-            ? 'not charged as it ended'
-            : !end || end.amount > end.reserved
-              ? 'no end, or a dear one'
-              : undefined
-    return problem === undefined ? [] : [{ problem, one, status: response?.status, due, end }]
-  })
+  const wrong = wrongResponses(ends, known, shown)
   t.same(wrong.slice(0, 3), [], 'every response is there, and charged once for what it came to')
-  const wrongTalks = talks.flatMap(({ request, done }) => {
-    const parts = entries.filter((entry) => entry.request_id === request && entry.part !== '')
-    const left = parts.map(({ amount }) => amount)
-    for (const amount of done) {
-      const at = left.indexOf(amount)
-      if (at === -1) return [{ request, amount, parts }]
-      left.splice(at, 1)
-    }
-    return left.length > 1 ? [{ request, amount: left[0]!, parts }] : []
-  })
   t.same(
-    wrongTalks.slice(0, 3),
+    wrongTalks(entries, talks).slice(0, 3),
     [],
     'every turn whose end was shown is charged once, and at most one more was under way'
   )
@@ -254,17 +117,17 @@ t.test(
       let over = false
       const lane = async (): Promise<void> => {
         while (!over) {
-          const one = await begin(running.url)
+          const one = await beginResponse(running.url, random)
           if (one) known.push(one)
           if (one && random(5) === 0) {
             one.cancelled = true
-            await call(`${running.url}${path}/${one.id}/cancel`, 'POST')
-          } else if (one && random(2) === 0) await call(`${running.url}${path}/${one.id}`, 'GET')
+            await call(`${running.url}${responses}/${one.id}/cancel`, 'POST')
+          } else if (one && random(2) === 0) await call(`${running.url}${responses}/${one.id}`, 'GET')
           await sleep(random(20))
         }
       }
       const talking = async (): Promise<void> => {
-        while (!over) await talk(running.url, talks, () => over)
+        while (!over) await talk(running.url, talks, () => over, random)
       }
       const load = Promise.all([...Array.from({ length: 5 }, lane), ...Array.from({ length: 3 }, talking)])
       await sleep(100 + random(400))
@@ -277,9 +140,9 @@ t.test(
     await eventually(async () => {
       for (const { id } of known) {
         if (shown.has(id)) continue
-        const reply = await call(`${last.url}${path}/${id}`, 'GET')
+        const reply = await call(`${last.url}${responses}/${id}`, 'GET')
         const response = reply?.status === 200 ? JSON.parse(reply.text) : undefined
-        if (reply && !/queued|in_progress/.test(response?.status)) shown.set(id, response)
+        if (reply && !goesOn.has(response?.status)) shown.set(id, response)
       }
       return shown.size === known.length
     }, 60_000)

@@ -14,6 +14,7 @@ export interface Running {
   tookMs: number
   /** It has not ended. */
   readonly alive: boolean
+  readonly pid: number
   /** What it has written so far. */
   readonly output: string
   /** Ends it and waits until it is gone. */
@@ -33,7 +34,7 @@ export interface Launch {
  * @throws Error when it ends before it is ready
  */
 export async function launch(
-  t: Test,
+  t: Pick<Test, 'teardown'>,
   folder: string,
   config: More,
   { script = ['core/main.ts', 'start', '--config'], env = {} }: Launch = {}
@@ -65,6 +66,7 @@ export async function launch(
     get alive() {
       return child.exitCode === null && child.signalCode === null
     },
+    pid: child.pid!,
     get output() {
       return output
     },

@@ -9,21 +9,16 @@ import { startSimulator } from '../../core/simulator/simulator.ts'
 import type { Simulator } from '../../core/simulator/simulator.ts'
 import { eventually } from '../kit/probe.ts'
 import { applied } from './audit.ts'
+import { beginTask, goesOn, lookAt, pictures, videos, wrongTasks } from './lasting.ts'
+import type { Task } from './lasting.ts'
 import { launch } from './process.ts'
 import type { Running } from './process.ts'
-import { chance, endings, folder, journal, key, long, rows, secretOf } from './rig.ts'
+import { chance, endings, folder, journal, key, long, rows } from './rig.ts'
 import type { Entry, More } from './rig.ts'
 
 const kills = long ? 200 : 4
 t.setTimeout(long ? 1_800_000 : 600_000)
 const random = chance(Number(process.env['SLUICE_SEED'] ?? 20261122))
-
-/** Nano-dollars of a second, and of a picture. */
-const perSecond = 100_000_000n
-const perPicture = 40_000_000n
-
-const video = '/v1/video/generations'
-const pictures = '/v1/images/generations/async'
 
 function configOf(simulator: Simulator, file: string): More {
   return {
@@ -55,72 +50,12 @@ function configOf(simulator: Simulator, file: string): More {
   }
 }
 
-/** What a client knows of its task. */
-interface Task {
-  path: string
-  id: string
-  request: string
-  seconds: number
-  ending: 'succeeds' | 'fails'
-}
-
-const headers = { authorization: `Bearer ${secretOf('test')}`, 'content-type': 'application/json' }
-
-/** Begins a task; undefined when its client was told of none. */
-async function begin(
-  url: string,
-  path: string,
-  ending: Task['ending'],
-  [queue, work]: [number, number]
-): Promise<Task | undefined> {
-  const seconds = 1 + random(20)
-  const directive =
-    path === video
-      ? { queue_ms: queue, work_ms: work, ...(ending === 'fails' && { fail: { code: 'blocked' } }) }
-      : ending === 'fails'
-        ? { status: 400, first_byte_ms: work, body: { error: { message: 'No.', code: 'blocked' } } }
-        : { first_byte_ms: work }
-  const body = JSON.stringify({
-    model: 'demo',
-    prompt: `A boat [[simulator ${JSON.stringify(directive)}]]`,
-    ...(path === video ? { seconds } : { size: '64x64' })
-  })
-  try {
-    const reply = await fetch(`${url}${path}`, { method: 'POST', headers, body, signal: AbortSignal.timeout(10_000) })
-    if (reply.status !== 202) return void (await reply.arrayBuffer())
-    const { id } = (await reply.json()) as { id: string }
-    return { path, id, request: reply.headers.get('x-request-id')!, seconds, ending }
-  } catch {
-    return undefined
-  }
-}
-
-/** How a task is; undefined when nobody says. */
-async function look(url: string, { path, id }: Task): Promise<{ status: string } | undefined> {
-  try {
-    const reply = await fetch(`${url}${path}/${id}`, { headers, signal: AbortSignal.timeout(10_000) })
-    const body = await reply.json()
-    return reply.status === 200 ? (body as { status: string }) : undefined
-  } catch {
-    return undefined
-  }
-}
-
-const goesOn = new Set(['queued', 'in_progress'])
-
 /** Each task has one end in the books, which is the one that its client sees; nothing else is held. */
 function checkTasks(t: Test, file: string, tasks: readonly Task[], seen: ReadonlyMap<string, string>): Entry[] {
   const entries = journal(file)
   const { ends, twice } = endings(entries)
   t.same(twice, [], 'nothing ended twice')
-  const problems = tasks.flatMap((task) => {
-    const end = ends.get(task.request)
-    const due =
-      seen.get(task.id) !== 'succeeded' ? 0n : task.path === video ? BigInt(task.seconds) * perSecond : perPicture
-    return end?.kind === (due > 0n ? 'settle' : 'void') && end.amount === due
-      ? []
-      : [{ task, status: seen.get(task.id), due, end }]
-  })
+  const problems = wrongTasks(ends, tasks, seen)
   t.same(problems.slice(0, 5), [], 'what succeeded is charged by its length, and nothing else is charged')
   t.same(rows(file, 'SELECT request_id FROM reservation'), [], 'nothing is held')
   t.same(rows(file, 'SELECT id FROM work WHERE open = 1'), [], 'nothing is open')
@@ -139,8 +74,8 @@ t.test(
     let running: Running = await launch(t, home, config)
     const work: [number, number] = [50, 1200]
     const tasks = [
-      (await begin(running.url, video, 'succeeds', work))!,
-      (await begin(running.url, video, 'fails', work))!
+      (await beginTask(running.url, videos, 'succeeds', work, random))!,
+      (await beginTask(running.url, videos, 'fails', work, random))!
     ]
     const seen = new Map<string, string>()
     const shown: string[] = []
@@ -148,7 +83,7 @@ t.test(
     const lanes = Array.from({ length: 50 }, async (_, lane) => {
       const task = tasks[lane % 2]!
       while (!over) {
-        const found = await look(running.url, task)
+        const found = await lookAt(running.url, task)
         await sleep(30)
         if (found && !goesOn.has(found.status)) {
           shown.push(`${task.ending} ${found.status}`)
@@ -184,14 +119,15 @@ t.test(`${kills} kills over tasks of both kinds lose no charge and double none`,
     let over = false
     const lane = async (): Promise<void> => {
       while (!over) {
-        const task = await begin(
+        const task = await beginTask(
           running.url,
-          random(4) === 0 ? pictures : video,
+          random(4) === 0 ? pictures : videos,
           random(4) === 0 ? 'fails' : 'succeeds',
-          [random(50), random(500)]
+          [random(50), random(500)],
+          random
         )
         if (task) tasks.push(task)
-        if (task && random(2) === 0) await look(running.url, task)
+        if (task && random(2) === 0) await lookAt(running.url, task)
         await sleep(random(20))
       }
     }
@@ -206,7 +142,7 @@ t.test(`${kills} kills over tasks of both kinds lose no charge and double none`,
   await eventually(async () => {
     for (const task of tasks) {
       if (seen.has(task.id)) continue
-      const { status } = (await look(last.url, task)) ?? { status: 'unknown' }
+      const { status } = (await lookAt(last.url, task)) ?? { status: 'unknown' }
       if (!goesOn.has(status)) seen.set(task.id, status)
     }
     return seen.size === tasks.length
@@ -216,8 +152,9 @@ t.test(`${kills} kills over tasks of both kinds lose no charge and double none`,
   await last.end('SIGTERM')
 
   const entries = checkTasks(t, file, tasks, seen)
-  const videos = tasks.filter(({ path }) => path === video)
-  const wrong = videos.filter((task) => seen.get(task.id) !== (task.ending === 'succeeds' ? 'succeeded' : 'failed'))
+  const wrong = tasks
+    .filter(({ path }) => path === videos)
+    .filter((task) => seen.get(task.id) !== (task.ending === 'succeeds' ? 'succeeded' : 'failed'))
   t.same(wrong, [], 'a video ends as its upstream says, whatever happened to the gateway')
   const settled = entries
     .filter(({ kind }) => kind === 'settle')

@@ -89,6 +89,9 @@ async function busyGateway(t: Test): Promise<{ running: LocalGateway; traffic():
   return { running, traffic }
 }
 
+/** What a gateway that is well and has a store of its own has no samples of. */
+const silent = new Set(['sluice_metrics_series_dropped_total', 'sluice_store_trouble', 'sluice_store_nodes'])
+
 t.test('no rule and no panel names a metric that does not exist', async (t) => {
   const { running } = await busyGateway(t)
   const { text } = await ask(t, running.adminUrl, { path: '/metrics' })
@@ -239,7 +242,7 @@ t.test(
     for (const [title, expr] of queries) t.ok(await answered(expr, Number.isFinite), `${title} has a number: ${expr}`)
     for (const { record } of records) t.ok(await answered(record), record)
     for (const name of new Set(alerts.flatMap(({ expr }) => namesIn(expr))))
-      if (name !== 'sluice_metrics_series_dropped_total') t.ok((await answer(name)).length > 0, `${name} has samples`)
+      if (!silent.has(name)) t.ok((await answer(name)).length > 0, `${name} has samples`)
     const { groups } = await get('rules')
     const evaluated = groups.flatMap((group: { rules: unknown[] }) => group.rules)
     t.equal(evaluated.length, rules.length)
