@@ -120,9 +120,10 @@ export interface Works {
   errand(work: Work, what: Errand): Promise<Work | undefined> | undefined
   /**
    * Saves work, in the place of the state before. It is in one batch with everything else queued in the same tick of
-   * the event loop. Resolves when it is on disk; until then {@link Works.find} finds the state before.
+   * the event loop, or, where that is not so, written when `after` is over. Resolves when it is on disk; until then
+   * {@link Works.find} finds the state before.
    */
-  put(work: Work): Promise<void>
+  put(work: Work, after?: Promise<void>): Promise<void>
   /** Replaces the state without saving it, for progress, which no start needs. */
   note(work: Work): void
   /** Finds work; undefined when the owner has none of this id, or it has expired. */

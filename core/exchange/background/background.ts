@@ -200,7 +200,13 @@ export class BackgroundWork implements Background {
         const latest = this.#works.current(work, work.id) ?? work
         return this.#works.put({ ...latest, record: record ?? null, costs: costsOf(exchange), delivered })
       })
-      await Promise.all([detached, put])
+      try {
+        await Promise.all([detached, put])
+      } catch (error) {
+        // It may be written all the same, and the upstream is at work on it.
+        this.#goOn(work)
+        throw error
+      }
       const seen = this.#works.current(work, work.id)?.seen
       if (seen) await this.#conclusions.end(work, seen)
       else this.#goOn(work)

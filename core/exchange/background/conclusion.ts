@@ -74,19 +74,23 @@ export class Conclusions {
     const settled = hold && (settlement ? hold.settle({ ...settlement, ...(costs && { costs }) }) : hold.void(costs))
     const usage = settlement?.usage ?? end.usage ?? null
     const { record } = latest
-    const ended = works.put({
-      ...latest,
-      status: end.status,
-      progress: end.status === 'succeeded' ? 100 : latest.progress,
-      updated: now,
-      ended: now,
-      expires: Math.min(steadyNow() + (latest.keep ?? keep), end.expires ?? Infinity),
-      error: end.status === 'failed' ? (end.error ?? { code: 'task_failed', message: 'The task failed.' }) : null,
-      usage: settlement || end.status === 'succeeded' ? usage : null,
-      details: { ...latest.details, ...end.details },
-      record: null,
-      costs: null
-    })
+    // Nobody takes over what has ended: a gateway that is killed before this is written leaves it open, and charged.
+    const ended = works.put(
+      {
+        ...latest,
+        status: end.status,
+        progress: end.status === 'succeeded' ? 100 : latest.progress,
+        updated: now,
+        ended: now,
+        expires: Math.min(steadyNow() + (latest.keep ?? keep), end.expires ?? Infinity),
+        error: end.status === 'failed' ? (end.error ?? { code: 'task_failed', message: 'The task failed.' }) : null,
+        usage: settlement || end.status === 'succeeded' ? usage : null,
+        details: { ...latest.details, ...end.details },
+        record: null,
+        costs: null
+      },
+      settled
+    )
     if (record && holds) {
       const final = finalOf(record, end, now - latest.created, hold, settlement)
       requests.append(final)

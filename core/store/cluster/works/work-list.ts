@@ -120,7 +120,7 @@ export class WorkList implements Works {
   }
 
   /** @throws GatewayError rejects with `task_under_way` when another gateway has taken it over */
-  async put(work: Work): Promise<void> {
+  async put(work: Work, after?: Promise<void>): Promise<void> {
     const name = nameOf(work, work.id)
     const before = this.#own.get(name)
     const tenure = before?.tenure ?? newTenure()
@@ -128,6 +128,7 @@ export class WorkList implements Works {
     if (isOpen(work)) this.#begin(work, tenure, before?.shown)
     else this.#end(name)
     const put = { name, work, tenure, refused: false }
+    await after?.catch(() => {})
     await this.#group.add(put).catch((cause: unknown) => {
       counted(false)
       throw unavailable(cause)
