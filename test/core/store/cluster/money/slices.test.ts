@@ -251,6 +251,8 @@ class Schedule {
       }
       // A request of an hour that is over counts in later sums, which did not decide on it.
       const most = this.#highest.get(key)! + (this.#excess.get(key) ?? 0n)
+      if (!key.endsWith('d') && this.#sum(key, 0) + sliced > most)
+        throw new Error(`${key} has ${this.#sum(key, 0)} admitted and ${sliced} in slices, of ${most}`)
       if (!key.endsWith('d') && this.#sum(key, 0) > most)
         throw new Error(`${key} has admitted ${this.#sum(key, 0)} of ${most}`)
     }
