@@ -1,8 +1,8 @@
 // Which models of a draft stand in for each other, as the check of the file allows it.
 import { mostStandIns } from '../../catalogue/catalogue.ts'
-import type { Entry } from './draft.ts'
 import type { Fates } from './fates.ts'
 
+type Entry = Record<string, unknown>
 type Models = ReadonlyMap<string, Entry>
 
 /** The models that may answer for a name: itself, what it is another name of, and all that stand in for these. */
