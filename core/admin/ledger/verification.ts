@@ -102,7 +102,7 @@ const state = object({
             object({
               name: text,
               text,
-              result: oneOf('holds', 'broken', 'tested'),
+              result: oneOf('holds', 'broken', 'tested', 'unchecked'),
               breaches: count,
               first: nullable(text)
             })

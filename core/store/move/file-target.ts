@@ -147,11 +147,11 @@ export class FileTarget implements Target {
   /** Gives the files their names. What a kill leaves in between is given its name by a further move. */
   async giveOver(): Promise<void> {
     const { database } = this.#committer
-    const [from, to] = [this.#part, this.#file].map(resultsFolder) as [string, string]
-    if (existsSync(from)) renameSync(from, to)
     this.#committer.alter(() => database.exec('DROP TABLE IF EXISTS move'))
     database.exec('PRAGMA journal_mode = DELETE')
     this.close()
+    const [from, to] = [this.#part, this.#file].map(resultsFolder) as [string, string]
+    if (existsSync(from)) renameSync(from, to)
     renameSync(this.#part, this.#file)
     syncDirectory(dirname(this.#file))
     rmSync(`${this.#part}.lock`, { force: true })
@@ -167,7 +167,7 @@ export class FileTarget implements Target {
 }
 
 /** The place of a move that lacks the names of its files alone. */
-const complete: Place = { part: undefined, done: 0 }
+const complete: Place = { part: undefined, done: 0, verified: true }
 
 function newHistory(): string {
   return randomBytes(historyBytes).toString('hex')

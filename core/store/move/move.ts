@@ -13,7 +13,7 @@ import { BookTarget, refuseRows } from './book-target.ts'
 import { carry, differences } from './carry.ts'
 import { FileSource } from './file-source.ts'
 import { FileTarget } from './file-target.ts'
-import type { Counts, Source, Target } from './parts.ts'
+import type { Counts, Place, Source, Target } from './parts.ts'
 
 /** From where to where a store is moved: files, or URLs of PostgreSQL. One of them is a URL. */
 export interface MoveOptions {
@@ -113,7 +113,15 @@ async function move(
   tell('counting the rows')
   const counts = await source.counts()
   if (!(await target.begun(source))) refuse(await check(), source.shown)
-  await carry(source, target, await target.begin(source), counts, tell)
+  const place = await target.begin(source)
+  if (!place.verified) await carryAll(source, target, place, counts, tell)
+  await target.giveOver()
+  return { from: source.shown, to: target.shown, counts }
+}
+
+/** Carries what is left, and verifies the whole. */
+async function carryAll(source: Source, target: Target, place: Place, counts: Counts, tell: Tell): Promise<void> {
+  await carry(source, target, place, counts, tell)
   tell('checking what was carried')
   await target.complete()
   const different = differences(counts, await target.counts())
@@ -122,8 +130,6 @@ async function move(
       `not all of ${source.shown} is in ${target.shown}, and it is not given over: ${different.join('; ')}`
     )
   refuse(await target.verify(tell), target.shown)
-  await target.giveOver()
-  return { from: source.shown, to: target.shown, counts }
 }
 
 /** @throws Error when there are breaches */

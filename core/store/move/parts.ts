@@ -39,6 +39,8 @@ export interface Place {
   /** The last row of it that was carried, and how many were. */
   readonly after?: Key | undefined
   readonly done: number
+  /** Whether all was verified, and was being given over. */
+  readonly verified?: boolean
 }
 
 /** The place where a move begins. */

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { cpSync, existsSync, readFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -50,6 +50,10 @@ t.test('what is moved there and back is what it was, row by row', { skip }, asyn
   const [one, other] = [contentOf(first), contentOf(last)]
   for (const part of Object.keys(one)) t.same(other[part], one[part], part)
   t.notOk(existsSync(`${last}.part`))
+
+  renameSync(last, `${last}.part`)
+  await moveStore({ from: url, to: last })
+  t.same(contentOf(last), other, 'killed when it gave the files their names, it gives them')
 })
 
 t.test('a move that is killed anywhere goes on where it was, both ways', { skip }, async (t) => {

@@ -32,7 +32,7 @@ interface Running {
 interface Invariant {
   readonly name: string
   readonly text: string
-  readonly result: 'holds' | 'broken' | 'tested'
+  readonly result: 'holds' | 'broken' | 'tested' | 'unchecked'
   readonly breaches: number
   readonly first: string | null
 }
@@ -220,7 +220,7 @@ const invariantColumns: readonly Column<Invariant>[] = [
       h(
         Status,
         { tone: result === 'holds' ? 'good' : result === 'broken' ? 'bad' : 'idle' },
-        result === 'tested' ? 'by tests alone' : result
+        result === 'tested' ? 'by tests alone' : result === 'unchecked' ? 'of files alone' : result
       )
   },
   { id: 'breaches', title: 'Rows', align: 'end', value: ({ breaches }) => breaches },
