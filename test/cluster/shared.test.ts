@@ -56,7 +56,7 @@ async function pair(t: Test, more: object = {}): Promise<Pair> {
       { name: 'test', key: testKey, tenant: 'acme' },
       { name: 'foreign', key: foreign, tenant: 'other' },
       { name: 'poor', key: 'sk-test-poor-00000000000000', tenant: 'other', budget: { usd: '0.0002', per: 'day' } },
-      { name: 'slow', key: 'sk-test-slow-00000000000000', tenant: 'other', limits: { rpm: 2, concurrency: 1 } }
+      { name: 'slow', key: 'sk-test-slow-00000000000000', tenant: 'other', limits: { rpm: 2 } }
     ],
     state: { key: 'a secret of the operator that nobody else knows' },
     tasks: { poll: { first: '100ms', most: '60s' } },
@@ -208,6 +208,14 @@ t.test('what one gateway does, the other has done', { skip: nodesMissing }, asyn
     t.equal(nodes.find(({ own }: { own: boolean }) => own).config, hash)
     const slots = readdirSync(join(dirname(a.file), 'own'))
     t.same(slots.toSorted(), ['config', 'node-1'])
+  })
+
+  await t.test('the book is verified by way of any of them', async (t) => {
+    const started = await ask(t, b.adminUrl, { path: '/admin/v1/ledger/verify', body: {} })
+    t.equal(started.status, 202, started.text)
+    const results = async (): Promise<any[]> => (await a.admin('/admin/v1/ledger/verify')).results
+    await eventually(async () => (await results()).length === 1, 120_000)
+    t.match(await results(), [{ outcome: 'holds' }])
   })
 
   await a.gateway.close({ drain: true })
