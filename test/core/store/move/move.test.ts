@@ -285,9 +285,11 @@ t.test('every table of either store is carried, or known to follow from others',
   // Likewise, or of running gateways alone. What was told of budgets is in documents, too.
   const ofGateways =
     'anchor anchor_head journal_chain work_room node slice gateway errand claim document_change told book migration move'
+  // Over after minutes.
+  const secrets = 'client_secret client_secret_hold'
   t.same(
     shared.map(({ name }) => name),
-    named(`${both} cell hold work_result traffic ${spend} spend_seen ${ofGateways}`)
+    named(`${both} cell hold work_result traffic ${spend} spend_seen ${ofGateways} ${secrets}`)
   )
 })
 
