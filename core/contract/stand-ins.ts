@@ -31,13 +31,20 @@ function refused(said: string | string[] | undefined): boolean {
   throw new GatewayError('invalid_field', `The header \`${header}\` must be on or off.`, { param: header })
 }
 
-/** What a model stands in for, as far as a failure is of that kind; undefined where no other model may help. */
-export function occasionOf({ code, retryable, costly, details }: GatewayError): StandInOccasion | undefined {
+/**
+ * What a model stands in for, as far as a failure is of that kind; undefined where no other model may help. `dear`:
+ * what is asked for must not be made twice.
+ */
+export function occasionOf(
+  { code, retryable, costly, details }: GatewayError,
+  dear: boolean
+): StandInOccasion | undefined {
   const { said, shownCode } = details
   const words = [shownCode, said?.code, said?.type]
   if (code === 'context_length_exceeded' || words.includes('context_length_exceeded')) return 'context'
   if (code === 'upstream_rejected') return words.some((word) => word && filtered.test(word)) ? 'filter' : undefined
-  if (costly) return undefined
+  // Whoever was silent may be paid for, and that is all that it shares with what was made.
+  if (costly && (dear || !retryable)) return undefined
   return retryable || code === 'no_available_channel' || code === 'protocol_mismatch' ? 'failure' : undefined
 }
 

@@ -43,7 +43,8 @@ async function bench(t: Test, models: Overrides, more: Overrides = {}): Promise<
         private: true,
         credential: `secret-of-${name}`,
         endpoints: ['chat', 'embeddings', 'responses'],
-        models: { [name]: `${name}-upstream` }
+        models: { [name]: `${name}-upstream` },
+        ...(more['each'] as object)
       }
     ])
   )
@@ -141,6 +142,32 @@ t.test('a stream falls back until something was shown, also for an error within 
   t.equal((await local.record(broken)).model, 'a')
   await settled(t, local)
 })
+
+t.test(
+  'a model that is silent has a stand-in too, whole or streamed, and no client waits more than twice',
+  async (t) => {
+    const quick = { timeouts: { first_byte: '300ms', first_byte_whole: '300ms' } }
+    const { local, a, b, c } = await bench(
+      t,
+      { best: { fallback: ['a', 'b'] }, long: { fallback: ['a', 'b', 'c'] } },
+      { each: quick }
+    )
+    for (const stream of [false, true]) {
+      a.always(until(new Promise(() => {})))
+      b.always(...(stream ? wellStream : well))
+      const reply = await local.chat({ model: 'best', stream })
+      t.equal(reply.headers['x-sluice-model'], 'b')
+      t.match(reply.text, /All/)
+    }
+    b.always(until(new Promise(() => {})))
+    c.always(...well)
+    const late = await local.chat({ model: 'long' })
+    t.equal(late.status, 504)
+    t.equal(late.headers['x-should-retry'], 'false')
+    t.equal(c.requests.length, 0)
+    await settled(t, local)
+  }
+)
 
 t.test('the file says what lets another model stand in, and a client may refuse it', async (t) => {
   const { local, a, b } = await bench(t, {

@@ -109,12 +109,18 @@ async function tryModels<T>(
       const { candidates } = exchange
       // What it refers to is kept where this model is served, and nowhere else.
       const isHere = candidates?.bound && candidates.channels.length > 0
-      const occasion = candidates?.bound && !isHere ? 'failure' : occasionOf(failure)
-      const goesOn = candidates?.model === model && !isHere && !exchange.over && occasion && on.has(occasion)
+      const occasion = candidates?.bound && !isHere ? 'failure' : occasionOf(failure, exchange.dear)
+      const ends = isHere || exchange.over || hasWaitedTwice(exchange)
+      const goesOn = candidates?.model === model && !ends && occasion && on.has(occasion)
       if (at + 1 < models.length && goesOn) exchange.passed.push({ candidates, error: failure })
       else throw exchange.over || !occasion ? failure : lastSaid(exchange, failure)
     }
   }
+}
+
+/** No client waits for a third whole answer as long as one may take, at whichever channels and models. */
+function hasWaitedTwice({ streaming, attempts }: LiveExchange): boolean {
+  return !streaming && attempts.filter(({ error }) => error?.code === 'upstream_timeout_first_byte').length > 1
 }
 
 /** What the last channel said that was asked, whichever model it was asked for; else why the first model was not. */
