@@ -1,4 +1,4 @@
-// PostgreSQL as others run it: with a standby that takes over, and behind PgBouncer.
+// PostgreSQL as others run it: with a standby that takes over, behind PgBouncer, and on a disk that is full.
 import t from 'tap'
 import type { Test } from 'tap'
 import { brokenIn } from '../kit/cluster-money.ts'
@@ -131,6 +131,30 @@ t.test(
     await eventually(async () => (await request(second.url, headers)).status === 200, patience)
     await post(first, `/admin/v1/keys/${name}`, 'DELETE')
     await eventually(async () => (await request(second.url, headers)).status === 401, patience)
+    await checkBook(t, fleet, seen)
+  }
+)
+
+t.test(
+  'while PostgreSQL has no room on its disk clients get 503, and nothing is lost',
+  { skip: fleetMissing },
+  async (t) => {
+    const fleet = await start(t)
+    const seen: Seen[] = []
+    const load = clients(fleet, seen)
+    await eventually(() => seen.some(({ ended }) => ended), patience)
+    // As the server says it. Creating a trigger waits for those who write, and is a write itself.
+    await fleet.sql(`create function sluice.full_disk() returns trigger language plpgsql as $$
+    begin raise 'could not extend file: No space left on device' using errcode = '53100'; end $$`)
+    await fleet.sql(
+      'create trigger full_disk before insert on sluice.hold for each row execute function sluice.full_disk()'
+    )
+    await eventually(() => seen.at(-1)?.status === 503, patience)
+    const full = seen.length
+    await fleet.sql('drop function sluice.full_disk cascade')
+    await eventually(() => seen.slice(full).some(({ ended }) => ended), patience)
+    await load.end()
+    t.same([...new Set(seen.filter(({ status }) => status !== 200).map(({ code }) => code))], ['billing_unavailable'])
     await checkBook(t, fleet, seen)
   }
 )
