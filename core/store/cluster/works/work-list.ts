@@ -131,6 +131,8 @@ export class WorkList implements Works {
     await after?.catch(() => {})
     await this.#group.add(put).catch((cause: unknown) => {
       counted(false)
+      // What never began here is not this gateway's to end: if it is there all the same, its lease ends.
+      if (!tenure.known && this.#own.get(name)?.work === work) this.#end(name)
       throw unavailable(cause)
     })
     counted(!put.refused)

@@ -246,3 +246,12 @@ t.test('what has expired is found by no client, and forgotten', { skip }, async 
   t.match(expired, [{ id: 'a' }])
   t.equal(expired.length, 1)
 })
+
+t.test('work that could not be begun is not open, and takes no place', { skip }, async (t) => {
+  const server = await sharedPostgres()
+  const { list } = await node(t, await server.database())
+  await server.stop()
+  await t.rejects(list.put(work('a')), { code: 'billing_unavailable' })
+  await server.resume()
+  t.same([list.open(), list.running, list.current(owner, 'a')], [[], 0, undefined])
+})
