@@ -20,6 +20,8 @@ export class Slices {
   readonly #sizing: Sizing
   readonly #slices = new Map<string, Slice>()
   readonly #due: Slice[] = []
+  /** Those of this epoch, kept or not: what is put back into others is nobody's. */
+  #present = new WeakSet<Slice>()
 
   constructor(sizing: Sizing = usualSizing) {
     this.#sizing = sizing
@@ -40,15 +42,23 @@ export class Slices {
   take(shares: readonly Share[], amount: bigint, now: number): Taken {
     return shares.map(({ key, limit, hour }) => {
       let slice = this.#slices.get(key)
-      if (!slice) this.#slices.set(key, (slice = new Slice(key, this.#sizing)))
+      if (!slice) {
+        this.#slices.set(key, (slice = new Slice(key, this.#sizing)))
+        this.#present.add(slice)
+      }
       this.#tell(slice)
       return slice.take(amount, limit, hour, now) ? slice : undefined
     })
   }
 
-  /** Puts back what was taken for a request that is not admitted. */
+  /** Puts back what was taken for a request that is not admitted. A slice that is not kept any more is kept again. */
   putBack(taken: Taken, amount: bigint): void {
-    for (const slice of taken) slice?.putBack(amount)
+    for (const slice of taken) {
+      if (!slice || !this.#present.has(slice)) continue
+      const kept = this.#slices.get(slice.key)
+      if (!kept) this.#slices.set(slice.key, slice)
+      ;(kept ?? slice).putBack(amount)
+    }
   }
 
   /** Others need what is left of a budget. Returns whether this node has any of it, and so a batch is due. */
@@ -93,6 +103,7 @@ export class Slices {
   /** The epoch is over, and with it all slices. */
   drop(): void {
     this.#slices.clear()
+    this.#present = new WeakSet()
     for (const slice of this.#due.splice(0)) slice.due = false
   }
 

@@ -1,6 +1,6 @@
 // Slices by random schedules against an oracle: never more than a budget, and nothing is refused that could be paid.
 import t from 'tap'
-import { grantOf } from '../../../../../core/store/cluster/money/slices.ts'
+import { grantOf, Slices } from '../../../../../core/store/cluster/money/slices.ts'
 import type { Share } from '../../../../../core/store/cluster/money/slices.ts'
 import { chance } from '../../../../kit/chance.ts'
 import { ModelNode, SliceBook } from '../../../../kit/slice-book.ts'
@@ -336,4 +336,29 @@ t.test('slices shrink towards the end of a budget, and end above what must be de
   }
   t.ok(free < 40_000n)
   t.ok(given > 10n)
+})
+
+t.test('what is put back long after it was taken is given back, unless its epoch is over', async (t) => {
+  const share = { key: 'tenant:acme total', limit: 100n, hour: 0 }
+  for (const over of [false, true]) {
+    const slices = new Slices({ span: 200, ahead: 4, few: 4, least: 4, idle: 600 })
+    slices.take([share], 10n, 0)
+    const [change] = slices.changes(10, 0)
+    t.equal(change, undefined, 'one request alone is no load')
+    slices.take([share], 10n, 100)
+    slices.changes(10, 100)[0]!.slice.answered(10n)
+    const taken = slices.take([share], 10n, 200)
+    t.ok(taken[0])
+    // The database is silent for longer than an unused slice is kept.
+    slices.changes(10, 1000)
+    slices.look(1000)
+    t.equal(slices.size, 0)
+    if (over) slices.drop()
+    slices.putBack(taken, 10n)
+    t.equal(slices.recall(share.key), !over)
+    t.same(
+      slices.changes(10, 1001).map(({ back }) => back),
+      over ? [] : [10n]
+    )
+  }
 })
