@@ -25,6 +25,8 @@ export class Shelves {
   #kinds = new Map<string, Map<string, Kept>>()
   /** Notes of deletions that the database does not have yet: the version that was deleted. */
   readonly #left = new Map<string, bigint>()
+  /** The last place of each kind, at least. */
+  readonly #lastPlaces = new Map<string, bigint>()
   #seen = 0n
 
   /** Every change up to this version is there. */
@@ -56,6 +58,7 @@ export class Shelves {
   /** Takes rows in the order of their versions, without a gap above what is there. Returns what is new here. */
   put(rows: readonly DocumentRow[]): DocumentChange[] {
     const changes: DocumentChange[] = []
+    const unordered = new Set<string>()
     for (const { kind, id, value: json, version, place } of rows) {
       if (version <= this.#seen) continue
       this.#seen = version
@@ -69,10 +72,24 @@ export class Shelves {
       const value = same ? kept.value : (JSON.parse(json) as object)
       // It was deleted and put again.
       if (kept && kept.place !== place) this.#of(kind).delete(id)
+      const last = this.#lastPlaces.get(kind) ?? 0n
+      if (place > last) this.#lastPlaces.set(kind, place)
+      else if (kept?.place !== place) unordered.add(kind)
       this.#of(kind).set(id, { value, version, place })
       if (!same) changes.push({ kind, id, value })
     }
+    // Rows come in the order of their versions: of two that were added, the first may have been changed last.
+    for (const kind of unordered) this.#sort(kind)
     return changes
+  }
+
+  /** Brings a kind into the order of its places, which it nearly is in. What has none yet stays behind. */
+  #sort(kind: string): void {
+    const all = [...this.#of(kind)]
+    const sorted = all.toSorted(([, { place: one }], [, { place: other }]) =>
+      one === other ? 0 : other === 0n || (one !== 0n && one < other) ? -1 : 1
+    )
+    if (sorted.some((entry, i) => entry !== all[i])) this.#kinds.set(kind, new Map(sorted))
   }
 
   /** Takes all documents, in the order in which they are listed, as of a version. Returns what is new here. */
@@ -89,6 +106,7 @@ export class Shelves {
       const same = kept !== undefined && JSON.stringify(kept.value) === json
       const value = same ? kept.value : (JSON.parse(json!) as object)
       this.#of(kind).set(id, { value, version, place })
+      this.#lastPlaces.set(kind, place)
       if (!same) changes.push({ kind, id, value })
     }
     for (const [kind, gone] of before) for (const id of gone.keys()) changes.push({ kind, id, value: null })

@@ -148,6 +148,26 @@ t.test('a gateway goes on with what it knows while the server is away, and refus
   t.same(names(other), ['a', 'noted'])
 })
 
+t.test(
+  'what is seen at once is listed in the order in which it was put, whatever was changed last',
+  { skip },
+  async (t) => {
+    const server = await sharedPostgres()
+    const url = await server.database()
+    const late = await node(t, url)
+    await late.change([changeOf(kind, 'first', { name: 'first' })])
+    await server.sql(
+      `with news as (
+       insert into sluice.document values ('thing', 'a', '{"name":"a"}', 9, 5), ('thing', 'b', '{"name":"b"}', 8, 7)
+     )
+     update sluice.book set version = 9`,
+      url
+    )
+    await eventually(() => late.find(kind, 'a') !== undefined, 20_000)
+    t.same(names(late), ['first', 'a', 'b'])
+  }
+)
+
 t.test('a note undoes nothing that another gateway decided meanwhile', { skip }, async (t) => {
   const url = await (await sharedPostgres()).database()
   const [one, other] = await Promise.all([node(t, url), node(t, url)])
