@@ -269,9 +269,10 @@ export class Book implements Ledger, HoldKeeper {
     const failed = (error: Error): void => reject(unavailable(error.message))
     const live = this.#live.get(nameOf(hold.requestId, hold.part))!
     const touch = (): void => {
-      // Nothing of a hold is shown that the database never had.
+      // Nothing is shown of a hold that the database never had, or that another node has ended.
       if (!live.written) return failed(new Error('its hold was not written in time'))
-      if (live.lost || hold.ended) return resolve()
+      if (live.lost) return failed(new Error('other nodes took this one for gone'))
+      if (hold.ended) return resolve()
       this.#sender.queue.touch(hold, until, { done: resolve, failed })
       this.#sender.wake()
     }

@@ -27,6 +27,8 @@ export interface OutageParts {
   readonly queue: Queue
   /** What is being sent, or was taken out of the queue for that. */
   flights(): readonly Queue[]
+  /** Whether no other node can have taken this one for gone. */
+  sure(): boolean
   troubled(error: Error): void
 }
 
@@ -96,7 +98,7 @@ export class Outage {
       this.#disappoint(this.#parts.lane.trouble ?? new DatabaseFault('deadline', silent))
   }
 
-  /** Writes ends and progress that wait to the node's log, which makes them durable. */
+  /** Writes ends and progress that wait to the node's log, which makes them durable while the node is not given up. */
   #keep(progress: boolean): void {
     const work = [...this.#parts.flights(), this.#parts.queue]
     const ends = work.flatMap((one) => one.ends).filter(({ logged }) => !logged)
@@ -107,7 +109,10 @@ export class Outage {
     if (ends.length === 0 && touches.length === 0) return
     for (const one of [...ends, ...touches]) one.logged = true
     const prices = work.flatMap((one) => one.prices).flatMap((price) => [price.version, renderPrice(price)])
-    const waiters = [...ends, ...touches.map((touch) => touch.leave())]
+    const left = touches.map((touch) => touch.leave())
+    // Once others may have ended these holds by what they knew, the log is no promise that they are charged.
+    if (!this.#parts.sure()) for (const one of left.splice(0)) one.failed(new DatabaseFault('deadline', silent))
+    const waiters = [...ends, ...left]
     this.#parts.log.write({ ...recordOf(ends, touches), prices }).then(
       () => {
         for (const one of waiters) one.done()

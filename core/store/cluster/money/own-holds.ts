@@ -153,9 +153,14 @@ export class OwnHolds {
       if (admission.sure) admission.failed(error, true)
       else waiting.admissions.push(admission)
     }
-    for (const [hold, touch] of work.touches)
-      if (names.has(nameOf(hold.requestId, hold.part))) again.touches.set(hold, touch)
-      else touch.done()
+    // Another node has ended those of the others by what it knew: nothing more of them may be shown.
+    for (const { touches } of [work, waiting])
+      for (const [hold, touch] of touches)
+        if (!names.has(nameOf(hold.requestId, hold.part))) {
+          touches.delete(hold)
+          touch.failed(error)
+        }
+    for (const [hold, touch] of work.touches) again.touches.set(hold, touch)
     if (progress) for (const hold of this.#parts.ledger.open) again.touch(hold, hold.lease, undefined)
     for (const end of work.ends) {
       if (names.has(nameOf(end.requestId, end.part))) again.ends.push(end)

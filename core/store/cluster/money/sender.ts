@@ -94,7 +94,16 @@ export class Sender {
     this.#parts = parts
     this.#chain = Chain.of(node, epoch)
     this.#days = new Days(lane)
-    this.#outage = new Outage({ lane, log, endurance, troubled, queue: this.#queue, flights: () => this.#flights })
+    const sure = (): boolean => this.sure(performance.now())
+    this.#outage = new Outage({
+      lane,
+      log,
+      endurance,
+      troubled,
+      sure,
+      queue: this.#queue,
+      flights: () => this.#flights
+    })
   }
 
   get epoch(): number {

@@ -27,8 +27,8 @@ test('a node that stands still past its lease is fenced, and nothing happens twi
   const folder = logFolder(t)
   const still = await moneyNode(t, proxy.url(url), 'still', { folder, lease, now })
   const other = await moneyNode(t, url, 'other', { folder: logFolder(t), lease, now })
-  const [asked, unasked, ended, detached] = await Promise.all(
-    Array.from({ length: 4 }, () => hold(still.ledger, scopes, 100n))
+  const [asked, unasked, ended, detached, late] = await Promise.all(
+    Array.from({ length: 5 }, () => hold(still.ledger, scopes, 100n))
   )
   asked!.dispatched('openai')
   ended!.dispatched('openai')
@@ -36,12 +36,16 @@ test('a node that stands still past its lease is fenced, and nothing happens twi
 
   proxy.stand()
   await ended!.settle(charge(7))
-  await eventually(async () => (await endsIn(url)).size === 3, 30_000)
+  await eventually(async () => (await endsIn(url)).size === 4, 30_000)
   t.same(
     other.records.map(({ request_id }) => request_id).sort(),
-    [asked!, unasked!, ended!].map(({ requestId }) => requestId).sort()
+    [asked!, unasked!, ended!, late!].map(({ requestId }) => requestId).sort()
   )
+  late!.dispatched('openai')
+  const shown = late!.durable
   proxy.goOn()
+  await t.rejects(shown, { code: 'billing_unavailable' }, 'nothing is shown that is not charged for')
+  await late!.settle(charge(3))
   await asked!.settle(charge(9))
   await eventually(
     () =>
