@@ -52,7 +52,8 @@ export async function openSharedBook(database: Database, bounds: BookBounds, now
     () => routes.sweep(),
     () => answers.sweep(),
     () => requests.sweep(),
-    () => secrets.sweep()
+    () => secrets.sweep(),
+    () => works.sweepErrands()
   ])
   const flush = async (): Promise<void> => {
     await Promise.all([routes.idle(), answers.idle(), works.flushed(), requests.idle(), secrets.idle()])

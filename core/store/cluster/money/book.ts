@@ -351,10 +351,13 @@ export class Book implements Ledger, HoldKeeper {
     return this.#live.get(nameOf(requestId, part))?.hold
   }
 
-  /** Whether a hold is open here, is being asked for, or its end is on its way. */
-  knows(requestId: string, part: string): boolean {
-    const name = nameOf(requestId, part)
-    return this.#live.has(name) || this.#asked.has(name) || this.#sender.ends(requestId, part)
+  /** Tells whether a hold is open here, is being asked for, or its end was on its way when this was called. */
+  known(): (hold: { readonly request_id: string; readonly part: string }) => boolean {
+    const ending = new Set(this.#sender.ends.map(({ requestId, part }) => nameOf(requestId, part)))
+    return ({ request_id: requestId, part }) => {
+      const name = nameOf(requestId, part)
+      return this.#live.has(name) || this.#asked.has(name) || ending.has(name)
+    }
   }
 
   /** The open holds, by {@link nameOf}. */

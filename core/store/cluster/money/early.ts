@@ -65,6 +65,8 @@ export class EarlyHold implements Admission {
   readonly #over: (early: EarlyHold, lost: boolean) => void
   #then: (() => void)[] = []
   #waiting: ((error: Error) => void)[] = []
+  /** Whether those of its gathering were told that it is not written. */
+  #told = false
 
   /** `over` is called when the database has it, or never will (`lost`). */
   constructor(
@@ -98,6 +100,9 @@ export class EarlyHold implements Admission {
   }
 
   failed(error: Error, dropped: boolean): void {
+    // It is called again and again while the database is silent.
+    if (this.#told && !dropped && this.#waiting.length === 0) return
+    this.#told = true
     const reason = unavailable(`${this.hold.requestId}: ${error.message}`)
     this.#gathering.failed(reason)
     if (dropped) this.#end(true)

@@ -53,9 +53,10 @@ export class OwnHolds {
   ): Promise<Hold[]> {
     const { ledger, prices, log } = this.#parts
     if (rows.some((row) => !prices.find(row.price_version))) await prices.refresh()
+    const known = ledger.known()
     return rows.flatMap((row) => {
       const name = nameOf(row.request_id, row.part)
-      if (ledger.knows(row.request_id, row.part)) return []
+      if (known(row)) return []
       try {
         const hold = resumed(row, costs.get(name), ledger)
         ledger.follow(hold)
@@ -124,9 +125,8 @@ export class OwnHolds {
     const { rows } = await database.reads.query<Named>('select request_id, part from sluice.hold where node = $1', [
       node
     ])
-    const lacking = rows.filter(
-      ({ request_id: id, part }) => !ledger.knows(id, part) && !this.#hopeless.has(nameOf(id, part))
-    )
+    const known = ledger.known()
+    const lacking = rows.filter((row) => !known(row) && !this.#hopeless.has(nameOf(row.request_id, row.part)))
     const strays = lacking.filter(({ request_id: id, part }) => this.#strange.has(nameOf(id, part)))
     this.#strange = new Set(lacking.map(({ request_id: id, part }) => nameOf(id, part)))
     if (strays.length === 0) return []

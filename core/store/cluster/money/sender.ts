@@ -140,11 +140,9 @@ export class Sender {
     return this.#queue
   }
 
-  /** Whether the end of a hold waits for an answer. */
-  ends(requestId: string, part: string): boolean {
-    return [this.#queue, ...this.#flights].some(({ ends }) =>
-      ends.some((end) => end.requestId === requestId && end.part === part)
-    )
+  /** The ends that wait for an answer. */
+  get ends(): readonly End[] {
+    return [this.#queue, ...this.#flights].flatMap(({ ends }) => ends)
   }
 
   /** Sends what is queued at the end of this turn of the loop, or when the batch under way is answered. */

@@ -10,8 +10,10 @@ const patience = 5000
 const [answerEvery, askedEvery] = [250, 1000]
 /** How often the owner is asked about the same work at most, in milliseconds. */
 const refreshEvery = 500
-/** How long what nobody has fetched is kept. */
-const forgotten = '1 minute'
+/** How long what is asked is of interest: much longer than anybody waits. */
+const lasting = "interval '1 minute'"
+/** How many are removed at once. */
+const slice = 1000
 
 interface Key {
   readonly tenant: string
@@ -69,6 +71,15 @@ export class Errands {
     return asked
   }
 
+  /** Removes some that are over: whoever asked removes its own, unless it died. Returns whether there may be more. */
+  async sweep(): Promise<boolean> {
+    const { count } = await this.#database.changes.query(
+      `delete from sluice.errand where id in (
+         select id from sluice.errand where asked < statement_timestamp() - ${lasting} limit ${slice})`
+    )
+    return count === slice
+  }
+
   async close(): Promise<void> {
     this.#unlisten()
     this.#stopping.abort()
@@ -119,30 +130,26 @@ export class Errands {
     const serve = this.#serve
     if (!serve || this.#stopping.signal.aborted) return
     const { rows } = await this.#database.reads
-      .query<Key & { errand: string; what: Errand; old: boolean }>(
-        `select e.id as errand, e.what, e.tenant, e.project, e.work as id,
-           e.asked < statement_timestamp() - interval '${forgotten}' as old
+      .query<Key & { errand: string; what: Errand }>(
+        `select e.id as errand, e.what, e.tenant, e.project, e.work as id
          from sluice.errand e join sluice.work w on w.tenant = e.tenant and w.project = e.project and w.id = e.work
-         where e.answer is null and w.open and w.owner = $1`,
+         where e.answer is null and e.asked > statement_timestamp() - ${lasting} and w.open and w.owner = $1`,
         [this.#owner]
       )
       .catch(() => ({ rows: [] }))
-    for (const { errand, what, old, ...key } of rows) {
+    for (const { errand, what, ...key } of rows) {
       if (this.#doing.has(errand)) continue
       this.#doing.add(errand)
-      void this.#do(serve, errand, old ? undefined : what, key).finally(() => this.#doing.delete(errand))
+      void this.#do(serve, errand, what, key).finally(() => this.#doing.delete(errand))
     }
   }
 
-  async #do(serve: Serve, errand: string, what: Errand | undefined, key: Key): Promise<void> {
-    const { changes } = this.#database
+  async #do(serve: Serve, errand: string, what: Errand, key: Key): Promise<void> {
     try {
       const work = this.#own(key)
-      if (what === undefined) await changes.query('delete from sluice.errand where id = $1', [errand])
-      else if (work) {
-        const latest = await serve(work, what)
-        await changes.query('select sluice.answer_errand($1, $2)', [errand, JSON.stringify(latest)])
-      }
+      if (!work) return
+      const latest = await serve(work, what)
+      await this.#database.changes.query('select sluice.answer_errand($1, $2)', [errand, JSON.stringify(latest)])
     } catch {
       // Whoever asked waits no longer than its patience.
     }

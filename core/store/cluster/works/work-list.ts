@@ -92,6 +92,11 @@ export class WorkList implements Works {
     return this.#errands.ask(keyOf(work), what)
   }
 
+  /** Removes errands that are over. Returns whether there may be more. */
+  sweepErrands(): Promise<boolean> {
+    return this.#errands.sweep()
+  }
+
   /** Calls `tell` with work whose gateway is gone, which is this one's from then on. Without it none is taken over. */
   set onTaken(tell: ((work: Work) => void) | undefined) {
     this.#ownership.onTaken = tell
