@@ -13,6 +13,7 @@ import { Admissions } from './access/admissions.ts'
 import { checkJson } from './access/origins.ts'
 import { OperatorBook } from './access/operator-book.ts'
 import { Refusals } from './access/refusals.ts'
+import { Seal } from './access/seal.ts'
 import { SigningIn } from './access/signing-in.ts'
 import { TokenCheck } from './access/token-check.ts'
 import { leftOf } from './api/left.ts'
@@ -48,7 +49,7 @@ const open: ReadonlySet<string> = new Set(
 )
 
 /** What the listener shows, without what it makes itself. */
-type Shown = Omit<AdminParts, 'signingIn' | 'live' | 'troubles'>
+type Shown = Omit<AdminParts, 'signingIn' | 'seal' | 'live' | 'troubles'>
 
 /** The actor of routes that anyone may use. */
 const nobody: Actor = { kind: 'unknown', id: 'nobody', address: null, role: 'viewer', tenant: null }
@@ -88,10 +89,12 @@ export class AdminServer {
       find: (token) => this.#operators.find(token),
       wrongToken: (address, path, times) => this.#refusals.wrongToken(address, path, times)
     })
+    const seal = new Seal(documents)
     const signingIn = new SigningIn({
       settings,
       url: this.url,
       documents,
+      seal,
       operators: this.#operators,
       tokens,
       log,
@@ -100,7 +103,7 @@ export class AdminServer {
     })
     this.#live = new Live(parts.finished)
     const troubles = new Troubles(parts)
-    this.#parts = { ...parts, signingIn, playground: this.#playground, live: this.#live, troubles }
+    this.#parts = { ...parts, signingIn, seal, playground: this.#playground, live: this.#live, troubles }
     this.#guard = guardFor(settings.token === '', { tokens, session: signingIn.actorOf })
     this.#server = server
     server.on('request', (request, response) => void this.#serve(request, response))
@@ -272,8 +275,9 @@ export class AdminServer {
         return body
       }
     }
+    if (by.tenant !== null && route.query?.includes('cursor')) await this.#parts.seal.ready()
     const call = admit(asked, route, this.#parts)
-    const answer = disclosed(await route.handle(call, this.#parts), route, call)
+    const answer = disclosed(await route.handle(call, this.#parts), route, call, this.#parts)
     if (!('flow' in answer || 'take' in answer)) return answer
     const check = async (): Promise<void> => {
       await this.#stillAdmits(request, by)

@@ -116,6 +116,20 @@ t.test('what one gateway does, the other has done', { skip: nodesMissing }, asyn
     t.match(three.json(), { error: { code: 'rate_limit_rpm' } })
   })
 
+  await t.test('a list that was begun at one goes on at the other', async (t) => {
+    const body = { name: 'looking', role: 'viewer', tenant: 'other' }
+    const { token } = (await ask(t, a.adminUrl, { path: '/admin/v1/operators', body })).json()
+    const page = async (node: LocalGateway, query = ''): Promise<any> => {
+      const path = `/admin/v1/requests?limit=1${query}`
+      return (await ask(t, node.adminUrl, { method: 'GET', path, headers: as(token) })).json()
+    }
+    await eventually(async () => (await page(b)).data?.length === 1)
+    const first = await page(a)
+    const second = await page(b, `&cursor=${first.next}`)
+    t.equal(second.data?.length, 1, JSON.stringify(second))
+    t.not(second.data?.[0].request_id, first.data[0].request_id)
+  })
+
   await t.test('a key that is made at one works at the other at once, and ends there when it is revoked', async (t) => {
     const made = await ask(t, a.adminUrl, { path: '/admin/v1/keys', body: { name: 'made', tenant: 'acme' } })
     t.equal(made.status, 201, made.text)

@@ -3,9 +3,9 @@ import { GatewayError } from '../../errors.ts'
 import { isMap } from '../../options/schema-check.ts'
 import { Levels } from '../../tenancy/levels.ts'
 import type { Answer, Call, Need, OfflineParts, Route, TenantRule } from '../api/contract.ts'
-import { shown } from '../api/query.ts'
-import { sealed, unsealed } from './cursors.ts'
+import { invalidField, shown } from '../api/query.ts'
 import type { Grant, Role } from './roles.ts'
+import type { Seal } from './seal.ts'
 
 const allowed: Readonly<Record<Need, readonly Role[]>> = {
   see: ['owner', 'operator', 'tenant_admin', 'viewer'],
@@ -31,14 +31,20 @@ export function mayUse({ role, tenant }: Grant, { access }: Pick<Route, 'access'
   )
 }
 
+/** What tells what an actor may do, and see. */
+export type AccessParts = OfflineParts & {
+  /** It must be ready where a list goes on by cursors: numbers in them would tell how much there is of others. */
+  readonly seal: Seal
+}
+
 /**
  * The call as the actor may make it: of an actor of one tenant, only about that tenant. What is of another tenant is
  * answered like what there is not.
  * @throws GatewayError `role_not_allowed`, or `…_not_found`; {@link Call.json} may throw the first
  */
-export function admit(asked: Call, { access, path }: Pick<Route, 'access' | 'path'>, parts: OfflineParts): Call {
+export function admit(asked: Call, { access, path }: Pick<Route, 'access' | 'path'>, parts: AccessParts): Call {
   if (access === 'anyone') return asked
-  const call = asked.by.tenant === null ? asked : withCursor(asked, placeOf(path, asked.by.tenant))
+  const call = asked.by.tenant === null ? asked : withCursor(asked, placeOf(path, asked.by.tenant), parts.seal)
   const { role, tenant } = call.by
   const { needs, tenant: rule } = access
   if (!allowed[needs].includes(role))
@@ -73,7 +79,8 @@ export function admit(asked: Call, { access, path }: Pick<Route, 'access' | 'pat
 export function disclosed(
   given: Answer,
   { access, path, query }: Pick<Route, 'access' | 'path' | 'query'>,
-  { by }: Call
+  { by }: Call,
+  { seal }: Pick<AccessParts, 'seal'>
 ): Answer {
   const { tenant } = by
   if (access === 'anyone' || tenant === null || !('json' in given)) return given
@@ -82,7 +89,7 @@ export function disclosed(
   const { data, next } = json
   const goesOn = typeof next === 'string' && query?.includes('cursor') === true
   const answer = goesOn
-    ? { ...given, json: { ...json, next: sealed(next, placeOf(path, tenant)) } }
+    ? { ...given, json: { ...json, next: seal.close(next, placeOf(path, tenant)) } }
     : { ...given, json }
   const items: unknown[] = Array.isArray(data) ? data : [json]
   for (const item of items)
@@ -96,10 +103,17 @@ export function disclosed(
   return { ...answer, json: Array.isArray(data) ? { ...answer.json, data: kept } : kept[0] }
 }
 
-/** The call with the cursor that was sealed for its actor. */
-function withCursor(call: Call, place: string): Call {
-  const cursor = call.query.get('cursor')
-  return cursor === undefined ? call : { ...call, query: new Map([...call.query, ['cursor', unsealed(cursor, place)]]) }
+/**
+ * The call with the cursor that was sealed for its actor.
+ * @throws GatewayError when it was not
+ */
+function withCursor(call: Call, place: string, seal: Seal): Call {
+  const sealed = call.query.get('cursor')
+  if (sealed === undefined) return call
+  const cursor = seal.open(sealed, place)
+  if (cursor === undefined)
+    throw invalidField('cursor', `cursor is ${shown(sealed)}: it must be the next of an earlier page of this list`)
+  return { ...call, query: new Map([...call.query, ['cursor', cursor]]) }
 }
 
 /** The list that a cursor is for, and whose it is. No path has a space. */

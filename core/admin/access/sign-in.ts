@@ -1,13 +1,15 @@
 // Signs people in by OpenID Connect: the way to the provider and back, and which grant their groups give.
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import type * as OpenId from 'openid-client'
 import { GatewayError } from '../../errors.ts'
 import { isMap } from '../../options/schema-check.ts'
 import type { OidcSettings } from '../../catalogue/settings.ts'
 import type { Grant } from './roles.ts'
+import type { Seal } from './seal.ts'
 
 /** How long somebody may take at the provider, in milliseconds. */
 const patience = 600_000
+/** What the seal of a journey is for. */
+const place = 'sign-in'
 
 /** Who came back from the provider. Identity is the issuer and the subject, never a name or an e-mail address. */
 export interface Identity {
@@ -36,12 +38,13 @@ interface Journey {
 export class SignIn {
   readonly #settings: OidcSettings
   readonly #redirect: string
-  readonly #secret = randomBytes(32)
+  readonly #seal: Seal
   #provider: Promise<{ client: typeof OpenId; config: OpenId.Configuration }> | undefined
 
   /** `base` is the address by which browsers reach the listener. */
-  constructor(settings: OidcSettings, base: string) {
+  constructor(settings: OidcSettings, base: string, seal: Seal) {
     this.#settings = settings
+    this.#seal = seal
     this.#redirect = `${base}/admin/callback`
   }
 
@@ -51,6 +54,7 @@ export class SignIn {
    */
   async begin(tenant: string | null, to: string): Promise<{ address: string; journey: string }> {
     const { client, config } = await this.#discovered()
+    await this.#seal.ready()
     const journey: Journey = {
       state: client.randomState(),
       nonce: client.randomNonce(),
@@ -67,7 +71,7 @@ export class SignIn {
       code_challenge: await client.calculatePKCECodeChallenge(journey.verifier),
       code_challenge_method: 'S256'
     })
-    return { address: address.href, journey: this.#seal(journey) }
+    return { address: address.href, journey: this.#seal.close(JSON.stringify(journey), place) }
   }
 
   /**
@@ -172,25 +176,10 @@ export class SignIn {
     return { client, config }
   }
 
-  #seal(journey: Journey): string {
-    const iv = randomBytes(12)
-    const cipher = createCipheriv('aes-256-gcm', this.#secret, iv)
-    const body = Buffer.concat([cipher.update(JSON.stringify(journey)), cipher.final()])
-    return Buffer.concat([iv, cipher.getAuthTag(), body]).toString('base64url')
-  }
-
   #open(sealed: string): Journey | undefined {
-    const bytes = Buffer.from(sealed, 'base64url')
-    if (bytes.length < 29) return undefined
-    const decipher = createDecipheriv('aes-256-gcm', this.#secret, bytes.subarray(0, 12), { authTagLength: 16 })
-    decipher.setAuthTag(bytes.subarray(12, 28))
-    try {
-      const text = Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString()
-      const journey = JSON.parse(text) as Journey
-      return Date.now() - journey.begun > patience ? undefined : journey
-    } catch {
-      return undefined
-    }
+    const text = this.#seal.open(sealed, place)
+    const journey = text === undefined ? undefined : (JSON.parse(text) as Journey)
+    return journey && Date.now() - journey.begun <= patience ? journey : undefined
   }
 }
 

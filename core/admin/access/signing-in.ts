@@ -12,6 +12,7 @@ import { Origins } from './origins.ts'
 import type { Grant } from './roles.ts'
 import { SessionCookies } from './session-cookies.ts'
 import { Sessions } from './sessions.ts'
+import type { Seal } from './seal.ts'
 import { SignIn } from './sign-in.ts'
 import type { Identity } from './sign-in.ts'
 import type { TokenCheck } from './token-check.ts'
@@ -23,6 +24,7 @@ export interface SigningInParts {
   /** The address that the listener is bound to. */
   readonly url: string
   readonly documents: Documents
+  readonly seal: Seal
   readonly operators: OperatorBook
   readonly tokens: TokenCheck
   readonly log: Logger
@@ -47,12 +49,12 @@ export class SigningIn {
   readonly #entrants: Entrants
   readonly #tokens: TokenCheck
 
-  constructor({ settings, url, documents, operators, tokens, log, rightsOf, refusedSignIn }: SigningInParts) {
+  constructor({ settings, url, documents, seal, operators, tokens, log, rightsOf, refusedSignIn }: SigningInParts) {
     const { oidc, token, session } = settings
     const base = oidc?.base_url
     this.origins = new Origins([...settings.origins, ...(base === undefined ? [] : [new URL(base).origin])])
     this.cookies = new SessionCookies(this.origins)
-    this.provider = oidc && new SignIn(oidc, base ?? url)
+    this.provider = oidc && new SignIn(oidc, base ?? url, seal)
     this.home = base === undefined ? url : undefined
     this.#entrants = new Entrants(token, operators, this.provider)
     this.sessions = new Sessions(documents, this.#entrants, this, session, log)

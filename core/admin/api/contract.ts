@@ -4,6 +4,7 @@ import type { Writable } from 'node:stream'
 import type { BodySource } from '../../clients/body-source.ts'
 import type { Client, SocketOffer } from '../../clients/client.ts'
 import type { Awaitable } from '../../contract/contract.ts'
+import type { Seal } from '../access/seal.ts'
 import type { SigningIn } from '../access/signing-in.ts'
 import type { Actor } from './audit.ts'
 import type { Credentials } from '../../credentials/credentials.ts'
@@ -65,6 +66,8 @@ export interface AdminParts {
   }
   /** The sign-in of people, which the listener makes. */
   signingIn: SigningIn
+  /** Seals what comes back to any gateway of the store. */
+  seal: Seal
   backups: Pick<Backups, 'standing'>
   /** Hears the records of exchanges that have ended. */
   finished: Pick<RequestTap, 'listen'>
