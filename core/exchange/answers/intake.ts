@@ -363,7 +363,9 @@ function passWhole(host: IntakeHost, message: Message): void {
   const { outlet } = host
   outlet.whole = true
   outlet.pass(message)
-  if (outlet.settled) host.goOnAfter(outlet.settled, () => host.complete())
+  // One promise a look: one that nobody waits for would end the process when it rejects.
+  const { settled } = outlet
+  if (settled) host.goOnAfter(settled, () => host.complete())
   else host.complete()
 }
 
