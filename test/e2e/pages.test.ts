@@ -62,12 +62,15 @@ function completed(text: string, secret: string): string {
     .replaceAll(/\/run\/secrets\/\w+/g, secret)
   const base = parse(readFileSync(join(root, 'gateway.yaml'), 'utf8'))
   for (const [section, value] of Object.entries(parse(filled) as Record<string, object>))
-    base[section] = Array.isArray(value) ? value : { ...base[section], ...value }
+    // A store is in one place: another one takes that of the shipped file.
+    base[section] = Array.isArray(value) || section === 'store' ? value : { ...base[section], ...value }
   // A model is served by some channel, and a channel has models that are described.
   for (const { models = {} } of Object.values(base.channels as Record<string, { models?: object }>))
     for (const name of Object.keys(models)) base.models[name] ??= { price: 'free' }
   return stringify(base)
 }
+
+const databases = { DATABASE_URL: 'postgres://sluice:b@db.internal/sluice', REDIS_URL: 'rediss://cache.internal' }
 
 t.test('what is for gateway.yaml is good in it', async (t) => {
   const folder = t.testdir({ secret: 'sk-one' })
@@ -78,7 +81,7 @@ t.test('what is for gateway.yaml is good in it', async (t) => {
     writeFileSync(file, completed(text, join(folder, 'secret')))
     return file
   })
-  const env = { OPENAI_API_KEY: 'a', OPENAI_KEY_A: 'd', GROQ_API_KEY: 'b', CLIENT_SECRET: 'c' }
+  const env = { OPENAI_API_KEY: 'a', OPENAI_KEY_A: 'd', GROQ_API_KEY: 'b', CLIENT_SECRET: 'c', ...databases }
   const ended = await sluiceEach(
     files.map((file) => ['check', '--config', file]),
     { cwd: folder, env }

@@ -61,7 +61,7 @@ create trigger audit_is_only_appended_to before update or delete or truncate on 
 -- conflict (SQLSTATE SL001), but with `p_notes` it is left as it is. Returns all documents above `p_seen`.
 create function sluice.change_documents(p_id uuid, p_changes json, p_entry json, p_notes boolean, p_seen bigint)
 returns table (kind text, id text, value text, version bigint, place bigint) language plpgsql
-set enable_seqscan = off as $$
+set enable_seqscan = off set jit = off as $$
 declare
   head sluice.book;
   began bigint;
