@@ -1,5 +1,5 @@
-// Seals what leaves the gateway for a while and comes back: cursors of lists, and sign-ins on their way. All gateways of
-// a store open what one of them has sealed, also after a restart.
+// Seals what leaves the gateway for a while and comes back: cursors of lists, and sign-ins on their way. All gateways
+// of a store open what one of them has sealed, also after a restart.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { changeOf, documentKind } from '../../store/documents.ts'
 import type { Documents } from '../../store/documents.ts'
@@ -32,8 +32,8 @@ export class Seal {
   }
 
   /**
-   * Seals a text for one place: elsewhere it cannot be opened, where it would say what is not understood, and so what is
-   * in it. Two of the same text are different.
+   * Seals a text for one place. It cannot be opened for another one, which would say what it does not understand, and
+   * so what is in it. Two of the same text are different.
    */
   close(text: string, place: string): string {
     const iv = randomBytes(ivBytes)

@@ -363,8 +363,7 @@ function passWhole(host: IntakeHost, message: Message): void {
   const { outlet } = host
   outlet.whole = true
   outlet.pass(message)
-  // One promise a look: one that nobody waits for would end the process when it rejects.
-  const { settled } = outlet
+  const { settled } = outlet // Each look makes a promise: one that nobody waits for would end the process.
   if (settled) host.goOnAfter(settled, () => host.complete())
   else host.complete()
 }
@@ -387,9 +386,8 @@ function cleaned({ protocol: { errorPlaces }, channel }: Attempt, message: Messa
 /** What a plugin has to look at and cannot is not passed on. */
 export function uninspected(plugin: string, why: string): GatewayError {
   const cause = new Error(`the plugin ${plugin} takes whole messages, and this answer is ${why}`)
-  return new GatewayError('answer_not_inspected', 'The answer cannot be inspected, which this gateway has to do.', {
-    cause
-  })
+  const told = 'The answer cannot be inspected, which this gateway has to do.'
+  return new GatewayError('answer_not_inspected', told, { cause })
 }
 
 /** What obeys its protocol and exceeds a bound of ours has been made, would be made again elsewhere, and is charged. */
