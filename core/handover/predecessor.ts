@@ -20,6 +20,7 @@ export class Predecessor {
   readonly #estate = Promise.withResolvers<Estate>()
   #socket: SocketPlace | undefined
   #served = false
+  #isGone = false
 
   private constructor(generation: number) {
     this.generation = generation
@@ -30,6 +31,7 @@ export class Predecessor {
       else this.#estate.resolve(said.estate)
     }
     const gone = (): void => {
+      this.#isGone = true
       const error = new Error('the process whose place this one was to take is gone: start the gateway anew')
       this.#place.reject(error)
       this.#estate.reject(error)
@@ -77,7 +79,12 @@ export class Predecessor {
    */
   async serve(server: Server, deputy?: Deputy, documents?: Documents): Promise<void> {
     const { path } = this.#socket!
-    await server.takeFrom(path, this.#line.closed)
+    try {
+      await server.takeFrom(path, this.#line.closed)
+    } catch (error) {
+      // It has died, and the folder of the socket has gone with it: nothing comes on its connections any more.
+      if (!this.#isGone) throw error
+    }
     if (deputy && documents) this.#depute(deputy, documents)
     this.#served = true
     this.#say({ kind: 'serving', path })

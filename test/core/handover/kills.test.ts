@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { delta, done, finish, opening, sse, usage } from '../../faults/vendor.ts'
@@ -122,20 +123,29 @@ t.test('the old one is killed while the new one loads: that ends and says why, a
   await inOrder(t, scene, 1)
 })
 
-t.test('the old one is killed while the new one has the store: that serves, and ends what was open', async (t) => {
-  const scene = await stoppedAt(t, 'waits with the store')
-  const { running, release } = scene
-  running.process.kill('SIGKILL')
-  release()
-  await eventually(() => running.pids().length === 2, patience)
-  t.match(running.output(), /"generation":2/)
-  await eventually(async () => (await running.admin('/admin/v1/requests')).data.length === 1, patience)
-  t.match((await running.admin('/admin/v1/requests')).data, [{ usage_source: 'recovered' }])
-  const { data } = await running.admin('/admin/v1/balances')
-  t.ok(data.every(({ pending_nano }: { pending_nano: string }) => pending_nano === '0'))
-  await ends(running, running.pids()[1]!)
-  await inOrder(t, scene, 1)
-})
+for (const when of ['at once', 'when that has seen it'] as const)
+  t.test(
+    `the old one is killed while the new one has the store, which goes on ${when}: that serves, and ends what was open`,
+    async (t) => {
+      const scene = await stoppedAt(t, 'waits with the store')
+      const { running, release } = scene
+      running.process.kill('SIGKILL')
+      if (when === 'when that has seen it') {
+        await running.exited
+        // It has nothing else to do meanwhile.
+        await sleep(300)
+      }
+      release()
+      await eventually(() => running.pids().length === 2, patience)
+      t.match(running.output(), /"generation":2/)
+      await eventually(async () => (await running.admin('/admin/v1/requests')).data.length === 1, patience)
+      t.match((await running.admin('/admin/v1/requests')).data, [{ usage_source: 'recovered' }])
+      const { data } = await running.admin('/admin/v1/balances')
+      t.ok(data.every(({ pending_nano }: { pending_nano: string }) => pending_nano === '0'))
+      await ends(running, running.pids()[1]!)
+      await inOrder(t, scene, 1)
+    }
+  )
 
 for (const way of ['waits while it loads', 'waits with the store'] as const)
   t.test(`a reload, commands on the store and a second upgrade do no harm while the new one ${way}`, async (t) => {
