@@ -19,6 +19,8 @@ export class ReaderPace {
   /** Bytes that were written since the reader last had taken enough, and for how long it was waited for since. */
   #bytes = 0
   #waitedMs = 0
+  /** Why the reader was given up, which it stays: a timer may end a moment before its time. */
+  #given: Error | undefined
 
   constructor(to: Writable, least = usual) {
     this.#to = to
@@ -30,7 +32,7 @@ export class ReaderPace {
    * @throws Error when the reader takes too long, by the promise as well
    */
   write(piece: string, ended: AbortSignal): Promise<void> | undefined {
-    if (performance.now() - this.#began > this.#least.longestMs) throw this.#tooLong()
+    if (this.#given || performance.now() - this.#began > this.#least.longestMs) throw this.#tooLong()
     this.#bytes += piece.length
     return this.#to.write(piece) ? undefined : this.#drained(ended)
   }
@@ -56,8 +58,8 @@ export class ReaderPace {
 
   #tooLong(): Error {
     const { bytes, ms, longestMs } = this.#least
-    return new Error(
+    return (this.#given ??= new Error(
       `its reader takes less than ${bytes} bytes in ${ms} ms, or longer than ${longestMs} ms for all: ask for less of it`
-    )
+    ))
   }
 }
