@@ -1,5 +1,5 @@
 // Runs the tests (all, or the files and folders given), several at a time, and ends with one line that says how many
-// assertions passed and failed. Before it stand what was skipped and why, and the CPU time of all.
+// assertions passed and failed. Before it stand what failed, once more, what was skipped and why, and the CPU time.
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -29,6 +29,9 @@ const env: NodeJS.ProcessEnv = {
   ...process.env,
   NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=${new URL('resolve.ts', import.meta.url).href}`
 }
+
+/** Lines of what a file printed that are repeated at the end when it failed. */
+const repeated = 60
 
 /** The last duration of each file in milliseconds. The files that take longest are started first. */
 const timesFile = join(root, '.cache/test-times.json')
@@ -63,6 +66,8 @@ function filesOf(names: readonly string[]): string[] {
 interface Result extends Omit<Told, 'output'> {
   file: string
   ms: number
+  /** What was printed of a file that failed: its line, and everything that did not pass. Empty when nothing failed. */
+  report: string[]
 }
 
 /** Runs one file and prints its result, with everything that did not pass when something failed. */
@@ -95,8 +100,9 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result> {
           : ` (${signal ?? `exit code ${code}`}${passed + failed === 0 ? ', no assertion' : ''})`
       console.log(`${clean ? '✓' : '✗'} ${file} ${took}${clean ? '' : end}`)
       if (!clean) console.log([output, ...errors].join('\n'))
+      const report = clean ? [] : [`✗ ${file}${end}`, ...output.split('\n'), ...errors]
       // A file may fail without a failed assertion, which must not look like success.
-      resolve({ file, passed, failed: clean ? 0 : Math.max(failed, 1), skipped, ms })
+      resolve({ file, passed, failed: clean ? 0 : Math.max(failed, 1), skipped, ms, report })
     })
   })
 }
@@ -160,6 +166,8 @@ async function runAll(files: readonly string[]): Promise<number> {
   for (const { file, failed, ms } of results) if (failed === 0) times[file] = Math.round(ms)
   mkdirSync(join(root, '.cache'), { recursive: true })
   writeFileSync(timesFile, JSON.stringify(times))
+  // A log of which only the end was kept still says what failed.
+  for (const { report } of results) if (report.length > 0) console.log(report.slice(0, repeated).join('\n'))
   const skipped = skippedOf(results)
   if (skipped) console.log(`Skipped: ${skipped}`)
   const seconds = Math.round((performance.now() - began) / 1000)
