@@ -53,7 +53,7 @@ export function typicalInput(exchange: Exchange): number {
   const { length } = body.bytes
   return (
     (exchange.find(recalledInput)?.tokens ?? 0) +
-    (length <= smallBytes ? Math.ceil(length / 3) : tokensOf(promptOf(body, false), 3, length))
+    (length <= smallBytes ? Math.ceil(length / 3) : tokensOf(promptOf(body), 3, length))
   )
 }
 
@@ -84,7 +84,7 @@ export function tokensOfTurn({ usage: metered, begun, abandoned, input }: Turn):
  */
 export function estimatedInput(exchange: Exchange, bytesPerToken: number, most: number): number {
   return Math.min(
-    (exchange.find(recalledInput)?.tokens ?? 0) + tokensOf(promptOf(exchange.body, true), bytesPerToken, most),
+    (exchange.find(recalledInput)?.tokens ?? 0) + tokensOf(promptOf(exchange.body), bytesPerToken, most),
     most
   )
 }

@@ -1,4 +1,5 @@
 // Finds the members of a JSON object in its bytes and checks all of it, with a module in WebAssembly.
+import { kinds } from './kinds.ts'
 import { named, nameAt } from './names.ts'
 import { code } from './scanner-code.ts'
 
@@ -13,6 +14,13 @@ export interface Member {
    * Whether the value is a string without escapes and beyond-ASCII bytes. Of long strings it may be false all the same.
    */
   plain: boolean
+  /**
+   * The bytes of text that the strings in the value say, with escapes as the characters that they stand for; a number
+   * counts as four. Keys do not count, nor strings that {@link kinds} says are the same in every request.
+   */
+  said: number
+  /** The pictures, sounds and files in the value, or addresses of such. */
+  media: number
 }
 
 /** The result of a scan. */
@@ -43,14 +51,19 @@ export const maxKeyBytes = 1024
 /** The layout of the module's memory as assembly/scanner.ts has it, in bytes. */
 const stack = 32
 const table = 1024
-const watched = 12 * 1024
-const watchPlaces = 1024
 const input = 16 * 1024
 const stretch = 64 * 1024
+/** How many bytes of the stretch before lie before the input area, so that most keys are there as a whole. */
+const kept = 32
+const kindPlaces = 96 * 1024
+const kindEntries = 97 * 1024
+const kindEntry = { bytes: 32, length: 16, kind: 17 }
+const watched = 98 * 1024
+const namePlaces = 1024
 /** Where the part begins that {@link scannable} offers. The last page is left unused. */
 const spare = 128 * 1024
 const page = 64 * 1024
-const words = { member: 5, plainKey: 1, plainValue: 2 }
+const words = { member: 7, plainKey: 1, plainValue: 2 }
 const status = { done: 0, more: 1, full: 2 }
 
 const reasons = [
@@ -97,7 +110,7 @@ const memory = new Uint8Array(scanner.memory.buffer)
 const results = new Int32Array(scanner.memory.buffer, 0, 6)
 const found = new Int32Array(scanner.memory.buffer, table)
 /** By the place of a name: the watches that it is in. */
-const inWatch = new Uint8Array(scanner.memory.buffer, watched, watchPlaces)
+const inWatch = new Uint8Array(scanner.memory.buffer, watched, namePlaces)
 const mostWatches = 8
 let watches = 0
 /** The number of scans so far, and the scan whose state the module holds. */
@@ -117,16 +130,25 @@ export class Watch {
 
   /** `names`: in ASCII. */
   constructor(names: Iterable<string>) {
-    for (const name of names) inWatch[placeInWatch(name)]! |= this.bit
+    for (const name of names) inWatch[placeOf(name)]! |= this.bit
   }
 }
 
-/** The place of a name in the table of watches, whatever its case. The scanner computes the same. */
-function placeInWatch(name: string): number {
+/** The place of a name in the tables of names, whatever its case. The scanner computes the same. */
+function placeOf(name: string): number {
   const { length } = name
   const middle = name.charCodeAt(length >> 1) | 0x20
   const last = name.charCodeAt(length - 1) | 0x20
-  return (length * 17 + middle * 31 + last) % watchPlaces
+  return (length * 17 + middle * 31 + last) % namePlaces
+}
+
+for (const [index, [name, kind]] of kinds.entries()) {
+  const number = index + 1
+  const entry = kindEntries + number * kindEntry.bytes
+  memory[kindPlaces + placeOf(name)] = number
+  memory.set(Buffer.from(name, 'latin1'), entry)
+  memory[entry + kindEntry.length] = name.length
+  memory[entry + kindEntry.kind] = kind
 }
 
 /**
@@ -190,7 +212,10 @@ export class Scanning {
     const to = Math.min(bytes.length, from + stretch)
     const last = Number(to === bytes.length)
     const address = this.#inPlace ? bytes.byteOffset + from : input
-    if (!this.#inPlace) memory.set(from === 0 && last ? bytes : bytes.subarray(from, to), input)
+    if (!this.#inPlace) {
+      const before = from === 0 ? 0 : kept
+      memory.set(from === 0 && last ? bytes : bytes.subarray(from - before, to), input - before)
+    }
     this.#at = to
     return from === 0 ? scanner.begin(address, to, last) : scanner.proceed(address, to - from, last)
   }
@@ -214,7 +239,9 @@ export class Scanning {
         keyStart,
         valueStart: found[at + 2]!,
         valueEnd: found[at + 3]!,
-        plain: (flags & words.plainValue) !== 0
+        plain: (flags & words.plainValue) !== 0,
+        said: found[at + 5]!,
+        media: found[at + 6]!
       })
       if (members.size === size) fail(bytes, `the key ${JSON.stringify(key.slice(0, 64))} appears twice`, keyStart)
       if (size === maxMembers) fail(bytes, `more than ${maxMembers} members`, keyStart)

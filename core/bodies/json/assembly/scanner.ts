@@ -1,22 +1,26 @@
 // Checks that a text is one JSON object and records where its members are. Written in AssemblyScript; ../README.md says
 // why.
+import { beginMember, beginSaid, beginText, endNumber, endText, look, media, near, passKey, said, takeKey } from './said'
 import { escape, Escape, high, openString, passString, plain, quote } from './string'
 
 // The state of a scan is in the exported globals and in the stack: a caller that saves both can run another scan
 // meanwhile.
-export { escape, high, plain } from './string'
+export { kind, media, near, opaque, said } from './said'
+export { escape, high, plain, spelling } from './string'
 
 // Addresses in memory, besides those of string.ts. There is memory behind every stretch, so that 16 bytes can be loaded
 // from any place.
 const results: usize = 0
 const stack: usize = 32
 const table: usize = 1024
-const watched: usize = 12 * 1024
 const input: usize = 16 * 1024
+/** Bytes of the stretch before that lie before the input area. */
+const kept: usize = 32
+const watched: usize = 98 * 1024
 
 /** How many members fit into the table. */
 const capacity: i32 = 512
-const memberBytes: i32 = 20
+const memberBytes: i32 = 28
 
 /** How deeply containers may be nested inside the value of a member. */
 const maxDepth: i32 = 512
@@ -78,6 +82,7 @@ export function begin(address: usize, length: i32, last: bool): Status {
   depth = 0
   anyHigh = false
   mentioned = 0
+  beginSaid()
   origin = <i32>address
   at = address
   end = address + length
@@ -165,6 +170,7 @@ function run(): Status {
 
     let isPlain = false
     if (now == State.string) {
+      if (near > 0) look(next, limit)
       next = passString(next, limit)
       if (next == limit) break
       if (escape == Escape.broken) return refuse(Reason.escape, next)
@@ -175,15 +181,18 @@ function run(): Status {
         now = State.colon
         mention(next)
         if (depth > 1) continue
+        beginMember()
         keyEnd = placeOf(next)
         plainKey = plain
         continue
       }
+      endText(<i32>(next - tokenStart) - 2)
       isPlain = plain
     } else if (now == State.number) {
       next = passNumber(next, limit)
       if (next == limit) break
       if (!isWhole()) return refuse(numberReason(), tokenStart)
+      endNumber()
     } else if (now == State.word) {
       next = passWord(next, limit)
       if (letters != 0) {
@@ -242,18 +251,30 @@ function addMember(valueEnd: i32, isPlain: bool): void {
   store<i32>(member, valueStart, 8)
   store<i32>(member, valueEnd, 12)
   store<i32>(member, i32(plainKey) | (i32(isPlain) << 1), 16)
+  store<i32>(member, said, 20)
+  store<i32>(member, media, 24)
   members++
 }
 
-/** Notes which watches the key that has just ended may be in. One that is not plainly written may be in all. */
+/**
+ * Notes which watches the key that has just ended may be in, and what kind of strings it has. One that is not plainly
+ * written may be in all.
+ */
 function mention(after: usize): void {
-  if (!plain || tokenStart < at) mentioned = -1
-  else mentioned |= i32(load<u8>(watched + placeInWatch(tokenStart + 1, <i32>(after - tokenStart) - 2)))
+  if (!plain || tokenStart < input - kept) {
+    mentioned = -1
+    return passKey()
+  }
+  const name = tokenStart + 1
+  const length = <i32>(after - name) - 1
+  const place = placeOfName(name, length)
+  mentioned |= i32(load<u8>(watched + place))
+  takeKey(name, length, place)
 }
 
-/** The place of a name in the table of watches, whatever its case. scan.ts computes the same. */
+/** The place of a name in the tables of names, whatever its case. ../scan.ts computes the same. */
 @inline
-function placeInWatch(name: usize, length: i32): usize {
+function placeOfName(name: usize, length: i32): usize {
   const middle = load<u8>(name + (length >> 1)) | 0x20
   const last = load<u8>(name + length - 1) | 0x20
   return (length * 17 + i32(middle) * 31 + i32(last)) & 0x3ff
@@ -262,6 +283,7 @@ function placeInWatch(name: usize, length: i32): usize {
 function beginString(key: bool): State {
   isKey = key
   openString()
+  if (!key) beginText()
   return State.string
 }
 

@@ -11,12 +11,18 @@ export let escape: Escape = Escape.outside
 export let plain: bool = true
 /** Whether it has bytes beyond ASCII. */
 export let high: bool = false
+/** By how many bytes its escapes are longer than the characters that they stand for. */
+export let spelling: i32 = 0
+/** What an escape with four digits, of up to three bytes, and any other one add to it. */
+const wideSpelling: i32 = 3
+const shortSpelling: i32 = 1
 
 /** Prepares for the first byte of a string. */
 export function openString(): void {
   escape = Escape.outside
   plain = true
   high = false
+  spelling = 0
 }
 
 /**
@@ -54,6 +60,7 @@ export function passString(next: usize, limit: usize): usize {
           escape = Escape.broken
           return next
         }
+        spelling += length == 2 ? shortSpelling : wideSpelling
         next += length
       }
       if (next < limit && load<u8>(next) == backslash) {
@@ -68,8 +75,13 @@ export function passString(next: usize, limit: usize): usize {
 /** Takes the next byte of an escape that the end of a stretch has cut. */
 function takeEscape(byte: u8): void {
   if (escape <= Escape.digits) escape = isHex(byte) ? escape - 1 : Escape.broken
-  else if (byte == 0x75) escape = Escape.digits
-  else escape = isEscape(byte) ? Escape.outside : Escape.broken
+  else if (byte == 0x75) {
+    escape = Escape.digits
+    spelling += wideSpelling
+  } else {
+    escape = isEscape(byte) ? Escape.outside : Escape.broken
+    spelling += shortSpelling
+  }
 }
 
 /** The bytes that are quotes, backslashes or control characters. */
@@ -92,10 +104,12 @@ function escapeLength(start: usize): usize {
 /** The bytes that skip() compares with. They are loaded from memory, as constants would be built again for each use. */
 const comparands: usize = memory.data<u8>([quote, backslash, 0x6e, 0x74, 0x1f])
 
+/** Blocks of which the escapes are counted in bytes, at most four a block, before the counts are added up. */
+const countedBlocks: i32 = 63
+
 /**
- * Skips 64 bytes at a time, up to the first byte that needs attention. The escapes
- * , \t and \" are skipped too. A quote right after a backslash is escaped, because two backslashes in a row are never
- * skipped.
+ * Skips 64 bytes at a time, up to the first byte that needs attention. The escapes \n, \t and \" are skipped too, and
+ * counted. A quote right after a backslash is escaped, because two backslashes in a row are never skipped.
  */
 function skip(next: usize, limit: usize): usize {
   const quotes = v128.load_splat<u8>(comparands)
@@ -103,15 +117,21 @@ function skip(next: usize, limit: usize): usize {
   const breaks = v128.load_splat<u8>(comparands, 2)
   const tabs = v128.load_splat<u8>(comparands, 3)
   const controls = v128.load_splat<u8>(comparands, 4)
+  let escapes = i8x16.splat(0)
+  let blocks = 0
   while (next + 64 <= limit) {
     const a = v128.load(next)
     const b = v128.load(next, 16)
     const c = v128.load(next, 32)
     const d = v128.load(next, 48)
-    const ofA = unusual(a, v128.load(next - 1), quotes, backslashes, breaks, tabs)
-    const ofB = unusual(b, v128.load(next + 15), quotes, backslashes, breaks, tabs)
-    const ofC = unusual(c, v128.load(next + 31), quotes, backslashes, breaks, tabs)
-    const ofD = unusual(d, v128.load(next + 47), quotes, backslashes, breaks, tabs)
+    const behindA = i8x16.eq(v128.load(next - 1), backslashes)
+    const behindB = i8x16.eq(v128.load(next + 15), backslashes)
+    const behindC = i8x16.eq(v128.load(next + 31), backslashes)
+    const behindD = i8x16.eq(v128.load(next + 47), backslashes)
+    const ofA = unusual(a, behindA, quotes, breaks, tabs)
+    const ofB = unusual(b, behindB, quotes, breaks, tabs)
+    const ofC = unusual(c, behindC, quotes, breaks, tabs)
+    const ofD = unusual(d, behindD, quotes, breaks, tabs)
     // As signed numbers, bytes beyond ASCII are lower than control characters.
     const lowest = i8x16.min_s(i8x16.min_s(a, b), i8x16.min_s(c, d))
     let any = v128.or(v128.or(ofA, ofB), v128.or(ofC, ofD))
@@ -120,25 +140,46 @@ function skip(next: usize, limit: usize): usize {
       any = v128.or(any, i8x16.le_u(i8x16.min_u(i8x16.min_u(a, b), i8x16.min_u(c, d)), controls))
     }
     if (v128.any_true(any)) {
-      const found = maskOf(ofA, a, controls) | (maskOf(ofB, b, controls) << 16) | (maskOf(ofC, c, controls) << 32) | (maskOf(ofD, d, controls) << 48)
-      next += <usize>ctz(found)
+      const found = maskOf(unlike(ofA, a, controls), unlike(ofB, b, controls), unlike(ofC, c, controls), unlike(ofD, d, controls))
+      const passed = ctz(found)
+      spelling += shortSpelling * <i32>popcnt(maskOf(behindA, behindB, behindC, behindD) & ((<i64>1 << passed) - 1))
+      next += <usize>passed
       break
+    }
+    escapes = i8x16.sub(escapes, i8x16.add(i8x16.add(behindA, behindB), i8x16.add(behindC, behindD)))
+    if (++blocks == countedBlocks) {
+      spelling += shortSpelling * sum(escapes)
+      escapes = i8x16.splat(0)
+      blocks = 0
     }
     next += 64
   }
+  spelling += shortSpelling * sum(escapes)
   return load<u8>(next - 1) == backslash ? next - 1 : next
 }
 
 /** Marks quotes without a backslash before them, and other bytes than quote, n and t with one. */
 @inline
-function unusual(bytes: v128, before: v128, quotes: v128, backslashes: v128, breaks: v128, tabs: v128): v128 {
+function unusual(bytes: v128, behind: v128, quotes: v128, breaks: v128, tabs: v128): v128 {
   const isLetter = v128.or(i8x16.eq(bytes, breaks), i8x16.eq(bytes, tabs))
-  return v128.andnot(v128.xor(i8x16.eq(bytes, quotes), i8x16.eq(before, backslashes)), isLetter)
+  return v128.andnot(v128.xor(i8x16.eq(bytes, quotes), behind), isLetter)
 }
 
 @inline
-function maskOf(found: v128, bytes: v128, controls: v128): i64 {
-  return <i64>i8x16.bitmask(v128.or(found, i8x16.le_u(bytes, controls)))
+function unlike(found: v128, bytes: v128, controls: v128): v128 {
+  return v128.or(found, i8x16.le_u(bytes, controls))
+}
+
+@inline
+function maskOf(a: v128, b: v128, c: v128, d: v128): i64 {
+  return <i64>i8x16.bitmask(a) | (<i64>i8x16.bitmask(b) << 16) | (<i64>i8x16.bitmask(c) << 32) | (<i64>i8x16.bitmask(d) << 48)
+}
+
+/** The sum of sixteen bytes. */
+@inline
+function sum(counts: v128): i32 {
+  const pairs = i32x4.extadd_pairwise_i16x8_u(i16x8.extadd_pairwise_i8x16_u(counts))
+  return i32x4.extract_lane(pairs, 0) + i32x4.extract_lane(pairs, 1) + i32x4.extract_lane(pairs, 2) + i32x4.extract_lane(pairs, 3)
 }
 
 @inline
