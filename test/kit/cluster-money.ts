@@ -7,7 +7,9 @@ import { Database } from '../../core/store/cluster/database/database.ts'
 import { openMoney } from '../../core/store/cluster/money/money.ts'
 import type { Money, MoneyOptions } from '../../core/store/cluster/money/money.ts'
 import { verifyBook } from '../../core/store/cluster/money/verify.ts'
+import { WorkList } from '../../core/store/cluster/works/work-list.ts'
 import type { RequestRecord } from '../../core/store/requests.ts'
+import { work } from '../core/store/embedded/sample.ts'
 import { sharedPostgres } from './postgres.ts'
 
 /** A node, with what it wrote to its request log. */
@@ -78,4 +80,13 @@ export async function brokenIn(url: string): Promise<readonly unknown[]> {
   } finally {
     await database.close()
   }
+}
+
+/** Writes open work for each of these requests, as their gateway does; it does not go on with it afterwards. */
+export async function beginWork(url: string, ...requestIds: readonly string[]): Promise<void> {
+  const database = await Database.open({ url, name: 'work' })
+  const works = await WorkList.open(database, Date.now)
+  await Promise.all(requestIds.map((requestId) => works.put(work(`work of ${requestId}`, { requestId }))))
+  await works.close()
+  await database.close()
 }

@@ -5,7 +5,7 @@ import t from 'tap'
 import { openStore } from '../../../core/store/embedded/store.ts'
 import type { OwnStore } from '../../../core/store/embedded/store.ts'
 import { verify } from '../../../core/store/embedded/care/verify.ts'
-import { giveBack, noon, query, reserve, scope, settle } from './embedded/sample.ts'
+import { giveBack, noon, query, reserve, scope, settle, work } from './embedded/sample.ts'
 
 const day = 86_400_000
 const until = noon + day
@@ -221,4 +221,32 @@ t.test('killed at any moment, a start has the holds that were said to be detache
   for (const hold of kept.values()) await giveBack(store, hold)
   await store.close()
   t.same(verify(file), [])
+})
+
+t.test('a hold and the work that it is detached for are there after a kill, or neither is', async (t) => {
+  const seen = new Set<boolean>()
+  for (let moment = 0; moment < 8; moment++) {
+    const file = join(t.testdir(), 'sluice.db')
+    const store = await open(file)
+    const held = reserve(store.ledger, scopes, 300n, { requestId: 'request of video' })
+    held.dispatched('openai')
+    await held.durable
+    // As an exchange is settled: the work is put when its record is made, still in the turn.
+    const kept = Promise.all([held.detach(until), Promise.resolve().then(() => store.works.put(work('video')))])
+    for (let i = 0; i < moment; i++) await new Promise((resolve) => setImmediate(resolve))
+    if (moment === 7) await kept
+    const left = image(file)
+    await kept
+    await store.close()
+    const again = await open(left)
+    const detached = again.ledger.detached('request of video') !== undefined
+    t.same(
+      again.works.open().map(({ id }) => id),
+      detached ? ['video'] : []
+    )
+    seen.add(detached)
+    await again.close()
+    t.same(verify(left), [])
+  }
+  t.ok(seen.has(true) && seen.has(false))
 })

@@ -72,15 +72,20 @@ function replayEnd(row: Record<string, Value>, entries: readonly Value[], ledger
 }
 
 /**
- * Ends holds whose process is gone, but for detached ones whose time has not come: those are given back after it. Parts
- * end before the whole. `now` is in Unix milliseconds.
+ * Ends holds whose process is gone, but for detached ones whose time has not come: those are given back after it. `now`
+ * is in Unix milliseconds.
  */
 export function endAll(holds: readonly Hold[], now: number, requests: Pick<RequestLog, 'append'>, log: Logger): void {
-  const due = holds.filter(({ lease }) => lease === undefined || lease < now)
-  for (const hold of due.sort((one, other) => Number(one.part === '') - Number(other.part === '')))
-    if (hold.lease === undefined) endAbandoned(hold, requests, log)
-    else hold.void().catch(() => {})
-  if (due.length > 0) log.warn('requests that were left open were ended by estimate', { requests: due.length })
+  for (const hold of holds) if (hold.lease !== undefined && hold.lease < now) hold.void().catch(() => {})
+  const left = holds.filter(({ lease }) => lease === undefined)
+  endLeft(left, requests, log)
+}
+
+/** Ends holds that nobody goes on with by estimate. Parts end before the whole. */
+export function endLeft(holds: readonly Hold[], requests: Pick<RequestLog, 'append'>, log: Logger): void {
+  for (const hold of [...holds].sort((one, other) => Number(one.part === '') - Number(other.part === '')))
+    endAbandoned(hold, requests, log)
+  if (holds.length > 0) log.warn('requests that were left open were ended by estimate', { requests: holds.length })
 }
 
 function rowsOf(values: readonly Value[], columns: readonly string[]): Record<string, Value>[] {

@@ -17,7 +17,7 @@ import { Anchors } from './anchors.ts'
 import { Book, nameOf } from './book.ts'
 import { DatabaseClock } from './clock.ts'
 import { Days } from './days.ts'
-import { endAll, replay } from './left-behind.ts'
+import { endAll, endLeft, replay } from './left-behind.ts'
 import { Mirror } from './mirror.ts'
 import { OwnLog } from './own-log.ts'
 import type { Queue } from './operations.ts'
@@ -150,7 +150,7 @@ class Node implements Money {
       refuses: () => (this.trouble?.refuses ? this.trouble.text : undefined)
     })
     this.#anchors = new Anchors(database.changes)
-    this.#holds = new OwnHolds({ database, node, ledger: this.ledger, prices: this.#prices, log: this.#log })
+    this.#holds = new OwnHolds({ database, node, lease, ledger: this.ledger, prices: this.#prices, log: this.#log })
   }
 
   get trouble(): Money['trouble'] {
@@ -334,7 +334,9 @@ class Node implements Money {
       await this.#soundness.watch(async () => {
         this.#sender.renew()
         await Promise.all([this.#prices.refresh(), this.#makeDays(), this.#compareClocks()])
-        this.#end(await this.#holds.strays())
+        const { strays, idle } = await this.#holds.look()
+        this.#end(strays)
+        endLeft(idle, this.#options.requests, this.#log)
         await this.#anchors.write()
       })
       if (this.#soundness.holds) await this.#takeOver()

@@ -20,6 +20,8 @@ const mostTaken = 500
 export interface OwnHoldsParts {
   readonly database: Pick<Database, 'batches' | 'changes' | 'reads'>
   readonly node: string
+  /** How long a detached hold may be without work, in milliseconds. */
+  readonly lease: number
   readonly ledger: Book
   readonly prices: Prices
   readonly log: Logger
@@ -33,6 +35,8 @@ export class OwnHolds {
   readonly #parts: OwnHoldsParts
   /** Those that memory lacked at the last look. */
   #strange: ReadonlySet<string> = new Set()
+  /** Detached ones without work, and since when every look has seen them so, by performance.now(). */
+  #idle: ReadonlyMap<string, number> = new Map()
   /** Those that nothing can be done with, of which it was told. */
   readonly #hopeless = new Set<string>()
 
@@ -117,20 +121,33 @@ export class OwnHolds {
   }
 
   /**
-   * Goes on with holds that memory lacks now and lacked at the look before: the answer that gave them to this node was
-   * lost. One look may see a hold that comes or goes at this moment.
+   * Looks for holds that this node has and nobody goes on with. Strays are those that memory lacks now and lacked at
+   * the look before, as the answer that gave them to this node was lost: they are gone on with. Idle are detached ones
+   * that have had no open work for a lease, as that was never written. One look may see a hold that comes or goes.
    */
-  async strays(): Promise<Hold[]> {
-    const { database, node, ledger } = this.#parts
-    const { rows } = await database.reads.query<Named>('select request_id, part from sluice.hold where node = $1', [
-      node
-    ])
+  async look(): Promise<{ readonly strays: readonly Hold[]; readonly idle: readonly Hold[] }> {
+    const { database, node, ledger, lease } = this.#parts
+    const { rows } = await database.reads.query<Named & { idle: boolean }>(
+      `select request_id, part, lease_until is not null and sluice.hold_is_left_1(lease_until, request_id, 0) as idle
+        from sluice.hold where node = $1`,
+      [node]
+    )
     const known = ledger.known()
     const lacking = rows.filter((row) => !known(row) && !this.#hopeless.has(nameOf(row.request_id, row.part)))
     const strays = lacking.filter(({ request_id: id, part }) => this.#strange.has(nameOf(id, part)))
     this.#strange = new Set(lacking.map(({ request_id: id, part }) => nameOf(id, part)))
-    if (strays.length === 0) return []
-    return this.take((await this.#rowsOf(strays)).filter(({ node: of }) => of === node))
+    const now = performance.now()
+    const idle = rows
+      .filter((row) => row.idle)
+      .map(({ request_id: id, part }) => ({ id, part, name: nameOf(id, part) }))
+    this.#idle = new Map(idle.map(({ name }) => [name, this.#idle.get(name) ?? now]))
+    return {
+      strays:
+        strays.length === 0 ? [] : await this.take((await this.#rowsOf(strays)).filter(({ node: of }) => of === node)),
+      idle: idle.flatMap(({ id, part, name }) =>
+        now - this.#idle.get(name)! < lease ? [] : (ledger.find(id, part) ?? [])
+      )
+    }
   }
 
   /**

@@ -18,6 +18,7 @@ create table sluice.work (
 ) with (fillfactor = 80);
 create index work_list on sluice.work (tenant, project, kind, created, id);
 create index work_open on sluice.work (until) where open;
+create index work_request on sluice.work (request_id) where open;  -- for whoever looks whether a hold has work
 create index work_expires on sluice.work (expires) where expires is not null;
 create index work_oldest on sluice.work (tenant, created) where not open and bytes is not null;
 

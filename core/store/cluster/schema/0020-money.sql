@@ -201,8 +201,15 @@ begin
   return now_in;
 end $$;
 
+-- Whether nobody goes on with a hold whose node is gone: it lives as long as its exchange, its time is over, or it was
+-- detached for work that is not there, as its node ended before that was written.
+create function sluice.hold_is_left_1(p_lease bigint, p_request text, p_now bigint) returns boolean language sql stable as $$
+  select p_lease is null or p_lease < p_now or not exists (select from sluice.work w where w.open and w.request_id = p_request)
+$$;
+
 -- Takes over what a node has left open that has not been heard of for its lease, and fences it. Several may try at once.
--- p_now is null but in tests: leases end by the clock of the database.
+-- What was detached for no work is not detached any more. p_now is null but in tests: leases end by the clock of the
+-- database.
 create function sluice.money_take_over_1(p_node text, p_epoch int, p_now bigint, p_most int)
   returns setof sluice.hold language plpgsql as $$
 declare
@@ -213,15 +220,16 @@ begin
   if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
   select n.name into gone from sluice.node n
     where n.name <> p_node and n.expires < clock_timestamp() and exists (
-      select from sluice.hold h where h.node = n.name and (h.lease_until is null or h.lease_until < time_now))
+      select from sluice.hold h where h.node = n.name and sluice.hold_is_left_1(h.lease_until, h.request_id, time_now))
     limit 1 for update skip locked;
   if not found then return; end if;
   update sluice.node set epoch = epoch + 1 where name = gone;
   perform sluice.slices_back_1(gone);
   return query
-    update sluice.hold h set node = p_node where (h.request_id, h.part) in (
-      select o.request_id, o.part from sluice.hold o
-        where o.node = gone and (o.lease_until is null or o.lease_until < time_now) limit p_most)
+    update sluice.hold h set node = p_node, lease_until = case when h.lease_until < time_now then h.lease_until end
+      where (h.request_id, h.part) in (
+        select o.request_id, o.part from sluice.hold o
+          where o.node = gone and sluice.hold_is_left_1(o.lease_until, o.request_id, time_now) limit p_most)
     returning h.*;
 end $$;
 

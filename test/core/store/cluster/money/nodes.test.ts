@@ -4,7 +4,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { Scope } from '../../../../../core/catalogue/caller.ts'
 import type { BudgetReached, BudgetWatcher } from '../../../../../core/store/ledger.ts'
-import { brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
+import { beginWork, brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
 import { DatabaseProxy } from '../../../../kit/database-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
 import { eventually } from '../../../../kit/probe.ts'
@@ -33,6 +33,7 @@ test('a node that stands still past its lease is fenced, and nothing happens twi
   asked!.dispatched('openai')
   ended!.dispatched('openai')
   await Promise.all([asked!.durable, ended!.durable, detached!.detach(noon + 60_000)])
+  await beginWork(url, detached!.requestId)
 
   proxy.stand()
   await ended!.settle(charge(7))
@@ -129,6 +130,7 @@ test('work that another node has taken over settles there', async (t) => {
   const mere = await hold(one.ledger, scopes, 100n)
   made.dispatched('openai')
   await made.detach(noon + 60_000)
+  await beginWork(url, made.requestId)
   await one.kill()
   t.equal(two.ledger.detached(made.requestId), undefined)
   t.equal(await two.adopt(made.requestId), true)

@@ -6,7 +6,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { Logger } from '../../../../../core/telling/log.ts'
 import { silentLog } from '../../../../../core/telling/log.ts'
-import { brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
+import { beginWork, brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
 import { DatabaseProxy } from '../../../../kit/database-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
 import { eventually } from '../../../../kit/probe.ts'
@@ -28,6 +28,7 @@ test('holds that a node has without knowing it are ended, and adopted ones gone 
   const [asked, detached] = await Promise.all([hold(gone.ledger, scopes, 100n), hold(gone.ledger, scopes, 100n)])
   asked.dispatched('openai')
   await Promise.all([asked.durable, detached.detach(noon + 60_000)])
+  await beginWork(url, detached.requestId)
   await gone.kill()
   const node = await moneyNode(t, proxy.url(url), 'one', { folder: logFolder(t), lease: 3000, now })
   let losing = true
