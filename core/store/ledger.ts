@@ -172,9 +172,10 @@ export interface BudgetWatcher {
  */
 export interface Ledger {
   /**
-   * Holds `amount` in all scopes or in none.
-   * @throws GatewayError `quota_<scope>_exceeded` when a budget cannot carry it, `billing_unavailable` when the store
-   * cannot take it. In a process that has handed the store over, the next process decides, and a promise is returned.
+   * Holds `amount` in all scopes or in none. In a process that has handed the store over, the next process decides, and
+   * a promise is returned.
+   * @throws GatewayError `quota_<scope>_exceeded` when a budget cannot carry it (its `reason` says what is left), and
+   * `billing_unavailable` when the store cannot take it
    */
   reserve(request: ReserveRequest): Awaitable<Reservation>
   /**

@@ -38,6 +38,7 @@ import type { Bound, BoundSetting } from './bound.ts'
 import { orderedPieces, promptUsage } from './prompt.ts'
 import { failedCosts, settle, stakeOf } from './settle.ts'
 import type { Hold, Stake } from './settle.ts'
+import { dearestOf, holdWhatIsLeft } from './shorten.ts'
 import { costsFor, linesOf, termsFor, termsOf } from './terms.ts'
 import type { Terms } from './terms.ts'
 import { billed, holdTurn, openBill, sellBy } from './turns.ts'
@@ -140,15 +141,20 @@ export default definePlugin({
     /** Whether a request with this bound may be answered with less than it asks for. */
     const mayShorten = ({ limitedBy }: Bound): boolean => limitedBy !== 'request' || clamp_output
     /**
-     * Shortens the bound to what the budgets have `left`, if the request may be answered with less. `limit`: what the
-     * upstream is told then.
+     * Shortens the bound to what the budgets have `left`, if the request may be answered with less; undefined for
+     * enough. `limit`: what the upstream is told then, and where there are `budgets` and nothing limits the answer.
      */
-    const shortened = (whole: Bound, left: bigint | undefined, term: Terms): Pick<Stake, 'bound' | 'limit'> => {
+    const shortened = (
+      whole: Bound,
+      left: bigint | undefined,
+      term: Terms,
+      budgets: boolean
+    ): Pick<Stake, 'bound' | 'limit'> => {
       if (!mayShorten(whole)) return { bound: whole, limit: undefined }
       // A request without a limit gets no fewer tokens than the default, so that its answer is not uselessly short.
       const least = clamp_output ? 1 : Math.min(default_output, whole.output)
       const bound = within(left, whole, term, least)
-      const told = bound !== whole || (whole.limitedBy === 'nothing' && left !== undefined)
+      const told = bound !== whole || (whole.limitedBy === 'nothing' && budgets)
       return { bound, limit: told ? bound.output : undefined }
     }
     /** The most that a request costs with one model. @throws GatewayError `price_missing` for tools without a fee */
@@ -170,7 +176,7 @@ export default definePlugin({
       { offer: { model, term }, bound: whole }: Whole,
       left: bigint | undefined
     ): Stake => {
-      const { bound, limit } = shortened(whole, left, term)
+      const { bound, limit } = shortened(whole, left, term, hasBudgets(exchange))
       const pieces = orderedPieces(exchange, term.price)
       const estimate = {
         input: pieces ? 0 : Math.min(typicalInput(exchange), bound.units.prompt),
@@ -179,7 +185,7 @@ export default definePlugin({
       }
       return { model, price: term.price, costs: costsFor(exchange.body, metering, term), bound, limit, estimate }
     }
-    /** Holds the most that a request can cost, once it is known what is left where that matters. */
+    /** Holds the most that a request can cost, or as much of it as is left where it may be answered with less. */
     const hold = (
       exchange: Exchange<typeof caller>,
       metering: Metering,
@@ -187,29 +193,26 @@ export default definePlugin({
       tools: OfferedTools | undefined
     ): Awaitable<void> => {
       if (tools) exchange.set(offeredTools, tools)
+      if (tools && tools.open > 0 && hasBudgets(exchange)) exchange.set(limitedTools, tool_calls)
       const wholes = chargeable(exchange, offers, (offer) => wholeFor(exchange, metering, offer, tools))
-      const open = tools !== undefined && tools.open > 0
-      if (!open && !wholes.some(({ bound }) => mayShorten(bound))) return holdOf(exchange, metering, wholes, undefined)
-      const go = (left: bigint | undefined): Awaitable<void> => {
-        if (open && left !== undefined) exchange.set(limitedTools, tool_calls)
-        return holdOf(exchange, metering, wholes, left)
-      }
+      const stakesFor = (left: bigint | undefined): Stake[] =>
+        wholes.map((whole) => stakeFor(exchange, metering, whole, left))
+      const holdAll = (stakes: readonly Stake[]): Awaitable<void> => holdOf(exchange, wholes, stakes)
+      if (!exchange.rehearsal) return holdWhatIsLeft(stakesFor, holdAll)
+      const go = (left: bigint | undefined): Awaitable<void> => holdAll(stakesFor(left))
       const left = services.ledger.affordable(exchange.get(caller).scopes, exchange.receivedAt)
       return left instanceof Promise ? left.then(go) : go(left)
     }
     /** Holds the most that a request can cost, with the dearest of the models that may answer it. */
     const holdOf = (
       exchange: Exchange<typeof caller>,
-      metering: Metering,
       wholes: readonly Whole[],
-      left: bigint | undefined
+      stakes: readonly Stake[]
     ): Awaitable<void> => {
       const ledger = exchange.rehearsal ? looking : services.ledger
       const { scopes } = exchange.get(caller)
-      const stakes = wholes.map((whole) => stakeFor(exchange, metering, whole, left))
       const first = stakes[0]!
-      const dearest = stakes.reduce((most, stake) => (stake.bound.amount > most.bound.amount ? stake : most))
-      if (first.limit !== undefined) exchange.setHeader('X-Sluice-Max-Output', first.limit)
+      const dearest = dearestOf(stakes)
       const { name, protocol } = exchange.request.operation
       if (exchange.rehearsal) {
         const { offer } = wholes[stakes.indexOf(dearest)]!
@@ -229,6 +232,7 @@ export default definePlugin({
         streamed: exchange.streaming
       })
       const begin = (made: Reservation): void => {
+        if (first.limit !== undefined) exchange.setHeader('X-Sluice-Max-Output', first.limit)
         const own: Hold = { reservation: made, stakes, stake: first, abandoned }
         exchange.set(held, own)
         exchange.set(reserved, made)
@@ -389,4 +393,8 @@ function limitOutput({ body, channel, translated }: Attempt, limits: readonly st
   const known = translated ? undefined : limits.find((field) => field === channel.traits.maxTokensMember)
   const beside = limits.find((field) => field.includes('.') && fields.has(field.split('.')[0]!))
   lower(known ?? beside ?? limits[0]!, most)
+}
+
+function hasBudgets(exchange: Exchange<typeof caller>): boolean {
+  return exchange.get(caller).scopes.some(({ budgets }) => budgets.length > 0)
 }

@@ -159,12 +159,15 @@ export class Entrance {
   async #shares(standing: Standing, model: string): Promise<ReadonlyMap<Seat, number> | undefined> {
     if (standing.seats.length === 1) return undefined
     const shares = new Map<Seat, number>()
-    for (const seat of standing.seats) {
-      const sets = seat.limits?.for(model) ?? []
-      if (sets.length === 0) continue
-      const { states } = await this.#limits.look(sets, 1)
-      shares.set(seat, Math.min(...states.map(({ remaining, limit }) => remaining / limit)))
-    }
+    // All at once: where limits are kept elsewhere, each question is a round trip.
+    await Promise.all(
+      standing.seats.map(async (seat) => {
+        const sets = seat.limits?.for(model) ?? []
+        if (sets.length === 0) return
+        const { states } = await this.#limits.look(sets, 1)
+        shares.set(seat, Math.min(...states.map(({ remaining, limit }) => remaining / limit)))
+      })
+    )
     return shares
   }
 

@@ -8,10 +8,14 @@ import type { Test } from 'tap'
 export class DatabaseProxy {
   /** How many answers were lost. */
   lost = 0
+  /** Whether an answer is kept until {@link DatabaseProxy.release}. Called with what was sent. */
+  keeps: (sent: Buffer) => boolean = () => false
   /** Whether the answer to a statement is lost: it runs, and its connection is cut. Called with what was sent. */
   loses: (sent: Buffer) => boolean = () => false
   readonly #server: Server
   readonly #pairs = new Set<readonly [Socket, Socket]>()
+  /** The answers that are kept, by the connection that they are for. */
+  readonly #kept = new Map<Socket, Buffer[]>()
   #standing = false
   #socket: string | number
 
@@ -27,6 +31,7 @@ export class DatabaseProxy {
           .on('error', () => {})
           .on('close', () => {
             this.#pairs.delete(pair)
+            this.#kept.delete(client)
             for (const other of pair) other.destroy()
           })
       client.on('data', (data: Buffer) => {
@@ -34,9 +39,15 @@ export class DatabaseProxy {
           losing = true
           this.lost++
         }
+        if (this.keeps(data) && !this.#kept.has(client)) this.#kept.set(client, [])
         upstream.write(data)
       })
-      upstream.on('data', (data: Buffer) => (losing ? client.destroy() : client.write(data)))
+      upstream.on('data', (data: Buffer) => {
+        const kept = this.#kept.get(client)
+        if (losing) client.destroy()
+        else if (kept) kept.push(data)
+        else client.write(data)
+      })
       if (this.#standing) this.#pause(pair)
     })
   }
@@ -72,6 +83,13 @@ export class DatabaseProxy {
   goOn(): void {
     this.#standing = false
     for (const pair of this.#pairs) for (const one of pair) one.resume()
+  }
+
+  /** Carries the answers that were kept, and keeps none any more. */
+  release(): void {
+    this.keeps = () => false
+    for (const [client, kept] of this.#kept) for (const data of kept) client.write(data)
+    this.#kept.clear()
   }
 
   /** Leads new connections to the socket of another server, and cuts all that there are. */

@@ -43,9 +43,23 @@ export class TestLedger implements Ledger {
   reserve(request: ReserveRequest): Reservation {
     if (this.broken) throw this.broken
     for (const scope of request.scopes) {
-      if (scope.budgets.some(({ limit }) => this.#used(scope) + request.amount > limit)) {
-        throw new GatewayError(`quota_${scope.kind}_exceeded`, `The ${scope.kind} budget is exceeded.`)
-      }
+      const used = this.#used(scope)
+      for (const { limit, per } of scope.budgets)
+        if (used + request.amount > limit)
+          throw new GatewayError(`quota_${scope.kind}_exceeded`, `The ${scope.kind} budget is exceeded.`, {
+            reason: {
+              by: 'budget',
+              level: scope.kind,
+              scope: scope.id,
+              per: String(per),
+              limit_nano: String(limit),
+              asked_nano: String(request.amount),
+              posted_nano: String(used),
+              pending_nano: '0',
+              left_nano: String(limit > used ? limit - used : 0n),
+              free_at: null
+            }
+          })
     }
     const row: Row = { request, dispatched: [], delivered: 0, costs: [] }
     this.rows.push(row)
