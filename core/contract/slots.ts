@@ -34,6 +34,11 @@ export function slot<const Name extends string>(name: Name): { of<T>(): Slot<T, 
   return { of: () => made }
 }
 
+/** How many slots there are so far. */
+export function slotCount(): number {
+  return slots.size
+}
+
 /**
  * Of the models that may answer for an exchange: those that it cannot be charged by, and why. They are not asked.
  * Filled by `quota`; absent where there are none.

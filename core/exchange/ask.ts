@@ -9,6 +9,7 @@ import { caller } from '../contract/slots.ts'
 import type { LiveExchange } from './state/exchange.ts'
 import type { Generation } from './state/generation.ts'
 import { runHooks } from './state/hook-run.ts'
+import type { PluginView } from './state/plugin-view.ts'
 import { ofCore } from '../errors.ts'
 import type { Services } from '../store/services.ts'
 
@@ -35,26 +36,35 @@ export interface OwnReply {
 export function ask(exchange: LiveExchange, generation: Generation, parts: AskParts): Awaitable<OwnReply | undefined> {
   const { operation } = exchange.request
   const { onRequest } = operation.open ? openChain : generation.chain
-  const asked = runHooks(exchange, onRequest, (hook) => {
-    const ready = hook.readsBody ? readBody(exchange, generation, parts, false) : undefined
-    return ready instanceof Promise ? askAfter(ready, exchange, hook) : askPlugin(exchange, hook)
-  })
+  const asked = runHooks(exchange, onRequest, askInTurn, { exchange, generation, parts })
   if (asked instanceof Promise) return asked.then((reply) => reply ?? askOperation(exchange, generation, parts))
   return asked ?? askOperation(exchange, generation, parts)
 }
 
-async function askAfter(
-  ready: Promise<unknown>,
-  exchange: LiveExchange,
-  hook: OnRequest
-): Promise<OwnReply | undefined> {
-  await ready
-  return askPlugin(exchange, hook)
+/** Who is asked, and with what. */
+interface Asking {
+  readonly exchange: LiveExchange
+  readonly generation: Generation
+  readonly parts: AskParts
+}
+
+/** Asks one plugin, with the body where it wants that. */
+function askInTurn(
+  hook: OnRequest,
+  view: PluginView,
+  { exchange, generation, parts }: Asking
+): Awaitable<OwnReply | undefined> {
+  const ready = hook.readsBody ? readBody(exchange, generation, parts, false) : undefined
+  return ready instanceof Promise ? ready.then(() => askPlugin(exchange, hook, view)) : askPlugin(exchange, hook, view)
 }
 
 /** @throws GatewayError when the exchange is over meanwhile, for which the next plugin need not be asked */
-function askPlugin(exchange: LiveExchange, { plugin, call }: OnRequest): Awaitable<OwnReply | undefined> {
-  const reply = call(exchange.seenBy(plugin))
+function askPlugin(
+  exchange: LiveExchange,
+  { plugin, call }: OnRequest,
+  view: PluginView
+): Awaitable<OwnReply | undefined> {
+  const reply = call(view)
   return reply instanceof Promise
     ? reply.then((late) => replyOf(exchange, plugin, late))
     : replyOf(exchange, plugin, reply)

@@ -154,13 +154,15 @@ export class Engine {
       const { goesOn } = exchange.request.operation
       if (!reply && exchange.beginsWork) this.#parts.background.admit(exchange)
       if (goesOn && !reply && (goesOn.when?.(exchange) ?? true)) await this.#answerEarly(exchange, generation)
-      if (socket && !reply) ending = await this.#converse(exchange, generation, socket)
-      else
-        ending = await (reply
-          ? ownAnswer(exchange, reply, generation.chain, this.#parts)
-          : attemptAnswer(exchange, generation, this.#parts).catch((error: unknown) =>
-              this.#answerOtherwise(exchange, generation, error)
-            ))
+      if (reply) ending = await ownAnswer(exchange, reply, generation.chain, this.#parts)
+      else if (socket) ending = await this.#converse(exchange, generation, socket)
+      else {
+        try {
+          ending = await attemptAnswer(exchange, generation, this.#parts)
+        } catch (error) {
+          ending = await this.#answerOtherwise(exchange, generation, error)
+        }
+      }
       if (ending instanceof Relay) {
         if (!ending.over) await this.#relay(exchange, ending)
         if (ending.attempt.error) throw ending.attempt.error

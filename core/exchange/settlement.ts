@@ -4,11 +4,13 @@ import type { Outcome } from '../contract/contract.ts'
 import { GatewayError, reasons } from '../errors.ts'
 import type { LiveExchange } from './state/exchange.ts'
 
-/** What a release has still to do. */
+/** What a release has still to do. The plugin is empty for the core. */
 interface Due {
   plugin: string
   promise: Promise<unknown>
 }
+
+const none: readonly never[] = []
 
 /**
  * Starts every release, newest first, and tells every plugin: once per exchange. The promise is of what the end waits
@@ -19,35 +21,40 @@ export function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): 
   const dues: Due[] = []
   let began = performance.now()
   for (let i = exchange.releases.length - 1; i >= 0; i--) {
-    const { plugin, call } = exchange.releases[i]!
+    const { view, call } = exchange.releases[i]!
+    const plugin = view?.plugin ?? ''
     try {
       const promise = call(outcome)
-      if (promise instanceof Promise) dues.push({ plugin, promise: heeded(promise) })
+      if (promise instanceof Promise) dues.push({ plugin, promise })
     } catch (error) {
-      dues.push({ plugin, promise: heeded(Promise.reject(error)) })
+      dues.push({ plugin, promise: Promise.reject(error) })
     }
-    began = exchange.took(plugin, 'release', began)
+    began = view ? exchange.took(view, 'release', began) : performance.now()
   }
   for (let i = 0; i < chain.onSettled.length; i++) {
     const { plugin, hook, call } = chain.onSettled[i]!
+    const view = exchange.seenBy(plugin)
     try {
-      call(exchange.seenBy(plugin), outcome)
+      call(view, outcome)
     } catch (error) {
       exchange.complain('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
     }
-    began = exchange.took(plugin, hook, began)
+    began = exchange.took(view, hook, began)
   }
   const turns = exchange.session?.settled
-  if (turns) dues.push({ plugin: '', promise: heeded(turns) })
-  const awaited = outcome.kind === 'completed' ? exchange.awaited : []
-  return dues.length + awaited.length === 0 ? undefined : heeded(conclude(exchange, dues, awaited))
+  if (turns) dues.push({ plugin: '', promise: turns })
+  const awaited = outcome.kind === 'completed' ? exchange.awaited : none
+  return dues.length + awaited.length === 0 ? undefined : conclude(exchange, dues, awaited)
 }
 
+/** Waits for one after the other. Called in the turn in which they began. */
 async function conclude(
   exchange: LiveExchange,
   dues: readonly Due[],
   awaited: readonly Promise<void>[]
 ): Promise<void> {
+  // The first is waited for at once. Until it is the turn of another one, its rejection is not unhandled.
+  for (let i = 1; i < dues.length; i++) dues[i]!.promise.catch(ignore)
   let failure: GatewayError | undefined
   for (let i = 0; i < dues.length; i++) {
     try {
@@ -59,12 +66,6 @@ async function conclude(
   }
   if (failure) throw failure
   for (let i = 0; i < awaited.length; i++) await awaited[i]
-}
-
-/** The promise, whose rejection is looked at later. */
-function heeded<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(ignore)
-  return promise
 }
 
 function ignore(): void {}

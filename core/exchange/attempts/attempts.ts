@@ -14,6 +14,7 @@ import type { OperationContext } from '../../contract/served.ts'
 import { asGatewayError, GatewayError, unknownModel } from '../../errors.ts'
 import type { LiveExchange } from '../state/exchange.ts'
 import { runHooks } from '../state/hook-run.ts'
+import type { PluginView } from '../state/plugin-view.ts'
 import { patienceOf } from '../answers/patience.ts'
 import { Relay } from '../answers/relay.ts'
 import { stagesOf } from './staging.ts'
@@ -53,15 +54,24 @@ export function attemptAnswer(exchange: LiveExchange, setting: AttemptSetting, p
     background: parts.background,
     memory: parts.memory
   }
-  return tryChannels(exchange, chain, context, async (attempt) => {
+  return tryChannels(exchange, chain, context, (attempt) => {
     const relay = send(exchange, chain, attempt, parts, context)
-    await relay.opened
-    // A whole answer is sent when it is settled, which waits for more than this.
-    if (!relay.whole && exchange.awaited.length > 0) await held(exchange, relay)
-    // An answer that broke in the meantime has shown the client nothing: another channel may still give one.
-    if (relay.over && attempt.error && !exchange.gone) throw attempt.error
-    return relay
+    return relay.opened.then(() => due(exchange, relay))
   })
+}
+
+/** The relay, as soon as what it shows may be shown. @throws its error when it broke in the meantime */
+function due(exchange: LiveExchange, relay: Relay): Awaitable<Relay> {
+  // A whole answer is sent when it is settled, which waits for more than this.
+  if (!relay.whole && exchange.awaited.length > 0) return held(exchange, relay).then(() => unbroken(exchange, relay))
+  return unbroken(exchange, relay)
+}
+
+/** An answer that broke before it was shown: another channel may still give one. */
+function unbroken({ gone }: LiveExchange, relay: Relay): Relay {
+  const { error } = relay.attempt
+  if (relay.over && error && !gone) throw error
+  return relay
 }
 
 /**
@@ -146,25 +156,12 @@ async function tryModel<T>(
   const found = candidatesOf(exchange, chain, context, model)
   const candidates = found instanceof Promise ? await found : found
   candidates.replaceable = on.has('failure') && !candidates.bound
-  const { plugin, call: selectChannel } = chain.selectChannel!
   /** The attempt that was refused for what the gateway added; the next one goes to the same channel without it. */
   let refused: Attempt | undefined
   for (;;) {
     const without = failures.at(-1)?.attempt === refused ? refused?.added : undefined
-    let channel
-    if (without !== undefined) channel = refused!.channel
-    else {
-      candidates.by = plugin
-      const began = performance.now()
-      try {
-        channel = selectChannel(exchange.seenBy(plugin), failures, candidates)
-        if (channel instanceof Promise) channel = await channel
-      } catch (error) {
-        throw asGatewayError(error, plugin)
-      } finally {
-        exchange.took(plugin, 'selectChannel', began)
-      }
-    }
+    const selected = without === undefined ? select(exchange, chain, failures, candidates) : refused!.channel
+    const channel = selected instanceof Promise ? await selected : selected
     candidates.by = 'gateway'
     if (exchange.over) throw exchange.over
     if (!channel) throw await told(exchange, lastWord(exchange, failures), context)
@@ -172,7 +169,7 @@ async function tryModel<T>(
     attempt.blockIsRefusal = on.has('filter') && !candidates.bound
     try {
       exchange.request.operation.onAttempt?.(exchange, attempt)
-      const prepared = runHooks(exchange, chain.onAttempt, ({ plugin, call }) => call(exchange.seenBy(plugin), attempt))
+      const prepared = runHooks(exchange, chain.onAttempt, askToPrepare, attempt)
       if (prepared instanceof Promise) await prepared
       if (exchange.over) throw exchange.over
       const made = await make(attempt)
@@ -191,6 +188,29 @@ async function tryModel<T>(
       } else if (!failure.retryable || exchange.over) throw await told(exchange, failure, context)
     }
   }
+}
+
+/** The channel of the next attempt, as the plugin that selects it says; undefined when none is to be asked. */
+function select(
+  exchange: LiveExchange,
+  { selectChannel }: Chain,
+  failures: readonly AttemptFailure[],
+  candidates: Candidates
+): Awaitable<Channel | undefined> {
+  candidates.by = selectChannel!.plugin
+  return runHooks(exchange, [selectChannel!], askForChannel, { failures, candidates })
+}
+
+function askForChannel(
+  { call }: NonNullable<Chain['selectChannel']>,
+  view: PluginView,
+  { failures, candidates }: { failures: readonly AttemptFailure[]; candidates: Candidates }
+): Awaitable<Channel | undefined> {
+  return call(view, failures, candidates)
+}
+
+function askToPrepare({ call }: Chain['onAttempt'][number], view: PluginView, attempt: Attempt): Awaitable<void> {
+  return call(view, attempt)
 }
 
 /** What is dear may have been made, whatever became of the answer. */

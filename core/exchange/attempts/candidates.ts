@@ -7,6 +7,7 @@ import type { Exclusion } from '../../contract/candidates.ts'
 import { GatewayError, unknownModel } from '../../errors.ts'
 import type { LiveExchange } from '../state/exchange.ts'
 import { runHooks } from '../state/hook-run.ts'
+import type { PluginView } from '../state/plugin-view.ts'
 import { formFor } from '../../contract/operation.ts'
 import type { Operation } from '../../contract/operation.ts'
 import type { OperationContext } from '../../contract/served.ts'
@@ -115,9 +116,15 @@ function lacks(
 
 function narrowed(exchange: LiveExchange, hooks: Chain['onCandidates'], candidates: Candidates): Awaitable<Candidates> {
   if (hooks.length === 0) return candidates
-  const done = runHooks(exchange, hooks, ({ plugin, call }) => {
-    candidates.by = plugin
-    return call(exchange.seenBy(plugin), candidates)
-  })
+  const done = runHooks(exchange, hooks, askToNarrow, candidates)
   return done instanceof Promise ? done.then(() => candidates) : candidates
+}
+
+function askToNarrow(
+  { plugin, call }: Chain['onCandidates'][number],
+  view: PluginView,
+  candidates: Candidates
+): Awaitable<void> {
+  candidates.by = plugin
+  return call(view, candidates)
 }

@@ -4,6 +4,7 @@ import type { Chain } from '../state/chain.ts'
 import type { Awaitable, Stage, UpstreamResponse } from '../../contract/contract.ts'
 import type { LiveExchange } from '../state/exchange.ts'
 import { runHooks } from '../state/hook-run.ts'
+import type { PluginView } from '../state/plugin-view.ts'
 import { restoreModelName } from './model-name.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { Protocol } from '../../protocols/index.ts'
@@ -15,6 +16,7 @@ import { textStage } from './text-stage.ts'
 
 /** The stages of one answer while they are asked for. */
 class Staging {
+  readonly response: UpstreamResponse
   readonly stages: PluginStage[] = []
   readonly #exchange: LiveExchange
   readonly #spoken: Protocol
@@ -23,8 +25,10 @@ class Staging {
   /** The operation has yet to do what it does as soon as the client's protocol is spoken. */
   #waits: boolean
 
-  constructor(exchange: LiveExchange, attempt: Attempt | undefined) {
+  constructor(exchange: LiveExchange, response: UpstreamResponse) {
     const { operation } = exchange.request
+    const { attempt } = response
+    this.response = response
     this.#exchange = exchange
     this.#spoken = protocols[operation.protocol]
     this.#protocol = attempt?.protocol ?? this.#spoken
@@ -62,13 +66,10 @@ export function stagesOf(
   context?: OperationContext
 ): Awaitable<PluginStage[]> {
   const { attempt } = response
-  const staging = new Staging(exchange, attempt)
+  const staging = new Staging(exchange, response)
   try {
     if (attempt) addOwn(staging, exchange, response, attempt, context)
-    const asked = runHooks(exchange, onResponse, ({ plugin, call }) => {
-      const stage = call(exchange.seenBy(plugin), response)
-      return stage instanceof Promise ? stage.then((late) => staging.add(plugin, late)) : staging.add(plugin, stage)
-    })
+    const asked = runHooks(exchange, onResponse, askForStage, staging)
     return asked instanceof Promise
       ? asked
           .then(() => finished(staging, exchange, response, context))
@@ -77,6 +78,15 @@ export function stagesOf(
   } catch (error) {
     return failed(staging, error)
   }
+}
+
+function askForStage(
+  { plugin, call }: Chain['onResponse'][number],
+  view: PluginView,
+  staging: Staging
+): Awaitable<void> {
+  const stage = call(view, staging.response)
+  return stage instanceof Promise ? stage.then((late) => staging.add(plugin, late)) : staging.add(plugin, stage)
 }
 
 function failed({ stages }: Staging, error: unknown): never {

@@ -12,6 +12,7 @@ import { withCleanErrors } from '../failures/told-errors.ts'
 import { LiveTurn } from './turn.ts'
 import { runHooks } from '../state/hook-run.ts'
 import { TurnView } from '../state/plugin-view.ts'
+import type { PluginView } from '../state/plugin-view.ts'
 
 /** The most open turns of a session, and how many more the upstream may begin by itself. */
 const mostOpen = 16
@@ -216,8 +217,8 @@ export class Turns {
     const conclude = (): void => {
       if (refusal) throw refusal
     }
-    const asked = runHooks(exchange, onTurn, ({ plugin, call }) => {
-      const ask = (): Awaitable<void> => call(exchange.seenBy(plugin), new TurnView(turn, plugin))
+    const admit = ({ plugin, call }: Chain['onTurn'][number], view: PluginView): Awaitable<void> => {
+      const ask = (): Awaitable<void> => call(view, new TurnView(turn, plugin))
       if (turn.asked) return ask()
       const objected = (error: unknown): void => {
         refusal ??= asGatewayError(error, plugin)
@@ -228,7 +229,8 @@ export class Turns {
       } catch (error) {
         objected(error)
       }
-    })
+    }
+    const asked = runHooks(exchange, onTurn, admit, turn)
     if (asked instanceof Promise) {
       turn.admission = asked
       const { admission } = turn

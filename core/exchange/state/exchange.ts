@@ -23,6 +23,7 @@ import { UnderWay } from './under-way.ts'
 import { checkMembers, flagOf, shortText } from './request-members.ts'
 import { HeaderLines } from '../../wire/response-head.ts'
 import type { Limits } from '../../catalogue/settings.ts'
+import { slotCount } from '../../contract/slots.ts'
 import type { Slot } from '../../contract/slots.ts'
 import { Times } from '../../contract/times.ts'
 import type { TimedHook } from '../../contract/times.ts'
@@ -33,9 +34,9 @@ export interface PassedModel {
   readonly error: GatewayError
 }
 
-/** What gives something back, with the plugin that took it. */
+/** What gives something back, with the plugin that took it; undefined for the core. */
 interface Release {
-  plugin: string
+  view: PluginView | undefined
   call(outcome: Outcome): Awaitable<void>
 }
 /**
@@ -43,6 +44,8 @@ interface Release {
  * it.
  */
 type Read = (exchange: LiveExchange) => Awaitable<RequestBody>
+
+const none: readonly never[] = []
 
 /** Made by the engine per request; plugins get it as {@link Exchange}. */
 export class LiveExchange extends UnderWay implements Shared {
@@ -76,9 +79,10 @@ export class LiveExchange extends UnderWay implements Shared {
   readonly #views: PluginView[] = []
   readonly #read: Read
   readonly #onModel: Chain['onModel']
-  readonly #slots: unknown[] = []
-  readonly #awaited: Promise<void>[] = []
-  readonly #lateAwaited: (() => Promise<void>)[] = []
+  /** With room for all slots from the start, as growing it would copy it twice in each exchange. */
+  readonly #slots: unknown[] = Array(slotCount())
+  #awaited: readonly Promise<void>[] = none
+  #lateAwaited: readonly (() => Promise<void>)[] = none
   #body: RequestBody | undefined
   /** The body while it is read: a second reader of the same source would wait for ever. */
   #reading: Promise<RequestBody> | undefined
@@ -114,10 +118,8 @@ export class LiveExchange extends UnderWay implements Shared {
   }
 
   get body(): RequestBody {
-    if (!this.#body)
-      throw new Error(
-        'the request body has not been read: this plugin says reads: head, so it must await exchange.read()'
-      )
+    const remedy = 'this plugin says reads: head, so it must await exchange.read()'
+    if (!this.#body) throw new Error(`the request body has not been read: ${remedy}`)
     return this.#body
   }
 
@@ -170,12 +172,12 @@ export class LiveExchange extends UnderWay implements Shared {
   }
 
   /**
-   * Notes that a hook that began at `began` is done; nothing is noted for the core, whose name is empty. Returns the
-   * present time, when the next hook may begin. Both are values of `performance.now()`.
+   * Notes that a hook of the plugin with this view, which began at `began`, is done. Returns the present time, when the
+   * next hook may begin. Both are values of `performance.now()`.
    */
-  took(plugin: string, hook: TimedHook, began: number): number {
+  took(view: PluginView, hook: TimedHook, began: number): number {
     const now = performance.now()
-    if (plugin !== '') this.seenBy(plugin).tookMs += this.times.note(plugin, hook, began, now)
+    view.tookMs += this.times.note(view.plugin, hook, began, now)
     return now
   }
 
@@ -252,7 +254,7 @@ export class LiveExchange extends UnderWay implements Shared {
       try {
         const began = performance.now()
         const name = call(this.seenBy(plugin), this.#model)
-        this.took(plugin, hook, began)
+        this.took(this.seenBy(plugin), hook, began)
         if (name === '' || (name !== undefined && typeof name !== 'string'))
           throw new TypeError('onModel returns the name of a model, or nothing')
         if (name !== undefined) this.#model = name
@@ -287,7 +289,7 @@ export class LiveExchange extends UnderWay implements Shared {
   }
 
   showAfter(durable: () => Promise<void>): void {
-    if (!this.#streaming) return void this.#lateAwaited.push(durable)
+    if (!this.#streaming) return void (this.#lateAwaited = [...this.#lateAwaited, durable])
     const kept = durable()
     this.#keep(kept)
     this.relay?.showAfter(kept)
@@ -295,22 +297,26 @@ export class LiveExchange extends UnderWay implements Shared {
 
   /** What the first byte waits for, now that it is due. */
   get awaited(): readonly Promise<void>[] {
-    while (this.#lateAwaited.length > 0) this.#keep(begun(this.#lateAwaited.shift()!))
+    while (this.#lateAwaited.length > 0) {
+      const [first, ...others] = this.#lateAwaited
+      this.#lateAwaited = others
+      this.#keep(begun(first!))
+    }
     return this.#awaited
   }
 
   #keep(promise: Promise<void>): void {
-    this.#awaited.push(promise)
+    this.#awaited = [...this.#awaited, promise]
     // The engine looks at it when something is due; until then a rejection is not unhandled.
     promise.catch(ignore)
   }
 
   defer(call: Release['call']): void {
-    this.deferFor('', call)
+    this.deferFor(undefined, call)
   }
 
-  deferFor(plugin: string, call: Release['call']): void {
-    this.releases.push({ plugin, call })
+  deferFor(view: PluginView | undefined, call: Release['call']): void {
+    this.releases.push({ view, call })
   }
 
   #string({ in: where, name }: Place): string | undefined {

@@ -9,8 +9,8 @@ import type { Logger } from '../../telling/log.ts'
 export interface Shared extends Exchange<AnySlot> {
   /** Its lines carry the plugin's name. */
   logOf(plugin: string): Logger
-  /** As {@link Exchange.defer}, for the plugin that took what is given back; empty for the core. */
-  deferFor(plugin: string, call: Parameters<Exchange['defer']>[0]): void
+  /** As {@link Exchange.defer}, for the plugin that took what is given back; undefined for the core. */
+  deferFor(view: PluginView | undefined, call: Parameters<Exchange['defer']>[0]): void
 }
 
 /** A turn that can be seen by several plugins. */
@@ -134,7 +134,7 @@ export class PluginView implements Exchange<AnySlot> {
   }
 
   defer(call: Parameters<Exchange['defer']>[0]): void {
-    this.#live.deferFor(this.plugin, call)
+    this.#live.deferFor(this, call)
   }
 }
 
