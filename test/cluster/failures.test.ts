@@ -32,11 +32,11 @@ async function installation(t: Test, overrides: object = {}): Promise<Installati
         base_url: new URL('/v1', upstream.url).href,
         private: true,
         credential: 'secret',
-        endpoints: ['chat', 'videos'],
+        endpoints: ['chat', 'images', 'videos'],
         models: { demo: 'demo' }
       }
     },
-    models: { demo: { price: { input: 1, output: 2, second: 3 } } },
+    models: { demo: { price: { input: 1, output: 2, second: 3, image: 4 } } },
     tasks: { poll: { first: '100ms', most: '500ms' } },
     ...overrides
   })
@@ -84,6 +84,37 @@ t.test(
       'both are charged'
     )
     await eventually(async () => (await b.admin('/admin/v1/config')).nodes.length === 1, patience)
+    await b.gateway.close()
+    t.same(await brokenIn(all.database), [])
+  }
+)
+
+t.test(
+  'pictures whose gateway is killed between their charge and their end are charged once, and there',
+  { skip: nodesMissing },
+  async (t) => {
+    const all = await installation(t)
+    const [a, b] = [await all.process(), await all.node()]
+    await all.sql(`create function sluice.refuse() returns trigger language plpgsql as
+      $$ begin raise exception 'it cannot end yet'; end $$`)
+    await all.sql(`create trigger refuse before update on sluice.work for each row when (not new.open)
+      execute function sluice.refuse()`)
+    const pictures = '/v1/images/generations/async'
+    const { status, text } = await a.ask({ path: pictures, body: { model: 'demo', prompt: 'A hill.' } })
+    t.equal(status, 202, text)
+    const { id } = JSON.parse(text)
+    await eventually(async () => (await all.sql(`select 1 from sluice.journal where kind = 'settle'`)).length === 1)
+    a.process.kill('SIGKILL')
+    await a.exited
+    await all.sql('drop trigger refuse on sluice.work')
+    const shown = async (): Promise<any> => (await b.ask({ method: 'GET', path: `${pictures}/${id}` })).json()
+    await eventually(async () => !/queued|in_progress/.test((await shown()).status), patience)
+    const { status: end, data } = await shown()
+    t.equal(end, 'succeeded')
+    t.equal(data?.length, 1)
+    t.match(await all.sql('select kind, amount > 0 as charged from sluice.journal'), [
+      { kind: 'settle', charged: true }
+    ])
     await b.gateway.close()
     t.same(await brokenIn(all.database), [])
   }

@@ -1,13 +1,15 @@
 // Responses that the gateway makes in the background by itself: begun, polled, followed, called off, lost in a crash,
 // and settled once.
-import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { copyFileSync, cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { startSimulator } from '../../core/simulator/simulator.ts'
 import type { Simulator } from '../../core/simulator/simulator.ts'
+import { WorkList } from '../../core/store/embedded/book/work-list.ts'
 import { verify } from '../../core/store/embedded/care/verify.ts'
+import { isOpen } from '../../core/store/works.ts'
 import type { ReceivedReply } from '../kit/client.ts'
 import { connect } from '../kit/client.ts'
 import { gateway, spawnGateway, testKey } from '../kit/gateway.ts'
@@ -522,4 +524,35 @@ t.test('killed in the middle: it has failed for its client, and nothing is held'
   second.process.kill('SIGTERM')
   await second.exited
   t.same(verify(database), [])
+})
+
+t.test('killed between its result and its charge: it is charged once by the next start, and shown', async (t) => {
+  const { overrides, database, upstream } = await open(t)
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const { put } = WorkList.prototype
+  t.teardown(() => (WorkList.prototype.put = put))
+  WorkList.prototype.put = async function (work) {
+    await put.call(this, work)
+    // The files as a kill at this moment leaves them.
+    if (work.seen && isOpen(work)) cpSync(dirname(database), folder, { recursive: true })
+  }
+  const first = await gateway(t, overrides)
+  const id = (await create(first, { text: 'What was made.' })).json().id as string
+  t.equal((await ended(first, id)).status, 'completed')
+  const charged = await books(first)
+  t.same(charged, { posted: costOf(upstream), pending: 0n })
+  await first.gateway.close()
+
+  const copy = join(folder, basename(database))
+  const second = await gateway(t, { ...overrides, store: { sqlite: copy } })
+  const response = await ended(second, id)
+  t.match(response, { id, status: 'completed', output: [{ content: [{ text: 'What was made.' }] }] })
+  t.same(await books(second), charged)
+  const { data } = await second.admin('/admin/v1/requests?endpoint=responses')
+  t.match(data, [
+    { outcome: 'completed', cost_nano: String(charged.posted), usage_source: 'upstream', channel: 'chat' }
+  ])
+  await second.gateway.close()
+  t.same(verify(copy), [])
 })

@@ -3,8 +3,7 @@
 import { accountOf } from '../../catalogue/account.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
 import { ownerOf } from '../../contract/owner.ts'
-import { recordOf } from '../../contract/record.ts'
-import { goingOn, reservation, spent } from '../../contract/slots.ts'
+import { goingOn } from '../../contract/slots.ts'
 import type { AttendedWork, Background, NewWork, Progress, WorkKind } from '../../contract/background.ts'
 import type { Exchange, WholeReply } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
@@ -14,7 +13,7 @@ import type { Usage } from '../../money/usage.ts'
 import type { RequestRecord } from '../../store/requests.ts'
 import type { Services } from '../../store/services.ts'
 import { isOpen } from '../../store/works.ts'
-import type { Errand, KeptCost, Work, Works } from '../../store/works.ts'
+import type { Errand, Work, Works } from '../../store/works.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { Transport } from '../../transport/transport.ts'
 import type { Watchdog } from '../../watchdog/watchdog.ts'
@@ -23,12 +22,11 @@ import type { GenerationSource } from '../state/generation.ts'
 import { newWork } from './beginning.ts'
 import { Conclusions } from './conclusion.ts'
 import { Expiry } from './expiry.ts'
+import { costsOf, keepHold, recordSoFar } from './keeping.ts'
 import { Places } from './places.ts'
 import { Poll } from './poll.ts'
 import { Runs } from './runs.ts'
 
-/** Milliseconds after its deadline for which the hold of work is kept: whoever sees to it ends it before. */
-const grace = 86_400_000
 /** What may stand in an address. */
 const hostName = /^[\w.:[\]-]{1,255}$/
 
@@ -88,7 +86,7 @@ export class BackgroundWork implements Background {
     this.#conclusions.leave(work)
     const latest = this.#works.current(work, work.id)
     if (!latest) return
-    const end = latest.channel === null ? interrupted : latest.seen
+    const end = latest.seen ?? (latest.channel === null ? interrupted : undefined)
     if (!end) this.#goOn(latest)
     // What cannot be written now is found open by the next start.
     else this.#conclusions.end(latest, end).catch(() => {})
@@ -133,17 +131,8 @@ export class BackgroundWork implements Background {
   attend(exchange: Exchange, begun: NewWork): AttendedWork {
     const work = this.#new(exchange, begun)
     this.#conclusions.attend(work)
-    // Whoever goes on after a crash has no other record than this one.
-    const record = recordOf(exchange, {
-      kind: 'completed',
-      status: 200,
-      error: undefined,
-      bytes: 0,
-      firstByteMs: undefined,
-      durationMs: 0
-    })
-    const detached = exchange.find(reservation)?.detach(work.deadline + grace)
-    const put = this.#works.put({ ...work, record, costs: costsOf(exchange) })
+    const detached = keepHold(exchange, work)
+    const put = this.#works.put({ ...work, record: recordSoFar(exchange), costs: costsOf(exchange) })
     this.#places.leave(exchange)
     const kept = Promise.all([detached, put]).then(() => {})
     return {
@@ -194,7 +183,7 @@ export class BackgroundWork implements Background {
       }
     })
     return async () => {
-      const detached = exchange.find(reservation)?.detach(work.deadline + grace)
+      const detached = keepHold(exchange, work)
       // When the plugins have been told, and the record is here: still in the same turn.
       const put = Promise.resolve().then(() => {
         const latest = this.#works.current(work, work.id) ?? work
@@ -294,13 +283,4 @@ export class BackgroundWork implements Background {
   async #latest(work: Work): Promise<Work> {
     return (await this.#works.find(work, work.id)) ?? work
   }
-}
-
-/** What attempts before the present one have cost, as it is kept with the work. */
-function costsOf(exchange: Exchange): readonly KeptCost[] | null {
-  return (
-    exchange
-      .find(spent)?.()
-      ?.map((cost) => ({ ...cost, amount: String(cost.amount) })) ?? null
-  )
 }

@@ -110,12 +110,15 @@ export class Conclusions {
   }
 
   #settlementOf(
-    { channel, requestId, prompt }: Work,
+    { channel, record, requestId, prompt }: Work,
     consumed: Consumed<Settlement['source']>,
     hold: Reservation
   ): Settlement {
     const doubt = (usage: Readonly<Usage>): void => this.#log.error(doubted, { exchange: requestId, usage })
-    return { ...chargeFor(consumed, hold, () => prompt?.usage ?? noUsage, doubt), channel: channel ?? '' }
+    return {
+      ...chargeFor(consumed, hold, () => prompt?.usage ?? noUsage, doubt),
+      channel: channel ?? record?.channel ?? ''
+    }
   }
 
   #tellPlugins(record: RequestRecord): void {

@@ -10,6 +10,7 @@ import type { Watchdog } from '../../watchdog/watchdog.ts'
 import type { LiveExchange } from '../state/exchange.ts'
 import { newWork } from './beginning.ts'
 import type { Conclusions } from './conclusion.ts'
+import { costsOf, keepHold, recordSoFar } from './keeping.ts'
 import { forAWhile } from './patience.ts'
 import { full } from './places.ts'
 import type { Places } from './places.ts'
@@ -54,9 +55,10 @@ export class Runs {
       work,
       async (answer) => {
         const current = this.#works.current(work, work.id)!
-        if (!keep) return this.#works.keepResult(current, answer)
-        const kept = await keep(exchange, current, answer, context)
-        this.#works.note({ ...(this.#works.current(work, work.id) ?? current), ...kept })
+        const kept = keep
+          ? await keep(exchange, current, answer, context)
+          : await this.#works.keepResult(current, answer)
+        await this.#succeeds(exchange, { ...(this.#works.current(work, work.id) ?? current), ...kept })
       },
       this.#pool,
       () => void this.#runs.delete(work.requestId)
@@ -67,7 +69,7 @@ export class Runs {
     // Its place is taken now, and not only when all that it waits for is on disk.
     run.turn = this.#pool.enter(run)
     run.turn.catch(() => {})
-    // A start ends what a crash leaves of it: such a hold is kept for nobody.
+    // Until there is a result a start ends what a crash leaves of it: such a hold is kept for nobody.
     const whole = prepare ? { ...work, ...(await prepare(exchange, work, context)) } : work
     const put = this.#works.put(whole)
     this.#places.leave(exchange)
@@ -123,6 +125,18 @@ export class Runs {
     run?.cancel()
     if (run) await forAWhile(run.over)
     return run !== undefined
+  }
+
+  /**
+   * The result is kept. From here on a crash changes nothing: the hold is kept for the work as well, and whoever takes
+   * the work up charges for it and shows it.
+   */
+  async #succeeds(exchange: LiveExchange, work: Work): Promise<void> {
+    const metered = exchange.attempts.at(-1)?.usage
+    const source = metered?.source === 'upstream' ? 'upstream' : 'estimated'
+    const seen = { status: 'succeeded', usage: metered?.usage, source } as const
+    const put = this.#works.put({ ...work, seen, record: recordSoFar(exchange), costs: costsOf(exchange) })
+    await Promise.all([keepHold(exchange, work), put])
   }
 
   /** The exchange is being settled: what came of the work is on disk with what it cost, or neither is. */
