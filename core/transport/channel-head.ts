@@ -84,7 +84,11 @@ function fields(headers: readonly string[]): string {
   return lines
 }
 
-function field(name: string, value: string): string {
+/**
+ * One line of a head.
+ * @throws GatewayError when it cannot be sent
+ */
+export function field(name: string, value: string): string {
   if (!namePattern.test(name) || framing.has(name.toLowerCase())) throw unsendable('the name of a header')
   if (!valuePattern.test(value)) throw unsendable(`the header ${name}`)
   return `${name}: ${value}\r\n`

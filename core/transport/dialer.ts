@@ -1,5 +1,5 @@
 // Opens connections to an upstream, directly or through a proxy, within the connect timeout of the channel.
-import type { Socket } from 'node:net'
+import type { OnReadOpts, Socket } from 'node:net'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Keeper } from './carrier.ts'
 import { Connector } from './connector.ts'
@@ -34,16 +34,16 @@ export class Dial {
 
   /**
    * Begins to connect. `keeper` is told when the connection begins, opens and closes; `done` gets the socket or the
-   * error.
+   * error. `onread`: how a direct connection is read.
    */
-  constructor(dialer: Dialer, keeper: Keeper, done: Dialed) {
+  constructor(dialer: Dialer, keeper: Keeper, done: Dialed, onread?: OnReadOpts) {
     const { connector, tunnels, timeout } = dialer
     this.#dialer = dialer
     this.#keeper = keeper
     this.#done = done
     this.#timer = setTimeout(() => this.destroy(new ConnectTimeout(`no connection within ${timeout} ms`)), timeout)
     keeper.opening()
-    if (!tunnels) this.#watch(connector.open())
+    if (!tunnels) this.#watch(connector.open(onread))
     else if (connector.refusal) this.#closed(connector.refusal)
     else this.#tunnel = tunnels.open((error, socket) => (socket ? this.#through(socket) : this.#closed(error!)))
   }

@@ -37,11 +37,14 @@ export class ResponseParser {
   /** The bytes that a body with a declared length still lacks. */
   #left = 0
   #interim = 0
+  /** Whether the request asked for another protocol. */
+  #upgrades = false
   readonly #section = new Section(maxHeadBytes)
   #chunks: ChunkDecoder | undefined
 
-  /** Prepares for the next answer. */
-  begin(): void {
+  /** Prepares for the next answer. `upgrades`: it may be a 101, which is complete with its head. */
+  begin(upgrades = false): void {
+    this.#upgrades = upgrades
     this.head = this.fault = undefined
     this.#state = atHead
     this.#interim = 0
@@ -91,6 +94,11 @@ export class ResponseParser {
 
   #begun(head: AnswerHead): void {
     const { status, framing } = head
+    if (status === 101 && this.#upgrades) {
+      this.head = head
+      this.#state = atEnd
+      return
+    }
     if (status < 200) {
       if (status === 101) throw new BadResponse('a switch of protocols that nobody asked for')
       if (++this.#interim > maxInterim) throw new BadResponse('too many interim answers')

@@ -1,18 +1,13 @@
 // WebSockets to upstreams: the connection, the handshake, and the answer of an upstream that refuses it.
-import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import WebSocket from 'ws'
 import type { Channel } from '../catalogue/catalogue.ts'
-import { FrameSocket, socketOptions } from '../wire/frame-socket.ts'
+import type { FrameSocket } from '../wire/frame-socket.ts'
 import type { Keeper } from './carrier.ts'
 import { Dial, Dialer } from './dialer.ts'
-import { AddressRefused, BadResponse, ConnectTimeout, describe, ProxyFailed } from './failure.ts'
-import { targetOf } from './channel-head.ts'
-import { maxHeadBytes } from './response-parser.ts'
+import { ConnectTimeout, describe } from './failure.ts'
+import { Handshake, Reading } from './handshake.ts'
 import type { SocketRequest, UpstreamRefusal } from './transport.ts'
-
-/** The most bytes of the body of a refusal that are read. */
-const mostRefusalBytes = 64 * 1024
+import type { Dialed } from './tunnel.ts'
 
 /** Opens one connection per session. None is kept for another session. */
 export class Sockets implements Keeper {
@@ -34,10 +29,12 @@ export class Sockets implements Keeper {
     const dialer = known
     const { promise, resolve, reject } = Promise.withResolvers<FrameSocket | UpstreamRefusal>()
     const fail = (cause: Error): void => reject(describe(cause, false))
-    const dial = new Dial(dialer, this, (error, stream) => {
+    const reading = dialer.tunnels ? undefined : new Reading()
+    const done: Dialed = (error, stream) => {
       if (!stream) return fail(error!)
-      this.#shake(channel, request, stream).then(resolve, fail)
-    })
+      this.#shake(channel, request, stream, reading).then(resolve, fail)
+    }
+    const dial = new Dial(dialer, this, done, reading?.onread)
     const giveUp = (): void => dial.destroy()
     request.signal.addEventListener('abort', giveUp, { once: true })
     if (request.signal.aborted) giveUp()
@@ -62,69 +59,15 @@ export class Sockets implements Keeper {
 
   #shake(
     channel: Channel,
-    { path, headers, maxMessage }: SocketRequest,
-    stream: Socket
+    request: SocketRequest,
+    stream: Socket,
+    reading: Reading | undefined
   ): Promise<FrameSocket | UpstreamRefusal> {
-    const { promise, resolve, reject } = Promise.withResolvers<FrameSocket | UpstreamRefusal>()
-    const { baseUrl, timeouts } = channel
+    const { firstByte } = channel.timeouts
     const timer = setTimeout(
-      () => stream.destroy(new ConnectTimeout(`no answer to the handshake within ${timeouts.firstByte} ms`)),
-      timeouts.firstByte
+      () => stream.destroy(new ConnectTimeout(`no answer to the handshake within ${firstByte} ms`)),
+      firstByte
     )
-    let socket: WebSocket
-    try {
-      socket = new WebSocket(new URL(targetOf(channel, path), baseUrl.origin), [], {
-        ...socketOptions(maxMessage),
-        createConnection: () => stream,
-        maxHeaderSize: maxHeadBytes,
-        headers: { 'user-agent': 'sluice', ...channel.headers, ...headers }
-      })
-    } catch (error) {
-      clearTimeout(timer)
-      stream.destroy()
-      return Promise.reject(error)
-    }
-    socket.once('open', () => {
-      clearTimeout(timer)
-      socket.off('error', reject)
-      resolve(new FrameSocket(socket, stream))
-    })
-    socket.once('unexpected-response', (_request, response) => {
-      refusalOf(response)
-        .then(resolve, reject)
-        .finally(() => {
-          clearTimeout(timer)
-          stream.destroy()
-        })
-    })
-    socket.on('error', (error) => {
-      clearTimeout(timer)
-      stream.destroy()
-      reject(isTransports(stream.errored) ? stream.errored : 'code' in error ? error : new BadResponse(error.message))
-    })
-    return promise
-  }
-}
-
-function isTransports(error: Error | null | undefined): error is Error {
-  return error instanceof ConnectTimeout || error instanceof AddressRefused || error instanceof ProxyFailed
-}
-
-async function refusalOf(response: IncomingMessage): Promise<UpstreamRefusal> {
-  const pieces: Buffer[] = []
-  let size = 0
-  try {
-    for await (const piece of response as AsyncIterable<Buffer>) {
-      pieces.push(piece)
-      size += piece.length
-      if (size >= mostRefusalBytes) break
-    }
-  } catch {
-    // The status is enough without the body.
-  }
-  return {
-    status: response.statusCode!,
-    headers: response.headers,
-    body: Buffer.concat(pieces).subarray(0, mostRefusalBytes)
+    return new Handshake(channel, request, stream, reading).answer.finally(() => clearTimeout(timer))
   }
 }

@@ -1,14 +1,8 @@
 // One end of a realtime connection: whole messages over WebSocket (RFC 6455), which the receiver can pause.
 import type { Duplex } from 'node:stream'
-import WebSocket from 'ws'
+import { closePayload, FrameFault, frameOf, FrameReader, isCloseCode, opcodes, readClose } from './frames.ts'
+import type { FrameSink } from './frames.ts'
 
-/**
- * The most fragments of one message, and the most network reads that it may be spread over. Each costs extra memory.
- */
-const maxFragments = 4096
-const maxBufferedChunks = 16_384
-/** The most pings of a peer that wait for their answer because the peer does not read. */
-const maxPendingAutoPongs = 16
 /** Milliseconds that the other side has to answer a close frame and to close the connection. */
 const closeTimeout = 2000
 /**
@@ -16,6 +10,7 @@ const closeTimeout = 2000
  * the code.
  */
 const longestReason = 123
+const nothing = Buffer.alloc(0)
 
 /**
  * The codes to report when a close frame carried no code, and when a connection ended without a close frame (RFC 6455
@@ -44,95 +39,110 @@ export interface FrameTaker {
   frame(data: Buffer, binary: boolean): void
   /** The send buffer is empty again. */
   drained(): void
-  /** The connection ended. Called once. */
+  /** The connection ended, or the other side has closed it. Called once, and not while the socket is paused. */
   closed(closing: Closing): void
 }
 
-/** The options for either side. `maxMessage`: in bytes; a larger message ends the connection with code 1009. */
-export function socketOptions(maxMessage: number): WebSocket.ClientOptions {
-  const options = {
-    perMessageDeflate: false,
-    maxPayload: maxMessage,
-    maxFragments,
-    maxBufferedChunks,
-    maxPendingAutoPongs,
-    closeTimeout,
-    autoPong: true,
-    allowSynchronousEvents: true,
-    skipUTF8Validation: false
-  }
-  return options
+/** What a WebSocket is made with. */
+export interface FrameSocketOptions {
+  /** Whose end it is: what clients send is masked. */
+  side: 'client' | 'server'
+  /** The most bytes of one message. A larger one ends the connection with code 1009. */
+  maxMessage: number
+  /** The bytes that came behind the handshake. */
+  head?: Buffer
+  /** Whether somebody else reads the stream, and calls {@link FrameSocket.input}. */
+  fed?: boolean
 }
 
-/** The method of the library that takes over a connection after the handshake. It is missing in the library's types. */
-interface Adopting {
-  setSocket(stream: Duplex, head: Buffer, options: object): void
-}
-
-const text = { binary: false, compress: false }
-const binary = { binary: true, compress: false }
-
-/** A WebSocket. It reads nothing before {@link take} is called. */
-export class FrameSocket {
+/** A WebSocket on a stream on which the handshake was made. It reads nothing before {@link take} is called. */
+export class FrameSocket implements FrameSink {
   /** When a message or the answer to a ping came last, as `performance.now()`. */
   heardAt = performance.now()
-  readonly #socket: WebSocket
   readonly #stream: Duplex
+  readonly #masks: boolean
+  readonly #reader: FrameReader
   #taker: FrameTaker | undefined
-  #fault: Error | undefined
-  #closing: Closing | undefined
+  /** Bytes that have come before anybody took them. */
+  #early: Buffer
+  #paused = true
   #pinged = false
+  /** What the other side wants to have back, once there is room for it. */
+  #owed: Buffer | undefined
+  /** A close frame was sent, after which nothing is; and one has come, or what comes is not read any more. */
+  #sent = false
+  #heard = false
+  #closing: Closing | undefined
+  #told = false
+  #timer: NodeJS.Timeout | undefined
 
-  /** `socket`: open. `stream`: the stream of bytes below it. */
-  constructor(socket: WebSocket, stream: Duplex) {
-    this.#socket = socket
+  /** `stream`: the stream of bytes, which is this socket's from now on. */
+  constructor(stream: Duplex, { side, maxMessage, head = nothing, fed = false }: FrameSocketOptions) {
     this.#stream = stream
-    socket.pause()
-    socket.on('message', (data, isBinary) => {
-      this.heardAt = performance.now()
-      this.#taker?.frame(data as Buffer, isBinary)
-    })
-    socket.on('pong', () => {
-      this.heardAt = performance.now()
-      this.#pinged = false
-    })
-    socket.on('error', (error) => {
-      this.#fault = error
-      if ('code' in error && String(error.code).startsWith('WS_'))
-        this.#close({ code: lostCode, reason: '', fault: error })
-    })
-    socket.on('close', (code, reason) => this.#close({ code, reason: reason.toString('utf8'), fault: this.#fault }))
-    // This listener must run before that of the library, which was added earlier.
-    stream.prependListener('data', (chunk: Buffer) => this.#taker?.received(chunk.length))
-    stream.on('drain', () => this.#taker?.drained())
-  }
-
-  /**
-   * The server's end of a stream on which the handshake was made. `head`: the bytes that were read after the handshake.
-   */
-  static accepted(stream: Duplex, head: Buffer, maxMessage: number): FrameSocket {
-    const options = socketOptions(maxMessage)
-    const Server = WebSocket as unknown as new (
-      address: null,
-      protocols: undefined,
-      options: object
-    ) => WebSocket & Adopting
-    const socket = new Server(null, undefined, options)
-    socket.setSocket(stream, head, options)
-    return new FrameSocket(socket, stream)
+    this.#masks = side === 'client'
+    this.#reader = new FrameReader(side === 'server', maxMessage, this)
+    this.#early = head
+    stream.pause()
+    stream.on('error', () => stream.destroy())
+    stream.on('end', () => this.#ended())
+    stream.on('close', () => this.#lost())
+    stream.on('drain', () => this.#drained())
+    if (!fed) stream.on('data', (bytes: Buffer) => this.input(bytes))
   }
 
   /** From now on, `taker` gets what is received. */
   take(taker: FrameTaker): void {
     this.#taker = taker
-    if (this.#closing) return taker.closed(this.#closing)
-    this.#socket.resume()
+    this.#paused = false
+    const early = this.#early
+    this.#early = nothing
+    if (early.length > 0) this.input(early)
+    if (this.#paused) return
+    this.#stream.resume()
+    if (this.#closing) this.#tell()
+  }
+
+  /** Takes what the stream has read. The bytes are used during the call only. */
+  input(bytes: Buffer): void {
+    if (this.#heard) return
+    if (!this.#taker && !this.#sent) {
+      this.#early = Buffer.concat([this.#early, bytes])
+      return
+    }
+    this.#taker?.received(bytes.length)
+    try {
+      this.#reader.read(bytes)
+    } catch (error) {
+      if (!(error instanceof FrameFault)) throw error
+      this.#refuse(error)
+    }
+  }
+
+  /** Called by the reader. */
+  message(data: Buffer, binary: boolean): void {
+    this.heardAt = performance.now()
+    this.#taker?.frame(data, binary)
+  }
+
+  /** Called by the reader. */
+  control(opcode: number, payload: Buffer): void {
+    if (opcode === opcodes.ping) this.#answer(payload)
+    else if (opcode === opcodes.pong) {
+      this.heardAt = performance.now()
+      this.#pinged = false
+    } else {
+      const { code, reason } = readClose(payload)
+      this.#heard = true
+      this.#say(code, reason)
+      this.#end()
+      this.#close({ code: code ?? noCode, reason, fault: undefined })
+    }
   }
 
   /** False when the buffer is full: send no more until `drained` is called. Does nothing when the socket is closing. */
   send(data: Buffer, isBinary: boolean): boolean {
-    if (this.#socket.readyState !== WebSocket.OPEN) return true
-    this.#socket.send(data, isBinary ? binary : text)
+    if (this.#sent || this.#stream.destroyed) return true
+    this.#write(isBinary ? opcodes.binary : opcodes.text, data)
     return !this.#stream.writableNeedDrain
   }
 
@@ -142,18 +152,23 @@ export class FrameSocket {
   }
 
   ping(): void {
-    if (this.#socket.readyState !== WebSocket.OPEN) return
+    if (this.#sent || this.#stream.destroyed) return
     this.#pinged = true
-    this.#socket.ping()
+    this.#write(opcodes.ping, nothing)
   }
 
   /** Stops reading; some messages may still arrive. */
   pause(): void {
-    this.#socket.pause()
+    if (this.#paused) return
+    this.#paused = true
+    this.#stream.pause()
   }
 
   resume(): void {
-    this.#socket.resume()
+    if (!this.#paused) return
+    this.#paused = false
+    this.#stream.resume()
+    if (this.#closing) this.#tell()
   }
 
   /**
@@ -163,31 +178,92 @@ export class FrameSocket {
   close(code: number, reason = ''): void {
     this.#taker = undefined
     // What still comes is read and thrown away, because the answer to the close frame comes after it.
-    this.#socket.resume()
-    if (this.#stream.destroyed) return this.#socket.terminate()
-    if (isSendable(code)) this.#socket.close(code, shortened(reason))
-    else this.#socket.close()
+    this.resume()
+    if (!this.#sent) this.#say(isCloseCode(code) ? code : undefined, shortened(reason))
+    if (this.#heard) this.#end()
   }
 
   /** Closes at once, without a close frame. */
   destroy(): void {
     this.#taker = undefined
-    this.#socket.terminate()
+    this.#sent = true
+    this.#stream.destroy()
   }
 
-  #close(closing: Closing): void {
-    if (this.#closing) return
-    this.#closing = closing
-    this.#taker?.closed(closing)
+  #write(opcode: number, payload: Buffer): void {
+    const stream = this.#stream
+    const pieces = frameOf(opcode, payload, this.#masks)
+    if (pieces.length === 1) return void stream.write(pieces[0])
+    stream.cork()
+    for (const piece of pieces) stream.write(piece)
+    stream.uncork()
   }
-}
 
-/** Whether a close frame may carry the code (RFC 6455 §7.4). */
-function isSendable(code: number): boolean {
-  return (
-    (code >= 1000 && code <= 1014 && code !== 1004 && code !== noCode && code !== lostCode) ||
-    (code >= 3000 && code <= 4999)
-  )
+  /** Sends back what a ping said. While nothing can be sent, only the latest is answered (RFC 6455 §5.5.3). */
+  #answer(payload: Buffer): void {
+    if (this.#sent || this.#stream.destroyed) return
+    if (this.#stream.writableNeedDrain) this.#owed = payload
+    else this.#write(opcodes.pong, payload)
+  }
+
+  #drained(): void {
+    const owed = this.#owed
+    this.#owed = undefined
+    if (owed) this.#answer(owed)
+    this.#taker?.drained()
+  }
+
+  /** Sends a close frame, once. The connection is closed in any case some time after it. */
+  #say(code: number | undefined, reason = ''): void {
+    if (this.#sent) return
+    this.#sent = true
+    const stream = this.#stream
+    if (stream.destroyed) return
+    this.#write(opcodes.close, closePayload(code, reason))
+    this.#timer ??= setTimeout(() => stream.destroy(), closeTimeout)
+  }
+
+  /** Both sides have said all. What comes after it is thrown away. */
+  #end(): void {
+    const stream = this.#stream
+    if (!stream.destroyed && !stream.writableEnded) stream.end()
+    stream.resume()
+  }
+
+  #refuse(fault: FrameFault): void {
+    this.#heard = true
+    this.#say(fault.code)
+    this.#end()
+    this.#close({ code: lostCode, reason: '', fault }, true)
+  }
+
+  /** The other side sends nothing more, and has not said that it would. */
+  #ended(): void {
+    if (this.#heard) return
+    const stream = this.#stream
+    this.#sent = true
+    if (!stream.writableEnded) stream.end()
+    this.#timer ??= setTimeout(() => stream.destroy(), closeTimeout)
+  }
+
+  #lost(): void {
+    clearTimeout(this.#timer)
+    this.#sent = this.#heard = true
+    this.#close({ code: lostCode, reason: '', fault: undefined }, this.#closing === undefined)
+  }
+
+  /** `now`: even while the socket is paused. */
+  #close(closing: Closing, now = false): void {
+    this.#closing ??= closing
+    if (now || !this.#paused) this.#tell()
+  }
+
+  #tell(): void {
+    const taker = this.#taker
+    if (!taker || this.#told) return
+    this.#told = true
+    taker.closed(this.#closing!)
+  }
 }
 
 /** Cuts the reason to its limit, between two characters. */

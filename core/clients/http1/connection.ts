@@ -264,7 +264,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     if (length !== 0) return this.#fail(new GatewayError('invalid_request', 'A WebSocket handshake has no body.'))
     let upgrade: Upgrade
     try {
-      upgrade = new Upgrade(this.front, headers, this.socket, rest)
+      upgrade = new Upgrade(this.front, headers, this.socket, rest, this.#inlet)
     } catch (error) {
       return this.#fail(asGatewayError(error))
     }

@@ -7,6 +7,7 @@ import type { Front, SocketOffer } from '../client.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Headers } from '../request-head.ts'
 import { handshakeProtocols } from '../handshake.ts'
+import type { Inlet } from '../inlet.ts'
 import { FrameSocket } from '../../wire/frame-socket.ts'
 import { renderHead } from '../../wire/response-head.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
@@ -21,6 +22,7 @@ const lingerMs = 1000
 export class Upgrade extends Answer implements SocketOffer {
   readonly subprotocols: readonly string[]
   readonly #front: Front
+  readonly #inlet: Inlet | undefined
   readonly #socket: Socket
   readonly #head: Buffer
   readonly #key: string
@@ -28,9 +30,10 @@ export class Upgrade extends Answer implements SocketOffer {
 
   /**
    * `socket`: paused, and owned by this object from now on. `head`: the bytes that were read after the request.
+   * `inlet`: what reads the socket, if it is not the socket itself; it has handed the socket over.
    * @throws GatewayError `invalid_request` for an invalid handshake
    */
-  constructor(front: Front, headers: Headers, socket: Socket, head: Buffer) {
+  constructor(front: Front, headers: Headers, socket: Socket, head: Buffer, inlet?: Inlet) {
     const subprotocols = handshakeProtocols(headers)
     const key = headers['sec-websocket-key']
     if (typeof key !== 'string' || !keyPattern.test(key))
@@ -38,6 +41,7 @@ export class Upgrade extends Answer implements SocketOffer {
     super(front)
     this.subprotocols = subprotocols
     this.#front = front
+    this.#inlet = inlet
     this.#socket = socket
     this.#head = head
     this.#key = key
@@ -57,7 +61,13 @@ export class Upgrade extends Answer implements SocketOffer {
         `${subprotocol === undefined ? '' : `Sec-WebSocket-Protocol: ${subprotocol}\r\n`}${headers.text}\r\n`,
       'latin1'
     )
-    return FrameSocket.accepted(socket, this.#head, maxMessage)
+    const inlet = this.#inlet
+    const frames = new FrameSocket(socket, { side: 'server', maxMessage, head: this.#head, fed: inlet !== undefined })
+    if (inlet) {
+      inlet.feed(frames)
+      socket.pause()
+    }
+    return frames
   }
 
   reply(status: number, headers: HeaderLines, body: Buffer): void {

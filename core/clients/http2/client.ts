@@ -79,7 +79,7 @@ export class Http2Client extends Answer {
         stream.once('close', () => this.#connection.ended())
         const chosen = subprotocol === undefined ? [] : ['sec-websocket-protocol', subprotocol]
         stream.respond([':status', '200', ...headers.pairs(), ...chosen])
-        return FrameSocket.accepted(stream, nothing, maxMessage)
+        return new FrameSocket(stream, { side: 'server', maxMessage })
       }
     }
   }
