@@ -5,6 +5,7 @@ import { emptyBatch, holdColumns, touchColumns } from '../../embedded/rows/batch
 import type { RowIds } from '../../embedded/rows/row-ids.ts'
 import type { Value } from '../../embedded/files/sqlite.ts'
 import { renderPrice } from '../../../money/price.ts'
+import { daysOf } from '../../window.ts'
 import { sent } from './chain.ts'
 import type { Chain } from './chain.ts'
 import type { Mirror } from './mirror.ts'
@@ -230,20 +231,24 @@ function* sumsOf({ admissions, changes }: Queue): Generator<Hoursum> {
   for (const { plan } of admissions) for (const { of } of plan.limits) if ('to' in of) yield of
 }
 
-/** A limit that is stored otherwise. `by`: the admission that has it, from 1 on; 0 for one that is removed. */
+/** A limit that is stored otherwise. `by`: the admission that it depends on, from 1 on; 0 for none. */
 interface Limited {
   readonly id: bigint
   readonly limit: bigint | null
   readonly by: number
 }
 
-/** A limit is that of the latest hold that it let in, so that a budget may be lowered below what is spent. */
+/**
+ * A limit is that of the latest hold that it let in, so that a budget may be lowered below what is spent. A hold of
+ * nothing says nothing of it, but it shows a rolling budget, as in the store of one machine.
+ */
 function limitsOf({ admissions }: Queue, mirror: Mirror): Limited[] {
-  return admissions.flatMap(({ plan }, i) =>
-    [...plan.shown].flatMap(([key, { limit: wanted }]): Limited[] => {
+  return admissions.flatMap(({ plan, hold }, i) =>
+    [...plan.shown].flatMap(([key, { place, limit: wanted }]): Limited[] => {
       const { id, limit: stored } = mirror.get(key)!
       const limit = wanted === null ? null : smaller(wanted, maxNano)
-      return limit === stored ? [] : [{ id, limit, by: limit === null ? 0 : i + 1 }]
+      const shownByNothing = hold.amount === 0n && daysOf(place.window) !== undefined
+      return limit === stored ? [] : [{ id, limit, by: limit === null || shownByNothing ? 0 : i + 1 }]
     })
   )
 }
