@@ -32,7 +32,7 @@ const ofSharedAlone = {
 
 /** Where the store is; undefined when that is faulty, which is reported. */
 export function readPlace(
-  { sqlite, postgres: book, redis: limiter, on_limits_unavailable, folder }: Entry,
+  { sqlite, postgres: book, redis: limiter, on_limits_unavailable, folder, durability }: Entry,
   certificates: Certificates,
   report: Report
 ): StorePlace | undefined {
@@ -41,6 +41,11 @@ export function readPlace(
     return { sqlite: resolve(report.folder(['store', 'sqlite']), sqlite) }
   }
   refuse(ofFileAlone, report)
+  if (durability === 'deferred')
+    report.value(
+      ['store', 'durability'],
+      'must not be deferred where the store is in PostgreSQL, which decides and writes in one step: say power or process'
+    )
   const postgres = typeof book === 'string' ? { url: book } : book
   const at = ['store', 'postgres']
   const shown = readDatabase(typeof book === 'string' ? at : [...at, 'url'], postgres.url, report)

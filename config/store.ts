@@ -21,10 +21,12 @@ export const storeShape = {
     },
     durability: {
       type: 'string',
-      enum: ['power', 'process'],
+      enum: ['power', 'process', 'deferred'],
       default: 'power',
       description:
-        'What a settled request survives: a power failure, or (faster) only the death of the process. With `postgres`: the log in `folder`; PostgreSQL has settings of its own.'
+        'What a settled request survives: a power failure, or (faster) only the death of the process. `deferred` (fastest): both, but the answer does not wait for it: ' +
+        'it is written some 5 ms later, and a kill or a power failure loses the charges and records of at most the last tenth of a second. ' +
+        'A disk that takes longer, or fails, is waited for. With `postgres`: the log in `folder`, which is never deferred; PostgreSQL has settings of its own.'
     },
     requests: {
       type: 'object',

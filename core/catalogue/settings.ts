@@ -125,8 +125,11 @@ export interface Settings {
 
 /** Where the store is, and how much it keeps. Times are milliseconds, and sizes bytes. */
 export type StoreSettings = StorePlace & {
-  /** What is on this machine's disk survives a power failure, or only the death of the process. */
-  durability: 'power' | 'process'
+  /**
+   * What is on this machine's disk survives a power failure, or only the death of the process. `deferred`: a power
+   * failure, but answers do not wait for the disk. Only for a store in a file.
+   */
+  durability: 'power' | 'process' | 'deferred'
   /** How much of the request log is kept. */
   requests: { age: number; size: number }
   /** How much of the journal stays in a SQLite database. */

@@ -35,7 +35,9 @@ export class Membership implements Opened {
   static async open(settings: StoreSettings & SharedPlace, log: Logger): Promise<Membership> {
     const { durability, requests, answers, routes } = settings
     const bounds = { routeAge: routes.age, answers, requests }
-    return new Membership(await openSharedStore({ place: settings, durability, bounds, log }))
+    // Deferring is refused where the file is read.
+    const synced = durability === 'deferred' ? 'power' : durability
+    return new Membership(await openSharedStore({ place: settings, durability: synced, bounds, log }))
   }
 
   begin(background: BackgroundWork): void {

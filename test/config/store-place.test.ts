@@ -92,6 +92,9 @@ t.test('one that is missing, and what belongs to the other kind of store, are pr
       /store.backups: makes copies of a SQLite file, .* pg_dump\)$/
     ]
   )
+  t.match(messages('{ postgres: "${DATABASE_URL}", redis: "${REDIS_URL}", durability: deferred }'), [
+    /store.durability: must not be deferred where the store is in PostgreSQL, .*: say power or process$/
+  ])
 })
 
 t.test('an address that cannot be read is shown without its password, with its place and what is right', async (t) => {

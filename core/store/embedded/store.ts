@@ -36,9 +36,10 @@ export interface StoreOptions {
   file: string
   /**
    * With `power` a commit survives a loss of power; with `process` it survives the end of the process, however that
-   * ends.
+   * ends. With `deferred` a commit survives a loss of power too, but holds and their ends are acknowledged before: see
+   * DEFERRED.md.
    */
-  durability: Durability
+  durability: Durability | 'deferred'
   /** How much is kept of what grows. Default: everything, for ever. */
   keeping?: Keeping | undefined
   /** How long a route is kept, in milliseconds. Default: as long as OpenAI keeps responses. */
@@ -81,10 +82,12 @@ export async function openStore({
     owner.release()
     throw explain(error, path)
   }
-  const results = new Results(path, durability)
+  const deferred = durability === 'deferred'
+  const synced = deferred ? 'power' : durability
+  const results = new Results(path, synced)
   const found = await results.files().catch(refused)
   const { writer, snapshot } = await Writer.open(
-    { file: path, durability, keeping, kept: [...new Set(kept.map(({ requestId }) => requestId))] },
+    { file: path, durability: synced, keeping, kept: [...new Set(kept.map(({ requestId }) => requestId))] },
     troubles,
     clock
   ).catch(refused)
@@ -92,7 +95,7 @@ export async function openStore({
   const reader = new Reader(path)
   // What operators ask for may take long. It has a thread of its own, so that no request of a client waits for it.
   const searcher = new Reader(path)
-  const ledger = new Book(writer, snapshot, reader, troubles, clock, kept)
+  const ledger = new Book(writer, snapshot, reader, troubles, clock, kept, deferred)
   const requests = new Logbook(writer, searcher, troubles, (requestId) => ledger.owes(requestId))
   const answers = new Shelf(writer, reader, keeping?.answers?.age ?? Infinity, lasting)
   const { ended, doubted: doubtful } = snapshot.recovered

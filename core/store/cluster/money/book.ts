@@ -10,7 +10,7 @@ import { maxNano, mostHeld } from '../../embedded/balance/cell.ts'
 import type { Cell } from '../../embedded/balance/cell.ts'
 import { emptyBatch } from '../../embedded/rows/batch.ts'
 import { RowIds } from '../../embedded/rows/row-ids.ts'
-import { unavailable } from '../../embedded/writer/writer.ts'
+import { unavailable } from '../../embedded/writer/unavailable.ts'
 import type { Balance, BudgetStanding, BudgetWatcher, Ledger, Reservation, ReserveRequest, Sale } from '../../ledger.ts'
 import type { Spans } from '../../window.ts'
 import type { Awaitable } from '../../../awaitable.ts'
@@ -231,8 +231,9 @@ export class Book implements Ledger, HoldKeeper {
     return (await this.#parts.views.purse(this.#parts.plans.of(scopes, time))).standings()
   }
 
-  hurry(): void {
-    // What was admitted in memory is sent in some milliseconds, and the upstream is asked meanwhile.
+  /** What was admitted in memory is sent in some milliseconds, and the upstream is asked meanwhile. */
+  acknowledge({ durable }: Parameters<HoldKeeper['acknowledge']>[0]): Promise<void> {
+    return durable
   }
 
   /** What is read after it has everything that was admitted here before. */

@@ -4,7 +4,7 @@ import { Hold } from '../../embedded/balance/hold.ts'
 import type { HoldKeeper } from '../../embedded/balance/hold.ts'
 import { Purse } from '../../embedded/balance/purse.ts'
 import type { Cell } from '../../embedded/balance/cell.ts'
-import { unavailable } from '../../embedded/writer/writer.ts'
+import { unavailable } from '../../embedded/writer/unavailable.ts'
 import type { Reservation, ReserveRequest } from '../../ledger.ts'
 import { DatabaseFault } from '../database/fault.ts'
 import type { Mirror } from './mirror.ts'
@@ -98,7 +98,7 @@ export class Decisions {
     const { promise, resolve, reject } = Promise.withResolvers<Hold | Refusal['lacks']>()
     const cells: Cell[] = []
     const purse = new Purse(plan.texts, plan, cells, [], [])
-    const hold = new Hold(request, purse, { since: 0, durable }, this.#parts.keeper)
+    const hold = new Hold(request, purse, { durable }, this.#parts.keeper)
     let failed = false
     const over = (error: unknown): void => {
       asked.delete(name)

@@ -1,6 +1,6 @@
 // A hold that was admitted from slices, until the database has it: who waits for that, and what is done behind it.
 import type { Hold } from '../../embedded/balance/hold.ts'
-import { unavailable } from '../../embedded/writer/writer.ts'
+import { unavailable } from '../../embedded/writer/unavailable.ts'
 import type { Admission, Refusal } from './operations.ts'
 import type { Plan } from './plan.ts'
 import type { Taken } from './slices.ts'

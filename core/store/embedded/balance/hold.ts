@@ -17,8 +17,8 @@ export type HoldEnd = { readonly settlement: Settlement } | { readonly costs: re
 export interface HoldKeeper {
   /** Whether the book was handed over to the next process, which then is told of everything. */
   readonly left: boolean
-  /** Sends the draft to the disk at once, because somebody waits for a hold. */
-  hurry(): void
+  /** Sees to it that a draft is written; resolves when whoever waits for a hold in it may go on. */
+  acknowledge(draft: Gathering): Promise<void>
   /** Lets the hold outlive its exchange; resolves when that is on disk. */
   detach(hold: Hold, until: number): Promise<void>
   /** A price that is stored; undefined when none has this version. */
@@ -36,8 +36,6 @@ export interface HoldKeeper {
 
 /** The draft that a hold waits in. */
 export interface Gathering {
-  /** When its first hold began, by performance.now(). Holds moved from an earlier draft do not count. */
-  readonly since: number
   /** Resolves when its batch is on disk: one promise for all of its operations. */
   readonly durable: Promise<void>
 }
@@ -58,8 +56,8 @@ export class Hold implements Reservation {
   readonly recovered: Readonly<Usage> | undefined
   readonly #book: HoldKeeper
   readonly #request: ReserveRequest
-  /** When it began, or a little earlier, by performance.now(). Undefined for a hold of an earlier start. */
-  readonly #since: number | undefined
+  /** When it was made, by performance.now(). */
+  readonly #since = performance.now()
   #sale: Sale
   #channel: string | null = null
   #delivered = 0
@@ -83,10 +81,8 @@ export class Hold implements Reservation {
     this.#sale = request
     this.purse = purse
     this.#book = book
-    if ('since' in place) {
-      this.#since = place.since
-      this.#draft = place
-    } else {
+    if ('durable' in place) this.#draft = place
+    else {
       this.#rowId = place.rowId
       this.#channel = place.channel
       this.#delivered = place.delivered
@@ -97,11 +93,7 @@ export class Hold implements Reservation {
   }
 
   get durable(): Promise<void> {
-    if (!this.#durable) {
-      this.#durable = this.#draft!.durable
-      this.#book.hurry()
-    }
-    return this.#durable
+    return (this.#durable ??= this.#book.acknowledge(this.#draft!))
   }
 
   get requestId(): string {
@@ -245,7 +237,7 @@ export class Hold implements Reservation {
    * Moves to another draft and returns true, unless it has ended, somebody waits for it, or it began before `young`.
    */
   moveTo(next: Gathering, young: number): boolean {
-    if (this.#ended || this.#durable || this.#since! < young) return false
+    if (this.#ended || this.#durable || this.#since < young) return false
     this.#draft = next
     return true
   }

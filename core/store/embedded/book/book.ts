@@ -8,7 +8,7 @@ import type { Estimate } from '../../../money/settlement.ts'
 import { parsePieces } from '../../../money/usage.ts'
 import type { Batch } from '../rows/batch.ts'
 import { Hold } from '../balance/hold.ts'
-import type { HoldKeeper } from '../balance/hold.ts'
+import type { Gathering, HoldKeeper } from '../balance/hold.ts'
 import type { Balance, BudgetStanding, BudgetWatcher, Ledger, Reservation, ReserveRequest, Sale } from '../../ledger.ts'
 import { LookedAt } from '../balance/looked-at.ts'
 import { Purses } from './purses.ts'
@@ -45,19 +45,25 @@ export class Book implements Ledger, HoldKeeper {
   readonly #live = new Map<string, Hold>()
   /** How many of them are parts, by the id of the request. */
   readonly #parts = new Map<string, number>()
+  readonly #deferred: boolean
   /** Ends the holds, once the store was handed over. */
   #heir: Heir | undefined
 
-  /** `now` decides only which windows {@link Book.balances} calls current. */
+  /**
+   * `now` decides only which windows {@link Book.balances} calls current. `deferred`: holds and their ends are
+   * acknowledged before they are on disk, as long as the disk keeps up.
+   */
   constructor(
     writer: Writer,
     { since, balances, prices, open }: Snapshot,
     reader: Reader,
     troubles: Troubles,
     now: () => number,
-    kept: readonly KeptHold[] = []
+    kept: readonly KeptHold[] = [],
+    deferred = false
   ) {
     this.#writer = writer
+    this.#deferred = deferred
     this.#purses = new Purses(since, balances, { writer, reader, troubles, now })
     for (const { version, json } of prices) this.#prices.set(version as string, json as string)
     const costs = new Map(kept.map((hold) => [nameOf(hold.requestId, hold.part), hold.costs]))
@@ -160,8 +166,13 @@ export class Book implements Ledger, HoldKeeper {
     return this.#live.has(requestId) || this.#parts.has(requestId)
   }
 
-  hurry(): void {
+  acknowledge(draft: Gathering): Promise<void> {
+    if (this.#deferred && this.#writer.keepsUp) {
+      this.#writer.wakeSoon()
+      return acknowledged
+    }
     this.#writer.wake()
+    return draft.durable
   }
 
   touch(hold: Hold, first: boolean, urgent: boolean): undefined {
@@ -190,8 +201,7 @@ export class Book implements Ledger, HoldKeeper {
     hold.purse.post(hold.amount, amount)
     draft.ended.push(hold)
     draft.count()
-    this.#writer.wake()
-    return draft.durable
+    return this.acknowledge(draft)
   }
 
   /** Adds the changes of all balances to a batch, so that the balances on disk are those after it. */
@@ -276,6 +286,8 @@ export class Book implements Ledger, HoldKeeper {
     this.#writer.draft.prices.push(price.version, json)
   }
 }
+
+const acknowledged = Promise.resolve()
 
 function nameOf(requestId: string, part: string): string {
   return part === '' ? requestId : `${requestId} ${part}`

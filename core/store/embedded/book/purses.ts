@@ -25,7 +25,7 @@ import {
   windowsOf
 } from '../../window.ts'
 import type { Span, Spans } from '../../window.ts'
-import { unavailable } from '../writer/writer.ts'
+import { unavailable } from '../writer/unavailable.ts'
 import type { Writer } from '../writer/writer.ts'
 
 /** What {@link Purses} read older balances with. `now` decides only which windows are called current. */

@@ -50,8 +50,9 @@ const laterAnswers: readonly Later[] = [{ since: 2, absent: { tenant: '', header
 const laterRecords: readonly Later[] = [{ since: 6, absent: { facts: null } }]
 const laterRoutes: readonly Later[] = [{ since: 2, absent: { tokens: null } }]
 
-/** The size of an encoder's buffer. A larger batch gets a buffer of its own. */
+/** The size of an encoder's buffer, which grows with its batches up to the second size. A larger one gets its own. */
 const roomBytes = 256 * 1024
+const mostRoomBytes = 4 * 1024 * 1024
 
 /** Far more than a batch may have: a head with a larger length is not a head. */
 const maxPayload = 512 * 1024 * 1024
@@ -59,7 +60,7 @@ const maxPayload = 512 * 1024 * 1024
 /** Encodes the frames of one history, each into the same buffer. */
 export class FrameEncoder {
   readonly #packer = new Packer()
-  readonly #room = Buffer.allocUnsafeSlow(roomBytes)
+  #room = Buffer.allocUnsafeSlow(roomBytes)
   readonly #history: Buffer
 
   /** `history` in hexadecimal. */
@@ -86,7 +87,8 @@ export class FrameEncoder {
     packer.rows(batch.works, workColumns.length)
     packer.rows(batch.audit, auditColumns.length)
     const most = head.bytes + 1 + packer.mostBytes
-    const room = most <= roomBytes ? this.#room : Buffer.allocUnsafeSlow(most)
+    const room = most <= this.#room.length ? this.#room : Buffer.allocUnsafeSlow(most)
+    if (most <= mostRoomBytes) this.#room = room
     room[head.bytes] = format
     const bytes = room.subarray(0, packer.write(room, head.bytes + 1))
     mark.copy(bytes, head.mark)

@@ -36,11 +36,6 @@ export class Draft implements Gathering {
   ops = 0
   bytes = 0
   #durable: PromiseWithResolvers<void> | undefined
-  #since: number | undefined
-
-  get since(): number {
-    return (this.#since ??= performance.now())
-  }
 
   /** Counts an operation. `text` is its number of characters. */
   count(text = 0): void {

@@ -1,6 +1,6 @@
 // The writer: makes operations durable. It collects them into batches, writes one batch at a time to the commit log,
 // and tries again when the disk fails.
-import { GatewayError } from '../../../errors.ts'
+import type { GatewayError } from '../../../errors.ts'
 import { Applier, writerThread } from './applier.ts'
 import type { WriterThread } from './applier.ts'
 import type { Batch } from '../rows/batch.ts'
@@ -10,6 +10,7 @@ import { FrameEncoder } from '../log/frame.ts'
 import type { Hold } from '../balance/hold.ts'
 import { RowIds } from '../rows/row-ids.ts'
 import { giveSpare, isFull } from '../files/spare.ts'
+import { unavailable } from './unavailable.ts'
 import { newHealth } from './store-health.ts'
 import type { StoreHealth } from '../../store.ts'
 import type { Troubles } from '../files/troubles.ts'
@@ -37,6 +38,8 @@ const patience = 2000
  * short, so that a crash loses hardly more.
  */
 const company = 5
+/** How long the disk may take for a batch, in milliseconds, until it does not keep up. */
+const lag = 100
 /** How many ticks of a busy event loop a batch waits for more operations. */
 const busyTurns = 3
 /** How far the database may be behind the commit log, in milliseconds. */
@@ -189,6 +192,11 @@ export class Writer {
     return this.#applier.applied
   }
 
+  /** Whether what is added to the draft will be on disk within moments, as far as can be known. */
+  get keepsUp(): boolean {
+    return this.health.healthy && (!this.#flight || performance.now() - this.#flight.began < lag)
+  }
+
   /** Whether new requests are refused. */
   get full(): boolean {
     return (
@@ -283,10 +291,10 @@ export class Writer {
     setImmediate(this.#look)
   }
 
-  /** Sends the draft after the delay of `wakeSoon`. */
+  /** Sends the draft after the delay of `wakeSoon`; where holds come and go, without the youngest. */
   readonly #lapse = (): void => {
     this.#soon = undefined
-    if (!this.#awake) this.#cut(false)
+    if (!this.#awake) this.#cut(this.#draft.ended.length > 0)
   }
 
   /** Makes a batch of the draft and sends it. With `lazily`, holds that can still wait stay in the next draft. */
@@ -388,12 +396,4 @@ export class Writer {
     this.#retry = setTimeout(() => this.#send(), this.#retryDelay)
     this.#retryDelay = Math.min(this.#retryDelay * 2, lastRetry)
   }
-}
-
-/** The error that refuses a request for a temporary reason. `cause` is only for the operator. */
-export function unavailable(cause: string | undefined): GatewayError {
-  return new GatewayError('billing_unavailable', 'Requests cannot be accounted for at the moment. Try again.', {
-    retryAfterMs: 1000,
-    cause
-  })
 }

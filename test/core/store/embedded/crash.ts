@@ -1,5 +1,5 @@
-// A process for the durability tests to kill: `node crash.ts serve|hold|open|fill <file>`. It says on stdout what it
-// was promised.
+// A process for the durability tests to kill: `node crash.ts serve|defer|hold|open|fill <file>`. It says on stdout what
+// it was promised.
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, rmSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -32,7 +32,10 @@ const trees: Scope[][] = Array.from({ length: 5 }, (_, i) => [
   scope('key', `k${i}`, 10n ** 12n, 'day')
 ])
 
-/** An endless mix of exchanges: `byte <id>` when its client saw a byte, `end <id> <amount>` when it saw the end. */
+/**
+ * An endless mix of exchanges: `byte <id>` when its client saw a byte, `end <id> <amount> <time>` when it saw the end,
+ * at that time in Unix milliseconds.
+ */
 async function exchange(store: Store, i: number): Promise<void> {
   for (let n = i; ; n += 7) {
     const reservation = reserve(store.ledger, trees[n % trees.length]!, 1000n, { time: Date.now() })
@@ -44,7 +47,7 @@ async function exchange(store: Store, i: number): Promise<void> {
     reservation.delivered(n % 50)
     const amount = n % 11 === 0 ? 0 : 1 + (n % 900)
     await (amount === 0 ? giveBack(store, reservation) : settle(store, reservation, amount))
-    say('end', requestId, amount)
+    say('end', requestId, amount, Date.now())
   }
 }
 
@@ -166,9 +169,9 @@ async function grow(): Promise<void> {
 
 /** Does what the mode says with a store that is opened for it. */
 async function run(): Promise<void> {
-  const store = await openStore({ file, durability: 'power' })
+  const store = await openStore({ file, durability: mode === 'defer' ? 'deferred' : 'power' })
   say('ready', store.health().recovered)
-  if (mode === 'serve') await Promise.all([1, 2, 3, 4, 5, 6, 7].map((i) => exchange(store, i)))
+  if (mode === 'serve' || mode === 'defer') await Promise.all([1, 2, 3, 4, 5, 6, 7].map((i) => exchange(store, i)))
   else if (mode === 'fill') await fill(store)
   else if (mode === 'hold') {
     const holds = Array.from({ length: 20_000 }, (_, i) => {

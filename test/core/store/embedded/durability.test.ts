@@ -1,11 +1,8 @@
 // What the store keeps when its process is killed, its disk fails or a second process wants its file.
-import { spawn, spawnSync } from 'node:child_process'
-import type { ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
+import { spawnSync } from 'node:child_process'
 import fs, { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, truncateSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { dirname, join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
@@ -15,54 +12,17 @@ import { openStore } from '../../../../core/store/embedded/store.ts'
 import { verify } from '../../../../core/store/embedded/care/verify.ts'
 import { Disk, noDisk } from '../../../chaos/disk.ts'
 import { long } from '../../../money/rig.ts'
+import { startCrash } from './crashes.ts'
 import { query, reserve, scope, settle } from './sample.ts'
 import { eventually } from '../../../kit/probe.ts'
 
 t.setTimeout(600_000)
 
-const program = join(import.meta.dirname, 'crash.ts')
-
-interface Child {
-  process: ChildProcess
-  lines: string[]
-  /** Resolves with the first line that begins so; rejects when the process ends before. */
-  line(beginning: string): Promise<string>
-  kill(): Promise<void>
-}
-
-function start(mode: string, file: string, command: string[] = []): Child {
-  const [first, ...rest] = [...command, process.execPath, program, mode, file]
-  const child = spawn(first!, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
-  const lines: string[] = []
-  const reader = createInterface({ input: child.stdout! })
-  reader.on('line', (line) => lines.push(line))
-  const ended = once(reader, 'close')
-  return {
-    process: child,
-    lines,
-    async line(beginning) {
-      for (;;) {
-        const found = lines.find((line) => line.startsWith(beginning))
-        if (found !== undefined) return found
-        if (!(await Promise.race([once(reader, 'line'), ended.then(() => undefined)]))) {
-          const last = lines.find((line) => line.startsWith(beginning))
-          if (last !== undefined) return last
-          throw new Error(`${mode} ended without saying ${beginning}`)
-        }
-      }
-    },
-    async kill() {
-      child.kill('SIGKILL')
-      await ended
-    }
-  }
-}
-
 t.test('killed at any moment, nothing that was acknowledged is lost and nothing is charged twice', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const lines: string[] = []
   for (let i = 0; i < 10; i++) {
-    const child = start('serve', file)
+    const child = startCrash('serve', file)
     const ends = (): number => child.lines.filter((line) => line.startsWith('end')).length
     const enough = 11 + Math.floor(Math.random() * 40)
     await eventually(() => ends() >= enough, 60_000)
@@ -92,13 +52,13 @@ t.test('killed at any moment, nothing that was acknowledged is lost and nothing 
 
 t.test('a recovery that is killed goes on where it was, and charges what can be known', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
-  const child = start('hold', file)
+  const child = startCrash('hold', file)
   await child.line('held')
   await child.kill()
   const left = (): number => Number(query(file, 'SELECT count(*) AS n FROM reservation')[0]!['n'])
   const total = left()
   t.equal(total, 20_000)
-  const recovering = start('open', file)
+  const recovering = startCrash('open', file)
   while (left() === total) await sleep(2)
   await recovering.kill()
   const midway = left()
@@ -156,7 +116,7 @@ t.test('a file has one owner, whose process id a second one is told', async (t) 
   })
   await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 4)
   await store.close()
-  const child = start('open', file)
+  const child = startCrash('open', file)
   await child.line('ready')
   await t.rejects(openStore({ file, durability: 'process' }), {
     message: new RegExp(`in use by process ${child.process.pid}:`)
@@ -323,7 +283,10 @@ t.test('killed at any write or sync of its very first start, a store starts', { 
       mkdirSync(dirname(file))
       const disk = Disk.make(t, file)
       disk.set({ killAt: at })
-      const child = start('open', file, ['env', ...Object.entries(disk.env).map(([name, value]) => `${name}=${value}`)])
+      const child = startCrash('open', file, [
+        'env',
+        ...Object.entries(disk.env).map(([name, value]) => `${name}=${value}`)
+      ])
       over ||= await child.line('ready').then(
         () => true,
         () => false
@@ -414,7 +377,7 @@ t.test(
   { skip: !namespaces && 'no tmpfs can be mounted here' },
   async (t) => {
     const folder = t.testdir()
-    const child = start('fill', join(folder, 'sluice.db'), [
+    const child = startCrash('fill', join(folder, 'sluice.db'), [
       'unshare',
       '-rm',
       'sh',
