@@ -99,7 +99,10 @@ export async function contest(
   return outcome
 }
 
-/** The table of an {@link Outcome}: CPU time per unit, also compared with the first contestant of the same round. */
+/**
+ * The table of an {@link Outcome}: CPU time per unit, also compared with the first contestant of the same round. Of
+ * events it says how long they took from the upstream to the client.
+ */
 export function cpuReport(
   id: string,
   title: string,
@@ -108,8 +111,10 @@ export function cpuReport(
   compared: 'ratio' | 'difference' = 'ratio'
 ): Report {
   const [[yardstick, base]] = samples as unknown as [[Contestant, Sample[]]]
+  const relayed = workload.unit === 'event'
   const rows = [...samples].map(([{ name }, of]) => {
-    const column = (pick: (sample: Sample) => number) => spread(of.map(pick))
+    const column = (pick: (sample: Sample, round: number) => number) => spread(of.map(pick))
+    const times = column(({ p99 }, round) => p99 / base[round]!.p99)
     return [
       name,
       show(
@@ -124,10 +129,11 @@ export function cpuReport(
         : show(spread(of.map(({ cpu }, round) => cpu - base[round]!.cpu)), 1),
       Math.round(column(({ rate }) => rate).median).toLocaleString('en'),
       column(({ p50 }) => p50).median.toFixed(2),
-      column(({ p99 }) => p99).median.toFixed(2)
+      column(({ p99 }) => p99).median.toFixed(2),
+      ...(relayed ? [show(times, 1)] : [])
     ]
   })
-  const latency = workload.unit === 'request' ? 'ms' : 'gap ms'
+  const latency = relayed ? 'relay ms' : 'ms'
   return {
     id,
     title,
@@ -142,7 +148,8 @@ export function cpuReport(
       compared === 'ratio' ? `× ${yardstick.name}` : 'µs more',
       `${workload.unit}s/s`,
       `p50 ${latency}`,
-      `p99 ${latency}`
+      `p99 ${latency}`,
+      ...(relayed ? [`p99 × ${yardstick.name}`] : [])
     ],
     rows
   }

@@ -3,6 +3,7 @@
 import { createHistogram } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { serve } from './child.ts'
+import { sharedMicroseconds } from './clock.ts'
 import { Connection } from './connection.ts'
 import type { Spoken } from './contestant.ts'
 import {
@@ -74,7 +75,7 @@ export interface Measured {
   seconds: number
   /** The number of whole answers or events in the window. */
   count: number
-  /** Microseconds: the time of each whole answer, or the gap between two events of a stream. */
+  /** Microseconds: the time of each whole answer; of each event, from its sending by the upstream to its arrival. */
   p50: number
   p99: number
   /**
@@ -97,8 +98,8 @@ function fail(why: string): void {
 }
 
 /** Records a duration in the histogram, which takes whole microseconds from 1 on. */
-function record(milliseconds: number): void {
-  histogram.record(Math.max(1, Math.round(milliseconds * 1000)))
+function record(microseconds: number): void {
+  histogram.record(Math.max(1, Math.round(microseconds)))
 }
 
 async function json(job: Job & { kind: 'json' }): Promise<void> {
@@ -113,7 +114,7 @@ async function json(job: Job & { kind: 'json' }): Promise<void> {
       new ExpectedBody(body),
       () => {
         const now = performance.now()
-        record(now - sent)
+        record((now - sent) * 1000)
         count++
         sent = now
         if (!over) return connection.send(next())
@@ -173,12 +174,9 @@ async function paced(job: Job & { kind: 'paced' }): Promise<void> {
   const Expected = chat ? ExpectedEvents : ExpectedMessages
   const open = new Set<Connection>()
   for (let opened = 0; opened < job.streams; opened++) {
-    let last = 0
-    const expected = new Expected(job.events, (events, first) => {
-      const now = performance.now()
-      if (!first) record(now - last)
-      last = now
-      count += events
+    const expected = new Expected(job.events, (sentAt) => {
+      record(sharedMicroseconds() - sentAt)
+      count++
     })
     const connection = new Connection(
       job.port,

@@ -1,19 +1,18 @@
 // Checks the numbered events of a stream that a gateway has translated to Messages.
 import { Script } from './payload.ts'
-import type { Expected } from './response.ts'
+import type { Expected, OnEvent } from './response.ts'
 
 /** A translated {@link Script}: every numbered text once and in order, and the end of the message. */
 export class ExpectedMessages implements Expected {
   readonly #total: number
-  readonly #onEvents: (count: number, first: boolean) => void
+  readonly #onEvent: OnEvent
   #cut = ''
   #seen = 0
   #stopped = false
 
-  /** `onEvents` is called for each read with the number of events that it completed, of `total` in all. */
-  constructor(total: number, onEvents: (count: number, first: boolean) => void) {
+  constructor(total: number, onEvent: OnEvent) {
     this.#total = total
-    this.#onEvents = onEvents
+    this.#onEvent = onEvent
   }
 
   begin(): void {
@@ -23,11 +22,9 @@ export class ExpectedMessages implements Expected {
   }
 
   check(bytes: Buffer, start: number, end: number): void {
-    const before = this.#seen
     const events = (this.#cut + bytes.toString('utf8', start, end)).split('\n\n')
     this.#cut = events.pop()!
     for (const event of events) this.#look(event)
-    if (this.#seen > before) this.#onEvents(this.#seen - before, before === 0)
   }
 
   end(): void {
@@ -48,5 +45,7 @@ export class ExpectedMessages implements Expected {
     if (!delta.text!.startsWith(Script.number(this.#seen)))
       throw new Error(`text ${this.#seen} is wrong or missing: ${event.slice(0, 200)}`)
     this.#seen++
+    const { from, to } = Script.stampInText
+    this.#onEvent(Number(delta.text!.slice(from, to)))
   }
 }

@@ -14,6 +14,8 @@ export const messagesPath = '/v1/messages'
 export const eventSize = 302
 
 const digits = 8
+/** The digits of the time at which an event was sent, in microseconds. */
+const stampDigits = 15
 
 const chunk = {
   id: 'chatcmpl-bench0000000000000000000000',
@@ -172,12 +174,24 @@ export function answerBody(size: number): Buffer {
   return Buffer.from(body(filler(size - body('').length)))
 }
 
-/** The events of a stream: `count` numbered ones, then the finish reason, the usage and `[DONE]`. */
+/** Where the time stands at which an event was sent: in its bytes, and likewise in its text. */
+export interface Stamped {
+  from: number
+  to: number
+}
+
+/**
+ * The events of a stream: numbered ones, each with the time at which it was sent, then the finish reason, the usage and
+ * `[DONE]`.
+ */
 export class Script {
-  /** The beginning of the text of an event, which differs for each number. */
+  /** The beginning of the text of an event, which differs for each number. The time follows. */
   static number(of: number): string {
     return String(of).padStart(digits, '0')
   }
+
+  /** In the text of an event. */
+  static readonly stampInText: Stamped = { from: digits, to: digits + stampDigits }
 
   /** Everything after the numbered events. */
   static readonly tail = Buffer.from(
@@ -196,23 +210,31 @@ export class Script {
 
   /** The event that {@link event} made last; valid until the next call. */
   readonly bytes: Buffer
+  /** In the bytes of an event. */
+  readonly stamp: Stamped
   readonly #digits: number
 
   constructor() {
     const text = (content: string) =>
       `data: ${JSON.stringify({ ...chunk, choices: [{ index: 0, delta: { role: 'assistant', content }, finish_reason: null }] })}\n\n`
-    const number = '#'.repeat(digits)
-    this.bytes = Buffer.from(text(number + filler(eventSize - text(number).length)))
-    this.#digits = this.bytes.indexOf(number)
+    const beginning = '#'.repeat(digits + stampDigits)
+    this.bytes = Buffer.from(text(beginning + filler(eventSize - text(beginning).length)))
+    this.#digits = this.bytes.indexOf(beginning)
+    this.stamp = { from: this.#digits + digits, to: this.#digits + digits + stampDigits }
   }
 
-  /** Turns {@link bytes} into the event with that number. */
-  event(number: number): Buffer {
-    for (let at = this.#digits + digits - 1; at >= this.#digits; at--) {
+  /** Turns {@link bytes} into the event with that number, sent at that time of the {@link sharedMicroseconds}. */
+  event(number: number, sentAt: number): Buffer {
+    this.#write(number, this.#digits, this.stamp.from)
+    this.#write(sentAt, this.stamp.from, this.stamp.to)
+    return this.bytes
+  }
+
+  #write(number: number, from: number, to: number): void {
+    for (let at = to - 1; at >= from; at--) {
       this.bytes[at] = 0x30 + (number % 10)
       number = Math.floor(number / 10)
     }
-    return this.bytes
   }
 }
 

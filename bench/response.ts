@@ -1,4 +1,5 @@
-// Reads the answers on one connection, and compares every byte of every body with what the upstream sent.
+// Reads the answers on one connection, and compares every byte of every body with what the upstream sent. The time in
+// an event is read instead.
 import { Script, eventSize } from './payload.ts'
 
 /** Checks a body as it arrives, in pieces of any size. Throws at the first wrong byte. */
@@ -35,51 +36,83 @@ export class ExpectedBody implements Expected {
   }
 }
 
+/** Called for each whole event, with the time at which the upstream sent it, by the {@link sharedMicroseconds}. */
+export type OnEvent = (sentAt: number) => void
+
 /** The numbered events of a {@link Script} and its tail. */
 export class ExpectedEvents implements Expected {
   /** Shared by all streams of a process. An event is made again when another stream was checked in between. */
   static readonly #script = new Script()
   readonly #total: number
-  readonly #onEvents: (count: number, first: boolean) => void
+  readonly #onEvent: OnEvent
   #at = 0
+  /** The time in the present event, as far as it has come. */
+  #sentAt = 0
 
-  /** `onEvents` runs for each piece that completes events, with their number. */
-  constructor(total: number, onEvents: (count: number, first: boolean) => void) {
+  constructor(total: number, onEvent: OnEvent) {
     this.#total = total
-    this.#onEvents = onEvents
+    this.#onEvent = onEvent
   }
 
   begin(): void {
-    this.#at = 0
+    this.#at = this.#sentAt = 0
   }
 
   check(bytes: Buffer, start: number, end: number): void {
     const numbered = this.#total * eventSize
-    const before = this.#at
-    let at = before
     while (start < end) {
-      const number = Math.floor(at / eventSize)
-      const expected = at < numbered ? ExpectedEvents.#script.event(number) : Script.tail
-      const offset = at < numbered ? at % eventSize : at - numbered
-      const length = Math.min(expected.length - offset, end - start)
-      if (length === 0) throw new Error('bytes after [DONE]')
-      if (bytes.compare(expected, offset, offset + length, start, start + length) !== 0) {
-        const what = at < numbered ? `event ${number}` : 'an event behind the numbered ones'
-        throw new Error(`${what} is wrong or missing: ${bytes.toString('latin1', start, Math.min(end, start + 200))}`)
-      }
-      at += length
-      start += length
+      start = this.#at < numbered ? this.#checkEvent(bytes, start, end) : this.#checkTail(bytes, start, end)
     }
-    this.#at = at
-    const completed =
-      Math.floor(Math.min(at, numbered) / eventSize) - Math.floor(Math.min(before, numbered) / eventSize)
-    if (completed > 0) this.#onEvents(completed, before < eventSize)
+  }
+
+  /** Checks the present event up to its time, in its time, or behind it. Returns the place after that. */
+  #checkEvent(bytes: Buffer, start: number, end: number): number {
+    const number = Math.floor(this.#at / eventSize)
+    const offset = this.#at % eventSize
+    const { stamp } = ExpectedEvents.#script
+    const isTime = offset >= stamp.from && offset < stamp.to
+    const partEnd = offset < stamp.from ? stamp.from : isTime ? stamp.to : eventSize
+    const stop = Math.min(end, start + partEnd - offset)
+    if (isTime) this.#readTime(bytes, start, stop)
+    else {
+      const expected = ExpectedEvents.#script.event(number, 0)
+      if (bytes.compare(expected, offset, offset + stop - start, start, stop) !== 0)
+        wrong(`event ${number}`, bytes, start)
+    }
+    this.#at += stop - start
+    if (this.#at % eventSize === 0) {
+      this.#onEvent(this.#sentAt)
+      this.#sentAt = 0
+    }
+    return stop
+  }
+
+  #readTime(bytes: Buffer, start: number, end: number): void {
+    for (let at = start; at < end; at++) {
+      const digit = bytes[at]! - 0x30
+      if (digit < 0 || digit > 9) wrong('the time of an event', bytes, start)
+      this.#sentAt = this.#sentAt * 10 + digit
+    }
+  }
+
+  #checkTail(bytes: Buffer, start: number, end: number): number {
+    const offset = this.#at - this.#total * eventSize
+    const length = Math.min(Script.tail.length - offset, end - start)
+    if (length === 0) throw new Error('bytes after [DONE]')
+    if (bytes.compare(Script.tail, offset, offset + length, start, start + length) !== 0)
+      wrong('an event behind the numbered ones', bytes, start)
+    this.#at += length
+    return start + length
   }
 
   end(): void {
     const whole = this.#total * eventSize + Script.tail.length
     if (this.#at !== whole) throw new Error(`the stream ended after ${this.#at} of ${whole} bytes`)
   }
+}
+
+function wrong(what: string, bytes: Buffer, at: number): never {
+  throw new Error(`${what} is wrong or missing: ${bytes.toString('latin1', at, Math.min(bytes.length, at + 200))}`)
 }
 
 /** The part of an answer that is being read. */

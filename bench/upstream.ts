@@ -3,6 +3,7 @@
 import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { serve } from './child.ts'
+import { sharedMicroseconds } from './clock.ts'
 import {
   Script,
   answerBody,
@@ -103,7 +104,7 @@ function turn(): void {
 /** Writes one event as a chunk and returns the position after it. */
 function frame(into: Buffer, at: number, number: number): number {
   at += frameHead.copy(into, at)
-  at += script.event(number).copy(into, at)
+  at += script.event(number, sharedMicroseconds()).copy(into, at)
   into[at++] = 0x0d
   into[at++] = 0x0a
   return at
