@@ -12,6 +12,8 @@ import type { UpstreamBody } from './upload.ts'
 
 /** A body up to this size is scanned at once, in bytes: that takes less than a millisecond. */
 const atOnceBytes = 64 * 1024
+/** A body up to this size lies in memory that it may share with others, in bytes. */
+const sharedBytes = 32 * 1024
 /** How many bytes are checked to be UTF-8 in one step. */
 const utf8Bytes = 1024 * 1024
 
@@ -19,24 +21,51 @@ const utf8Bytes = 1024 * 1024
  * The client's body as it came. Immutable. It is kept until the exchange is settled, so that every attempt can send it.
  */
 export class RequestBody {
-  /** A JSON body's own bytes. Of a form, JSON of its fields and of what is known of its files. Empty without a body. */
-  readonly bytes: Buffer
-  /** A lens on these bytes; on an empty object when there is no body. */
-  readonly lens: Lens
-  /** The members or fields of the request, by name, in either form. */
-  readonly fields: Fields
   /** The form as it came, with its files; undefined for any other body. */
   readonly form: Form | undefined
   /** The Content-Type to send to upstreams; undefined when there is no body. */
   readonly contentType: string | undefined
+  #bytes: Buffer
+  /** Undefined after {@link rest}, until somebody asks. */
+  #lens: Lens | undefined
 
   /** For bytes that have been scanned. Other callers use `json`, `read` or `form`. */
   constructor(bytes: Buffer, lens: Lens, contentType: string | undefined, form?: Form) {
-    this.bytes = bytes
-    this.lens = lens
+    this.#bytes = bytes
+    this.#lens = lens
     this.form = form
-    this.fields = form ?? lens
     this.contentType = contentType
+  }
+
+  /** A JSON body's own bytes. Of a form, JSON of its fields and of what is known of its files. Empty without a body. */
+  get bytes(): Buffer {
+    return this.#bytes
+  }
+
+  /** A lens on these bytes; on an empty object when there is no body. */
+  get lens(): Lens {
+    return (this.#lens ??= new Lens(this.#bytes))
+  }
+
+  /** The members or fields of the request, by name, in either form. */
+  get fields(): Fields {
+    return this.form ?? this.lens
+  }
+
+  /**
+   * Called when an answer begins that may go on for hours, during which hardly anybody asks for the body. A small JSON
+   * body moves to memory of its own, as it would keep alive what it shares that with, and its members are found again
+   * when they are asked for. `held`: what the bytes lie in. Returns what they lie in from now on.
+   */
+  rest(held: Buffer): Buffer {
+    if (held.length > sharedBytes) return held
+    const own = Buffer.allocUnsafeSlow(held.length)
+    held.copy(own)
+    // A byte order mark may lead.
+    const from = held.length - this.#bytes.length
+    this.#bytes = from === 0 ? own : own.subarray(from)
+    this.#lens = undefined
+    return own
   }
 
   /**

@@ -27,10 +27,8 @@ export class Inlet {
   readonly socket: Socket
   readonly #inPlace: boolean
   #taker: Taker | undefined
-  readonly #onData = (bytes: Buffer): void => {
-    this.#taker!.input(bytes)
-    free(bytes)
-  }
+  /** Listens where the socket has memory of its own, once it is fed. */
+  #onData: ((bytes: Buffer) => void) | undefined
 
   /** `accepted`: a socket of a server with `pauseOnConnect`, or of a TLS server. Nothing of it may have been read. */
   constructor(accepted: Socket) {
@@ -44,15 +42,20 @@ export class Inlet {
 
   /** From now on, `taker` gets what is read. */
   feed(taker: Taker): void {
-    const fed = this.#taker !== undefined
     this.#taker = taker
-    if (!this.#inPlace && !fed) this.socket.on('data', this.#onData).resume()
+    if (this.#inPlace || this.#onData) return
+    this.#onData = (bytes) => {
+      this.#taker!.input(bytes)
+      free(bytes)
+    }
+    this.socket.on('data', this.#onData).resume()
   }
 
   /** Gives the socket back, paused. From now on it puts what it reads into its own queue, like any other socket. */
   handOver(): Socket {
     this.#taker = undefined
-    return this.socket.off('data', this.#onData).pause()
+    if (this.#onData) this.socket.off('data', this.#onData)
+    return this.socket.pause()
   }
 
   #adopt(handle: object): Socket {

@@ -8,9 +8,12 @@ import type { TLSSocket } from 'node:tls'
 import { backlog, bind, descriptorOf } from './bind.ts'
 import { Inlet } from './inlet.ts'
 import type { Logger } from '../telling/log.ts'
+import { Peek } from './peek.ts'
+import type { PeekHost } from './peek.ts'
 import { maxHeadBytes, maxHeaders } from './request-head.ts'
 import type { Identity } from '../catalogue/catalogue.ts'
 import type { Limits, Settings } from '../catalogue/settings.ts'
+import type { Watchdog } from '../watchdog/watchdog.ts'
 
 /** Where a server listens. `port` is the real one when 0 was asked for. */
 export interface Address {
@@ -48,6 +51,8 @@ const http2Options = {
 export interface ListenerOptions {
   listen: Settings['listen']
   limits: Pick<Limits, 'clientHeader' | 'connections'>
+  /** Enforces the time limits of connections. */
+  watchdog: Watchdog
   log: Logger
   /**
    * Takes over an HTTP/1.x connection. `first`: the bytes that were read already. `single`: it is closed after one
@@ -59,11 +64,9 @@ export interface ListenerOptions {
 }
 
 /** One port, with clear text or TLS. */
-export class Listener {
+export class Listener implements PeekHost {
   /** Makes HTTP/2 sessions on the sockets that it is given. */
   readonly http2: Http2Server
-  /** The open connections whose version of HTTP is known. */
-  readonly open = { http1: 0, http2: 0 }
   /** Connections that were closed at once because `limits.connections` was reached. */
   refused = 0
   readonly #options: ListenerOptions
@@ -71,8 +74,8 @@ export class Listener {
   /** Where the processes before connect, for their clients. */
   #inner: NetServer | undefined
   readonly #sockets = new Set<Socket>()
-  /** How those are closed on which nothing was sent yet. */
-  readonly #peeking = new Set<() => void>()
+  /** Those on which nothing was sent yet. */
+  readonly #peeking = new Set<Peek>()
   #leaving = false
   /** The callbacks of callers that wait for the last connection to close. */
   readonly #onEmpty: (() => void)[] = []
@@ -144,7 +147,7 @@ export class Listener {
   /** Closes the connections on which nothing was sent yet. */
   leave(): void {
     this.#leaving = true
-    for (const close of this.#peeking) close()
+    for (const peek of this.#peeking) peek.close()
   }
 
   /** Resolves true when the last connection is closed, false after the time. */
@@ -179,52 +182,34 @@ export class Listener {
     const inlet = this.#options.listen.tls && !isInner ? undefined : new Inlet(accepted)
     const socket = inlet?.socket ?? accepted
     this.#sockets.add(socket)
-    socket.once('close', () => {
+    // `once` would keep three objects more for each open connection.
+    socket.on('close', () => {
       this.#sockets.delete(socket)
       if (this.#sockets.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve()
     })
     // A connection may break at any moment; without a listener, the error would end the process.
     socket.on('error', () => {})
-    if (inlet) this.#peek(inlet, isInner)
+    if (!inlet) return
+    const peek = new Peek(inlet, isInner, performance.now() + this.#options.limits.clientHeader, this)
+    this.#peeking.add(peek)
+    this.#options.watchdog.add(peek)
   }
 
-  /**
-   * Reads until the version of HTTP is known, and hands the connection on with the bytes it read. `isInner`: it begins
-   * with a line that has the address of the client.
-   */
-  #peek(inlet: Inlet, isInner: boolean): void {
-    const { socket } = inlet
-    const close = (): void => {
-      inlet.feed({ input: () => {} })
-      socket.end()
-    }
-    this.#peeking.add(close)
-    let seen: Buffer | undefined
-    let client: string | undefined
-    const input = (bytes: Buffer): void => {
-      let first = seen ? Buffer.concat([seen, bytes]) : bytes
-      if (isInner && client === undefined) {
-        const end = first.indexOf(10)
-        if (end === -1) return void (seen = Buffer.from(first))
-        client = first.toString('latin1', 0, end)
-        first = first.subarray(end + 1)
-        seen = undefined
-        if (first.length === 0) return
-      }
-      const isHttp2 = beginsHttp2(first)
-      if (isHttp2 === undefined) return void (seen = Buffer.from(first))
-      this.#peeking.delete(close)
-      socket.off('end', leave).off('timeout', leave).off('close', leave).setTimeout(0)
-      // The session takes the connection over, and reads the bytes that were put back by itself.
-      if (isHttp2) inlet.handOver().unshift(Buffer.from(first))
-      this.#route(inlet, isHttp2, first, client)
-    }
-    const leave = (): void => {
-      this.#peeking.delete(close)
-      socket.destroy()
-    }
-    socket.on('end', leave).on('timeout', leave).on('close', leave).setTimeout(this.#options.limits.clientHeader)
-    inlet.feed({ input })
+  known(peek: Peek, isHttp2: boolean, first: Buffer, client: string | undefined): void {
+    const { inlet } = peek
+    this.#forget(peek)
+    // The session takes the connection over, and reads the bytes that were put back by itself.
+    if (isHttp2) inlet.handOver().unshift(Buffer.from(first))
+    this.#route(inlet, isHttp2, first, client)
+  }
+
+  left(peek: Peek): void {
+    this.#forget(peek)
+  }
+
+  #forget(peek: Peek): void {
+    this.#peeking.delete(peek)
+    this.#options.watchdog.delete(peek)
   }
 
   #secured(socket: TLSSocket): void {
@@ -237,9 +222,6 @@ export class Listener {
   #route(inlet: Inlet, isHttp2: boolean, first: Buffer | undefined, client?: string): void {
     const { socket } = inlet
     const { onHttp1, onHttp2 } = this.#options
-    const kind = isHttp2 ? 'http2' : 'http1'
-    this.open[kind]++
-    socket.once('close', () => this.open[kind]--)
     const remoteAddress = client ?? plainAddress(socket.remoteAddress)
     const isInner = client !== undefined
     if (isHttp2) onHttp2(socket, remoteAddress, isInner)
@@ -255,16 +237,6 @@ export class Listener {
     this.#complainedAt = performance.now()
     this.#options.log.error('a connection could not be accepted', { error: error.message })
   }
-}
-
-/** The first bytes of HTTP/2's connection preface (RFC 9113 §3.4). No HTTP/1.1 method begins with them. */
-const preface = Buffer.from('PRI')
-
-/** Undefined when too few bytes have come. */
-function beginsHttp2(bytes: Buffer): boolean | undefined {
-  const length = Math.min(bytes.length, preface.length)
-  if (bytes.compare(preface, 0, length, 0, length) !== 0) return false
-  return length === preface.length ? true : undefined
 }
 
 /** An IPv4 address stays one when it came through an IPv6 socket; empty when the connection is already gone. */

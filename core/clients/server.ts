@@ -68,7 +68,7 @@ export class Server implements Http1Front {
   readonly #listener: Listener
   /** Undefined when CORS is not configured. */
   readonly #cors: Cors | undefined
-  /** Enforces the time limits of HTTP/1.x connections. */
+  /** Enforces the time limits of connections, but for those of HTTP/2. */
   readonly #watchdog: Watchdog
   readonly #http1 = new Set<Http1Connection>()
   readonly #http2 = new Set<Http2Connection>()
@@ -91,6 +91,7 @@ export class Server implements Http1Front {
     this.#watchdog = new Watchdog(Math.min(500, Math.max(20, Math.min(clientHeader, keepAlive) / 4)))
     this.#listener = new Listener({
       ...options,
+      watchdog: this.#watchdog,
       onHttp1: (inlet, remoteAddress, first, single) => this.#openHttp1(inlet, remoteAddress, first, single),
       onHttp2: (socket, remoteAddress, isInner) => this.#openHttp2(socket, remoteAddress, isInner)
     })
@@ -115,9 +116,10 @@ export class Server implements Http1Front {
   }
 
   get figures(): ServerFigures {
-    const { open, connections, refused } = this.#listener
+    const { connections, refused } = this.#listener
+    const [http1, http2] = [this.#http1.size, this.#http2.size]
     return {
-      connections: { ...open, undecided: connections - open.http1 - open.http2 },
+      connections: { http1, http2, undecided: connections - http1 - http2 },
       active: this.#active,
       refusedConnections: refused,
       refusedRequests: this.#refusedRequests
@@ -229,10 +231,6 @@ export class Server implements Http1Front {
     const connection = new Http1Connection(inlet, remoteAddress, this, single)
     this.#http1.add(connection)
     this.#watchdog.add(connection)
-    inlet.socket.once('close', () => {
-      this.#http1.delete(connection)
-      this.#watchdog.delete(connection)
-    })
     if (first) connection.input(first)
   }
 
@@ -284,6 +282,12 @@ export class Server implements Http1Front {
     } catch (error) {
       this.#refuse(incoming.client, error)
     }
+  }
+
+  /** Called by HTTP/1.x connections. */
+  closed(connection: Http1Connection): void {
+    this.#http1.delete(connection)
+    this.#watchdog.delete(connection)
   }
 
   /** Called by HTTP/1.x connections. */

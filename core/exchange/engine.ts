@@ -230,6 +230,7 @@ export class Engine {
     if (!relay.whole && !exchange.gone) {
       sendHead(exchange, relay.response!)
       relay.commit()
+      exchange.committed()
     }
     return relay.over ? undefined : relay.finished
   }

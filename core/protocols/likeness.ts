@@ -17,7 +17,7 @@ const escapes: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'))
 export class Likeness {
   readonly #text: Buffer
   /** For each string value: where its contents begin, and where its closing quote is. */
-  readonly #strings: number[] = []
+  readonly #strings: readonly number[]
   /**
    * The index in the list of the one string that differed in the last comparison; undefined when none or several did.
    */
@@ -27,12 +27,15 @@ export class Likeness {
   constructor(text: Buffer) {
     this.#text = Buffer.allocUnsafeSlow(text.length)
     text.copy(this.#text)
+    const strings: number[] = []
     for (let at = 0; at < text.length; at++) {
       if (text[at] !== quote) continue
       const from = at + 1
       at = stringEnd(text, from)
-      if (text[skipSpace(text, at + 1)] !== colon) this.#strings.push(from, at)
+      if (text[skipSpace(text, at + 1)] !== colon) strings.push(from, at)
     }
+    // Without the room that a list has which was added to.
+    this.#strings = strings.slice()
   }
 
   fits(bytes: Buffer): boolean {

@@ -81,6 +81,11 @@ export class HeaderLines {
     if (length < this.#text.length) this.#text = this.#text.slice(0, length)
   }
 
+  /** Makes one string of what was added: V8 keeps the parts, and an object for each, until somebody reads it. */
+  join(): void {
+    this.#text = Buffer.from(this.#text, 'latin1').toString('latin1')
+  }
+
   /** A copy, which can be added to independently. */
   copy(): HeaderLines {
     return new HeaderLines(this.#text)

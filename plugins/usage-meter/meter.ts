@@ -9,21 +9,21 @@ import type { Usage } from '../../core/money/usage.ts'
 /** Longest event that is kept as a sample. */
 const sampleBytes = 4 * 1024
 
-/**
- * Returns the upper bounds of an estimate in tokens, and the length of the sound when that is charged by the second. It
- * is called only when an estimate is needed.
- */
-export type Bounds = () => { input: (bytesPerToken: number) => number; output: number; sound: SoundLength | undefined }
+/** The upper bounds of an estimate in tokens, and the length of the sound when that is charged by the second. */
+export interface Bounds {
+  input(bytesPerToken: number): number
+  output: number
+  sound: SoundLength | undefined
+}
 
 /** One per attempt. Costs a search for one word per event; parses only what holds usage. */
 export class Meter {
-  readonly #protocol: Protocol
+  readonly protocol: Protocol
   /** Set for protocols in which several messages report usage. */
   readonly #reader: UsageReader | undefined
   /** Set for protocols whose charged units the gateway can count by itself. */
   readonly #tally: Tally | undefined
   readonly #tools: Tally | undefined
-  readonly #bounds: Bounds
   readonly #bytesPerToken: number
   #usage: Usage | undefined
   /** Whether the last report of the upstream had numbers that cannot be true. */
@@ -33,8 +33,11 @@ export class Meter {
   #smallEvents = 0
   #eventBytes = 0
   #largeBytes = 0
-  /** The first event, the second, the fourth, and so on. They show how much of an event is not text. */
-  readonly #samples: Buffer[] = []
+  /**
+   * The first event, the second, the fourth, and so on, as latin1: a buffer would take four times its bytes. They show
+   * how much of an event is not text.
+   */
+  readonly #samples: string[] = []
   #body: Message | undefined
   /** Set for an answer that is too large to be held: the body that its runs of bytes are parts of. */
   #runs: Message['body']
@@ -43,18 +46,11 @@ export class Meter {
   #runText = 0
 
   /** `tools`: counts the calls of hosted tools, where there may be some. */
-  constructor(
-    protocol: Protocol,
-    { fields }: RequestBody,
-    bytesPerToken: number,
-    bounds: Bounds,
-    tools: Tally | undefined
-  ) {
+  constructor(protocol: Protocol, { fields }: RequestBody, bytesPerToken: number, tools: Tally | undefined) {
     this.#tools = tools
-    this.#protocol = protocol
+    this.protocol = protocol
     this.#tally = protocol.tally?.(fields)
     this.#reader = protocol.usageReader?.()
-    this.#bounds = bounds
     this.#bytesPerToken = bytesPerToken
   }
 
@@ -65,7 +61,7 @@ export class Meter {
     if (message.kind === 'bytes') return this.#seeRun(message)
     // Some upstreams report usage in every event, so an event with a report may carry text too.
     this.#count(message)
-    this.#take(this.#reader ? this.#reader.read(message) : this.#protocol.readUsage(message))
+    this.#take(this.#reader ? this.#reader.read(message) : this.protocol.readUsage(message))
   }
 
   #take(reported: ReportedUsage): void {
@@ -77,25 +73,25 @@ export class Meter {
 
   /**
    * The final account: what the upstream reported, or what was seen of the answer by its length; the larger of both
-   * where a stream broke off.
+   * where a stream broke off. `boundsOf` is called only for an estimate.
    */
-  read(complete: boolean): MeteredUsage {
+  read(complete: boolean, boundsOf: () => Bounds): MeteredUsage {
     // A whole answer has come to its end when it is seen, whatever becomes of it.
-    const metered = this.#read(complete || this.#body !== undefined)
+    const metered = this.#read(complete || this.#body !== undefined, boundsOf)
     const calls = this.#tools?.read()
     return calls ? { ...metered, usage: { ...metered.usage, ...calls } } : metered
   }
 
-  #read(complete: boolean): MeteredUsage {
-    if (this.#runs) this.#take(this.#protocol.readUsage(new Message('json', this.#runs.outline)))
+  #read(complete: boolean, boundsOf: () => Bounds): MeteredUsage {
+    if (this.#runs) this.#take(this.protocol.readUsage(new Message('json', this.#runs.outline)))
     const units = this.#tally?.read()
     if (this.#usage && !this.insane) {
-      const usage = complete || this.#events === 0 ? this.#usage : this.#atLeastDelivered(this.#usage)
+      const usage = complete || this.#events === 0 ? this.#usage : this.#atLeastDelivered(this.#usage, boundsOf())
       return { usage: units ? { ...usage, ...units } : usage, source: complete ? 'upstream' : 'partial' }
     }
     // What is charged by the piece is known; pictures and sound have no tokens that their size could tell.
     if (units) return { usage: { ...noUsage, ...units }, source: complete ? 'measured' : 'partial' }
-    const { input, output, sound } = this.#bounds()
+    const { input, output, sound } = boundsOf()
     if (sound)
       return {
         usage: { ...noUsage, second: sound.second },
@@ -106,8 +102,7 @@ export class Meter {
   }
 
   /** Raises a report to what was delivered, because a report before the end of a stream misses what came after it. */
-  #atLeastDelivered(reported: Usage): Usage {
-    const { input, output } = this.#bounds()
+  #atLeastDelivered(reported: Usage, { input, output }: Bounds): Usage {
     const unreported = Math.min(this.#outputTokens(), output) - completionTokens(reported)
     return {
       ...reported,
@@ -127,18 +122,17 @@ export class Meter {
     this.#events++
     if (length > sampleBytes) {
       // Pictures and sound come in large events, which have been parsed already.
-      this.#largeBytes += this.#protocol.answerBytes(message.shallow())
+      this.#largeBytes += this.protocol.answerBytes(message.shallow())
       return
     }
     this.#eventBytes += length
     this.#smallEvents++
-    // A copy, as the original would keep the whole chunk that it came in.
-    if ((this.#smallEvents & (this.#smallEvents - 1)) === 0) this.#samples.push(Buffer.from(message.data))
+    if ((this.#smallEvents & (this.#smallEvents - 1)) === 0) this.#samples.push(message.data.toString('latin1'))
   }
 
   /** An event carries a token or more; its text is what it is longer by than the usual envelope. */
   #outputTokens(): number {
-    if (this.#body) return this.#tokens(this.#protocol.answerBytes(this.#body.json()))
+    if (this.#body) return this.#tokens(this.protocol.answerBytes(this.#body.json()))
     if (this.#runBytes > 0) return this.#tokens(this.#runText)
     return Math.max(
       this.#events,
@@ -149,7 +143,7 @@ export class Meter {
   /** The median of the samples that have text; without any, no event is taken to have some. */
   #envelope(): number {
     const envelopes = this.#samples.flatMap((sample) => {
-      const text = this.#protocol.answerBytes(parsed(sample))
+      const text = this.protocol.answerBytes(parsed(Buffer.from(sample, 'latin1')))
       return text > 0 ? [sample.length - text] : []
     })
     return envelopes.sort((a, b) => a - b)[envelopes.length >> 1] ?? this.#eventBytes

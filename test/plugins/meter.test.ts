@@ -17,6 +17,7 @@ import type { SoundLength } from '../../plugins/estimate.ts'
 import usageMeter from '../../plugins/usage-meter/index.ts'
 import { chargeableAt } from '../../plugins/usage-meter/conversion.ts'
 import { Meter } from '../../plugins/usage-meter/meter.ts'
+import type { Bounds } from '../../plugins/usage-meter/meter.ts'
 import { together, usageOf } from '../../plugins/usage-meter/turns.ts'
 import { TestMetrics } from '../kit/metrics.ts'
 
@@ -31,10 +32,17 @@ interface Limits {
 }
 
 /** A meter whose prompt is estimated as 1000 ÷ the bytes of a token. */
-function meterOf({ bytesPerToken = 4, most = Infinity, sound, tools, protocol = 'openai-chat' }: Limits = {}): Meter {
-  const bounds = () => ({ input: (bytes: number) => 1000 / bytes, output: most, sound })
-  const tally = tools && { see() {}, read: () => tools }
-  return new Meter(protocols[protocol], body, bytesPerToken, bounds, tally)
+class Bounded extends Meter {
+  readonly #bounds: Bounds
+
+  constructor({ bytesPerToken = 4, most = Infinity, sound, tools, protocol = 'openai-chat' }: Limits = {}, of = body) {
+    super(protocols[protocol], of, bytesPerToken, tools && { see() {}, read: () => tools })
+    this.#bounds = { input: (bytes) => 1000 / bytes, output: most, sound }
+  }
+
+  total(complete: boolean): MeteredUsage {
+    return this.read(complete, () => this.#bounds)
+  }
 }
 
 function event(payload: unknown): Message {
@@ -63,9 +71,9 @@ function run(bytes: Buffer, outline: object = {}): Message {
 }
 
 function read(messages: readonly Message[], complete: boolean, limits?: Limits): MeteredUsage {
-  const meter = meterOf(limits)
+  const meter = new Bounded(limits)
   for (const message of messages) meter.see(message)
-  return meter.read(complete)
+  return meter.total(complete)
 }
 
 const usage = (more: Partial<Usage>): Usage => ({ ...noUsage, ...more })
@@ -157,15 +165,15 @@ t.test('a report counts as the upstream gave it, the last one, unless a stream t
 
 t.test('a report that cannot be true is an estimate, until another one can', (t) => {
   const wrong = { ...report(7, 2), completion_tokens: -2 }
-  const meter = meterOf()
+  const meter = new Bounded()
   meter.see(words('a', wrong))
   t.equal(meter.insane, true)
-  t.match(meter.read(true), { source: 'estimated', usage: { input: 250, output: 1 } })
+  t.match(meter.total(true), { source: 'estimated', usage: { input: 250, output: 1 } })
   meter.see(words('b', report(7, 2)))
   t.equal(meter.insane, false)
-  t.match(meter.read(true), { source: 'upstream', usage: { input: 7, output: 2 } })
+  t.match(meter.total(true), { source: 'upstream', usage: { input: 7, output: 2 } })
   meter.see(words('c', wrong))
-  t.match(meter.read(true), { source: 'estimated', usage: { output: 3 } })
+  t.match(meter.total(true), { source: 'estimated', usage: { output: 3 } })
   t.end()
 })
 
@@ -185,11 +193,10 @@ t.test('calls of hosted tools are added to whatever was counted, and sound is ch
 
 t.test('what the gateway can count by itself is charged as measured, beside what is reported', (t) => {
   const text = RequestBody.json(Buffer.from('{"input":"five!"}'))
-  const bounds = () => ({ input: () => 1, output: 1, sound: undefined })
-  const meter = new Meter(protocols['openai-speech'], text, 4, bounds, undefined)
+  const meter = new Bounded({ most: 1, protocol: 'openai-speech' }, text)
   meter.see(new Message('bytes', Buffer.alloc(2000)))
-  t.same(meter.read(true), { usage: { ...noUsage, character: 5 }, source: 'measured' })
-  t.same(meter.read(false), { usage: { ...noUsage, character: 5 }, source: 'partial' })
+  t.same(meter.total(true), { usage: { ...noUsage, character: 5 }, source: 'measured' })
+  t.same(meter.total(false), { usage: { ...noUsage, character: 5 }, source: 'partial' })
   t.end()
 })
 

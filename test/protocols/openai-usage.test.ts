@@ -5,6 +5,7 @@ import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
 import { protocols } from '../../core/protocols/index.ts'
 import { chargeableAt } from '../../plugins/usage-meter/conversion.ts'
+import type { MeteredUsage } from '../../core/contract/slots.ts'
 import { Meter } from '../../plugins/usage-meter/meter.ts'
 import { together, usageOf } from '../../plugins/usage-meter/turns.ts'
 
@@ -128,9 +129,17 @@ t.test('whatever is reported, classes are never negative and add up to the total
 })
 
 /** A stream's meter: a prompt of 7 tokens, answers of at most 1000, and four bytes to a token. */
-function meter(most = 1000): Meter {
-  const body = { fields: {} } as ConstructorParameters<typeof Meter>[1]
-  return new Meter(chat, body, 4, () => ({ input: () => 7, output: most, sound: undefined }), undefined)
+class StreamMeter extends Meter {
+  readonly #most: number
+
+  constructor(most = 1000) {
+    super(chat, { fields: {} } as ConstructorParameters<typeof Meter>[1], 4, undefined)
+    this.#most = most
+  }
+
+  total(complete: boolean): MeteredUsage {
+    return this.read(complete, () => ({ input: () => 7, output: this.#most, sound: undefined }))
+  }
 }
 const said = (content: string, more: object = {}): Message =>
   Message.event(JSON.stringify({ choices: [{ index: 0, delta: { content } }], ...more }))
@@ -140,9 +149,9 @@ const usage = (prompt_tokens: number, completion_tokens: number): object => ({
 
 t.test('a stream without a report is counted by the text in its events', async (t) => {
   const counted = (messages: readonly Message[], most?: number): unknown => {
-    const one = meter(most)
+    const one = new StreamMeter(most)
     for (const message of messages) one.see(message)
-    return one.read(true)
+    return one.total(true)
   }
   const estimated = (output: number): object => ({ usage: { ...none, input: 7, output }, source: 'estimated' })
   const end = Message.event('[DONE]')
@@ -168,32 +177,32 @@ t.test('a stream without a report is counted by the text in its events', async (
 })
 
 t.test('of a report the last word counts, and no less than what was seen where a stream broke off', async (t) => {
-  const one = meter()
+  const one = new StreamMeter()
   one.see(said('', usage(10, 1)))
   for (let i = 0; i < 2; i++) one.see(said('x'.repeat(40)))
-  t.same(one.read(true), { usage: { ...none, input: 10, output: 1 }, source: 'upstream' })
-  t.same(one.read(false).source, 'partial')
-  t.ok(one.read(false).usage.output >= 20, 'two events of ten tokens')
+  t.same(one.total(true), { usage: { ...none, input: 10, output: 1 }, source: 'upstream' })
+  t.same(one.total(false).source, 'partial')
+  t.ok(one.total(false).usage.output >= 20, 'two events of ten tokens')
   one.see(said('', usage(0, 0)))
-  t.same(one.read(true).usage, { ...none, input: 10, output: 1 }, 'zeros after counts correct nothing')
+  t.same(one.total(true).usage, { ...none, input: 10, output: 1 }, 'zeros after counts correct nothing')
   one.see(said('', usage(12, 90)))
-  t.same(one.read(false), { usage: { ...none, input: 12, output: 90 }, source: 'partial' })
+  t.same(one.total(false), { usage: { ...none, input: 12, output: 90 }, source: 'partial' })
   one.see(said('', usage(-1, 5)))
   t.equal(one.insane, true)
-  t.equal(one.read(true).source, 'estimated')
+  t.equal(one.total(true).source, 'estimated')
   one.see(said('', usage(13, 5)))
   t.equal(one.insane, false)
-  t.same(one.read(true).usage, { ...none, input: 13, output: 5 })
+  t.same(one.total(true).usage, { ...none, input: 13, output: 5 })
 
-  const zero = meter()
+  const zero = new StreamMeter()
   zero.see(said('', usage(0, 0)))
-  t.same(zero.read(true), { usage: none, source: 'upstream' }, 'a first zero is one')
-  t.same(zero.read(false).usage, { ...none, input: 7, output: 1 }, 'not of what broke off')
-  const whole = meter()
+  t.same(zero.total(true), { usage: none, source: 'upstream' }, 'a first zero is one')
+  t.same(zero.total(false).usage, { ...none, input: 7, output: 1 }, 'not of what broke off')
+  const whole = new StreamMeter()
   whole.see(
     new Message('json', Buffer.from(JSON.stringify({ choices: [{ message: { content: 'xyz' } }], ...usage(3, 0) })))
   )
-  t.same(whole.read(false).usage, { ...none, input: 3 }, 'a whole answer says all at once')
+  t.same(whole.total(false).usage, { ...none, input: 3 }, 'a whole answer says all at once')
 })
 
 t.test('a turn of a session has consumed what was reported, or seen', async (t) => {

@@ -70,8 +70,11 @@ export class Http1Body implements BodySource {
 
   /** Called by the connection. */
   end(): void {
+    const sink = this.#sink
     this.complete = true
-    this.#sink?.end()
+    // The answer may go on for hours, and needs nothing of what has read the request.
+    this.#sink = undefined
+    sink?.end()
   }
 
   /** Called by the connection when it broke. */

@@ -45,6 +45,8 @@ export interface Http1Front extends Front {
   serve(incoming: Incoming): void
   /** Counts a request that was refused before it could be served. */
   refused(): void
+  /** The connection is closed. Called once. */
+  closed(connection: Http1Connection): void
 }
 
 /** Answers requests one after another. What follows a request waits, unread as far as possible. */
@@ -96,7 +98,10 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     socket.on('end', () => this.#ended())
     socket.on('drain', () => this.#drained())
     socket.on('timeout', () => this.#stalled())
-    socket.on('close', () => this.#lost())
+    socket.on('close', () => {
+      this.#lost()
+      front.closed(this)
+    })
   }
 
   /**

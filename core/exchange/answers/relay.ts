@@ -57,8 +57,9 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   #call: UpstreamCall | undefined
   #intake: Intake | undefined
   #decoder: Decoder | undefined
-  #open!: () => void
-  #refuse!: (error: GatewayError) => void
+  /** Settle {@link opened}, once. */
+  #open: (() => void) | undefined
+  #refuse: ((error: GatewayError) => void) | undefined
   #finish: (() => void) | undefined
   /** Chunks that came while an `onResponse` hook was awaited; undefined when none is. */
   #early: Buffer[] | undefined
@@ -210,7 +211,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   open(): void {
     if (this.isOpen) return
     this.isOpen = true
-    this.#open()
+    this.#open?.()
+    this.#open = this.#refuse = undefined
   }
 
   /**
@@ -385,7 +387,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     if (error) {
       this.attempt.error = error
       this.outlet.drop()
-      if (!this.isOpen) return this.#refuse(error)
+      if (!this.isOpen) return this.#refuse?.(error)
     }
     this.open()
     this.#finish?.()

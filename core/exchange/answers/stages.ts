@@ -39,7 +39,8 @@ export class Stages {
 
   /** Sets the stages, in the order in which messages pass them. Called once, before the first message. */
   use(stages: readonly PluginStage[]): void {
-    this.#stages = stages
+    // A list that was added to has room for more, which a stream would keep for as long as it is open.
+    this.#stages = stages.slice()
   }
 
   /**

@@ -39,10 +39,7 @@ interface Release {
   view: PluginView | undefined
   call(outcome: Outcome): Awaitable<void>
 }
-/**
- * Reads the body of an exchange, and gives it to the exchange to {@link LiveExchange.accept} before anybody else has
- * it.
- */
+/** Reads the body of an exchange, and has the exchange {@link LiveExchange.accept} it before anybody else has it. */
 type Read = (exchange: LiveExchange) => Awaitable<RequestBody>
 
 const none: readonly never[] = []
@@ -262,6 +259,12 @@ export class LiveExchange extends UnderWay implements Shared {
         throw asGatewayError(error, plugin)
       }
     }
+  }
+
+  /** The head of a stream is out: frees what only the request needed, as the stream may stay open for hours. */
+  committed(): void {
+    this.replyHeaders.join()
+    if (this.held && this.#body) this.held = this.#body.rest(this.held)
   }
 
   get<T>(slot: Slot<T>): T {

@@ -11,12 +11,18 @@ const likenessBytes = 4 * 1024
 /** The most choices of an answer: https://platform.openai.com/docs/api-reference/chat has it as the limit of `n`. */
 const mostChoices = 128
 
+/** What is known of one choice: whether its role was shown, and whether it has its finish reason. */
+interface Choice {
+  opened: boolean
+  finished: boolean
+}
+
 /** Parses the first events, and then only those that differ from the last one in more than their text. */
 export class ChatWatch implements StreamWatch {
-  /** How many choices were asked for, and for each one that has come whether it has its finish reason. */
+  /** How many choices were asked for. */
   readonly #asked: number
-  readonly #choices = new Map<unknown, boolean>()
-  readonly #opened = new Set<unknown>()
+  /** Those that have come, by their index. */
+  readonly #choices = new Map<unknown, Choice>()
   #content = false
   /** The last parsed event that was content and nothing else. Nearly all that follow resemble it. */
   #like: Likeness | undefined
@@ -43,8 +49,9 @@ export class ChatWatch implements StreamWatch {
     const opened: string[] = []
     for (const choice of choices as unknown[]) {
       const { index = 0, delta } = (asObject(choice) ?? {}) as { index?: unknown; delta?: unknown }
-      if (this.#opened.has(index)) continue
-      this.#opened.add(index)
+      const known = this.#choices.get(index)
+      if (!known || known.opened) continue
+      known.opened = true
       if (asObject(delta)?.['role']) continue
       const opening = { index, delta: { role: 'assistant', content: '' }, finish_reason: null }
       opened.push(JSON.stringify({ ...chunk, choices: [opening], usage: undefined }))
@@ -53,7 +60,7 @@ export class ChatWatch implements StreamWatch {
   }
 
   get finished(): boolean {
-    for (const finished of this.#choices.values()) if (!finished) return false
+    for (const { finished } of this.#choices.values()) if (!finished) return false
     return this.#content
   }
 
@@ -72,7 +79,9 @@ export class ChatWatch implements StreamWatch {
       const { index = 0, delta, text, finish_reason: finish } = (asObject(item) ?? {}) as JsonObject
       if (this.#choices.size === mostChoices && !this.#choices.has(index)) return 'invalid'
       const finished = isFinish(finish, delta)
-      this.#choices.set(index, finished || this.#choices.get(index) === true)
+      const known = this.#choices.get(index)
+      if (!known) this.#choices.set(index, { opened: false, finished })
+      else known.finished ||= finished
       this.#content ||= finished || hasContent(delta) || (typeof text === 'string' && text !== '')
       plain = this.#content && finish == null && !finished
     }

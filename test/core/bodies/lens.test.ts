@@ -245,3 +245,21 @@ t.test('a body must be UTF-8, a byte order mark is taken off', async (t) => {
   t.throws(() => RequestBody.json(Buffer.from('{"model":"x"}', 'utf16le')), { code: 'invalid_json' })
   t.equal(RequestBody.json(Buffer.from('\ufeff{"model":"x"}')).bytes.toString(), '{"model":"x"}')
 })
+
+t.test('a body at rest shares its memory with nobody, and its members are found as before', async (t) => {
+  for (const text of ['{"model":"x"}', '\ufeff{"model":"x"}', `{"model":"x","input":"${'y'.repeat(40_000)}"}`]) {
+    const held = Buffer.allocUnsafe(Buffer.byteLength(text))
+    held.write(text)
+    const body = RequestBody.json(held)
+    const edit = new BodyEdit(body)
+    const kept = body.rest(held)
+    t.equal(kept.length, held.length, 'as much of the memory for bodies is given back in the end')
+    t.equal(kept === held, held.length > 32 * 1024, 'a large one stays where it is')
+    if (kept !== held) held.fill(0)
+    t.equal(body.bytes.toString(), text.replace('\ufeff', ''))
+    t.equal(body.bytes.buffer, kept.buffer)
+    t.equal(body.lens.string('model'), 'x')
+    edit.set('model', 'other')
+    t.match(Buffer.concat(edit.render() as Buffer[]).toString(), '"model":"other"')
+  }
+})

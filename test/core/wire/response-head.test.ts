@@ -54,6 +54,7 @@ t.test('statuses that end no answer are refused', (t) => {
 t.test('the pairs are what was added, and a copy is added to for itself', (t) => {
   const lines = HeaderLines.identified('one').add('X-A', 'b: c').add('connection', 'close').add('X-Empty', '')
   lines.copy().add('X-B', 'd')
+  lines.join()
   t.same(lines.pairs(), ['x-request-id', 'one', 'request-id', 'one', 'X-A', 'b: c', 'X-Empty', ''])
   t.end()
 })
