@@ -1,5 +1,5 @@
 // How many requests have come since the list was loaded. The list stays as it is until the reader wants them.
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { onArrivals, resets, useLive } from '../../live.ts'
 import type { ArrivedRow } from '../../live.ts'
 import { nameOf } from './filters.ts'
@@ -19,22 +19,24 @@ const none: NewRows = { count: 0, more: false }
  */
 export function useNewRows(filters: Readonly<Record<string, string>>, on: boolean, since: number | undefined): NewRows {
   useLive(filters['tenant'], { topics: 'requests', on })
-  const [found, setFound] = useState(none)
   const asked = JSON.stringify([filters, on, since])
+  const [counted, setCounted] = useState({ ...none, asked })
   const resetsBefore = useRef(0)
-  useEffect(() => {
-    setFound(none)
+  useLayoutEffect(() => {
+    setCounted({ ...none, asked })
     resetsBefore.current = resets.peek()
     if (!on || since === undefined) return undefined
     return onArrivals(({ rows, skipped }) => {
       const count = rows.filter((row) => fits(row, filters)).length
       if (count > 0 || skipped > 0)
-        setFound((before) => ({ count: before.count + count, more: before.more || skipped > 0 }))
+        setCounted((before) => ({ asked, count: before.count + count, more: before.more || skipped > 0 }))
     })
   }, [asked])
+  // The list is drawn anew before the effect runs: what is counted then is of the list before.
+  if (counted.asked !== asked) return none
   // The stream begins with one reset; after another one nobody knows what came meanwhile.
   const broken = on && resets.value > resetsBefore.current + 1
-  return broken ? { ...found, more: true } : found
+  return broken ? { ...counted, more: true } : counted
 }
 
 const exact = ['tenant', 'project', 'member', 'key', 'model', 'endpoint', 'outcome'] as const
