@@ -179,7 +179,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
         until === undefined || hold.ended ? [] : { ...naming(hold), until }
       )
     ),
-    json(ends.map(({ requestId, part }) => ({ request_id: requestId, part }))),
+    json(ends.flatMap((end) => (end.corrects ? [] : naming(end)))),
     json(entries),
     chain.seq,
     chain.hash

@@ -19,7 +19,7 @@ import { Decisions, reservedAlready } from './decisions.ts'
 import type { Question } from './decisions.ts'
 import { EarlyHold, Gathering } from './early.ts'
 import type { Mirror } from './mirror.ts'
-import type { End } from './operations.ts'
+import type { Charge, End } from './operations.ts'
 import { placesIn } from './plan.ts'
 import type { Place, Plan, Plans } from './plan.ts'
 import type { Prices } from './prices.ts'
@@ -57,6 +57,8 @@ export interface BookParts {
   readonly views: Views
   readonly alarms: Alarms
   readonly log: Logger
+  /** Takes the end of a hold that others have ended; resolves when it is in the log of the node. */
+  late(end: Charge): Promise<void>
   /** How long a request waits for the slices of others, in milliseconds. */
   readonly patience: number
   /** Why no money may be decided on at present; undefined when nothing is in the way. */
@@ -288,21 +290,20 @@ export class Book implements Ledger, HoldKeeper {
     this.#live.delete(name)
     const rows = emptyBatch(0, 0)
     hold.writeEnd(rows, this.#rowIds)
+    const { requestId, part } = hold
+    const { places, scopes } = live
+    const due = { requestId, part, places, charged, entries: rows.entries, scopes, time: hold.request.time }
     if (live.lost) {
+      // Whoever goes on with the work of a detached one knows better what it came to.
+      if (live.written && hold.lease === undefined) return this.#parts.late(due)
       if (live.written || charged > 0n) this.#tellLost(hold, charged)
       return durable
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     promise.catch(ignore)
     const end: End = {
-      requestId: hold.requestId,
-      part: hold.part,
-      places: live.places,
+      ...due,
       held: hold.amount,
-      charged,
-      entries: rows.entries,
-      scopes: live.scopes,
-      time: hold.request.time,
       done: resolve,
       failed: (error) => reject(unavailable(error.message))
     }

@@ -4,25 +4,19 @@ import type { Hold } from '../../embedded/balance/hold.ts'
 import type { Value } from '../../embedded/files/sqlite.ts'
 import { entryColumns, touchColumns } from '../../embedded/rows/batch.ts'
 import type { RequestLog } from '../../requests.ts'
+import type { Spans } from '../../window.ts'
 import type { Logger } from '../../../telling/log.ts'
 import type { Book } from './book.ts'
+import type { Charge } from './operations.ts'
 import type { Record as Kept } from './own-log.ts'
-
-/** An end that comes too late: what it would have charged. */
-export interface LateEnd {
-  readonly requestId: string
-  readonly part: string
-  readonly charged: bigint
-  /** Of the reservation, in Unix milliseconds. */
-  readonly time: number
-}
+import { placesIn } from './plan.ts'
 
 /**
  * Queues the ends that earlier starts have kept in their logs, where the holds are still open, and progress that the
  * database does not have. Returns the ends whose holds are not there: most of them are in the database.
  */
-export function replay(left: readonly Kept[], ledger: Book): LateEnd[] {
-  const late: LateEnd[] = []
+export function replay(left: readonly Kept[], ledger: Book): Charge[] {
+  const late: Charge[] = []
   for (const { touched, entries } of left) {
     for (const row of rowsOf(touched, touchColumns)) {
       const [requestId, part] = JSON.parse(row['id'] as string) as [string, string]
@@ -49,11 +43,15 @@ export function replay(left: readonly Kept[], ledger: Book): LateEnd[] {
   return late
 }
 
-function replayEnd(row: Record<string, Value>, entries: readonly Value[], ledger: Book): LateEnd | undefined {
+function replayEnd(row: Record<string, Value>, entries: readonly Value[], ledger: Book): Charge | undefined {
   const [requestId, part, charged] = [row['request_id'] as string, row['part'] as string, row['amount'] as bigint]
   const live = ledger.release(requestId, part)
   // It was sent before that start ended, or another node has ended it.
-  if (!live) return { requestId, part, charged, time: Number(row['ts_ms']) }
+  if (!live) {
+    const time = Number(row['ts_ms'])
+    const places = placesIn(JSON.parse(row['scopes'] as string) as Record<string, Spans>, time)
+    return { requestId, part, charged, time, entries, places, scopes: () => [] }
+  }
   const { hold, places } = live
   ledger.queueEnd({
     requestId,

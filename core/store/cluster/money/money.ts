@@ -17,6 +17,7 @@ import { Anchors } from './anchors.ts'
 import { Book, nameOf } from './book.ts'
 import { DatabaseClock } from './clock.ts'
 import { Days } from './days.ts'
+import { LateEnds } from './late-ends.ts'
 import { endAll, endLeft, replay } from './left-behind.ts'
 import { Mirror } from './mirror.ts'
 import { OwnLog } from './own-log.ts'
@@ -28,6 +29,7 @@ import { Plans } from './plan.ts'
 import { Prices } from './prices.ts'
 import { behind } from './recent.ts'
 import type { Standing } from './recent.ts'
+import { Refusals } from './refusals.ts'
 import { Recalls } from './recalls.ts'
 import { fencedCode, replacedCode, Sender } from './sender.ts'
 import type { Sizing } from './slice.ts'
@@ -110,6 +112,7 @@ class Node implements Money {
   readonly #soundness: Soundness
   readonly #holds: OwnHolds
   readonly #anchors: Anchors
+  readonly #late: LateEnds
   #upkeep: Upkeep | undefined
   #sender!: Sender
   #timer: NodeJS.Timeout | undefined
@@ -119,8 +122,7 @@ class Node implements Money {
   #trouble: DatabaseFault | undefined
   /** How far the database was when an earlier state of it was found to have come back. */
   #behind: Standing | undefined
-  /** The requests whose ends the database refuses. */
-  readonly #refused: string[] = []
+  readonly #refusals: Refusals
 
   constructor(options: MoneyOptions) {
     const { database, node, folder, durability, log = silentLog, lease = usualLease, now = Date.now } = options
@@ -146,11 +148,29 @@ class Node implements Money {
       alarms: this.#alarms,
       log: this.#log,
       slices: this.#slices,
+      late: (end) => this.#late.add(end),
       patience: options.patience ?? usualPatience,
       refuses: () => (this.trouble?.refuses ? this.trouble.text : undefined)
     })
     this.#anchors = new Anchors(database.changes)
-    this.#holds = new OwnHolds({ database, node, lease, ledger: this.ledger, prices: this.#prices, log: this.#log })
+    this.#late = new LateEnds({
+      lane: database.reads,
+      log: this.#log,
+      keep: (ends) => this.#ownLog.write(recordOf(ends, [])),
+      correct: (end) => this.ledger.queueEnd(end)
+    })
+    const { ledger } = this
+    this.#holds = new OwnHolds({
+      database,
+      node,
+      lease,
+      ledger,
+      prices: this.#prices,
+      late: this.#late,
+      log: this.#log
+    })
+    const refusals = { prices: this.#prices, holds: this.#holds, ownLog: this.#ownLog, folder, log: this.#log }
+    this.#refusals = new Refusals(refusals)
   }
 
   get trouble(): Money['trouble'] {
@@ -169,14 +189,8 @@ class Node implements Money {
         refuses: true
       }
     if (fault) return { text: 'the database cannot be written', error: fault.message, refuses: this.#sender.full }
-    const [first] = this.#refused
-    if (first === undefined) return undefined
-    const others = this.#refused.length > 1 ? ` and of ${this.#refused.length - 1} more` : ''
-    return {
-      text: `the database refuses the end of the request ${first}${others}: what it holds stays held, and the end is kept in ${this.#options.folder}`,
-      error: '',
-      refuses: false
-    }
+    const { text } = this.#refusals
+    return text === undefined ? undefined : { text, error: '', refuses: false }
   }
 
   /** Joins, and takes up what an earlier start has left. */
@@ -191,13 +205,14 @@ class Node implements Money {
         mirror: this.#mirror,
         slices: this.#slices,
         log: this.#ownLog,
+        late: this.#late,
         node,
         lease: this.#lease,
         endurance: this.#options.patience ?? usualPatience,
         rejoin: (work) => this.#rejoin(work),
         owned: (ends) => this.#holds.owned(ends),
         answered: (ends) => this.#alarms.look(ends),
-        refused: (one, fault) => this.#refuse(one, fault),
+        refused: (one, fault) => this.#refusals.take(one, fault),
         troubled: (error) => this.#troubled(error),
         healed: () => this.#healed()
       },
@@ -213,13 +228,14 @@ class Node implements Money {
       for (let i = 0; i < prices.length; i += 2)
         queue.prices.push(...this.#prices.fresh({ model: '', price: parsePrice(prices[i]!, prices[i + 1]!) }))
     await this.#holds.take(rows, costs)
-    for (const late of replay(this.#ownLog.left, this.ledger)) void this.#holds.tellLate(late)
+    for (const late of replay(this.#ownLog.left, this.ledger)) this.#late.take(late)
     // It is in the logs of earlier starts, which stay until the database has it.
     for (const touch of queue.touches.values()) touch.logged = true
     this.#end(this.ledger.open.filter(({ requestId, part }) => !costs.has(nameOf(requestId, part))))
     this.#sender.start()
     this.#sender.wake()
     await this.#sender.flush()
+    await this.#late.look()
     const past = new PastWindows(database.changes, () => this.#clock.now())
     this.#upkeep = new Upkeep([() => past.sweep()])
     this.#timer = setInterval(() => void (this.#beating ??= this.#beat()), this.#lease / 3).unref()
@@ -245,6 +261,7 @@ class Node implements Money {
     await Promise.all([this.#beating, this.#upkeep?.close()])
     this.ledger.close()
     await this.#recalls?.close()
+    await this.#late.look().catch(() => {})
     await this.#sender.close()
     await this.#ownLog.close()
   }
@@ -302,32 +319,6 @@ class Node implements Money {
     return lost
   }
 
-  /** What the database refuses is told, and an end is kept for a program that can write it. */
-  #refuse({ prices, ends, touches, admissions }: Queue, { message: error }: DatabaseFault): void {
-    const told = 'the database refuses'
-    for (const { version } of prices) {
-      this.#prices.refuse(version)
-      this.#log.error(`${told} a price`, { price: version, error })
-    }
-    for (const { hold } of [...touches.values(), ...admissions])
-      this.#log.error(`${told} a request`, { exchange: hold.requestId, part: hold.part, error })
-    for (const end of ends) {
-      const { requestId, part, charged } = end
-      this.#holds.leave(end)
-      this.#refused.push(requestId)
-      this.#log.error(`${told} the end of a request`, {
-        exchange: requestId,
-        part,
-        would_be_nano: String(charged),
-        error
-      })
-      this.#ownLog.keep(recordOf([end], [])).then(
-        () => end.done(),
-        (failed: Error) => end.failed(failed)
-      )
-    }
-  }
-
   /** Has the book hear of this node, and looks for holds that nobody goes on with. Runs three times in a lease. */
   async #beat(): Promise<void> {
     try {
@@ -337,7 +328,7 @@ class Node implements Money {
         const { strays, idle } = await this.#holds.look()
         this.#end(strays)
         endLeft(idle, this.#options.requests, this.#log)
-        await this.#anchors.write()
+        await Promise.all([this.#anchors.write(), this.#late.look()])
       })
       if (this.#soundness.holds) await this.#takeOver()
     } catch (error) {

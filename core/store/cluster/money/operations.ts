@@ -45,19 +45,25 @@ export interface Restored {
   readonly places: readonly Place[]
 }
 
-/** The end of a hold. */
-export interface End {
+/** What a hold is charged in its end, whether that is in time or others have ended it. */
+export interface Charge {
   readonly requestId: string
   readonly part: string
   /** The balances that it counts in. */
   readonly places: readonly Place[]
-  readonly held: bigint
   readonly charged: bigint
   /** For the journal: flat, in the columns of an entry. */
   readonly entries: readonly Value[]
   /** The scopes whose thresholds it may reach, and the time of its windows. */
   readonly scopes: () => readonly Scope[]
   readonly time: number
+}
+
+/** The end of a hold. */
+export interface End extends Charge {
+  readonly held: bigint
+  /** Of a correction: the end that came too late. Its hold has ended by estimate. */
+  readonly corrects?: Charge
   /** Whether it is in the node's own log, or on its way there. */
   logged?: boolean
   /** It is durable, in the database or in this node's own log. Called at least once. */

@@ -21,6 +21,8 @@ const silent = 'the database has not answered for seconds'
 export interface OutageParts {
   readonly lane: Pick<Lane, 'trouble'>
   readonly log: OwnLog
+  /** Ends that the log has and that are not among what waits. */
+  readonly late: { readonly size: number }
   /** How long the database may be silent before those are told who wait for a decision, in milliseconds. */
   readonly endurance: number
   /** What waits to be sent. */
@@ -84,8 +86,8 @@ export class Outage {
 
   /** Frees the log when the database has all that is in it. */
   #clear(): void {
-    const { log, queue, flights } = this.#parts
-    if (log.used && ![queue, ...flights()].some(({ logged }) => logged)) log.clear()
+    const { log, late, queue, flights } = this.#parts
+    if (log.used && late.size === 0 && ![queue, ...flights()].some(({ logged }) => logged)) log.clear()
   }
 
   readonly #look = (): void => {
@@ -138,7 +140,7 @@ export class Outage {
 }
 
 /** Ends and progress as the node's log has them. */
-export function recordOf(ends: readonly End[], touches: readonly Touch[]): Record {
+export function recordOf(ends: readonly Pick<End, 'entries'>[], touches: readonly Touch[]): Record {
   const touched = touchedBy(touches.map(({ hold }) => hold)).flatMap(
     ({ request_id: request, part, delivered, ...touch }): Value[] =>
       touchColumns.map((name) =>

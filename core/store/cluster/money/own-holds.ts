@@ -1,12 +1,11 @@
 // The holds that the database says are this node's: of an earlier start, of nodes that are gone, and of adopted work.
 import type { Hold } from '../../embedded/balance/hold.ts'
 import type { ReserveRequest } from '../../ledger.ts'
-import { day } from '../../window.ts'
 import type { Logger } from '../../../telling/log.ts'
 import type { Database } from '../database/database.ts'
 import { nameOf } from './book.ts'
 import type { Book } from './book.ts'
-import type { LateEnd } from './left-behind.ts'
+import type { LateEnds } from './late-ends.ts'
 import { Queue } from './operations.ts'
 import type { End } from './operations.ts'
 import type { Prices } from './prices.ts'
@@ -24,6 +23,8 @@ export interface OwnHoldsParts {
   readonly lease: number
   readonly ledger: Book
   readonly prices: Prices
+  /** Takes ends whose holds are not this node's any more. */
+  readonly late: LateEnds
   readonly log: Logger
 }
 
@@ -181,45 +182,29 @@ export class OwnHolds {
     if (progress) for (const hold of this.#parts.ledger.open) again.touch(hold, hold.lease, undefined)
     for (const end of work.ends) {
       if (names.has(nameOf(end.requestId, end.part))) again.ends.push(end)
-      else {
-        end.done()
-        void this.tellLate(end)
-      }
+      else this.#tooLate(end)
     }
     return again
   }
 
-  /** Those of the ends whose holds this node has. Of the others it tells what has become. */
+  /** Those of the ends whose holds this node has, and corrections. The others are too late. */
   async owned(ends: readonly End[]): Promise<End[]> {
     const rows = await this.#rowsOf(ends.map(({ requestId, part }) => ({ request_id: requestId, part })))
     const names = new Set(
       rows.filter(({ node }) => node === this.#parts.node).map(({ request_id: id, part }) => nameOf(id, part))
     )
-    const owned = ends.filter(({ requestId, part }) => names.has(nameOf(requestId, part)))
-    for (const end of ends) if (!owned.includes(end)) void this.tellLate(end)
+    const owned = ends.filter(({ requestId, part, corrects }) => corrects || names.has(nameOf(requestId, part)))
+    for (const end of ends) if (!owned.includes(end)) this.#tooLate(end)
     return owned
   }
 
-  /** Tells when a request was charged another amount than an end would have that came too late. */
-  async tellLate({ requestId, part, charged, time }: LateEnd): Promise<void> {
-    const { database, log } = this.#parts
-    try {
-      const { rows } = await database.reads.query<{ amount: bigint }>(
-        `select amount from sluice.journal
-          where day = date '1970-01-01' + $1::int and request_id = $2 and part = $3 and class = 'terminal'`,
-        [Math.floor(time / day), requestId, part]
-      )
-      const amount = rows[0]?.amount
-      if (amount !== charged)
-        log.error('another node has ended a request by estimate, as this one was not heard of for too long', {
-          exchange: requestId,
-          part,
-          charged_nano: amount === undefined ? null : String(amount),
-          would_be_nano: String(charged)
-        })
-    } catch (error) {
-      log.warn('an end could not be compared with the journal', { exchange: requestId, error: String(error) })
-    }
+  /** Somebody else has ended the hold. Whether a correction was written that failed, the journal says. */
+  #tooLate(end: End): void {
+    const { late } = this.#parts
+    if (end.logged) {
+      late.take(end.corrects ?? end)
+      end.done()
+    } else late.add(end).then(end.done, end.failed)
   }
 
   async #rowsOf(names: readonly Named[]): Promise<(HoldRow & { node: string })[]> {

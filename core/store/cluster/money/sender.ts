@@ -40,6 +40,8 @@ export interface SenderParts {
   readonly mirror: Mirror
   readonly slices: Slices
   readonly log: OwnLog
+  /** Whether the log has what is neither in the queue nor under way. */
+  readonly late: { readonly size: number }
   readonly node: string
   /** How long this node counts as living after a batch, in milliseconds. */
   readonly lease: number
@@ -47,7 +49,7 @@ export interface SenderParts {
   readonly endurance: number
   /** Joins anew, under another epoch. Returns what is to be sent first, one after another. */
   rejoin(work: Queue): Promise<readonly Queue[]>
-  /** Those of the ends whose holds this node has in the database. Of the others it tells what has become. */
+  /** Those of the ends whose holds this node has in the database, and corrections. It sees to the others. */
   owned(ends: readonly End[]): Promise<readonly End[]>
   /** A batch was answered. */
   answered(ends: readonly End[]): void
@@ -90,7 +92,7 @@ export class Sender {
   #running: Promise<void> | undefined
 
   constructor(parts: SenderParts, epoch: number) {
-    const { lane, log, node, endurance, troubled } = parts
+    const { lane, log, late, node, endurance, troubled } = parts
     this.#parts = parts
     this.#chain = Chain.of(node, epoch)
     this.#days = new Days(lane)
@@ -98,6 +100,7 @@ export class Sender {
     this.#outage = new Outage({
       lane,
       log,
+      late,
       endurance,
       troubled,
       sure,
@@ -310,10 +313,7 @@ export class Sender {
     const found = await this.#steadily(() => this.#parts.owned(work.ends))
     if (!found) return
     const owned = new Set(found)
-    for (const end of work.ends.splice(0)) {
-      if (owned.has(end)) work.ends.push(end)
-      else end.done()
-    }
+    work.ends.splice(0, Infinity, ...work.ends.filter((end) => owned.has(end)))
   }
 
   /** Joins under another epoch, however long it takes. */

@@ -13,6 +13,8 @@ import { hoursKept, isBefore } from '../../embedded/upkeep/past-hours.ts'
 import { day, daysOf } from '../../window.ts'
 import type { Lane, Transaction } from '../database/lane.ts'
 import { checkAnchors } from './anchors.ts'
+import { correctionClass, isEstimate } from './late-ends.ts'
+import type { Estimate } from './late-ends.ts'
 
 /** How many rows are read at once. */
 const stride = 5000
@@ -83,6 +85,7 @@ async function checkJournal(
   const own = all.reduce((sum, { seq, continues }) => sum + (continues ? 0 : seq), 0)
   const entries = own + Math.max(0, ...all.map(({ seq, continues }) => (continues ? seq : 0)))
   const origins = await originsOf(transaction, report)
+  const corrections: { readonly name: string; readonly row: Row }[] = []
   let count = 0
   let chain: Head | undefined
   const end = (): void => {
@@ -120,13 +123,31 @@ async function checkJournal(
     if (Number(row['day_ms']) !== Math.floor(time / day) * day)
       report('I14', name, 'is not in the day of its reservation')
     checkAmount(name, row, priceOf, report)
+    if (row['class'] === correctionClass) corrections.push({ name, row })
     post(name, row, accounts, report)
   }
   end()
+  await checkCorrections(transaction, corrections, report)
   origins.check.end()
   progress('journal', count)
   for (const { node, epoch, seq } of heads.values())
     if (seq > 0) report('I10', `journal ${node} ${epoch} ${seq}`, 'is missing, with all of its chain')
+}
+
+/** Checks I3 of corrections: what is corrected has ended, by estimate. */
+async function checkCorrections(
+  transaction: Transaction,
+  corrections: readonly { readonly name: string; readonly row: Row }[],
+  report: Report
+): Promise<void> {
+  for (const { name, row } of corrections) {
+    const { rows } = await transaction.query<Estimate>(
+      `select kind, source, channel from sluice.journal
+        where day = date '1970-01-01' + $1::int and request_id = $2 and part = $3 and class = 'terminal'`,
+      [Math.floor(Number(row['ts_ms']) / day), row['request_id'], row['part']]
+    )
+    if (!rows[0] || !isEstimate(rows[0])) report('I3', name, 'corrects what was not ended by estimate')
+  }
 }
 
 async function headsOf(transaction: Transaction): Promise<Map<string, Head>> {

@@ -86,10 +86,10 @@ create table sluice.journal (
   seq bigint not null,           -- counts from 1 in each epoch of a node, without gaps
   prev_hash bytea not null,
   hash bytea not null,           -- of the row and the one before, made by the node
-  kind text not null,            -- settle | void | cost
+  kind text not null,            -- settle | void | cost | adjust
   request_id text not null,
   part text not null,
-  class text not null,           -- terminal | cost:<attempt>
+  class text not null,           -- terminal | cost:<attempt> | adjust:late
   scopes text not null,
   amount bigint not null,
   reserved bigint not null,
@@ -318,12 +318,13 @@ begin
     insert into sluice.price (version, json) select * from json_to_recordset(p_prices) as p(version text, json text)
       on conflict do nothing;
   end if;
-  if p_ended is not null then
+  -- Corrections are entries of holds that have ended.
+  if p_entries is not null then
     with gone as (
-      delete from sluice.hold h using json_to_recordset(p_ended) as e(request_id text, part text)
+      delete from sluice.hold h using json_to_recordset(coalesce(p_ended, '[]')) as e(request_id text, part text)
         where h.request_id = e.request_id and h.part = e.part and h.node = p_node returning 1)
     select count(*) into ended from gone;
-    if ended <> json_array_length(p_ended) then raise exception 'lost' using errcode = 'SL002'; end if;
+    if ended <> json_array_length(coalesce(p_ended, '[]')) then raise exception 'lost' using errcode = 'SL002'; end if;
     insert into sluice.journal
       select date '1970-01-01' + (e.ts_ms / 86400000)::int, p_node, p_epoch, e.seq,
         decode(e.prev_hash, 'hex'), decode(e.hash, 'hex'), e.kind, e.request_id, e.part, e.class, e.scopes, e.amount,

@@ -21,7 +21,7 @@ export interface Entry {
   seq: number
   /** When its request arrived, in Unix milliseconds; it decides the windows. */
   time: number
-  /** `settle`, `void` or `cost`; see schema.ts. */
+  /** `settle`, `void`, `cost`, or `adjust` for the correction of an estimate; see schema.ts. */
   kind: string
   requestId: string
   part: string

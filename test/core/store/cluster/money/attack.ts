@@ -184,12 +184,21 @@ class Battle {
       async () => (await this.#server.sql('select from sluice.hold limit 1', this.#url)).length === 0,
       90_000
     )
+    // Ends that came too late are in the log of their node until it has seen what others made of them.
+    for (const name of names) {
+      const folder = this.#folders.get(name)!
+      if (readdirSync(folder).length === 0) continue
+      const node = await moneyNode(this.#t, this.#url, name, { folder, lease })
+      await node.close()
+    }
   }
 
   /** What the journal says against what was heard. */
   async check(): Promise<string[]> {
     const rows: { request_id: string; kind: string; amount: number; source: string }[] = await this.#server.sql(
-      `select request_id, kind, amount::int, source from sluice.journal where class = 'terminal'`,
+      `select j.request_id, j.kind, j.source, (j.amount + coalesce((select c.amount from sluice.journal c
+         where c.day = j.day and c.request_id = j.request_id and c.class = 'adjust:late'), 0))::int as amount
+       from sluice.journal j where j.class = 'terminal'`,
       this.#url
     )
     const ends = Map.groupBy(rows, (row) => row.request_id)

@@ -9,7 +9,7 @@ import { DatabaseProxy } from '../../../../kit/database-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
 import { eventually } from '../../../../kit/probe.ts'
 import { noon, scope } from '../../embedded/sample.ts'
-import { charge, endsIn, hold, refusal, requestFor } from './oracle.ts'
+import { charge, correctionsIn, endsIn, hold, refusal, requestFor } from './oracle.ts'
 
 const key = scope('key', 'laptop', 1000n)
 const scopes = [scope('tenant', 'acme', 1_000_000n, 'month'), key]
@@ -65,6 +65,14 @@ test('a node that stands still past its lease is fenced, and nothing happens twi
     [['settle 20 recovered'], ['void 0'], ['settle 20 recovered'], ['settle 5 upstream']],
     'each has the end that was first'
   )
+  await eventually(async () => Object.keys(await correctionsIn(url)).length === 3, 20_000)
+  t.same(
+    await correctionsIn(url),
+    { [ended!.requestId]: -13, [asked!.requestId]: -11, [late!.requestId]: 3 },
+    'and is charged what it came to'
+  )
+  const { posted } = (await still.ledger.balances({ scope: 'tenant:acme' })).find(({ window }) => window === 'total')!
+  t.equal(posted, 7n + 9n + 3n + 5n)
   await eventually(() => readdirSync(folder).length === 0, 20_000)
   t.pass('the log is free again')
   t.same(await brokenIn(url), [])

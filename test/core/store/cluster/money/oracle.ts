@@ -57,6 +57,13 @@ export async function endsIn(url: string): Promise<Map<string, string[]>> {
   return endsBy((query) => server.sql(query, url))
 }
 
+/** The corrections of ends in the journal, by request. */
+export async function correctionsIn(url: string): Promise<Record<string, number>> {
+  const server = await sharedPostgres()
+  const rows = await server.sql(`select request_id, amount::int from sluice.journal where kind = 'adjust'`, url)
+  return Object.fromEntries(rows.map(({ request_id: id, amount }) => [id, amount]))
+}
+
 /** As {@link endsIn}, of another server. */
 export async function endsBy(sql: (query: string) => Promise<any[]>): Promise<Map<string, string[]>> {
   const ends = new Map<string, string[]>()

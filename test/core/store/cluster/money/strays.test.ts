@@ -11,7 +11,7 @@ import { DatabaseProxy } from '../../../../kit/database-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
 import { eventually } from '../../../../kit/probe.ts'
 import { noon, scope } from '../../embedded/sample.ts'
-import { charge, endsIn, hold } from './oracle.ts'
+import { charge, correctionsIn, endsIn, hold } from './oracle.ts'
 
 const scopes = [scope('tenant', 'acme', 1_000_000n, 'month'), scope('key', 'laptop', 1_000_000n)]
 const now = (): number => noon
@@ -110,30 +110,54 @@ test('a clock that is wrong ends no detached hold before its time', async (t) =>
   t.same((await endsIn(url)).get(made.requestId), ['settle 5 upstream'])
 })
 
-test('an end that comes too late from a log is told', async (t) => {
+test('an end that comes too late from a log corrects the estimate, once', async (t) => {
   const server = await sharedPostgres()
   const url = await moneyBook()
   const proxy = await DatabaseProxy.start(t, server.socket)
   const folder = logFolder(t)
   const node = await moneyNode(t, proxy.url(url), 'one', { folder, now })
-  const [late, same] = await Promise.all([hold(node.ledger, scopes, 100n), hold(node.ledger, scopes, 100n)])
+  const made = await Promise.all(Array.from({ length: 3 }, () => hold(node.ledger, scopes, 100n)))
+  const [asked, unasked, same] = made
+  asked!.dispatched('openai')
+  await asked!.durable
+  await node.flush()
   proxy.stand()
-  await Promise.all([late.settle(charge(7)), same.void()])
+  unasked!.dispatched('openai')
+  await Promise.all([asked!.settle(charge(500)), unasked!.settle(charge(7)), same!.void()])
   proxy.cut()
   await node.kill()
   proxy.goOn()
+  const copy = mkdtempSync(join(tmpdir(), 'sluice-copy-'))
+  t.teardown(() => rmSync(copy, { recursive: true }))
+  cpSync(folder, copy, { recursive: true })
   const other = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
   await other.close()
   const told: unknown[] = []
   const log: Logger = {
     ...silentLog,
-    error: (message, fields) => void told.push([message, fields?.['exchange'], fields?.['would_be_nano']]),
+    warn: (message, fields) => void told.push([message, fields?.['charged_nano'], fields?.['would_be_nano']]),
     child: () => log
   }
-  await moneyNode(t, url, 'one', { folder, now, log })
-  await eventually(() => told.length > 0, 20_000)
-  t.same(told, [
-    ['another node has ended a request by estimate, as this one was not heard of for too long', late.requestId, '7']
-  ])
-  t.same((await endsIn(url)).get(late.requestId), ['void 0'])
+  for (let start = 0; start < 2; start++) {
+    const again = await moneyNode(t, url, 'one', { folder, now, log })
+    await again.flush()
+    await eventually(() => readdirSync(folder).length === 0, 20_000)
+    await again.close()
+    cpSync(copy, folder, { recursive: true })
+  }
+  t.same(
+    told.filter((one) => String(one).includes('corrected')).map((one) => (one as unknown[]).slice(1)),
+    [
+      ['20', '500'],
+      ['0', '7']
+    ]
+  )
+  const ends = await endsIn(url)
+  t.same(
+    made.map(({ requestId }) => ends.get(requestId)),
+    [['settle 20 recovered'], ['void 0'], ['void 0']]
+  )
+  t.same(await correctionsIn(url), { [asked!.requestId]: 480, [unasked!.requestId]: 7 })
+  t.same(await server.sql('select distinct posted::int from sluice.balance where posted <> 0', url), [{ posted: 507 }])
+  t.same(await brokenIn(url), [])
 })
