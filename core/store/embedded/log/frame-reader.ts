@@ -7,10 +7,10 @@ import { decodeBatch, findMark, headBytes, readFrameHead } from './frame.ts'
 /** How many bytes are read at a time. The buffer grows for a longer frame. */
 const windowBytes = 256 * 1024
 
-/** A batch, and the length of its frame in bytes. */
+/** A batch, and its frame, which is valid until the next one is read. */
 export interface Frame {
   batch: Batch
-  bytes: number
+  bytes: Buffer
 }
 
 /** A position in a file, and the bytes from there on that are in memory. */
@@ -64,7 +64,25 @@ export function* readFrames(fd: number, history: string, after: number, from: nu
     window.at += headBytes + head.length
     if (last <= after) continue
     batch = decodeBatch(payload, batch)
-    yield { batch, bytes: headBytes + head.length }
+    yield { batch, bytes: window.bytes.subarray(window.at - headBytes - head.length, window.at) }
+  }
+}
+
+/**
+ * Yields the frames of a history in bytes that have nothing else, leaving out batches up to `after`.
+ * @throws Error when there is anything else in them
+ */
+export function* framesIn(bytes: Buffer, history: string, after: number): Generator<Frame> {
+  const own = Buffer.from(history, 'hex')
+  let batch: Batch | undefined
+  for (let at = 0; at < bytes.length;) {
+    const head = at + headBytes <= bytes.length ? readFrameHead(bytes, at, own) : undefined
+    const end = at + headBytes + (head?.length ?? 0)
+    const payload = bytes.subarray(at + headBytes, end)
+    if (!head || end > bytes.length || crc32(payload) !== head.checksum)
+      throw new Error(`has something else than a frame at byte ${at} of a block`)
+    if (head.number > after) yield { batch: (batch = decodeBatch(payload, batch)), bytes: bytes.subarray(at, end) }
+    at = end
   }
 }
 

@@ -114,15 +114,28 @@ export function encodeNote(history: string, batch: number): Buffer {
   return bytes
 }
 
-/** Reads the number of the batch in the note of a segment; 0 when it has none for this history. */
-export function readNote(fd: number, history: string): number {
+/** What a note says: how far the log of a history had gone. */
+export interface Note {
+  history: string
+  batch: number
+}
+
+/** Reads the note at a position in a file; undefined when there is none, or a damaged one. */
+export function noteIn(fd: number, at: number): Note | undefined {
   const bytes = Buffer.alloc(noteLayout.bytes)
   if (
-    readSync(fd, bytes, 0, bytes.length, noteAt) < bytes.length ||
-    bytes.toString('hex', noteLayout.history, noteLayout.batch) !== history
+    readSync(fd, bytes, 0, bytes.length, at) < bytes.length ||
+    crc32(bytes.subarray(0, noteLayout.checksum)) !== bytes.readUInt32BE(noteLayout.checksum)
   )
-    return 0
-  return crc32(bytes.subarray(0, noteLayout.checksum)) === bytes.readUInt32BE(noteLayout.checksum)
-    ? readNumber(bytes, noteLayout.batch)
-    : 0
+    return undefined
+  return {
+    history: bytes.toString('hex', noteLayout.history, noteLayout.batch),
+    batch: readNumber(bytes, noteLayout.batch)
+  }
+}
+
+/** Reads the number of the batch in the note of a segment; 0 when it has none for this history. */
+export function readNote(fd: number, history: string): number {
+  const note = noteIn(fd, noteAt)
+  return note?.history === history ? note.batch : 0
 }

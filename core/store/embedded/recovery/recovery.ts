@@ -9,44 +9,17 @@ import type { Batch } from '../rows/batch.ts'
 import type { Committer } from '../database/committer.ts'
 import type { RequestRecord } from '../../requests.ts'
 import type { Value } from '../files/sqlite.ts'
-import { windowsOf } from '../../window.ts'
-import type { Spans } from '../../window.ts'
+import { Sums } from '../balance/sums.ts'
 
 /** How many holds one transaction ends. After a crash in between, the next start ends the rest. */
 const chunk = 500
-
-/** Changes of balances, summed up per balance. */
-class Moves {
-  readonly #sums = new Map<string, { scope: string; window: string; posted: bigint; pending: bigint }>()
-
-  add(scope: string, window: string, posted: bigint, pending: bigint): void {
-    const name = `${scope} ${window}`
-    const sum = this.#sums.get(name)
-    if (!sum) this.#sums.set(name, { scope, window, posted, pending })
-    else {
-      sum.posted += posted
-      sum.pending += pending
-    }
-  }
-
-  /** Adds to every balance in which a row with these scopes and this time counts. */
-  spread(scopes: string, time: number, posted: bigint, pending: bigint): void {
-    for (const [scope, spans] of Object.entries(JSON.parse(scopes) as Record<string, Spans>)) {
-      for (const window of windowsOf(spans, time)) this.add(scope, window, posted, pending)
-    }
-  }
-
-  flat(): Batch['moves'] {
-    return [...this.#sums.values()].flatMap(({ scope, window, posted, pending }) => [scope, window, posted, pending])
-  }
-}
 
 /**
  * Computes what the balances on disk lack when the store stopped between two updates of them: the journal rows since
  * the last update, and the differences in pending.
  */
 export function missingMoves({ database, head }: Pick<Committer, 'database' | 'head'>): Batch['moves'] {
-  const moves = new Moves()
+  const moves = new Sums()
   const rows = (sql: string, ...values: Value[]): Iterable<Record<string, Value>> => {
     const statement = database.prepare(sql)
     statement.setReadBigInts(true)
@@ -56,15 +29,15 @@ export function missingMoves({ database, head }: Pick<Committer, 'database' | 'h
     "SELECT scopes, ts_ms, amount FROM journal WHERE seq > ? AND kind <> 'cost'",
     head.balancedSeq
   )) {
-    moves.spread(row['scopes'] as string, Number(row['ts_ms']), row['amount'] as bigint, 0n)
+    Sums.add(moves.spread(row['scopes'] as string, Number(row['ts_ms'])), row['amount'] as bigint, 0n)
   }
   for (const row of rows('SELECT scope, window, pending FROM balance WHERE pending <> 0')) {
-    moves.add(row['scope'] as string, row['window'] as string, 0n, -(row['pending'] as bigint))
+    Sums.add([moves.of(row['scope'] as string, row['window'] as string)], 0n, -(row['pending'] as bigint))
   }
   for (const row of rows('SELECT scopes, ts_ms, amount FROM reservation')) {
-    moves.spread(row['scopes'] as string, Number(row['ts_ms']), 0n, row['amount'] as bigint)
+    Sums.add(moves.spread(row['scopes'] as string, Number(row['ts_ms'])), 0n, row['amount'] as bigint)
   }
-  return moves.flat()
+  return moves.moves()
 }
 
 /** The result of a recovery. */
@@ -105,9 +78,9 @@ export function recover(committer: Committer, written: number, now: number, kept
     }
     const batch = emptyBatch(0, written)
     batch.balanced = true
-    const moves = new Moves()
+    const moves = new Sums()
     for (const row of rows) end(row, batch, moves, partsOf, () => recovered.doubted++)
-    batch.moves = moves.flat()
+    batch.moves = moves.moves()
     committer.add(batch)
     committer.commit()
     recovered.ended += rows.length
@@ -150,7 +123,7 @@ interface PartRow {
 function end(
   row: HoldRow,
   batch: Batch,
-  moves: Moves,
+  moves: Sums,
   partsOf: (id: string) => readonly PartRow[],
   doubt: () => void
 ): void {
@@ -189,7 +162,7 @@ function end(
     known ? cost : null,
     known ? row.cost_price : null
   )
-  moves.spread(row.scopes, time, amount, -row.amount)
+  Sums.add(moves.spread(row.scopes, time), amount, -row.amount)
   if (row.part !== '') return
   let [all, total] = [usage, amount]
   for (const { usage_json, amount: charged } of partsOf(row.request_id)) {

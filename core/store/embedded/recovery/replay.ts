@@ -5,6 +5,7 @@ import type { Batch } from '../rows/batch.ts'
 import type { Committer } from '../database/committer.ts'
 import { readFrames } from '../log/frame-reader.ts'
 import type { Frame } from '../log/frame-reader.ts'
+import { withFile } from '../files/reading.ts'
 import type { LogSurvey } from './survey.ts'
 
 /** About how many values one transaction writes at most, however long the log is. */
@@ -17,7 +18,7 @@ export function applyFrames(committer: Committer, frames: Iterable<Frame>): numb
   for (const { batch, bytes } of frames) {
     if (batch.number !== committer.last + 1) break
     committer.add(batch)
-    length += bytes
+    length += bytes.length
     values += batch.entries.length + batch.opened.length
     if (values < transactionValues) continue
     committer.commit()
@@ -66,15 +67,5 @@ export function* batchesOf({ history, after, log }: Part): Generator<Batch> {
     } finally {
       closeSync(fd)
     }
-  }
-}
-
-/** Opens a file for reading while `work` is called. */
-export function withFile<T>(path: string, work: (fd: number) => T): T {
-  const fd = openSync(path, 'r')
-  try {
-    return work(fd)
-  } finally {
-    closeSync(fd)
   }
 }

@@ -1,0 +1,194 @@
+// The log of a store whose segments stay: appends frames, and goes on in another file when one is full or has failed.
+import { close, closeSync, constants, openSync, rmSync, write } from 'node:fs'
+import { syncDirectory } from '../files/directory.ts'
+import type { Durability } from '../files/sqlite.ts'
+import { encodeNote } from '../log/segment.ts'
+import { pathOf, reachPath } from './folder.ts'
+import type { Start } from './chain.ts'
+import { NextSegment } from './next-segment.ts'
+import { encodeHead } from './segment-head.ts'
+
+/** Milliseconds between a batch and the note about it. */
+const noteDelay = 20
+
+/** Where a start goes on. */
+export interface Continuation extends Start {
+  /** The history before this start, and its last batch. */
+  readonly previous: string
+  readonly after: number
+  /** A number that no segment has had. */
+  readonly ordinal: number
+}
+
+/** How the log writes. */
+export interface LogOptions {
+  readonly durability: Durability
+  /** The sizes of the first segments, which double, and of the later ones. In bytes. */
+  readonly sizes?: { readonly least: number; readonly most: number }
+  /** Called with an error when no next segment can be made ready, and with undefined when that is over. */
+  readonly tell?: (error: string | undefined) => void
+}
+
+const usualSizes = { least: 1024 * 1024, most: 64 * 1024 * 1024 }
+
+interface Segment {
+  readonly ordinal: number
+  readonly path: string
+  readonly fd: number
+  readonly size: number
+  /** Where the next frame goes; 0 until the first one is on disk. */
+  end: number
+  /** Whether a write to it has failed: nothing more is written to it then. */
+  failed: boolean
+}
+
+/**
+ * Appends frames. A frame is on disk when its write has returned: with durability `power` the files are opened for
+ * synchronous writes, so that one call does both.
+ */
+export class SegmentLog {
+  readonly #folder: string
+  readonly #options: Required<LogOptions>
+  readonly #start: Start
+  readonly #next: NextSegment
+  readonly #reach: number
+  /** The history that the next head names as the one it continues. */
+  #previous: string
+  #ordinal: number
+  #active: Segment | undefined
+  /** The last batch on disk. */
+  #last: number
+  #size: number
+  #noteTimer: NodeJS.Timeout | undefined
+  #noting = false
+  #closed = false
+  /** Resolves when the last note is written. */
+  readonly #left = Promise.withResolvers<void>()
+
+  /**
+   * The folder must be there, with nothing in it that a survey did not know.
+   * @throws Error when the note cannot be opened
+   */
+  constructor(folder: string, { previous, after, ordinal, ...start }: Continuation, options: LogOptions) {
+    this.#folder = folder
+    this.#options = { sizes: usualSizes, tell: () => {}, ...options }
+    this.#start = start
+    this.#previous = previous
+    this.#last = after
+    this.#ordinal = ordinal
+    this.#size = this.#options.sizes.least
+    this.#next = new NextSegment(folder, options.durability, () => this.#ordinal++, this.#options.tell)
+    this.#reach = openSync(reachPath(folder), constants.O_WRONLY | constants.O_CREAT, 0o600)
+    this.#next.prepare(this.#size)
+  }
+
+  /** The last batch on disk, and the ordinal of the segment that it is in; 0 when this start has written none. */
+  get place(): { readonly batch: number; readonly ordinal: number } {
+    return { batch: this.#last, ordinal: this.#active?.ordinal ?? 0 }
+  }
+
+  /**
+   * Writes the frame of a batch behind the others. Only one call may be under way. A frame whose write failed must be
+   * appended again as a whole: it goes to another file.
+   */
+  append(frame: Buffer, number: number, done: (error: Error | null) => void): void {
+    let segment: Segment
+    try {
+      segment = this.#segmentFor(frame.length)
+    } catch (error) {
+      return void process.nextTick(done, error)
+    }
+    // The head goes out with the first frame: a segment has begun when it has a whole frame.
+    const bytes = segment.end > 0 ? frame : Buffer.concat([this.#headOf(segment), frame])
+    const from = segment.end
+    let written = 0
+    const go = (): void =>
+      write(segment.fd, bytes, written, bytes.length - written, from + written, (error, count) => {
+        if (error) {
+          this.#fail(segment)
+          return done(error)
+        }
+        written += count
+        // A nearly full disk takes a part of the frame, and reports the error at the next call.
+        if (written < bytes.length) return go()
+        segment.end = from + bytes.length
+        this.#previous = this.#start.history
+        this.#last = number
+        this.#noteTimer ??= setTimeout(this.#note, noteDelay).unref()
+        this.#next.prepare(this.#size)
+        done(null)
+      })
+    go()
+  }
+
+  /** Takes the file of a segment that nothing needs any more. */
+  give(path: string): void {
+    this.#next.give(path)
+  }
+
+  /** Leaves a note of the last batch. Call it when no write is under way. */
+  async close(): Promise<void> {
+    clearTimeout(this.#noteTimer)
+    if (this.#active) close(this.#active.fd, () => {})
+    this.#active = undefined
+    this.#closed = true
+    if (!this.#noting) this.#note()
+    await Promise.all([this.#next.close(), this.#left.promise])
+  }
+
+  #headOf({ ordinal }: Segment): Buffer {
+    return encodeHead({ ...this.#start, ordinal, previous: this.#previous, after: this.#last })
+  }
+
+  /** The segment for a frame of so many bytes. One that is full is written on while no other is ready. */
+  #segmentFor(length: number): Segment {
+    const active = this.#active
+    if (active && !active.failed && (active.end + length <= active.size || !this.#next.ready)) return active
+    const { ordinal, path, size } = this.#next.take(active?.ordinal ?? 0) ?? this.#create()
+    const flags = constants.O_RDWR | (this.#options.durability === 'power' ? constants.O_DSYNC : 0)
+    const segment = { ordinal, path, fd: openSync(path, flags), size, end: 0, failed: false }
+    if (active && !active.failed) {
+      close(active.fd, () => {})
+      this.#size = Math.min(2 * this.#size, this.#options.sizes.most)
+    }
+    return (this.#active = segment)
+  }
+
+  /** Makes an empty segment at once. */
+  #create(): { ordinal: number; path: string; size: number } {
+    const ordinal = this.#ordinal++
+    const path = pathOf(this.#folder, 'segment', ordinal)
+    closeSync(openSync(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600))
+    if (this.#options.durability === 'power') syncDirectory(this.#folder)
+    return { ordinal, path, size: this.#size }
+  }
+
+  #fail(segment: Segment): void {
+    segment.failed = true
+    close(segment.fd, () => {})
+    if (segment.end > 0) return
+    try {
+      rmSync(segment.path)
+    } catch {
+      // The next start removes it: it has not begun.
+    }
+  }
+
+  /** Notes how far the log has gone. A write that fails is not repeated: the next batch brings another note. */
+  readonly #note = (): void => {
+    this.#noting = true
+    const batch = this.#last
+    const bytes = encodeNote(this.#start.history, batch)
+    write(this.#reach, bytes, 0, bytes.length, 0, (error) => {
+      this.#noting = false
+      this.#noteTimer = undefined
+      if (!error && batch < this.#last) {
+        if (this.#closed) return this.#note()
+        this.#noteTimer = setTimeout(this.#note, noteDelay).unref()
+      } else if (this.#closed) {
+        closeSync(this.#reach)
+        this.#left.resolve()
+      }
+    })
+  }
+}

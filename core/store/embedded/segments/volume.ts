@@ -1,0 +1,220 @@
+// Volumes: the frames of a segment that is full, compressed, with a footer that says what they are.
+import { createHash, hash } from 'node:crypto'
+import { closeSync, fstatSync, openSync, readFileSync, readSync, writeSync } from 'node:fs'
+import { constants, crc32, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
+import { framesIn } from '../log/frame-reader.ts'
+import type { Frame } from '../log/frame-reader.ts'
+import { readNumber, writeNumber } from '../log/frame.ts'
+import { Packer, Unpacker } from '../rows/packing.ts'
+import type { Durability, Value } from '../files/sqlite.ts'
+import { pathOf, placeFile } from './folder.ts'
+import type { Contents, Summary } from './summary.ts'
+
+const mark = Buffer.from('sluicevl')
+const format = 1
+/** In front: the mark and the format. */
+const headBytes = 12
+/** Behind: where the footer begins, its CRC-32, and the SHA-256 of all before that. */
+const tail = { footer: 0, checksum: 8, digest: 12, bytes: 44 } as const
+
+/** About how many bytes of frames are compressed together, so that one frame can be read without all others. */
+const blockBytes = 256 * 1024
+
+/** Whole frames that are compressed together. */
+interface Block {
+  /** Its place in the file, and its bytes there. */
+  readonly from: number
+  readonly bytes: number
+  /** The first batch in it. */
+  readonly first: number
+}
+
+/** The members of {@link Contents} in the order of a footer. */
+const members = [
+  'ordinal',
+  'boot',
+  'history',
+  'previous',
+  'after',
+  'last',
+  'seqBefore',
+  'hashBefore',
+  'seq',
+  'hash',
+  'auditsBefore',
+  'auditHashBefore',
+  'audits',
+  'auditHash',
+  'written',
+  'oldest',
+  'newest'
+] as const satisfies readonly (keyof Contents)[]
+
+/** Thrown when a volume is not what was written. */
+export class VolumeDamage extends Error {}
+
+/**
+ * Writes a volume, and returns its path. `frames` are those that count of its segment; `summary` says what they add up
+ * to, once all of them were read.
+ */
+export function writeVolume(
+  folder: string,
+  ordinal: number,
+  frames: Iterable<Frame>,
+  summary: Summary,
+  durability: Durability
+): string {
+  const path = pathOf(folder, 'volume', ordinal)
+  placeFile(path, durability, (fd) => {
+    const digest = createHash('sha256')
+    let length = 0
+    const put = (bytes: Buffer): void => {
+      for (let at = 0; at < bytes.length; at += writeSync(fd, bytes, at));
+      digest.update(bytes)
+      length += bytes.length
+    }
+    const head = Buffer.alloc(headBytes)
+    mark.copy(head)
+    head.writeUInt32BE(format, mark.length)
+    put(head)
+    const blocks: Block[] = []
+    for (const { first, bytes } of blocksOf(frames)) {
+      const compressed = zstdCompressSync(bytes, compression)
+      blocks.push({ from: length, bytes: compressed.length, first })
+      put(compressed)
+    }
+    const footer = footerOf(blocks, summary)
+    const end = Buffer.alloc(tail.bytes)
+    writeNumber(end, length, tail.footer)
+    end.writeUInt32BE(crc32(footer), tail.checksum)
+    put(footer)
+    put(end.subarray(0, tail.digest))
+    digest.digest().copy(end, tail.digest)
+    for (let at = tail.digest; at < end.length; at += writeSync(fd, end, at));
+  })
+  return path
+}
+
+const compression = { params: { [constants.ZSTD_c_compressionLevel]: 3, [constants.ZSTD_c_checksumFlag]: 1 } }
+
+/** Joins frames to blocks. */
+function* blocksOf(frames: Iterable<Frame>): Generator<{ first: number; bytes: Buffer }> {
+  let parts: Buffer[] = []
+  let [first, length] = [0, 0]
+  for (const { batch, bytes } of frames) {
+    if (parts.length === 0) first = batch.number
+    parts.push(Buffer.from(bytes))
+    length += bytes.length
+    if (length < blockBytes) continue
+    yield { first, bytes: Buffer.concat(parts) }
+    parts = []
+    length = 0
+  }
+  if (parts.length > 0) yield { first, bytes: Buffer.concat(parts) }
+}
+
+function footerOf(blocks: readonly Block[], { contents, charged }: Summary): Buffer {
+  const packer = new Packer()
+  packer.rows(
+    members.map((name) => contents[name]),
+    members.length
+  )
+  packer.rows(
+    blocks.flatMap(({ from, bytes, first }) => [from, bytes, first]),
+    3
+  )
+  packer.rows(
+    [...charged].flatMap(({ scope, window, posted }): Value[] => [scope, window, posted]),
+    3
+  )
+  const room = Buffer.allocUnsafeSlow(packer.mostBytes)
+  return room.subarray(0, packer.write(room, 0))
+}
+
+/** A volume, of which only the footer was read. */
+export class Volume {
+  readonly path: string
+  readonly contents: Contents
+  /** What was charged in it: scope, window and amount of each sum. */
+  readonly charged: readonly Value[]
+  readonly #blocks: readonly Block[]
+
+  /**
+   * Reads the footer.
+   * @throws VolumeDamage when there is none, or it is damaged
+   * @throws Error when a newer version of the program wrote it, or the file cannot be read
+   */
+  constructor(path: string) {
+    this.path = path
+    const fd = openSync(path, 'r')
+    try {
+      const { size } = fstatSync(fd)
+      const head = readAt(fd, 0, headBytes)
+      const end = readAt(fd, Math.max(0, size - tail.bytes), tail.bytes)
+      if (size < headBytes + tail.bytes || mark.compare(head, 0, mark.length) !== 0)
+        throw new VolumeDamage(`${path} does not begin as a volume does`)
+      const found = head.readUInt32BE(mark.length)
+      if (found !== format)
+        throw new Error(`${path} has format ${found}, which this program does not know: start the one that wrote it`)
+      const from = readNumber(end, tail.footer)
+      const length = size - tail.bytes - from
+      const footer = readAt(fd, from, Math.max(0, length))
+      if (length <= 0 || crc32(footer) !== end.readUInt32BE(tail.checksum))
+        throw new VolumeDamage(`${path} is damaged: it has no sound footer`)
+      const rows = new Unpacker(footer)
+      const values = rows.next(members.length)
+      this.contents = Object.fromEntries(members.map((name, i) => [name, values[i]])) as unknown as Contents
+      const blocks = rows.next(3) as number[]
+      this.#blocks = Array.from({ length: blocks.length / 3 }, (_, i) => ({
+        from: blocks[3 * i]!,
+        bytes: blocks[3 * i + 1]!,
+        first: blocks[3 * i + 2]!
+      }))
+      this.charged = rows.next(3)
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  /**
+   * Yields its frames behind the batch `after`.
+   * @throws VolumeDamage when a block is not what was written
+   */
+  *frames(after: number): Generator<Frame> {
+    const { history } = this.contents
+    const begin = Math.max(
+      0,
+      this.#blocks.findLastIndex(({ first }) => first <= after + 1)
+    )
+    const fd = openSync(this.path, 'r')
+    try {
+      for (const { from, bytes } of this.#blocks.slice(begin)) {
+        let block: Buffer
+        try {
+          block = zstdDecompressSync(readAt(fd, from, bytes))
+        } catch (error) {
+          throw new VolumeDamage(`${this.path} is damaged at byte ${from}: ${(error as Error).message}`)
+        }
+        yield* framesIn(block, history, after)
+      }
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  /** Says whether all of its bytes are what was written. */
+  get whole(): boolean {
+    const bytes = readFileSync(this.path)
+    const from = bytes.length - tail.bytes + tail.digest
+    return hash('sha256', bytes.subarray(0, from), 'hex') === bytes.toString('hex', from)
+  }
+}
+
+/** Reads bytes of a file; fewer where it ends. */
+function readAt(fd: number, from: number, length: number): Buffer {
+  const bytes = Buffer.alloc(length)
+  let read = 0
+  for (let more = 1; more > 0 && read < length; read += more)
+    more = readSync(fd, bytes, read, length - read, from + read)
+  return bytes.subarray(0, read)
+}

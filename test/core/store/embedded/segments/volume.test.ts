@@ -1,0 +1,121 @@
+// Volumes: they have the frames of their segment and what those add up to, stand in for it at a start, and show damage.
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { Fold } from '../../../../../core/store/embedded/segments/fold.ts'
+import { listNumbered, pathOf } from '../../../../../core/store/embedded/segments/folder.ts'
+import { surveyJournal } from '../../../../../core/store/embedded/segments/journal-survey.ts'
+import { openJournal } from '../../../../../core/store/embedded/segments/state.ts'
+import { checkVolume, sealStretch } from '../../../../../core/store/embedded/segments/sealing.ts'
+import { Volume } from '../../../../../core/store/embedded/segments/volume.ts'
+import { chance } from '../../../../kit/chance.ts'
+import { shown, stateAfter, Writing } from './written.ts'
+
+/** A journal of two starts, all segments of it but the last one sealed. */
+async function sealed(folder: string): Promise<void> {
+  for (const count of [100, 60]) {
+    const writing = new Writing(folder)
+    await writing.go(count)
+    await writing.log.close()
+  }
+  const fold = new Fold()
+  for (const stretch of surveyJournal(folder).stretches.slice(0, -1)) sealStretch(folder, fold, stretch, 'power')
+}
+
+function volumes(folder: string): Volume[] {
+  return listNumbered(folder).flatMap(({ kind, path }) => (kind === 'volume' ? [new Volume(path)] : []))
+}
+
+t.test('a volume has the frames of its segment, and says what they add up to', async (t) => {
+  const folder = join(t.testdir(), 'journal')
+  await sealed(folder)
+  const all = volumes(folder)
+  t.ok(all.length >= 4, `${all.length} volumes`)
+  const charged = new Map<string, bigint>()
+  for (const [i, volume] of all.entries()) {
+    const { contents } = volume
+    t.equal(checkVolume(volume), undefined)
+    const numbers = [...volume.frames(0)].map(({ batch }) => batch.number)
+    t.same(
+      [numbers[0], numbers.at(-1), numbers.length],
+      [contents.after + 1, contents.last, contents.last - contents.after]
+    )
+    t.same([...volume.frames(contents.last - 2)].length, 2, 'from anywhere on')
+    const before = stateAfter(contents.after, [1, 101]).place
+    const after = stateAfter(contents.last, [1, 101]).place
+    t.match(contents, { seqBefore: before.seq, hashBefore: before.hash, seq: after.seq, hash: after.hash })
+    t.match(contents, { written: after.written, boot: after.boot, history: after.history })
+    if (i > 0) t.equal(contents.hashBefore, all[i - 1]!.contents.hash)
+    for (let at = 0; at < volume.charged.length; at += 3) {
+      const name = `${volume.charged[at] as string} ${volume.charged[at + 1] as string}`
+      charged.set(name, (charged.get(name) ?? 0n) + (volume.charged[at + 2] as bigint))
+    }
+  }
+  const { balances } = stateAfter(all.at(-1)!.contents.last, [1, 101])
+  for (const { scope, window, posted } of balances)
+    if (posted !== 0n) t.equal(charged.get(`${scope} ${window}`), posted, `${scope} ${window}`)
+})
+
+t.test('a start finds the same with segments, with volumes, or with both', async (t) => {
+  const base = t.testdir()
+  const folder = join(base, 'journal')
+  await sealed(folder)
+  const state = shown(stateAfter(160, [1, 101]))
+  t.same(shown(openJournal(folder, folder, 'process').fold), state)
+  for (const { contents } of volumes(folder)) rmSync(pathOf(folder, 'segment', contents.ordinal))
+  t.same(shown(openJournal(folder, folder, 'process').fold), state)
+  const writing = new Writing(folder)
+  t.ok(writing.opened.ordinal > volumes(folder).at(-1)!.contents.ordinal)
+  await writing.go(10)
+  writing.opened.checkpoints.write(stateAfter(170, [1, 101, 161]))
+  await writing.log.close()
+  t.same(shown(openJournal(folder, folder, 'process').fold), shown(stateAfter(170, [1, 101, 161])))
+  // From the middle of a volume.
+  const middle = volumes(folder)[2]!.contents
+  const half = stateAfter(middle.after + 2, [1, 101])
+  rmSync(pathOf(folder, 'checkpoint', 170))
+  new Writing(folder).opened.checkpoints.write(half)
+  const opened = openJournal(folder, folder, 'process')
+  t.same(shown(opened.fold), shown(stateAfter(170, [1, 101, 161])))
+})
+
+t.test('whatever byte of a volume is changed, its check says so; without its segment a start does too', async (t) => {
+  const base = t.testdir()
+  const folder = join(base, 'journal')
+  await sealed(folder)
+  const [, second] = volumes(folder)
+  const bytes = readFileSync(second!.path)
+  const dice = chance(9)
+  rmSync(pathOf(folder, 'segment', second!.contents.ordinal))
+  for (let round = 0; round < 40; round++) {
+    const damaged = Buffer.from(bytes)
+    const at = dice.below(bytes.length)
+    damaged[at]! ^= 1 + dice.below(255)
+    writeFileSync(second!.path, damaged)
+    let said: string | undefined
+    try {
+      said = checkVolume(new Volume(second!.path))
+    } catch (error) {
+      said = (error as Error).message
+    }
+    t.ok(said, `byte ${at}`)
+    // The digest alone is of no use to a start.
+    if (at < bytes.length - 32) t.throws(() => openJournal(folder, folder, 'process'), `byte ${at}`)
+  }
+  writeFileSync(second!.path, bytes)
+  t.equal(openJournal(folder, folder, 'process').fold.place.batch, 160)
+})
+
+t.test('a volume whose rows do not add up, or continue nothing, is found', async (t) => {
+  const base = t.testdir()
+  const folder = join(base, 'journal')
+  await sealed(folder)
+  const [first, second, third] = volumes(folder)
+  const copy = join(base, 'copy')
+  cpSync(folder, copy, { recursive: true })
+  for (const { contents } of [first!, second!, third!]) rmSync(pathOf(copy, 'segment', contents.ordinal))
+  rmSync(pathOf(copy, 'volume', second!.contents.ordinal))
+  t.match(surveyJournal(copy).damage, [{ text: /batches \d+ to \d+ are missing/ }])
+  cpSync(third!.path, second!.path)
+  t.match(checkVolume(new Volume(second!.path)), /is volume \d+ under the name of another/)
+})
