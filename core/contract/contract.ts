@@ -57,5 +57,5 @@ export { translateEmbeddings, translatesEmbeddings } from '../protocols/embeddin
 export type { TranslatedEmbeddings } from '../protocols/embeddings/translate.ts'
 export { planOf, translateRequest, translateWhole, unsealRequest } from '../protocols/request-bytes.ts'
 export type { AnswerTask, RequestTask, TranslatedAnswer, TranslatedRequest } from '../protocols/request-bytes.ts'
-export { mayBeSealed, StreamTranslation, Untranslatable } from '../protocols/translation.ts'
+export { mayBeSealed, sealedMembers, StreamTranslation, Untranslatable } from '../protocols/translation.ts'
 export type { AnswerHead, AnswerTranslation, Keepsake, UntranslatableCode } from '../protocols/translation.ts'

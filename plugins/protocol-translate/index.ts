@@ -7,13 +7,15 @@ import {
   mayBeSealed,
   Message,
   planOf,
+  sealedMembers,
   sharedKey,
   slot,
   StreamTranslation,
   translatesEmbeddings,
   translateWhole,
   Untranslatable,
-  upstreamCodecNameOf
+  upstreamCodecNameOf,
+  Watch
 } from '../../core/contract/contract.ts'
 import type {
   AnswerHead,
@@ -51,6 +53,9 @@ interface Sent {
   /** The members of the request that the answer repeats, as plugins above have changed them. */
   repeated: Readonly<Record<string, unknown>>
 }
+
+/** Requests may bring back in these what was sealed. */
+const sealedIn = new Watch(sealedMembers)
 
 const keepsakes = sharedKey<Keepsakes>('keepsakes')
 const translators = sharedKey<Translator>('translator')
@@ -209,7 +214,9 @@ function mayAsk({ streaming, body }: Exchange, attempt: Attempt): boolean {
  */
 function unsealed(translator: Translator, exchange: Exchange, { protocol, body }: Attempt): Awaitable<void> {
   const name = codecNameOf(protocol)
-  if (!name || !mayBeSealed(body.original.bytes)) return undefined
+  const { lens, bytes } = body.original
+  // Nearly no body has a member for any, and a search takes longer than the whole check.
+  if (!name || !lens.mayMention(sealedIn) || !mayBeSealed(bytes)) return undefined
   const put = (changed: { key: string; json: string } | undefined): void =>
     void (changed && body.setRaw(changed.key, changed.json))
   const changed = translator.unseal(body.render() as readonly Buffer[], name, askerOf(exchange))

@@ -63,6 +63,9 @@ export function isSealed(value: string): boolean {
   return value.startsWith(mark)
 }
 
+/** The members in which a request that is passed on may bring something sealed back: see `withoutSealed` of a codec. */
+export const sealedMembers = ['signature', 'data', 'thoughtSignature', 'encrypted_content'] as const
+
 /**
  * Whether a body may hold something that the gateway sealed: {@link mark} as it is, or in base64. Nearly no body does.
  */
