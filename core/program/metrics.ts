@@ -99,7 +99,11 @@ export function observeProgram(parts: {
     { name: 'store_nodes', help: 'Gateways that share the store, as last seen. Absent for one alone.' },
     () => (store.nodes().length > 0 ? [[{}, store.nodes().length] as const] : [])
   )
-  figure('store_commits_total', 'Writes to the commit log.', () => store.health().commits)
+  figure(
+    'store_commits_total',
+    'Writes to the commit log, or batches of money in PostgreSQL.',
+    () => store.health().commits
+  )
   figure(
     'store_operations_total',
     'Operations committed; divided by commits it is the batch size.',
@@ -107,7 +111,7 @@ export function observeProgram(parts: {
   )
   figure(
     'store_commit_seconds_total',
-    'Time from handing a batch to the disk until it was there.',
+    'Time from handing a batch to the disk, or to PostgreSQL, until it was there.',
     () => store.health().commitSeconds
   )
   figure('store_queued_operations', 'Operations not yet on disk.', () => store.health().queued)

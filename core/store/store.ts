@@ -79,12 +79,12 @@ export interface StoreHealth {
   troubles: readonly StoreTrouble[]
   /** How many writes to the commit log or the database failed. */
   failures: number
-  /** How many writes to the commit log succeeded. */
+  /** How many writes to the commit log succeeded, or how many batches of money in a shared store. */
   commits: number
   /** How many operations were committed, in all batches and in the last one. */
   operations: number
   lastBatch: number
-  /** Seconds from handing a batch to the kernel until it was on disk: the sum, and those of the last batch. */
+  /** Seconds from handing a batch to the kernel or PostgreSQL until it was on disk: the sum, and of the last batch. */
   commitSeconds: number
   lastCommitSeconds: number
   /** How many operations are not on disk yet, and about how many bytes they take. */

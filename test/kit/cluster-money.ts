@@ -59,6 +59,9 @@ export async function moneyNode(
       get trouble() {
         return money.trouble
       },
+      get figures() {
+        return money.figures
+      },
       adopt: (...hold) => money.adopt(...hold),
       flush: () => money.flush(),
       close: () => end(() => money.close().then(() => database.close())),

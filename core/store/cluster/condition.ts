@@ -17,7 +17,7 @@ const lookEvery = 1000
 /** The parts that are looked at. */
 export interface ConditionParts {
   readonly database: Pick<Database, 'changes' | 'reads' | 'listener'>
-  readonly money: Pick<Money, 'trouble'>
+  readonly money: Pick<Money, 'trouble' | 'figures'>
   readonly documents: Pick<DocumentBook, 'behind'>
   readonly requests: Pick<Logbook, 'dropped'>
   readonly limits: Pick<SharedLimits, 'health'>
@@ -41,7 +41,7 @@ export class Condition {
     this.#timer = setInterval(() => this.#look(), lookEvery).unref()
   }
 
-  /** As of now. What only a commit log of one machine has is 0. */
+  /** As of now. What only a store of one machine has is 0. */
   get health(): StoreHealth {
     this.#look()
     return {
@@ -49,13 +49,7 @@ export class Condition {
       lastError: this.#lastError,
       troubles: this.#troubles,
       failures: this.#failures,
-      commits: 0,
-      operations: 0,
-      lastBatch: 0,
-      commitSeconds: 0,
-      lastCommitSeconds: 0,
-      queued: 0,
-      queuedBytes: 0,
+      ...this.#parts.money.figures,
       applies: 0,
       applySeconds: 0,
       unappliedBytes: 0,

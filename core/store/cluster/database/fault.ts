@@ -1,7 +1,19 @@
 // What goes wrong between a gateway and PostgreSQL. No message has a password, or a value of a row.
 
-/** What is wrong where the database did not say it itself: its own errors have a SQLSTATE. */
-export type FaultCode = 'unreachable' | 'deadline' | 'lost' | 'busy' | 'closed' | 'readonly' | 'replaced' | 'left'
+/**
+ * What is wrong where the database did not say it itself: its own errors have a SQLSTATE. `unmade`: by a mistake of
+ * ours a statement could not even be made.
+ */
+export type FaultCode =
+  | 'unreachable'
+  | 'deadline'
+  | 'lost'
+  | 'busy'
+  | 'closed'
+  | 'readonly'
+  | 'replaced'
+  | 'left'
+  | 'unmade'
 
 /** The SQLSTATEs with which a server ends a connection: nobody knows what became of the statement under way. */
 const ended = /^(?:57P0[1-5]|08...)$/
@@ -58,7 +70,7 @@ export class DatabaseFault extends Error {
 
   /** Whether the database did not answer, or can do nothing at present. */
   get away(): boolean {
-    return unable.test(this.code) || (this.code.length !== 5 && this.code !== 'closed')
+    return unable.test(this.code) || (this.code.length !== 5 && this.code !== 'closed' && this.code !== 'unmade')
   }
 
   /**
@@ -71,6 +83,6 @@ export class DatabaseFault extends Error {
 
   /** Whether what was to be written is why it was refused: other rows may be taken. */
   get ofContent(): boolean {
-    return ofContent.test(this.code)
+    return this.code === 'unmade' || ofContent.test(this.code)
   }
 }

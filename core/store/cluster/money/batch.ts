@@ -195,7 +195,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
         used: used[position - 1]!
       })
       for (const [i, { slice }] of changes.entries()) slice.answered(grants[i]!)
-      for (const [i, admission] of admissions.entries()) {
+      eachOf(admissions, (admission, i) => {
         const verdict = verdicts[i]!
         if (verdict === 0) admission.admitted()
         else {
@@ -205,9 +205,8 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
             verdict === -3 ? 'slices of others' : verdict === -4 ? 'slices of nodes that are gone' : undefined
           admission.refused({ taken: verdict === -2, lacks, at: verdict > 0 ? verdict - 1 : undefined, sums })
         }
-      }
-      for (const touch of touches.values()) touch.done()
-      for (const { done } of ends) done()
+      })
+      eachOf([...touches.values(), ...ends], (one) => one.done())
     },
     again({ verdicts }) {
       const again = new Queue()
@@ -217,6 +216,18 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
       return again
     }
   }
+}
+
+/** Does something for each. When that fails for one, it is done for the others all the same, and throws then. */
+function eachOf<T>(all: readonly T[], run: (one: T, i: number) => void): void {
+  const failures: unknown[] = []
+  for (const [i, one] of all.entries())
+    try {
+      run(one, i)
+    } catch (error) {
+      failures.push(error)
+    }
+  if (failures.length > 0) throw failures[0]
 }
 
 function idsOf(places: readonly Place[], mirror: Mirror): bigint[] {

@@ -16,6 +16,7 @@ import { Alarms } from './alarms.ts'
 import { Anchors } from './anchors.ts'
 import { Book, nameOf } from './book.ts'
 import { DatabaseClock } from './clock.ts'
+import type { Figures } from './commits.ts'
 import { Days } from './days.ts'
 import { LateEnds } from './late-ends.ts'
 import { endAll, endLeft, replay } from './left-behind.ts'
@@ -69,6 +70,8 @@ export interface Money {
   readonly ledger: Book
   /** What is wrong at present; undefined when nothing is. New reservations are refused where it `refuses`. */
   readonly trouble: { readonly text: string; readonly error: string; readonly refuses: boolean } | undefined
+  /** What the node has had the database commit, as of now. */
+  readonly figures: Figures
   /**
    * Goes on here with a detached hold of another node, whose work this node has taken over. {@link Book.detached} finds
    * it then. Resolves with whether there was one.
@@ -193,6 +196,11 @@ class Node implements Money {
     return text === undefined ? undefined : { text, error: '', refuses: false }
   }
 
+  get figures(): Figures {
+    const { commits, waiting } = this.#sender
+    return { ...commits, queued: waiting, queuedBytes: this.#ownLog.bytes }
+  }
+
   /** Joins, and takes up what an earlier start has left. */
   async open(): Promise<void> {
     const { database, node, kept = [] } = this.#options
@@ -214,6 +222,7 @@ class Node implements Money {
         answered: (ends) => this.#alarms.look(ends),
         refused: (one, fault) => this.#refusals.take(one, fault),
         troubled: (error) => this.#troubled(error),
+        mistaken: ({ stack }) => this.#log.error('an answer of the database could not be told', { error: stack }),
         healed: () => this.#healed()
       },
       epoch
@@ -266,8 +275,11 @@ class Node implements Money {
     await this.#ownLog.close()
   }
 
-  /** The start failed: what the log has stays. */
+  /** The start failed: nothing goes on. What the log has stays. */
   async abandon(): Promise<void> {
+    clearInterval(this.#timer)
+    this.ledger.close()
+    await Promise.all([this.#upkeep?.close(), (this.#sender as Sender | undefined)?.close(0)])
     await this.#ownLog.close()
   }
 

@@ -6,6 +6,7 @@ import type { Lane } from '../database/lane.ts'
 import { batchCall, batchOf, placesOf } from './batch.ts'
 import type { Answer, Batch } from './batch.ts'
 import { Chain } from './chain.ts'
+import { Commits } from './commits.ts'
 import { Days } from './days.ts'
 import type { Mirror } from './mirror.ts'
 import { Outage } from './outage.ts'
@@ -22,6 +23,11 @@ const mostAtOnce = 256
 const deadline = 5000
 /** The first and the longest pause before a batch is sent again, in milliseconds. */
 const [firstPause, longestPause] = [20, 1000]
+/**
+ * A batch of less than this many operations leaves so many milliseconds after the answer to the one before at the
+ * earliest: a database that is fast would be asked for every few of them, which costs both sides more than they do.
+ */
+const [enough, company] = [64, 2]
 /** How long closing waits for the database, in milliseconds. */
 const farewell = 5000
 /** The most that may wait for the database. */
@@ -55,6 +61,8 @@ export interface SenderParts {
   answered(ends: readonly End[]): void
   /** The database refuses this one operation, and would for ever. An end is to be kept elsewhere, and told. */
   refused(one: Queue, fault: DatabaseFault): void
+  /** Somebody who was told of an answer threw. */
+  mistaken(error: Error): void
   /** The database cannot be reached, or answers with an error. */
   troubled(error: Error): void
   healed(): void
@@ -74,12 +82,16 @@ export class Sender {
   readonly #rowIds = new RowIds(0)
   readonly #days: Days
   readonly #recent = new Recent()
+  readonly commits = new Commits()
   #chain: Chain
   /** The number of the last batch that was answered in this epoch. */
   #number = 0
   /** When the last batch that was answered was sent, and the one under way for the first time; by performance.now(). */
   #heardAt = -Infinity
   #sentAt: number | undefined
+  /** How long the last answer took, and when it came. */
+  #took = 0
+  #answeredAt = -Infinity
   /** Whether something waits that is not to wait for more. */
   #woken = false
   /** What is being sent, and what was taken out of the queue behind it: they are sent one after another. */
@@ -176,17 +188,18 @@ export class Sender {
     this.#heardAt = -Infinity
   }
 
-  /** Resolves when everything that was queued is answered, or the database stays away for some seconds. */
-  async flush(): Promise<void> {
+  /** Resolves when everything that was queued is answered, or the database stays away for some milliseconds. */
+  async flush(within = farewell): Promise<void> {
     const began = performance.now()
-    while (this.waiting > 0 && performance.now() - began < farewell) await sleep(2)
+    while (this.waiting > 0 && performance.now() - began < within) await sleep(2)
   }
 
-  async close(): Promise<void> {
-    await this.flush()
+  /** Sends what waits, as {@link Sender.flush} does, and ends. */
+  async close(within = farewell): Promise<void> {
+    await this.flush(within)
     this.#closing = true
     this.#awake?.()
-    await Promise.race([this.#running, sleep(deadline)])
+    await Promise.race([this.#running, sleep(deadline, undefined, { ref: false })])
     this.#outage.end()
   }
 
@@ -201,6 +214,8 @@ export class Sender {
           await new Promise((resolve) => setImmediate(resolve))
           continue
         }
+        const early = this.#answeredAt + company - performance.now()
+        if (early > 0 && this.#queue.size < enough) await sleep(early)
         const work = this.#queue.take(mostAtOnce)
         work.changes.push(...this.#parts.slices.changes(mostAtOnce, performance.now()))
         this.#woken = this.#queue.size > 0
@@ -220,19 +235,14 @@ export class Sender {
     for (let pause = firstPause; !this.#closing; pause = Math.min(pause * 2, longestPause)) {
       try {
         made ??= await this.#make(work)
-        const answer = await this.#ask(made)
-        this.#flights.shift()
-        this.#recent.keep(this.standing, made.batch.again(answer))
-        this.#outage.answered()
-        made.batch.answer(answer)
-        this.#recall(answer)
-        this.#parts.answered(work.ends)
-        return this.#parts.healed()
+        return this.#answered(work, made, await this.#ask(made))
       } catch (error) {
         const fault = faultOf(error)
         if (fault.code === fencedCode) return await this.#again()
-        if (fault.code === lostCode) return await this.#leaveOut(work)
-        if (fault.ofContent) {
+        if (fault.code === lostCode) {
+          if (await this.#leaveOut(work)) return
+          made = undefined
+        } else if (fault.ofContent) {
           made = undefined
           if (this.#distrust()) continue
           if (work.size > 1) return void this.#flights.splice(0, 1, ...work.halves())
@@ -242,6 +252,21 @@ export class Sender {
         if (!this.#closing) await sleep(pause * (0.5 + Math.random()))
       }
     }
+  }
+
+  /** The database has done a batch: whatever those make of it who are told, it is not sent again. */
+  #answered(work: Queue, { batch }: Made, answer: Answer): void {
+    this.#flights.shift()
+    this.#recent.keep(this.standing, batch.again(answer))
+    this.#outage.answered()
+    this.commits.add(work.size, this.#took)
+    for (const tell of [() => batch.answer(answer), () => this.#recall(answer), () => this.#parts.answered(work.ends)])
+      try {
+        tell()
+      } catch (error) {
+        this.#parts.mistaken(error as Error)
+      }
+    this.#parts.healed()
   }
 
   /** Gives back in the next batch what others wait for. */
@@ -268,6 +293,8 @@ export class Sender {
     this.#sentAt ??= performance.now()
     const { rows } = await lane.query<Answer>(batchCall, values, { deadline })
     this.#heardAt = this.#sentAt
+    this.#answeredAt = performance.now()
+    this.#took = this.#answeredAt - this.#sentAt
     this.#sentAt = undefined
     this.#number++
     this.#chain = chain
@@ -308,12 +335,14 @@ export class Sender {
     for (const { slice } of one.changes) slice.answered(0n)
   }
 
-  /** Goes on without the ends whose holds are not this node's any more. */
-  async #leaveOut(work: Queue): Promise<void> {
+  /** Leaves out the ends whose holds are not this node's any more. Returns whether there were any. */
+  async #leaveOut(work: Queue): Promise<boolean> {
     const found = await this.#steadily(() => this.#parts.owned(work.ends))
-    if (!found) return
+    if (!found) return true
     const owned = new Set(found)
+    const before = work.ends.length
     work.ends.splice(0, Infinity, ...work.ends.filter((end) => owned.has(end)))
+    return work.ends.length < before
   }
 
   /** Joins under another epoch, however long it takes. */
@@ -349,5 +378,5 @@ export class Sender {
 /** What went wrong with a batch. What cannot even be made into one is refused as well. */
 function faultOf(error: unknown): DatabaseFault {
   if (error instanceof DatabaseFault) return error
-  return new DatabaseFault('22000', `it cannot be sent to PostgreSQL: ${(error as Error).message}`)
+  return new DatabaseFault('unmade', `it cannot be sent to PostgreSQL: ${String((error as Error).stack)}`)
 }

@@ -19,6 +19,7 @@ export type Taken = readonly (Slice | undefined)[]
 export class Slices {
   readonly #sizing: Sizing
   readonly #slices = new Map<string, Slice>()
+  /** In the order in which they began to wait. */
   readonly #due: Slice[] = []
   /** Those of this epoch, kept or not: what is put back into others is nobody's. */
   #present = new WeakSet<Slice>()
@@ -74,21 +75,21 @@ export class Slices {
     for (const key of this.#slices.keys()) this.recall(key)
   }
 
-  /** What the next batch says, of so many slices at most. Each has to be answered, unless all are dropped. */
+  /**
+   * What the next batch says, of so many slices at most, those first that wait for longest. Each has to be answered,
+   * unless all are dropped.
+   */
   changes(most: number, now: number): Change[] {
     const changes: Change[] = []
-    const later: Slice[] = []
-    while (this.#due.length > 0 && changes.length < most) {
-      const slice = this.#due.pop()!
-      if (slice.asking) {
-        later.push(slice)
+    for (const slice of this.#due.splice(0)) {
+      if (slice.asking || changes.length === most) {
+        this.#due.push(slice)
         continue
       }
       slice.due = false
       const change = slice.change(now)
       if (change) changes.push(change)
     }
-    this.#due.push(...later)
     return changes
   }
 

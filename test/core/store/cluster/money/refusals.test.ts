@@ -1,8 +1,11 @@
 // What the database refuses for good, or has not: the one that is at fault ends, and everything else goes on.
 import { readdirSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Settlement } from '../../../../../core/store/ledger.ts'
+import type { Logger } from '../../../../../core/telling/log.ts'
+import { silentLog } from '../../../../../core/telling/log.ts'
 import { brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
 import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
 import { eventually } from '../../../../kit/probe.ts'
@@ -137,4 +140,64 @@ test('more new prices than one batch has are all there before the holds that nee
   )
   await Promise.all(holds.map((one) => one.void()))
   t.same(await brokenIn(url), [])
+})
+
+test('an end that is refused although its hold is here is asked for again and again, with pauses', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const node = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+  const made = await hold(node.ledger, scopes, 10n)
+  await server.sql(
+    `create sequence sluice.refused; create function sluice.keep() returns trigger language plpgsql as
+       $$ begin perform nextval('sluice.refused'); return null; end $$;
+     create trigger keep before delete on sluice.hold for each row execute function sluice.keep()`,
+    url
+  )
+  const ended = made.settle(charge(4))
+  ended.catch(() => {})
+  await eventually(() => node.trouble !== undefined, 20_000)
+  const asked = async (): Promise<number> =>
+    Number((await server.sql('select last_value from sluice.refused', url))[0].last_value)
+  const before = await asked()
+  await sleep(1500)
+  t.ok((await asked()) - before < 10, 'not as fast as the database answers')
+  await server.sql('drop trigger keep on sluice.hold', url)
+  await ended
+  await node.flush()
+  t.same((await endsIn(url)).get(made.requestId), ['settle 4 upstream'])
+  t.same(await brokenIn(url), [])
+})
+
+test('a start that fails leaves nothing behind that goes on', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const folder = logFolder(t)
+  const first = await moneyNode(t, url, 'one', { folder, now })
+  const made = await hold(first.ledger, scopes, 10n)
+  await first.kill()
+  const told: string[] = []
+  const log: Logger = { ...silentLog, warn: (message) => void told.push(message), child: () => log }
+  const append = (): never => {
+    throw new Error('no record can be written')
+  }
+  await t.rejects(moneyNode(t, url, 'one', { folder, now, log, patience: 100, requests: { append } }), /no record/)
+  await sleep(1000)
+  t.same([told, readdirSync(folder)], [[], []])
+  await moneyNode(t, url, 'one', { folder, now })
+  t.same((await endsIn(url)).get(made.requestId), ['void 0'])
+  t.same(await server.sql('select 1 from sluice.hold', url), [])
+})
+
+test('what the database has committed is counted, and how long that took', async (t) => {
+  const url = await moneyBook()
+  const node = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+  const { commits } = node.figures
+  const made = await Promise.all(Array.from({ length: 20 }, () => hold(node.ledger, scopes, 10n)))
+  await Promise.all(made.map((one) => one.settle(charge(2))))
+  await node.flush()
+  const { figures } = node
+  t.ok(figures.commits > commits && figures.commits < commits + 40)
+  t.ok(figures.operations >= 40 && figures.lastBatch > 0)
+  t.ok(figures.commitSeconds > figures.lastCommitSeconds && figures.lastCommitSeconds > 0)
+  t.equal(figures.queued, 0)
 })

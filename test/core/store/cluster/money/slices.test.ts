@@ -362,3 +362,26 @@ t.test('what is put back long after it was taken is given back, unless its epoch
     )
   }
 })
+
+t.test('those that wait for longest are told about first, however many there are', async (t) => {
+  const slices = new Slices()
+  const share = (i: number): { key: string; limit: bigint; hour: number } => ({
+    key: `key:${i} total`,
+    limit: 100n,
+    hour: 0
+  })
+  for (const now of [0, 1]) for (let i = 0; i < 9; i++) slices.take([share(i)], 1n, now)
+  const told: string[] = []
+  for (let batch = 0; batch < 3; batch++) {
+    // A busy one wants more with each batch.
+    slices.take([share(9)], 1n, 2 + batch)
+    for (const { slice } of slices.changes(4, 2 + batch)) {
+      told.push(slice.key)
+      slice.answered(0n)
+    }
+  }
+  t.same(
+    told.slice(0, 9),
+    Array.from({ length: 9 }, (_, i) => share(i).key)
+  )
+})
