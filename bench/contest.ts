@@ -47,6 +47,8 @@ export interface Sample {
   sys: number
   /** The part of `cpu` that threads other than the main thread used. */
   beside: number
+  /** CPU time of each of the servers that it uses. */
+  servers: readonly number[]
   rate: number
   p50: number
   p99: number
@@ -177,12 +179,13 @@ async function highest(rig: Rig, workload: Workload): Promise<number> {
   return count / seconds
 }
 
-function sampleOf({ cpu, count, seconds, p50, p99 }: Measured): Sample {
+function sampleOf({ cpu, servers, count, seconds, p50, p99 }: Measured): Sample {
   return {
     cpu: (cpu.user + cpu.sys) / count,
     user: cpu.user / count,
     sys: cpu.sys / count,
     beside: cpu.beside / count,
+    servers: servers.map((used) => used / count),
     rate: count / seconds,
     p50: p50 / 1000,
     p99: p99 / 1000

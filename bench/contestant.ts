@@ -9,6 +9,8 @@ export interface Target {
   pid: number
   /** How many different keys the clients use in turn; undefined when all use one key. */
   keys?: number | undefined
+  /** The processes of the servers that it uses, whose CPU time is measured beside its own; none by default. */
+  servers?: readonly number[] | undefined
   /** The protocol its clients speak; default chat. */
   speaks?: Spoken | undefined
 }

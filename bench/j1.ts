@@ -12,10 +12,11 @@ const answerSize = 1200
 export const smallJson: Workload = {
   unit: 'request',
   behaviour: () => ({ kind: 'json', size: answerSize }),
-  job: ({ warm, seconds }, { port, pid, keys }) => ({
+  job: ({ warm, seconds }, { port, pid, servers, keys }) => ({
     kind: 'json',
     port,
     pid,
+    servers,
     connections,
     requests: { size: requestSize, keys },
     answerSize,

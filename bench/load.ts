@@ -25,15 +25,26 @@ import {
   uploadType
 } from './payload.ts'
 import type { Prompt } from './payload.ts'
-import { cpuBetween, cpuOf } from './proc.ts'
+import { cpuBetween, cpuOf, familyCpuOf } from './proc.ts'
 import type { Cpu } from './proc.ts'
 import { ExpectedMessages } from './messages.ts'
 import { ExpectedBody, ExpectedEvents } from './response.ts'
 
-/** A task for the load generator. `pid`: the process whose CPU time is read at both ends of the measured window. */
+/**
+ * A task for the load generator. `pid`: the process whose CPU time is read at both ends of the measured window;
+ * `servers`: others, of which that of all that they have started counts, too.
+ */
 export type Job =
   /** A closed loop: every connection sends the next request as soon as its answer is complete. */
-  | ({ kind: 'json'; port: number; pid: number; connections: number; requests: Requests; answerSize: number } & Window)
+  | ({
+      kind: 'json'
+      port: number
+      pid: number
+      servers?: readonly number[] | undefined
+      connections: number
+      requests: Requests
+      answerSize: number
+    } & Window)
   /**
    * One stream per connection, all at the same time. They last longer than the window, and all are read to their end.
    */
@@ -71,6 +82,8 @@ interface Window {
 export interface Measured {
   /** The CPU time used in the window. */
   cpu: Cpu
+  /** Microseconds of CPU time of each of the servers in the window. */
+  servers: readonly number[]
   /** The length of the window. */
   seconds: number
   /** The number of whole answers or events in the window. */
@@ -227,15 +240,22 @@ async function hold(job: Job & { kind: 'hold' }): Promise<void> {
 }
 
 /** Waits for the window to pass, and stores what was counted in it. */
-async function measure({ pid, warm, seconds }: Window & { pid: number }): Promise<void> {
+async function measure({
+  pid,
+  servers = [],
+  warm,
+  seconds
+}: Window & { pid: number; servers?: readonly number[] | undefined }): Promise<void> {
   await delay(warm * 1000)
   const cpu = cpuOf(pid)
+  const others = servers.map(familyCpuOf)
   const started = performance.now()
   const before = count
   histogram.reset()
   await delay(seconds * 1000)
   seen = {
     cpu: cpuBetween(cpu, cpuOf(pid)),
+    servers: servers.map((server, at) => familyCpuOf(server) - others[at]!),
     seconds: (performance.now() - started) / 1000,
     count: count - before,
     // Percentiles of an empty histogram are 0.
@@ -244,7 +264,7 @@ async function measure({ pid, warm, seconds }: Window & { pid: number }): Promis
   }
 }
 
-const nothing = { cpu: { user: 0, sys: 0, beside: 0 }, seconds: 0, count: 0, p50: 0, p99: 0 }
+const nothing = { cpu: { user: 0, sys: 0, beside: 0 }, servers: [], seconds: 0, count: 0, p50: 0, p99: 0 }
 let seen: Omit<Measured, 'failed' | 'reason'> = nothing
 
 /** Waits for the last answers. Those that do not come in time have failed. */

@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { Child, killAll, pinSelf } from './child.ts'
 import type { Rig } from './contest.ts'
 import * as b1 from './b1.ts'
+import * as c1 from './c1.ts'
 import * as j1 from './j1.ts'
 import * as j4 from './j4.ts'
 import * as l1 from './l1.ts'
@@ -31,7 +32,8 @@ const scenarios: Record<string, { title: string; run(rig: Rig): Promise<Report> 
   x1,
   w1,
   m1,
-  b1
+  b1,
+  c1
 }
 
 const help = `npm run bench -- [${Object.keys(scenarios).join('] [')}] [options]
@@ -44,7 +46,7 @@ ${Object.values(scenarios)
   --rounds N      rounds (3); every figure is their median
   --seconds N     length of one measured window (4)
   --against DIR   also measure another checkout of Sluice, in the same rounds; \`npm ci\` was run there, and FIGURES.md stays
-                  as it is; not with l1, l2, p1, x1; may be given again
+                  as it is; not with l1, l2, p1, x1, c1; may be given again
   --no-write      leave bench/FIGURES.md as it is
   --profile       also say where Sluice spent its time; costs some, so FIGURES.md stays as it is
 `

@@ -19,11 +19,25 @@ export function cpuOf(pid: number): Cpu {
   return { ...all, beside: all.user + all.sys - first.user - first.sys }
 }
 
+/** CPU time in microseconds of a process and of all that it has started, also of those that have ended. */
+export function familyCpuOf(pid: number): number {
+  const own = fieldsOf(`/proc/${pid}/stat`)
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim()
+  const living = children === '' ? [] : children.split(' ').map((child) => fieldsOf(`/proc/${child}/stat`))
+  // Fields 16 and 17 are those of the children that have ended.
+  const ticks = [...own.slice(11, 15), ...living.flatMap((fields) => fields.slice(11, 13))]
+  return ticks.reduce((sum, field) => sum + Number(field), 0) * tick
+}
+
 function times(file: string): { user: number; sys: number } {
-  const stat = readFileSync(file, 'latin1')
-  // The second field is the command in parentheses and may hold spaces.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  const fields = fieldsOf(file)
   return { user: Number(fields[11]) * tick, sys: Number(fields[12]) * tick }
+}
+
+/** From the third on: the second is the command in parentheses and may hold spaces. */
+function fieldsOf(file: string): string[] {
+  const stat = readFileSync(file, 'latin1')
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
 /** Resident memory in KiB: `VmRSS`, without the kernel's socket buffers. */

@@ -25,6 +25,10 @@ export interface Variant {
   storedKeys: number
   /** The upstream's name for the model. When it differs, the gateway has to change every body. */
   upstreamModel: string
+  /** The section `store` of its configuration. */
+  store: object
+  /** The processes of the servers that this store uses. */
+  servers: readonly number[]
   /** The endpoints of the channel. */
   endpoints: readonly string[]
   /** The folder of the code: this checkout or another with its packages installed. */
@@ -38,6 +42,8 @@ const usual: Variant = {
   extraPlugins: 0,
   storedKeys: 0,
   upstreamModel: model,
+  store: { sqlite: './sluice.db' },
+  servers: [],
   endpoints: ['chat'],
   checkout: here
 }
@@ -68,6 +74,7 @@ export async function startSluice(rig: Rig, differences: Partial<Variant> = {}):
     name: variant.name,
     pid: child.pid,
     port: ready.port,
+    servers: variant.servers,
     collect: async () => (await child.ask<{ heap: number }>({})).heap,
     stop: () => child.stop(10_000)
   }
@@ -118,7 +125,7 @@ async function storeKeys(file: string, count: number): Promise<void> {
 function configuration(
   upstream: number,
   log: string,
-  { without, extraPlugins, storedKeys, upstreamModel, endpoints }: Variant
+  { without, extraPlugins, storedKeys, upstreamModel, store, endpoints }: Variant
 ): string {
   const budget = `{ usd: ${dollars}, per: month }`
   const names = ['acme', ...(storedKeys > 0 ? Array.from({ length: tenants }, (_, number) => `acme-${number}`) : [])]
@@ -127,7 +134,7 @@ function configuration(
   )
   return `listen: { host: 127.0.0.1, port: 0 }
 admin: false
-store: { sqlite: ./sluice.db }
+store: ${JSON.stringify(store)}
 limits: { keep_alive: 10m }
 channels:
   bench:

@@ -89,6 +89,11 @@ export class RedisServer {
     }
   }
 
+  /** The id of its process. */
+  get pid(): number {
+    return this.#pid
+  }
+
   get url(): string {
     return `redis://127.0.0.1:${this.port}`
   }
