@@ -21,6 +21,11 @@ export interface GroupOptions<Item> {
   most: number
   /** Its bytes, where they count: a statement has some megabytes of them. */
   bytesOf?(item: Item): number
+  /**
+   * For how many milliseconds more is waited for before a statement, when nobody waits for what there is. Default: 0,
+   * which is the rest of the tick.
+   */
+  gathers?: number
   /** Whether what cannot be written is kept until the database is there again. Default: its writer is told. */
   lasting?: boolean
   /** The most that may wait. Default: 20,000. */
@@ -38,6 +43,9 @@ export class Group<Item> {
   #closing = false
   /** What was added last, which is written after everything else. */
   #last: Promise<unknown> = Promise.resolve()
+  /** Whether somebody waits for what there is, and what ends the waiting for more then. */
+  #hurried = false
+  #goOn: (() => void) | undefined
   /** Resolves when a statement fails. */
   #failure = Promise.withResolvers<void>()
   /** Whether the last statement failed. */
@@ -57,25 +65,49 @@ export class Group<Item> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#waiting.push({ item, resolve, reject })
     this.#last = promise.catch(() => {})
+    if (this.#waiting.length >= this.#options.most) this.#goOn?.()
     this.#writing ??= this.#write()
     return promise
   }
 
   /** Resolves when what was added until now is written or given up; at the next failure, where it is kept. */
   async idle(): Promise<void> {
+    this.#hurry()
     await (this.#options.lasting ? Promise.race([this.#last, this.#failure.promise]) : this.#last)
   }
 
   /** Writes what waits, if the database is there. Nothing may be added after it. */
   async close(): Promise<void> {
     this.#closing = true
+    this.#hurry()
     await this.#writing
   }
 
   async #write(): Promise<void> {
     await Promise.resolve()
-    while (this.#waiting.length > 0) await this.#settle(this.#next())
+    while (this.#waiting.length > 0) {
+      await this.#gather()
+      await this.#settle(this.#next())
+    }
+    this.#hurried = false
     this.#writing = undefined
+  }
+
+  /** Waits for more. */
+  async #gather(): Promise<void> {
+    const { gathers = 0, most } = this.#options
+    if (gathers === 0 || this.#hurried || this.#closing || this.#waiting.length >= most) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, gathers)
+    this.#goOn = resolve
+    await promise
+    clearTimeout(timer)
+    this.#goOn = undefined
+  }
+
+  #hurry(): void {
+    this.#hurried = this.#writing !== undefined
+    this.#goOn?.()
   }
 
   /** Writes some. Of several that the database refuses for what is in them, only those are refused that it refuses. */

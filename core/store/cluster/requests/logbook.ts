@@ -16,6 +16,11 @@ import { TrafficSums } from './traffic-sums.ts'
 
 /** The most records that wait while the database is away. */
 const mostWaiting = 50_000
+/**
+ * How long records are gathered that nobody asks for, in milliseconds. Each writing is a transaction of four statements,
+ * and a row of sums for each scope and span.
+ */
+const gathers = 200
 /** How long a search may take, in milliseconds. */
 const searchWithin = { deadline: 30_000, wait: 5000 }
 
@@ -51,6 +56,7 @@ export class Logbook implements RequestBook {
       most: 500,
       bytesOf: ({ json }) => json.length,
       lasting: true,
+      gathers,
       room: mostWaiting,
       write: (lines) => this.#write(lines)
     })

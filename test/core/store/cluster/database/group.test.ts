@@ -4,6 +4,7 @@ import { readAddress } from '../../../../../core/store/cluster/database/address.
 import { Group } from '../../../../../core/store/cluster/database/group.ts'
 import { Lane } from '../../../../../core/store/cluster/database/lane.ts'
 import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
+import { eventually } from '../../../../kit/probe.ts'
 
 const skip = postgresMissing
 
@@ -43,4 +44,28 @@ t.test('of a group those alone are refused that the database refuses', { skip },
   t.ok(all.every(({ status }) => status === 'rejected'))
   t.ok(statements < 46, 'what is wrong with the database is not asked for again and again')
   t.equal(group.failing, true)
+})
+
+t.test('what nobody waits for is gathered, and written at once when somebody does', async (t) => {
+  const written: number[] = []
+  const group = new Group<number>({
+    most: 10,
+    gathers: 60_000,
+    async write(items) {
+      written.push(items.length)
+    }
+  })
+  for (let i = 0; i < 3; i++) {
+    void group.add(i)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  t.same(written, [], 'nobody waits')
+  await group.idle()
+  t.same(written, [3])
+  for (let i = 0; i < 10; i++) void group.add(i)
+  await eventually(() => written.length === 2)
+  t.same(written, [3, 10], 'as much as a statement has')
+  void group.add(1)
+  await group.close()
+  t.same(written, [3, 10, 1], 'the end waits for nothing')
 })
