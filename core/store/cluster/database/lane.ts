@@ -101,8 +101,7 @@ export class Lane {
   }
 
   #enqueue<T>(work: (session: Session) => Promise<T>, wait: number, left: AbortSignal | undefined): Promise<T> {
-    const fault = new DatabaseFault('left', 'nobody waits for the answer of PostgreSQL any more')
-    if (left?.aborted) return Promise.reject(fault)
+    if (left?.aborted) return Promise.reject(leftFault())
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     let running: Session | undefined
     const task: Task = {
@@ -114,8 +113,8 @@ export class Lane {
       refuse: reject
     }
     const leave = (): void => {
-      if (this.#waiting.delete(task)) reject(fault)
-      else running?.destroy(fault)
+      if (this.#waiting.delete(task)) reject(leftFault())
+      else running?.destroy(leftFault())
     }
     let timer: NodeJS.Timeout | undefined
     const over = (): void => {
@@ -189,4 +188,8 @@ export class Lane {
     for (const session of this.#idle.splice(0)) void session.close()
     await Promise.all(this.#loops)
   }
+}
+
+function leftFault(): DatabaseFault {
+  return new DatabaseFault('left', 'nobody waits for the answer of PostgreSQL any more')
 }

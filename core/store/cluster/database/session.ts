@@ -131,7 +131,7 @@ export class Session {
       deadline
     )
     try {
-      const { rows, rowCount } = await this.#client.query(text, values as unknown[] | undefined)
+      const { rows, rowCount } = await this.#client.query(text, values?.map(sent))
       return { rows: rows as Row[], count: rowCount ?? 0 }
     } catch (error) {
       // Of a connection that we ended ourselves the reason is ours, and not that it ended.
@@ -171,6 +171,17 @@ export class Session {
     this.#fault = fault
     this.#ended.resolve(fault)
   }
+}
+
+/** A value as it is sent. The package quotes each element of an array, which costs more than all the rest of a batch. */
+function sent(value: unknown): unknown {
+  if (!Array.isArray(value)) return value
+  let text = '{'
+  for (const one of value) {
+    if (one !== null && typeof one !== 'number' && typeof one !== 'bigint' && typeof one !== 'boolean') return value
+    text += text === '{' ? one : `,${one}`
+  }
+  return `${text}}`
 }
 
 function bigints(text: string): (bigint | null)[] {
