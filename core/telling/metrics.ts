@@ -30,8 +30,23 @@ export interface PluginMetrics {
 /** A number that only grows. */
 export interface Counter {
   add(labels: Labels, by?: number): void
+  /**
+   * One of its series, for a caller that adds to the same one again and again and would look it up each time: it may be
+   * kept until {@link retain} removes it.
+   */
+  of(labels: Labels): CounterSeries
   /** Removes the series whose labels are not kept. One that is added to again begins anew. */
   retain(keeps: (labels: Labels) => boolean): void
+}
+
+/** One series of a counter. */
+export interface CounterSeries {
+  add(by?: number): void
+}
+
+/** One series of a histogram. */
+export interface HistogramSeries {
+  observe(value: number): void
 }
 
 /** One metric with its values at one moment. */
@@ -47,6 +62,8 @@ export interface MetricSnapshot {
 /** Counts values in ranges of their size. */
 export interface Histogram {
   observe(labels: Labels, value: number): void
+  /** See {@link Counter.of}. */
+  of(labels: Labels): HistogramSeries
 }
 
 /**
@@ -89,6 +106,7 @@ export class Metrics implements PluginMetrics {
       this.#register(family, () => cells.all)
       return {
         add: (labels: Labels, by?: number) => cells.of(labels).add(by),
+        of: (labels: Labels) => cells.of(labels),
         retain: (keeps: (labels: Labels) => boolean) => cells.retain(keeps)
       }
     })
@@ -121,7 +139,10 @@ export class Metrics implements PluginMetrics {
         { observe: () => this.#drop(family) }
       )
       this.#register(family, () => cells.all.flatMap((cell) => cell.values()))
-      return { observe: (labels: Labels, value: number) => cells.of(labels).observe(value) }
+      return {
+        observe: (labels: Labels, value: number) => cells.of(labels).observe(value),
+        of: (labels: Labels) => cells.of(labels)
+      }
     })
   }
 

@@ -1,7 +1,7 @@
 // The metrics of exchanges.
 import { labelOf } from '../../core/contract/contract.ts'
 import type { Catalogue } from '../../core/catalogue/catalogue.ts'
-import type { PluginMetrics } from '../../core/telling/metrics.ts'
+import type { CounterSeries, HistogramSeries, PluginMetrics } from '../../core/telling/metrics.ts'
 import type { RequestRecord } from '../../core/store/requests.ts'
 
 /** In seconds, from an immediate refusal to an agent's long answer. */
@@ -52,21 +52,80 @@ export function meter(
   for (const counter of [tokens, cost])
     counter.retain(({ tenant }) => tenant === '' || tenant === 'other' || catalogue.tenants.has(tenant!))
 
+  // Most exchanges with a model are like the one before, and are counted in the same series.
+  const ways = new Map<string, Way>()
+  const bills = new Map<string, Bill>()
+  const wayOf = (record: RequestRecord, model: string): Way => {
+    const { endpoint, client_protocol: protocol, outcome, error_code } = record
+    let way = ways.get(model)
+    if (!way || !isOf(way, record)) {
+      const code = error_code ?? 'ok'
+      way = {
+        endpoint,
+        protocol,
+        outcome,
+        error_code,
+        requests: requests.of({ endpoint, protocol, model, outcome, code }),
+        duration: duration.of({ endpoint, outcome })
+      }
+      ways.set(model, way)
+    }
+    return way
+  }
+  const billOf = (tenant: string, model: string): Bill => {
+    let bill = bills.get(model)
+    if (bill?.tenant !== tenant) bills.set(model, (bill = { tenant, tokens: new Map() }))
+    return bill
+  }
+
   return (record, nano) => {
-    const { endpoint, client_protocol: protocol, outcome, usage } = record
+    const { endpoint, usage } = record
     const model = record.model === null ? 'other' : labelOf(catalogue.models.get(record.model))
-    requests.add({ endpoint, protocol, model, outcome, code: record.error_code ?? 'ok' })
-    duration.observe({ endpoint, outcome }, record.duration_ms / 1000)
-    if (record.first_byte_ms !== null) firstByte.observe({ endpoint, model }, record.first_byte_ms / 1000)
-    const tenant = nano > 0n || usage ? tenantOf(record.tenant) : ''
-    if (nano > 0n) cost.add({ tenant, model }, Number(nano) / 1e9)
-    if (!usage) return
+    const way = wayOf(record, model)
+    way.requests.add()
+    way.duration.observe(record.duration_ms / 1000)
+    if (record.first_byte_ms !== null)
+      (way.firstByte ??= firstByte.of({ endpoint, model })).observe(record.first_byte_ms / 1000)
+    if (nano === 0n && !usage) return
+    const bill = billOf(tenantOf(record.tenant), model)
+    const { tenant } = bill
+    if (nano > 0n) (bill.cost ??= cost.of({ tenant, model })).add(Number(nano) / 1e9)
     for (const name in usage) {
       const units = usage[name as keyof typeof usage]
       // Reasoning is counted within the output.
-      if (units && name !== 'reasoning') tokens.add({ tenant, model, class: name }, units)
+      if (!units || name === 'reasoning') continue
+      let counted = bill.tokens.get(name)
+      if (!counted) bill.tokens.set(name, (counted = tokens.of({ tenant, model, class: name })))
+      counted.add(units)
     }
   }
+}
+
+/** How an exchange came and ended, and the series that it is counted in. */
+interface Way {
+  readonly endpoint: string
+  readonly protocol: string
+  readonly outcome: string
+  readonly error_code: string | null
+  readonly requests: CounterSeries
+  readonly duration: HistogramSeries
+  firstByte?: HistogramSeries
+}
+
+/** What the exchanges of a tenant's label are billed in. */
+interface Bill {
+  readonly tenant: string
+  cost?: CounterSeries
+  readonly tokens: Map<string, CounterSeries>
+}
+
+function isOf(way: Way, { endpoint, client_protocol, outcome, error_code }: RequestRecord): boolean {
+  return (
+    way.endpoint === endpoint &&
+    way.outcome === outcome &&
+    way.error_code === error_code &&
+    way.protocol === client_protocol
+  )
 }
 
 /**

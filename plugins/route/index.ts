@@ -184,22 +184,19 @@ export default definePlugin({
       return seat.channel
     }
 
-    /** What the request is sent by: the one credential of a channel, or one that is chosen and has room. */
+    /** What the request is sent by where there is something to choose: a credential that has room. */
     const enter = (
       exchange: Exchange,
       candidates: Candidates,
-      channel: Channel,
+      standing: Standing,
       failed: ReadonlySet<Channel>,
+      chance: Chance,
       asked = false
     ): Awaitable<Channel | undefined> => {
-      const standing = states.get(channel)!
       const { rehearsal } = exchange
       const model = modelOf(exchange, candidates)
-      const chance = chanceOf(exchange)
       if (!standing.limited) {
-        const seat = standing.plain
-          ? standing.seats[0]!
-          : standing.pick({ now: performance.now(), model, candidates, ...chance }, failed)!
+        const seat = standing.pick({ now: performance.now(), model, candidates, ...chance }, failed)!
         return rehearsal ? seat.channel : sentBy(standing, seat)
       }
       const next = (full: ReadonlyMap<Channel, Full>): Standing | undefined => {
@@ -237,14 +234,16 @@ export default definePlugin({
           if (!exchange.streaming && failures.filter(wasSilent).length > 1)
             return candidates.stop('two answers were waited for as long as they may take')
         }
+        const failed = failedOf(failures, states)
+        const chance = chanceOf(exchange)
         if (exchange.rehearsal) {
-          const failed = failedOf(failures, states)
-          const first = choose(candidates, failed, states, now, chanceOf(exchange), model)
-          return first ? enter(exchange, candidates, first, failed) : candidates.stop('no channel is left')
+          const first = choose(candidates, failed, states, now, chance, model)
+          if (!first) return candidates.stop('no channel is left')
+          const standing = states.get(first)!
+          return standing.plain ? standing.seats[0]!.channel : enter(exchange, candidates, standing, failed, chance)
         }
         if (!last) budgetOf(name).request(now)
-        const failed = failedOf(failures, states)
-        const channel = choose(candidates, failed, states, now, chanceOf(exchange), model)
+        const channel = choose(candidates, failed, states, now, chance, model)
         if (!channel) {
           if (last && failures.length - distinctOf(failures) < repeats)
             return again(exchange, failures, candidates, now)
@@ -254,7 +253,11 @@ export default definePlugin({
           )
         }
         if (last?.attempt.dispatched && !budgetOf(name).take(now, allowance)) return candidates.stop(tooManyRetries)
-        return enter(exchange, candidates, channel, failed, last !== undefined)
+        const standing = states.get(channel)!
+        if (!standing.plain) return enter(exchange, candidates, standing, failed, chance, last !== undefined)
+        const seat = standing.seats[0]!
+        standing.chosen(seat, now)
+        return seat.channel
       },
 
       onResponse(_exchange, { attempt }) {

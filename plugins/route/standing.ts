@@ -109,7 +109,9 @@ export class Standing {
 
   /** Whether the file limits it, or one of its credentials. */
   get limited(): boolean {
-    return this.limits !== undefined || this.seats.some((seat) => seat.limits !== undefined)
+    if (this.limits !== undefined) return true
+    for (let at = 0; at < this.seats.length; at++) if (this.seats[at]!.limits !== undefined) return true
+    return false
   }
 
   /** Whether a request for the model may be sent there now: its upstream is well, and so is one of the credentials. */

@@ -9,8 +9,10 @@ export class TestMetrics implements PluginMetrics {
   readonly #labels = new Map<string, Labels>()
 
   counter(definition: MetricDefinition): Counter {
+    const add = this.#adder(definition)
     return {
-      add: this.#adder(definition),
+      add,
+      of: (labels) => ({ add: (by) => add(labels, by) }),
       retain: (keeps) => {
         for (const [key, labels] of this.#labels)
           if (key.startsWith(`${definition.name}{`) && !keeps(labels)) this.values.delete(key)
@@ -28,7 +30,8 @@ export class TestMetrics implements PluginMetrics {
 
   histogram(definition: MetricDefinition): Histogram {
     const add = this.#adder(definition)
-    return { observe: (labels, value) => add(labels, Number.isFinite(value) ? 1 : NaN) }
+    const observe = (labels: Labels, value: number): void => add(labels, Number.isFinite(value) ? 1 : NaN)
+    return { observe, of: (labels) => ({ observe: (value) => observe(labels, value) }) }
   }
 
   value(name: string, labels: Labels = {}): number {

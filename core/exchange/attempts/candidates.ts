@@ -41,11 +41,9 @@ export function candidatesOf(
   }
   // Where an answer is kept is no matter of policy: the operation speaks before the plugins.
   const bound = exchange.request.operation.onCandidates?.(exchange, candidates, context)
-  const narrow = (): Awaitable<Candidates> => {
-    if (context.catalogue.switched.size > 0) leaveSwitched(candidates, context.catalogue)
-    return narrowed(exchange, onCandidates, candidates)
-  }
-  return bound instanceof Promise ? bound.then(narrow) : narrow()
+  return bound instanceof Promise
+    ? bound.then(() => narrowed(exchange, onCandidates, candidates, context.catalogue))
+    : narrowed(exchange, onCandidates, candidates, context.catalogue)
 }
 
 /** Leaves out the channels that are off, and those that drain unless the request is bound to them. */
@@ -114,7 +112,13 @@ function lacks(
   return { code: 'endpoint', reason: `channels.${name}.endpoints lists ${listed}, and not what ${endpoint} needs` }
 }
 
-function narrowed(exchange: LiveExchange, hooks: Chain['onCandidates'], candidates: Candidates): Awaitable<Candidates> {
+function narrowed(
+  exchange: LiveExchange,
+  hooks: Chain['onCandidates'],
+  candidates: Candidates,
+  catalogue: Catalogue
+): Awaitable<Candidates> {
+  if (catalogue.switched.size > 0) leaveSwitched(candidates, catalogue)
   if (hooks.length === 0) return candidates
   const done = runHooks(exchange, hooks, askToNarrow, candidates)
   return done instanceof Promise ? done.then(() => candidates) : candidates

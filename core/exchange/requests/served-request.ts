@@ -12,7 +12,9 @@ export function requestOf(
   const path = mark === -1 ? target : target.slice(0, mark)
   const query = mark === -1 ? '' : target.slice(mark + 1)
   const match = operations.find(method, path, headers, query)
-  const asked = { method, path, query, headers }
-  const { operation = unknownOperation(asked, operations), parameters = {} } = match ?? {}
-  return { request: { ...asked, operation, parameters, remoteAddress }, match }
+  const operation = match?.operation ?? unknownOperation({ method, path, query, headers }, operations)
+  return {
+    request: { method, path, query, headers, operation, parameters: match?.parameters ?? {}, remoteAddress },
+    match
+  }
 }

@@ -2,6 +2,7 @@
 // slots.
 import type { Rates } from '../../catalogue/caller.ts'
 import type { CountedSet, Decision, Lease, Limits } from '../limits.ts'
+import { Roster } from '../../watchdog/roster.ts'
 import { Bucket, minute, second } from './bucket.ts'
 import { longestOf, refusal, statesOf, tokensOf } from './verdict.ts'
 
@@ -65,6 +66,7 @@ interface LeaseKeeper {
 }
 
 class MemoryLease implements Lease {
+  rosterPlace: number | undefined = undefined
   readonly #taken: readonly Taken[]
   readonly #keeper: LeaseKeeper
   readonly #at: number
@@ -126,7 +128,7 @@ export class MemoryLimits implements Limits {
   #hand: MapIterator<[string, Entry]>
   #sweptAt = -Infinity
   /** The leases that were not released. */
-  readonly #leases = new Set<MemoryLease>()
+  readonly #leases = new Roster<MemoryLease>()
   /** The ids of leases that the next process has, and what tells it of their release. */
   #left: { ids: Map<MemoryLease, string>; release: (id: string, used: number | undefined) => void } | undefined
 

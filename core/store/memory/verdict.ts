@@ -44,17 +44,25 @@ export function longestOf<S extends CountedSet>(
     const set = sets[at]!
     const { rps, rpm, tpm, concurrency } = set.rates
     const fill = fills[at]!
-    const ask = (name: LimitName, asked: number, wait: number): void => {
-      if (wait > (longest?.wait ?? 0)) longest = { set, name, asked, wait }
-    }
-    if (!within && concurrency !== undefined && fill.leases >= concurrency) ask('concurrency', 1, slotRetryMs * 1000)
-    if (rps !== undefined) ask('rps', 1, fill.rps!.wait(1))
-    if (rpm !== undefined) ask('rpm', 1, fill.rpm!.wait(1))
+    const full = !within && concurrency !== undefined && fill.leases >= concurrency
+    if (full) longest = longer(longest, set, 'concurrency', 1, slotRetryMs * 1000)
+    if (rps !== undefined) longest = longer(longest, set, 'rps', 1, fill.rps!.wait(1))
+    if (rpm !== undefined) longest = longer(longest, set, 'rpm', 1, fill.rpm!.wait(1))
     // A request without tokens, such as a list of models, neither waits for the token limit nor counts in it.
     const asked = tokensOf(set.rates, tokens)
-    if (tpm !== undefined && tokens > 0) ask('tpm', asked, fill.tpm!.wait(asked))
+    if (tpm !== undefined && tokens > 0) longest = longer(longest, set, 'tpm', asked, fill.tpm!.wait(asked))
   }
   return longest
+}
+
+function longer<S>(
+  longest: Longest<S> | undefined,
+  set: S,
+  name: LimitName,
+  asked: number,
+  wait: number
+): Longest<S> | undefined {
+  return wait > (longest?.wait ?? 0) ? { set, name, asked, wait } : longest
 }
 
 /** The decision that `longest` makes. */
