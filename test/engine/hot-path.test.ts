@@ -66,7 +66,6 @@ t.test('a small request makes a handful of promises', async (t) => {
 t.test('what a request is kept in has one shape, however it is answered', async (t) => {
   setFlagsFromString('--allow-natives-syntax')
   const haveSameMap = runInThisContext('(a, b) => %HaveSameMap(a, b)') as (a: object, b: object) => boolean
-  setFlagsFromString('--no-allow-natives-syntax')
   const seen: Record<string, object>[] = []
   const looking: Plugin = definePlugin({
     name: 'looking',
