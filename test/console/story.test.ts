@@ -24,8 +24,8 @@ interface Hands {
   write(field: Locator, text: string): Promise<void>
   /** Goes to a page by its name. */
   goTo(page: string): Promise<void>
-  /** Leaves what is open. */
-  leave(close: Locator): Promise<void>
+  /** Leaves what is open, and sees that it is gone. */
+  leave(open: Locator, close: Locator): Promise<void>
   /** Sees that they are at something again. */
   back(to: Locator): Promise<void>
 }
@@ -35,7 +35,10 @@ function byMouse(page: Page): Hands {
     press: (what) => what.click(),
     write: (field, text) => field.fill(text),
     goTo: async (name) => page.getByRole('navigation').getByRole('link', { name, exact: true }).click(),
-    leave: (close) => close.click(),
+    async leave(open, close) {
+      await close.click()
+      await open.waitFor({ state: 'detached' })
+    },
     back: (to) => to.waitFor()
   }
 }
@@ -95,8 +98,14 @@ function byKeys(t: Test, page: Page): Hands {
       await eventually(() => has(heading), 10_000).catch(() => {})
       t.ok(await has(heading), `the heading of ${name} has the focus, and not ${await told()}`)
     },
-    async leave() {
+    async leave(open) {
+      const before = await told()
       await keyboard.press('Escape')
+      await open.waitFor({ state: 'detached' }).catch(async (error: unknown) => {
+        throw new Error(`Escape at ${before} does not close ${open}, and ${await told()} has the focus`, {
+          cause: error
+        })
+      })
       await held('Escape')
     },
     async back(to) {
@@ -173,8 +182,7 @@ async function story(t: Test, handsOf: (page: Page) => Hands, size?: { width: nu
     await dialog.waitFor({ state: 'detached' })
   }
   await budget('0.000001')
-  await leave(page.getByLabel('Close the key'))
-  await key.waitFor({ state: 'detached' })
+  await leave(key, page.getByLabel('Close the key'))
   await back(page.getByRole('link', { name: 'laptop', exact: true }))
 
   await goTo('Requests')
