@@ -55,6 +55,7 @@ export class Inlet {
   handOver(): Socket {
     this.#taker = undefined
     if (this.#onData) this.socket.off('data', this.#onData)
+    this.#onData = undefined
     return this.socket.pause()
   }
 

@@ -1,5 +1,6 @@
 // Realtime sessions through the whole gateway: who may open one, what passes, and what it costs.
 import t from 'tap'
+import { makeCertificate } from '../kit/certificate.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
 import { eventually, settled } from '../kit/probe.ts'
 import { openRealtime, refusedRealtime } from '../kit/realtime.ts'
@@ -42,6 +43,40 @@ t.test('a conversation in text', async (t) => {
     usage: { input: one.input_tokens + two.input_tokens, output: one.output_tokens + two.output_tokens },
     cost_nano: String(1000 * (one.input_tokens + two.input_tokens) + 2000 * (one.output_tokens + two.output_tokens))
   })
+  await settled(t, running)
+})
+
+t.test('a session goes over TLS, from the client and to the upstream', async (t) => {
+  const { cert, key } = makeCertificate(t)
+  const listen = { host: '127.0.0.1', port: 0, tls: { cert, key } }
+  const vendor = await gateway(t, { ...demo, listen }, { folder: t.testdir({ vendor: {} }) })
+  const running = await gateway(
+    t,
+    {
+      ...demo,
+      listen,
+      channels: {
+        demo: {
+          protocol: 'openai',
+          endpoints: ['realtime'],
+          base_url: `${vendor.url}/v1`,
+          credential: testKey,
+          private: true,
+          tls: { ca: cert },
+          models: { demo: 'demo' }
+        }
+      }
+    },
+    { folder: t.testdir({ running: {} }) }
+  )
+  t.match(running.url, /^https:/)
+  const client = await openRealtime(t, running)
+  for (const turn of [1, 2]) {
+    client.ask('Hello there. [[simulator {"text": "Good day to you"}]]')
+    t.match(await client.event('response.done', turn), { response: { status: 'completed' } })
+  }
+  client.socket.close(1000, 'bye')
+  t.same(await client.closed, { code: 1000, reason: 'bye' })
   await settled(t, running)
 })
 
