@@ -48,16 +48,47 @@ const places: Plugin = {
 }
 
 /**
- * Packages stay packages, but for tsyringe with what it needs. It looks for `Reflect.getMetadata` when it is loaded,
- * and all packages are loaded before the first line of a file that imports them.
+ * Packages stay packages, but for two. tsyringe looks for `Reflect.getMetadata` when it is loaded, and all packages are
+ * loaded before the first line of a file that imports them. yaml is 72 files, which every start needs.
  */
 const packages: Plugin = {
   name: 'packages',
   setup({ onResolve }) {
     onResolve({ filter: /^[^./]/ }, ({ path, kind }) =>
-      /^(tsyringe|tslib)$/.test(path) || kind === 'entry-point' ? undefined : { path, external: true }
+      /^(tsyringe|tslib|yaml)$/.test(path) || kind === 'entry-point' ? undefined : { path, external: true }
     )
   }
+}
+
+/** What Node's modules keep for later and every start needs: addresses of channels are checked by it. */
+const needed = ['BlockList']
+
+/**
+ * Modules of Node are not imported. An import of one reads all that it has, and so loads what it keeps for later:
+ * streams of files, the cryptography of the web, another HTTP client. Whoever imports what a module keeps for later is
+ * told when the package is made.
+ */
+const nodes: Plugin = {
+  name: 'nodes',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^(node:|process$|buffer$)/ }, ({ path, kind }) =>
+      kind === 'import-statement' || kind === 'require-call' ? { path, namespace: kind } : undefined
+    )
+    onLoad({ filter: /./, namespace: 'require-call' }, ({ path }) => ({
+      contents: `module.exports = ${moduleOf(path)}`
+    }))
+    onLoad({ filter: /./, namespace: 'import-statement' }, ({ path }) => {
+      const members = Object.entries(Object.getOwnPropertyDescriptors(process.getBuiltinModule(path)))
+      const names = members
+        .filter(([name, { get }]) => (!get || needed.includes(name)) && /^[a-z_]\w*$/i.test(name) && name !== 'default')
+        .map(([name]) => name)
+      return { contents: `const it = ${moduleOf(path)}\nexport default it\nexport const { ${names.join(', ')} } = it` }
+    })
+  }
+}
+
+function moduleOf(name: string): string {
+  return `process.getBuiltinModule(${JSON.stringify(name)})`
 }
 
 /** A file of the package: its path, and what is in it. */
@@ -82,11 +113,10 @@ export async function bundlePackage(folder: string): Promise<PackageFile[]> {
     platform: 'node',
     format: 'esm',
     target: 'esnext',
-    keepNames: true,
     sourcemap: true,
     sourcesContent: false,
     logLevel: 'error',
-    plugins: [packages, places]
+    plugins: [nodes, packages, places]
   })
   return [
     ...outputFiles.map((file) => placed(file, folder)),

@@ -1,8 +1,8 @@
 // Passes on what still comes on open connections to the process that has taken the place of this one.
-import { connect as connectHttp2, constants } from 'node:http2'
 import type { ClientHttp2Session, IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
+import { endStream, errorCodes, http2 } from '../wire/http2.ts'
 import { reset } from './http1/reset.ts'
 
 /** How long a client may take to close its side of a connection after an answer. */
@@ -74,13 +74,13 @@ export class Forwarder {
     // Only the settings of the other side allow what opens a WebSocket (RFC 8441 §3).
     if (session.remoteSettings.enableConnectProtocol) return forward(session, stream, headers)
     session.once('remoteSettings', () => forward(session, stream, headers))
-    session.once('close', () => stream.close(constants.NGHTTP2_INTERNAL_ERROR))
+    session.once('close', () => stream.close(errorCodes.internalError))
   }
 
   #session(owner: Socket, remoteAddress: string): ClientHttp2Session {
     const open = this.#sessions.get(owner)
     if (open && !open.closed && !open.destroyed) return open
-    const session = connectHttp2('http://localhost', { createConnection: () => this.#connect(remoteAddress) })
+    const session = http2().connect('http://localhost', { createConnection: () => this.#connect(remoteAddress) })
     // Its streams tell of the same errors.
     session.on('error', () => {})
     owner.once('close', () => session.close())
@@ -115,7 +115,7 @@ function forward(session: ClientHttp2Session, stream: ServerHttp2Stream, headers
   request.on('error', () => {})
   request.on('response', (answer, flags) => {
     if (stream.destroyed) return
-    const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0
+    const isWhole = (flags & endStream) !== 0
     stream.respond(answer, { endStream: isWhole })
     if (!isWhole) request.pipe(stream)
   })
@@ -123,21 +123,21 @@ function forward(session: ClientHttp2Session, stream: ServerHttp2Stream, headers
   request.on('close', () => {
     const { rstCode } = request
     if (stream.closed) return
-    if (rstCode !== constants.NGHTTP2_NO_ERROR) {
+    if (rstCode !== errorCodes.noError) {
       if (stream.headersSent) return cut(stream)
       // Most clients take CANCEL for their own doing, and here it is that the other process is gone.
-      return stream.close(rstCode === constants.NGHTTP2_CANCEL ? constants.NGHTTP2_INTERNAL_ERROR : rstCode)
+      return stream.close(rstCode === errorCodes.cancel ? errorCodes.internalError : rstCode)
     }
     // The other process has waited for the rest of a request that it answered early.
     stream.unpipe(request)
     stream.resume()
     if (stream.readableEnded) return
-    const close = (): void => stream.close(constants.NGHTTP2_NO_ERROR)
+    const close = (): void => stream.close(errorCodes.noError)
     if (stream.writableFinished) close()
     else stream.once('finish', close)
   })
   stream.on('close', () => {
-    if (!request.closed) request.close(constants.NGHTTP2_CANCEL)
+    if (!request.closed) request.close(errorCodes.cancel)
   })
 }
 

@@ -1,5 +1,4 @@
 // The port: accepts connections and tells HTTP/2 from HTTP/1.1, by ALPN under TLS and by the first bytes without.
-import { createServer as createHttp2Server } from 'node:http2'
 import type { Http2Server } from 'node:http2'
 import { Server as NetServer } from 'node:net'
 import type { Socket } from 'node:net'
@@ -10,6 +9,7 @@ import { Inlet } from './inlet.ts'
 import type { Logger } from '../telling/log.ts'
 import { Peek } from './peek.ts'
 import type { PeekHost } from './peek.ts'
+import { http2 } from '../wire/http2.ts'
 import { maxHeadBytes, maxHeaders } from './request-head.ts'
 import type { Identity } from '../catalogue/catalogue.ts'
 import type { Limits, Settings } from '../catalogue/settings.ts'
@@ -65,14 +65,15 @@ export interface ListenerOptions {
 
 /** One port, with clear text or TLS. */
 export class Listener implements PeekHost {
-  /** Makes HTTP/2 sessions on the sockets that it is given. */
-  readonly http2: Http2Server
+  /** The open connections whose version of HTTP is known. */
+  readonly open = { http1: 0, http2: 0 }
   /** Connections that were closed at once because `limits.connections` was reached. */
   refused = 0
   readonly #options: ListenerOptions
   readonly #port: NetServer
   /** Where the processes before connect, for their clients. */
   #inner: NetServer | undefined
+  #http2: Http2Server | undefined
   readonly #sockets = new Set<Socket>()
   /** Those on which nothing was sent yet. */
   readonly #peeking = new Set<Peek>()
@@ -95,7 +96,6 @@ export class Listener implements PeekHost {
       port.on('tlsClientError', (_error, socket) => socket.destroy())
       this.#port = port
     } else this.#port = new NetServer({ ...socketOptions, pauseOnConnect: true })
-    this.http2 = createHttp2Server(http2Options)
     this.#port.on('connection', (socket) => this.#accept(socket))
     // When file descriptors run out, libuv closes new connections by itself without an error. This is for other errors.
     this.#port.on('error', (error) => this.#acceptFailed(error))
@@ -124,6 +124,11 @@ export class Listener implements PeekHost {
   /** The file descriptor of the listening socket. */
   get descriptor(): number {
     return descriptorOf(this.#port)
+  }
+
+  /** Makes HTTP/2 sessions on the sockets that it is given. */
+  get http2(): Http2Server {
+    return (this.#http2 ??= http2().createServer(http2Options))
   }
 
   /** All open connections, including those whose version of HTTP is not known yet. */

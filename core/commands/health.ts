@@ -1,7 +1,7 @@
 // The command `sluice health`: asks a running gateway how it is, for containers and scripts that have no curl.
-import { request } from 'node:http'
 import { reachable } from './asking/remote-admin.ts'
 import { addressOf, configOption, defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
+import { request } from '../wire/http.ts'
 
 export const health = defineCommand({
   name: 'health',

@@ -1,4 +1,4 @@
-// All commands of the program. Finds and runs the command of a command line, and turns errors into exit codes.
+// Finds and runs the command of a command line, and turns errors into exit codes.
 import { ConfigError } from '../program/configuration.ts'
 import { GatewayError } from '../errors.ts'
 import { suggestion } from '../options/suggest.ts'
@@ -7,72 +7,10 @@ import { DatabaseFault } from '../store/cluster/database/fault.ts'
 import { StoreInUse } from '../store/embedded/files/lock.ts'
 import { diagnose } from '../store/embedded/files/troubles.ts'
 import { version } from '../telling/version.ts'
-import { listChannels, switchChannel, testChannel } from './channels.ts'
-import { exportAudit, listAudit } from './audit.ts'
-import { check } from './check.ts'
-import { completionCommand } from './completion.ts'
-import { diff } from './diff.ts'
 import { exits, UsageError } from './command/command.ts'
 import type { Command } from './command/command.ts'
 import { commandHelp, helpData, programHelp } from './help.ts'
-import { explain as explainRequest } from './explain.ts'
-import { health } from './health.ts'
-import { importLitellm } from './import/litellm.ts'
-import { importNewApiCommand } from './import/new-api.ts'
-import { init } from './init.ts'
-import { changeKey, createKey, listKeys, revokeKey, rotateKey } from './keys.ts'
-import { levelCommands } from './levels.ts'
-import { exportLedger, showBalances, verifyLedger } from './ledger/ledger.ts'
-import { backupLedger } from './ledger/ledger-backup.ts'
-import { moveLedger } from './ledger/ledger-move.ts'
-import { reconcileLedger } from './ledger/ledger-reconcile.ts'
-import { repairLedger } from './ledger/ledger-repair.ts'
-import { restoreLedger } from './ledger/ledger-restore.ts'
-import { operatorCommands } from './operators.ts'
-import { listPlugins } from './plugins.ts'
-import { rollbackConfig, showHistory } from './rollback.ts'
-import { showSpend } from './spend.ts'
-import { start } from './start.ts'
 import { Unreachable } from './asking/unreachable.ts'
-import { upgradeGateway } from './upgrade.ts'
-
-/** All commands, in the order of the help. */
-export const commands: readonly Command[] = [
-  init,
-  start,
-  health,
-  upgradeGateway,
-  check,
-  diff,
-  showHistory,
-  rollbackConfig,
-  explainRequest,
-  listPlugins,
-  createKey,
-  listKeys,
-  changeKey,
-  rotateKey,
-  revokeKey,
-  ...levelCommands,
-  listChannels,
-  switchChannel,
-  testChannel,
-  ...operatorCommands,
-  listAudit,
-  exportAudit,
-  verifyLedger,
-  showBalances,
-  exportLedger,
-  backupLedger,
-  repairLedger,
-  restoreLedger,
-  moveLedger,
-  reconcileLedger,
-  showSpend,
-  importLitellm,
-  importNewApiCommand,
-  completionCommand(() => commands)
-]
 
 /** Runs a command line; resolves with the exit code. Never rejects: errors are printed on standard error. */
 export async function run(args: readonly string[]): Promise<number> {
@@ -81,8 +19,9 @@ export async function run(args: readonly string[]): Promise<number> {
     const json = args.includes('--json')
     if (args[0] === 'version' || args[0] === '--version') return say(json ? JSON.stringify({ version }) : version)
     const words = leadingWords(args)
-    if (args[0] === 'help' || args.includes('--help') || args.includes('-h')) return say(helpOn(words, json))
-    command = commandOf(words)
+    const commands = await commandsFor(words)
+    if (args[0] === 'help' || args.includes('--help') || args.includes('-h')) return say(helpOn(words, json, commands))
+    command = commandOf(words, commands)
     return await command.run(args.slice(command.name.split(' ').length))
   } catch (error) {
     return explain(error, command)
@@ -101,14 +40,20 @@ function leadingWords(args: readonly string[]): readonly string[] {
   return option === -1 ? words : words.slice(0, option)
 }
 
+/** The commands that the words may mean. A gateway starts without the code of all others. */
+async function commandsFor([first]: readonly string[]): Promise<readonly Command[]> {
+  return first === 'start' ? [(await import('./start.ts')).start] : (await import('./all.ts')).commands
+}
+
 /**
  * Finds the command that the words begin with.
  * @throws UsageError when there is none
  */
-function commandOf(words: readonly string[]): Command {
+function commandOf(words: readonly string[], commands: readonly Command[]): Command {
   const command = commands.find(({ name }) => name === words.slice(0, name.split(' ').length).join(' '))
   if (command) return command
   const [first, second] = words
+  const listed = [...new Set(commands.map(({ name }) => name.split(' ')[0]!)), ...asides]
   const group = commands.map(({ name }) => name).filter((name) => name.startsWith(`${first} `))
   if (first === undefined) throw new UsageError(`a command is missing: known are ${listed.join(', ')}`)
   if (group.length === 0) throw new UsageError(`there is no command "${first}"${suggestion(first, listed)}`)
@@ -121,14 +66,12 @@ function commandOf(words: readonly string[]): Command {
 
 /** Words that are not commands but are understood as the first word. */
 const asides: readonly string[] = ['help', 'version']
-/** All first words of a command line. */
-const listed = [...new Set(commands.map(({ name }) => name.split(' ')[0]!)), ...asides]
 
 /** The help of one command, of all commands that begin with a word, or of the program. */
-function helpOn(words: readonly string[], json: boolean): string {
+function helpOn(words: readonly string[], json: boolean, commands: readonly Command[]): string {
   const all = words.length === 0 || asides.includes(words[0]!)
   const group = all ? commands : commands.filter(({ name }) => name.startsWith(`${words.join(' ')} `))
-  const chosen = group.length > 0 ? group : [commandOf(words)]
+  const chosen = group.length > 0 ? group : [commandOf(words, commands)]
   if (json) return JSON.stringify(helpData(chosen))
   return all ? programHelp(commands) : chosen.map(commandHelp).join('\n\n')
 }

@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { setPriority } from 'node:os'
-import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import type { StorePlace } from '../catalogue/store-place.ts'
@@ -171,6 +170,7 @@ export class Verification {
       const [complaint, closed] = [text(child.stderr), once(child, 'close') as Promise<[number | null, string | null]>]
       if (child.pid !== undefined) lower(child.pid)
       let last: VerifyLine | undefined
+      const { createInterface } = process.getBuiltinModule('node:readline')
       for await (const line of createInterface({ input: child.stdout })) {
         last = JSON.parse(line) as VerifyLine
         if ('step' in last) follow(running, last.step)

@@ -1,8 +1,9 @@
 // Reads request bodies: JSON as a whole, forms as they come, so that an upload may be larger than memory.
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
+import { createRequire } from 'node:module'
 import type { Readable } from 'node:stream'
-import busboy from 'busboy'
+import type Busboy from 'busboy'
 import { isObject } from './fields.ts'
 import type { Fields } from './fields.ts'
 import { Refusal } from './refusal.ts'
@@ -32,6 +33,7 @@ export interface Body {
   form?: Form
 }
 
+const require = createRequire(import.meta.url)
 const largestBody = 128 * 1024 * 1024
 const largestForm = 4 * 1024 * 1024 * 1024
 const headBytes = 64 * 1024
@@ -68,7 +70,9 @@ function readForm(request: IncomingMessage, done: (body: Body | Refusal) => void
     refuse(
       new Refusal(400, `Could not parse multipart form: ${String(error instanceof Error ? error.message : error)}.`)
     )
-  let parser: busboy.Busboy
+  // Loaded with the first form.
+  const busboy = require('busboy') as typeof Busboy
+  let parser: Busboy.Busboy
   try {
     parser = busboy({ headers: request.headers, limits, defParamCharset: 'utf8' })
   } catch (error) {

@@ -1,7 +1,8 @@
 // Metrics: the registry of a gateway, and the part of it that plugins may use.
 import type { Metric, MetricType, MetricValueWithName } from 'prom-client'
 import { registryOfProcess } from './process-metrics.ts'
-import { Registry } from './prometheus.ts'
+import { registry } from './prometheus.ts'
+import type { Registry } from './prometheus.ts'
 import { version } from './version.ts'
 
 /**
@@ -79,7 +80,9 @@ const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10
  * for values that are not finite numbers, because both are bugs of the caller.
  */
 export class Metrics implements PluginMetrics {
-  readonly #registry = new Registry()
+  readonly #metrics: Metric<string>[] = []
+  /** The renderer; absent before metrics are read for the first time. */
+  #registry: Registry | undefined
   readonly #made = new Map<string, { signature: string; metric: unknown }>()
   readonly #dropped: { add(labels: Labels): void }
 
@@ -163,18 +166,28 @@ export class Metrics implements PluginMetrics {
 
   /** All metrics with those of the process, in OpenMetrics or in Prometheus' text format, as the Accept header asks. */
   async expose(accept = ''): Promise<{ contentType: string; text: string }> {
-    const rendered = await Registry.merge([this.#registry, registryOfProcess()]).metrics()
+    const Library = registry()
+    const rendered = await this.#all().metrics()
     // The library writes NaN as `Nan`, which is not valid.
     const text = rendered.replaceAll(' Nan\n', ' NaN\n')
     return accept.includes('application/openmetrics-text')
-      ? { contentType: Registry.OPENMETRICS_CONTENT_TYPE, text: openMetrics(text) }
-      : { contentType: Registry.PROMETHEUS_CONTENT_TYPE, text }
+      ? { contentType: Library.OPENMETRICS_CONTENT_TYPE, text: openMetrics(text) }
+      : { contentType: Library.PROMETHEUS_CONTENT_TYPE, text }
   }
 
   /** All metrics with those of the process, as they are now. */
   async snapshot(): Promise<readonly MetricSnapshot[]> {
-    const families = await Registry.merge([this.#registry, registryOfProcess()]).getMetricsAsJSON()
+    const families = await this.#all().getMetricsAsJSON()
     return families as unknown as MetricSnapshot[]
+  }
+
+  #all(): Registry {
+    const Library = registry()
+    if (!this.#registry) {
+      this.#registry = new Library()
+      for (const metric of this.#metrics) this.#registry.registerMetric(metric)
+    }
+    return Library.merge([this.#registry, registryOfProcess()])
   }
 
   #once<M>(type: MetricType, { name, help, labels = [] }: MetricDefinition, make: (family: Family) => M): M {
@@ -205,7 +218,8 @@ export class Metrics implements PluginMetrics {
       aggregator: 'sum',
       get: () => ({ name, help, type, aggregator: 'sum', values: values() })
     }
-    this.#registry.registerMetric(metric as unknown as Metric<string>)
+    this.#metrics.push(metric as unknown as Metric<string>)
+    this.#registry?.registerMetric(metric as unknown as Metric<string>)
   }
 }
 

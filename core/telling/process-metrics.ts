@@ -1,6 +1,7 @@
 // The metrics of the process: CPU, memory, garbage collection and the event loop.
 import { performance } from 'node:perf_hooks'
-import { Counter, kindsOf, Registry } from './prometheus.ts'
+import { counter, kindsOf, registry as libraryRegistry } from './prometheus.ts'
+import type { Registry } from './prometheus.ts'
 
 /** What the client library knows of a process and is told. CPU time and utilization are told here. */
 const kinds = [
@@ -29,7 +30,8 @@ let registry: Registry | undefined
 /** All gateways of a process share the registry. Nothing is measured before the first call. */
 export function registryOfProcess(): Registry {
   if (registry) return registry
-  registry = new Registry()
+  const Library = libraryRegistry()
+  registry = new Library()
   count('process_cpu_user_seconds_total', 'Total user CPU time spent in seconds.', () => process.cpuUsage().user / 1e6)
   count(
     'process_cpu_system_seconds_total',
@@ -52,6 +54,7 @@ export function registryOfProcess(): Registry {
 
 /** A counter whose value is read at each scrape. */
 function count(name: string, help: string, read: () => number): void {
+  const Counter = counter()
   new Counter({
     name,
     help,

@@ -1,8 +1,8 @@
 // Repairs two faults of undici and Node with HTTP/2 streams: a reset stream can look complete, and a stream that is
 // given up is not always reset.
 import { subscribe } from 'node:diagnostics_channel'
-import { constants } from 'node:http2'
 import type { ClientHttp2Stream } from 'node:http2'
+import { errorCodes } from '../wire/http2.ts'
 
 /** The call on a stream, which must know how the stream ends. */
 export interface StreamOwner {
@@ -36,5 +36,5 @@ function mend(stream: ClientHttp2Stream, owner: StreamOwner): void {
   }
   // Undici gives up with NO_ERROR, which Node sends only after the whole request, and destroys the stream before that.
   // Then no reset is ever sent, and Node sends empty frames for ever and without a pause.
-  stream.close = (code = constants.NGHTTP2_CANCEL, done) => close.call(stream, code, done)
+  stream.close = (code = errorCodes.cancel, done) => close.call(stream, code, done)
 }

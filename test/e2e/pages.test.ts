@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { parse, stringify } from 'yaml'
-import { commands } from '../../core/commands/index.ts'
+import { commands } from '../../core/commands/all.ts'
 import { spawnGateway } from '../kit/gateway.ts'
 import { sluice, sluiceEach } from '../kit/command.ts'
 

@@ -1,10 +1,10 @@
 // One answer on an HTTP/2 stream.
-import { constants } from 'node:http2'
 import type { ServerHttp2Stream } from 'node:http2'
 import { Answer } from '../answer.ts'
 import type { SocketOffer } from '../client.ts'
 import { addOrigin } from '../cors.ts'
 import { FrameSocket } from '../../wire/frame-socket.ts'
+import { errorCodes } from '../../wire/http2.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
 import type { Http2Connection } from './connection.ts'
 
@@ -130,7 +130,7 @@ export class Http2Client extends Answer {
       if (left < 0) stream.pause()
     })
     stream.resume()
-    const timer = setTimeout(() => stream.close(constants.NGHTTP2_NO_ERROR), lingerMs)
+    const timer = setTimeout(() => stream.close(errorCodes.noError), lingerMs)
     stream.once('close', () => clearTimeout(timer))
   }
 }

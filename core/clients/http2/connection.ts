@@ -1,7 +1,7 @@
 // One HTTP/2 session of a client. Uses Node's core API, because its compatibility API costs twice as much.
-import { constants } from 'node:http2'
 import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
+import { errorCodes } from '../../wire/http2.ts'
 import type { Front } from '../client.ts'
 
 /**
@@ -65,7 +65,7 @@ export class Http2Connection {
       // A stream breaks when its client leaves; without a listener, that error would end the process.
       stream.on('error', () => {})
       if (this.#admits()) onStream(this, stream, headers, raw)
-      else stream.close(constants.NGHTTP2_REFUSED_STREAM)
+      else stream.close(errorCodes.refusedStream)
     })
     session.on('timeout', () => this.#idle())
     session.setTimeout(limits.idle)
@@ -90,7 +90,7 @@ export class Http2Connection {
 
   /** Closes the connection now, with an error for every answer under way. */
   destroy(): void {
-    this.#session.destroy(new Error('the server is closed'), constants.NGHTTP2_INTERNAL_ERROR)
+    this.#session.destroy(new Error('the server is closed'), errorCodes.internalError)
   }
 
   /** An answer begins. */

@@ -1,12 +1,14 @@
 // Accepts or refuses the handshakes of realtime sessions.
 import type { IncomingMessage } from 'node:http'
+import { createRequire } from 'node:module'
 import type { Duplex } from 'node:stream'
-import { WebSocketServer } from 'ws'
+import type * as Library from 'ws'
 import { Refusal } from '../../refusal.ts'
 import type { Stats } from '../../stats.ts'
 import type { Wheel } from '../../wheel.ts'
 import { RealtimeSession } from './session.ts'
 
+const require = createRequire(import.meta.url)
 const path = '/v1/realtime'
 const longestMessage = 32 * 1024 * 1024
 
@@ -21,13 +23,7 @@ export interface DoorParts {
 /** Handles upgrade requests of a server. */
 export class RealtimeDoor {
   readonly #parts: DoorParts
-  readonly #server = new WebSocketServer({
-    noServer: true,
-    perMessageDeflate: false,
-    maxPayload: longestMessage,
-    clientTracking: true,
-    handleProtocols: (offered) => (offered.has('realtime') ? 'realtime' : false)
-  })
+  #server: Library.WebSocketServer | undefined
   #sessions = 0
 
   constructor(parts: DoorParts) {
@@ -52,6 +48,7 @@ export class RealtimeDoor {
       )
       return
     }
+    this.#server ??= serverOf(require('ws'))
     this.#server.handleUpgrade(request, stream, head, (socket) => {
       new RealtimeSession({
         socket,
@@ -66,7 +63,7 @@ export class RealtimeDoor {
 
   /** Ends all sessions at once. */
   close(): void {
-    for (const socket of this.#server.clients) socket.terminate()
+    for (const socket of this.#server?.clients ?? []) socket.terminate()
   }
 
   /**
@@ -88,4 +85,15 @@ export class RealtimeDoor {
       })
     return model
   }
+}
+
+/** `ws`: the library, which is loaded for the first session. */
+function serverOf(ws: typeof Library): Library.WebSocketServer {
+  return new ws.WebSocketServer({
+    noServer: true,
+    perMessageDeflate: false,
+    maxPayload: longestMessage,
+    clientTracking: true,
+    handleProtocols: (offered) => (offered.has('realtime') ? 'realtime' : false)
+  })
 }

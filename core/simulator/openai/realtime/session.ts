@@ -1,7 +1,6 @@
 // A realtime session: reads a client's events, and sends those of a model.
 import type { Duplex } from 'node:stream'
-import { WebSocket } from 'ws'
-import type { RawData } from 'ws'
+import type { RawData, WebSocket } from 'ws'
 import { takeDirective } from '../../directive.ts'
 import type { Directive } from '../../directive.ts'
 import { invalid, isObject, missing, parseObject } from '../../fields.ts'
@@ -345,7 +344,7 @@ export class RealtimeSession implements Sleeper {
 
   #send({ type, ...members }: Event): void {
     const { socket, stream } = this.#parts
-    if (this.#over || socket.readyState !== WebSocket.OPEN) return
+    if (this.#over || socket.readyState !== socket.OPEN) return
     socket.send(JSON.stringify({ type, event_id: this.#nextId('event'), ...members }))
     this.#full = stream.writableNeedDrain
   }
