@@ -46,7 +46,7 @@ ${Object.values(scenarios)
   --rounds N      rounds (3); every figure is their median
   --seconds N     length of one measured window (4)
   --against DIR   also measure another checkout of Sluice, in the same rounds; \`npm ci\` was run there, and FIGURES.md stays
-                  as it is; not with l1, l2, p1, x1, c1; may be given again
+                  as it is; not with l1, l2, p1, c1; may be given again
   --no-write      leave bench/FIGURES.md as it is
   --profile       also say where Sluice spent its time; costs some, so FIGURES.md stays as it is
 `

@@ -22,6 +22,9 @@ export class Likeness {
    * The index in the list of the one string that differed in the last comparison; undefined when none or several did.
    */
   #different: number | undefined
+  /** Where that string is in the bytes that were compared. */
+  #from = 0
+  #to = 0
 
   /** `text`: valid JSON. A copy of it is kept. */
   constructor(text: Buffer) {
@@ -36,6 +39,27 @@ export class Likeness {
     }
     // Without the room that a list has which was added to.
     this.#strings = strings.slice()
+  }
+
+  /** How many string values the text has. */
+  get strings(): number {
+    return this.#strings.length / 2
+  }
+
+  /** The text with other contents of one of its strings. */
+  with(string: number, contents: string): string {
+    const [from, to] = [this.#strings[2 * string], this.#strings[2 * string + 1]]
+    return `${this.#text.toString('utf8', 0, from)}${contents}${this.#text.toString('utf8', to)}`
+  }
+
+  /**
+   * The value of one string in bytes of which {@link fits} has just said that they fit, and that differ from the text
+   * in no other. Undefined when they do.
+   */
+  valueOf(string: number, bytes: Buffer): string | undefined {
+    if (this.#different !== 2 * string) return undefined
+    const written = bytes.toString('utf8', this.#from, this.#to)
+    return written.includes('\\') ? (JSON.parse(`"${written}"`) as string) : written
   }
 
   fits(bytes: Buffer): boolean {
@@ -53,6 +77,8 @@ export class Likeness {
     const behind = text.length - close
     if (bytes.length < open + behind || text.compare(bytes, 0, open, 0, open) !== 0) return false
     const end = stringEnd(bytes, open)
+    this.#from = open
+    this.#to = end
     return bytes.length - end === behind && text.compare(bytes, end, bytes.length, close, text.length) === 0
   }
 
@@ -72,6 +98,8 @@ export class Likeness {
       if (end - at !== from - open || !this.#has(bytes, at, open, from)) {
         different = i
         count++
+        this.#from = at
+        this.#to = end
       }
       at = end
     }

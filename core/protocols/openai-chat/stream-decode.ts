@@ -9,6 +9,7 @@ import type { OpenPart } from '../canonical/parts.ts'
 import { badAnswer, tooLarge } from '../canonical/untranslatable.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
+import { LikeText } from '../like-text.ts'
 import { openaiChat } from './protocol.ts'
 import type { Payload } from '../protocol.ts'
 import type { Usage } from '../../money/usage.ts'
@@ -28,6 +29,8 @@ import { readFinish } from './finish.ts'
 
 /** The most calls in one choice: the vendor's limit. */
 const mostCalls = 128
+/** How often an event is remembered in one stream: an upstream may write each in another way. */
+const mostRemembered = 16
 
 export class ChatStreamDecoder implements StreamDecoder {
   readonly #parts = new Parts()
@@ -36,6 +39,10 @@ export class ChatStreamDecoder implements StreamDecoder {
   #started = false
   #done = false
   #usage: Usage | undefined
+  /** The latest event with text and nothing else, and the choice that it is of. Nearly all that follow resemble it. */
+  #like: LikeText | undefined
+  #speaker: Choice | undefined
+  #remembered = 0
 
   constructor(id: string) {
     this.#id = id
@@ -43,6 +50,8 @@ export class ChatStreamDecoder implements StreamDecoder {
 
   push(event: Payload, emit: EmitEvent): void {
     if (this.#done) return
+    const text = this.#like?.read(event.data)
+    if (text !== undefined && this.#speaker!.say(text, emit)) return
     const chunk = asObject(event.json())
     if (!chunk) {
       if (event.data.toString('latin1').trim() !== '[DONE]')
@@ -56,8 +65,11 @@ export class ChatStreamDecoder implements StreamDecoder {
       this.#started = true
       emit({ type: 'start', id: asText(chunk['id']) })
     }
-    for (const item of asObjects(chunk['choices'])) this.#choice(item).read(item, emit)
-    this.#usage = readReportedUsage(chunk) ?? this.#usage
+    const items = asObjects(chunk['choices'])
+    for (const item of items) this.#choice(item).read(item, emit)
+    const usage = readReportedUsage(chunk)
+    this.#usage = usage ?? this.#usage
+    if (items.length === 1 && !usage && hasOnlyText(items[0]!)) this.#remember(event.data, items[0]!)
   }
 
   end(emit: EmitEvent): void {
@@ -72,6 +84,12 @@ export class ChatStreamDecoder implements StreamDecoder {
   finished(): boolean {
     const choices = [...this.#choices.values()]
     return choices.length > 0 && choices.every((choice) => choice.ended)
+  }
+
+  #remember(event: Buffer, item: JsonObject): void {
+    if (this.#remembered++ >= mostRemembered) return
+    this.#like = LikeText.of(event, contentOf)
+    this.#speaker = this.#choice(item)
   }
 
   #choice({ index }: JsonObject): Choice {
@@ -136,6 +154,15 @@ class Choice {
     this.ended = true
     this.#finish = readFinish(reason, choice['stop_reason'])
     this.#parts.count(this.#finish.sequence?.length ?? 0)
+  }
+
+  /** Goes on with the text that is being said; false when something else is. */
+  say(text: string, emit: EmitEvent): boolean {
+    const spoken = this.#spoken
+    if (spoken?.type !== 'text') return false
+    this.#parts.delta(spoken, text, emit)
+    this.#text += text.length
+    return true
   }
 
   /** Closes all open parts. */
@@ -220,6 +247,23 @@ class Choice {
     this.#parts.count(-early.length)
     this.#parts.delta(call.part, early, emit)
   }
+}
+
+/** Whether a choice of a chunk has text and nothing else that is read. */
+function hasOnlyText(choice: JsonObject): boolean {
+  const { delta, finish_reason: reason, error, logprobs } = choice
+  if (!isNothing(reason) || !isNothing(error) || !isNothing(logprobs)) return false
+  return Object.entries(asObject(delta) ?? {}).every(([key, value]) =>
+    key === 'content' ? typeof value === 'string' && value !== '' : key === 'role' || isNothing(value)
+  )
+}
+
+function isNothing(value: unknown): boolean {
+  return value == null || value === '' || (Array.isArray(value) && value.length === 0)
+}
+
+function contentOf(chunk: unknown): unknown {
+  return asObject(asObjects(asObject(chunk)?.['choices'])[0]?.['delta'])?.['content']
 }
 
 /** The most input that may come before a call's name, in characters. */
