@@ -113,6 +113,25 @@ export const writers: Readonly<Record<Part, (rows: readonly Row[], to: BookRows)
     await transaction.query('update sluice.book set version = $1', [before + rows.length])
   },
 
+  async secret(rows, to) {
+    const columns = `sha256 text, issuer text, model text, settings text, expires bigint, budget numeric, posted numeric,
+      holds text`
+    await insert(
+      to,
+      rows,
+      `insert into sluice.client_secret (sha256, issuer, model, settings, expires, budget, posted)
+       select decode(sha256, 'hex'), decode(issuer, 'hex'), model, settings, to_timestamp(expires / 1000.0), budget, posted`,
+      columns
+    )
+    await insert(
+      to,
+      rows,
+      `insert into sluice.client_secret_hold (sha256, name, amount)
+       select decode(sha256, 'hex'), h.key, h.value::numeric from given, json_each_text(holds::json) h`,
+      columns
+    )
+  },
+
   async audit(rows, to) {
     const entries = rows.map(({ seq, time, json, hash }) => ({
       ...searchable(JSON.parse(json as string) as AuditEntry),

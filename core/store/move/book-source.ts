@@ -51,6 +51,13 @@ const reads: Readonly<Record<Part, Read>> = {
     from: '(select * from sluice.document where value is not null) d',
     keys: columns('place')
   },
+  secret: {
+    select: `encode(issuer, 'hex') as issuer, model, settings, (extract(epoch from expires) * 1000)::bigint as expires,
+      budget::text as budget, posted::text as posted, (select coalesce(json_object_agg(h.name, h.amount::text), '{}')::text
+        from sluice.client_secret_hold h where h.sha256 = s.sha256) as holds`,
+    from: 'sluice.client_secret s',
+    keys: { sha256: `encode(s.sha256, 'hex')` }
+  },
   audit: { select: 'time, json, hash', from: 'sluice.audit', keys: columns('seq') },
   route: {
     select: 'kind, channel, account, model, tokens, expires',

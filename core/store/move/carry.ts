@@ -15,6 +15,7 @@ const words: Readonly<Record<Part, string>> = {
   origin: 'the ends of earlier chains',
   hold: 'open holds',
   document: 'documents',
+  secret: 'client secrets',
   audit: 'the audit log',
   route: 'routes',
   work: 'work',

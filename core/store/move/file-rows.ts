@@ -102,6 +102,11 @@ export const writers: Readonly<Record<Part, (rows: readonly Row[], to: FileRows)
       for (const { kind, id, json } of rows) batch.documents.push(kind!, id!, json!)
     }),
 
+  secret: (rows, to) =>
+    add(to, (batch) => {
+      for (const row of rows) batch.documents.push('client_secret', row['sha256']!, secretJson(row))
+    }),
+
   audit(rows, to) {
     add(to, (batch) => {
       for (const { time, json } of rows) batch.audit.push(Number(time), json!)
@@ -177,6 +182,22 @@ interface BalanceRow {
   readonly limit: bigint | null
   readonly posted: bigint
   readonly pending: bigint
+}
+
+/** A client secret as the document that a store of one machine has of it. */
+function secretJson({ sha256, issuer, model, settings, expires, budget, posted, holds }: Row): string {
+  const held = JSON.parse(holds as string) as object
+  const spent = posted !== '0'
+  return JSON.stringify({
+    sha256,
+    issuer,
+    model,
+    expires: Number(expires),
+    ...(settings !== null && { settings }),
+    ...(budget !== null && { budget }),
+    ...((spent || Object.keys(held).length > 0) && { holds: held }),
+    ...(spent && { posted })
+  })
 }
 
 /** Adds a batch that `fill` fills. `written`: of its records, in Unix milliseconds. */

@@ -33,7 +33,19 @@ const reads: Readonly<Partial<Record<Part, Read>>> = {
     from: 'reservation',
     keys: ['id']
   },
-  document: { select: 'number, kind, id, json', from: 'document', keys: ['number'] },
+  document: {
+    select: 'number, kind, id, json',
+    from: "(SELECT * FROM document WHERE kind <> 'client_secret')",
+    keys: ['number']
+  },
+  // They are documents here, and have tables of their own in a book.
+  secret: {
+    select: `number, id AS sha256, json ->> '$.issuer' AS issuer, json ->> '$.model' AS model,
+      json ->> '$.settings' AS settings, json ->> '$.expires' AS expires, json ->> '$.budget' AS budget,
+      coalesce(json ->> '$.posted', '0') AS posted, coalesce(json ->> '$.holds', '{}') AS holds`,
+    from: "(SELECT * FROM document WHERE kind = 'client_secret')",
+    keys: ['number']
+  },
   audit: { select: 'seq, time, json, lower(hex(hash)) AS hash', from: 'audit', keys: ['seq'] },
   route: {
     select: 'tenant, project, id, kind, channel, account, model, tokens, expires',

@@ -14,6 +14,7 @@ export const parts = [
   'origin',
   'hold',
   'document',
+  'secret',
   'audit',
   'route',
   'work',

@@ -1,10 +1,12 @@
 // Stores with rows of every kind for tests of moves, and what such a store has, to be compared.
+import { createHash } from 'node:crypto'
 import { readFileSync, readdirSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Budget } from '../../../../core/catalogue/caller.ts'
 import type { Scope } from '../../../../core/catalogue/caller.ts'
 import type { Price } from '../../../../core/money/price.ts'
 import { costOf } from '../../../../core/money/price.ts'
+import { SecretBook } from '../../../../core/store/embedded/book/secret-book.ts'
 import { LedgerFile } from '../../../../core/store/embedded/care/ledger-file.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../core/store/store.ts'
@@ -94,6 +96,15 @@ async function manage(store: Store): Promise<void> {
   await documents.change([{ kind: 'tenant', id: 'd3', value: null }], { actor: 'carol', action: 'close' } as never)
   await documents.change([{ kind: 'tenant', id: 'd3', value: { again: true } }])
   documents.note([{ kind: 'told', id: 'tenant:t0 month', value: { window: '2026-11', threshold: 50 } }])
+  // Behind all other documents and by their digests, as a move puts them.
+  const secrets = new SecretBook(documents, () => noon)
+  const [spends, plain] = ['a secret', 'another one'].map((text) => createHash('sha256').update(text).digest())
+  const common = { issuer: createHash('sha256').update('a key').digest(), model: 'demo', expires: noon + 60_000 }
+  await secrets.put({ sha256: plain!, ...common, settings: '{"voice":"ä"}' })
+  await secrets.put({ sha256: spends!, ...common, budget: 1000n })
+  await secrets.hold(spends!, 'one', 10n)
+  await secrets.hold(spends!, 'two', 20n)
+  secrets.end(spends!, 'one', 7n)
 }
 
 async function work_(store: Store): Promise<void> {

@@ -1,11 +1,13 @@
 // Anchors of the journal, which show that the end of a chain was taken away; and what is removed of what is past.
+import { chownSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { Database } from '../../../../../core/store/cluster/database/database.ts'
 import { Anchors } from '../../../../../core/store/cluster/money/anchors.ts'
 import { PastWindows } from '../../../../../core/store/cluster/money/past-windows.ts'
 import { brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
-import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
+import { postgresMissing, serverUser, sharedPostgres } from '../../../../kit/postgres.ts'
 import { noon, scope } from '../../embedded/sample.ts'
 import { charge, hold } from './oracle.ts'
 
@@ -121,4 +123,25 @@ test('hours that no budget looks at are removed, and the book is whole without t
   await open.settle(charge(3))
   t.same(await brokenIn(url), [])
   t.equal(await node.ledger.affordable([rolling], noon), 993n)
+})
+
+test('a day of the journal that is over may be moved to another disk', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const node = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+  const day = 86_400_000
+  const over = await hold(node.ledger, [tenant], 10n, { time: noon - day })
+  const late = await hold(node.ledger, [tenant], 10n, { time: noon - day })
+  await over.settle(charge(1))
+  const disk = join(server.folder, 'disk')
+  mkdirSync(disk)
+  if (serverUser) chownSync(disk, serverUser.uid, serverUser.gid)
+  await server.sql(`create tablespace cheap location '${disk}'`)
+  const partition = `journal_${new Date(noon - day).toISOString().slice(0, 10).replaceAll('-', '_')}`
+  await server.sql(`alter table sluice.${partition} set tablespace cheap`, url)
+  await late.settle(charge(2))
+  await (await hold(node.ledger, [tenant], 10n)).settle(charge(3))
+  const placed = `select count(*)::int as rows from sluice.${partition}`
+  t.same(await server.sql(placed, url), [{ rows: 2 }])
+  t.same(await brokenIn(url), [])
 })
