@@ -49,6 +49,8 @@ export interface Client {
   head(status: number, headers: HeaderLines): void
   /** One write to the socket. False when its buffer is full: pause until `onDrain`. */
   write(bytes: Buffer): boolean
+  /** True when small pieces, of up to 8 KiB, may change as soon as `write` has returned. */
+  readonly borrows?: boolean
   /** The regular end; `bytes` are sent in the same write. */
   end(bytes?: Buffer): void
   /**

@@ -23,7 +23,7 @@ export interface Outlined {
 
 /**
  * One message. It belongs to the relay and is immutable. A stage may keep it, which keeps its whole chunk of memory
- * alive.
+ * alive, unless it says that it `borrows`.
  */
 export class Message {
   readonly kind: MessageKind
@@ -155,6 +155,16 @@ export class Message {
       return this.#lookInside(lens, others)
     }
     return found instanceof Promise ? found.then(keep) : keep(found)
+  }
+
+  /** The same message in memory of its own. */
+  own(): Message {
+    const { kind, data, event, from, binary } = this
+    const bytes = Buffer.from(this.bytes)
+    const start = data.byteOffset - this.bytes.byteOffset
+    const isWithin = data.buffer === this.bytes.buffer && start >= 0 && start + data.length <= bytes.length
+    const own = isWithin ? bytes.subarray(start, start + data.length) : Buffer.from(data)
+    return new Message(kind, bytes, own, event, from, binary)
   }
 
   /** The same message with another payload: framing, name and neighbouring lines stay as they came. */

@@ -19,6 +19,11 @@ export type Takes = 'messages' | 'files' | 'runs' | 'frames'
 /** Sees messages without changing them. Takes `runs` unless it says otherwise. */
 export interface Observer {
   readonly takes?: Takes
+  /**
+   * True promises that the stage keeps neither a message nor a view of its bytes after the call that brought it. Events
+   * are then not copied for it: what it kept would change, to bytes of other answers.
+   */
+  readonly borrows?: true
   observe(message: Message): void
   end?(complete: boolean): void
 }
@@ -30,6 +35,8 @@ export interface Observer {
  */
 export interface Mapper {
   readonly takes?: Takes
+  /** As of an {@link Observer}; and that it emits messages only during that call. */
+  readonly borrows?: true
   /** The protocol of the messages that it emits, when the messages it takes are of another protocol. */
   readonly speaks?: Protocol
   map(message: Message, emit: Emit): void

@@ -74,6 +74,10 @@ export class Call implements UpstreamCall, Answering, Taker {
     this.#sink.onHead(status, headers)
   }
 
+  get borrows(): boolean {
+    return this.#sink.borrows === true
+  }
+
   onData(chunk: Buffer): void {
     this.#sink.onData(chunk)
   }

@@ -2,9 +2,6 @@
 import type { UpstreamBody } from '../bodies/upload.ts'
 import type { UpstreamHeaders } from './transport.ts'
 
-/** A request whose body is no larger than this is written in one buffer. */
-export const oneWriteBytes = 16 * 1024
-
 /**
  * A request, and the listener to its answer. It is called as an UpstreamSink is, with `onLost` in place of `onError`.
  */
@@ -14,6 +11,8 @@ export interface Answering {
   readonly body: UpstreamBody
   onHead(status: number, headers: UpstreamHeaders): void
   onData(chunk: Buffer): void
+  /** As of a sink: the bytes of the next `onData` are its own during the call alone. */
+  readonly borrows: boolean
   onEnd(): void
   /** `unheard`: the connection had carried an answer before, and no byte of this one has come. */
   onLost(cause: Error, unheard: boolean): void

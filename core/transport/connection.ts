@@ -3,7 +3,7 @@
 import type { Socket } from 'node:net'
 import { isPieces, lengthOf } from '../bodies/upload.ts'
 import type { StoredBody } from '../bodies/upload.ts'
-import { oneWriteBytes } from './carrier.ts'
+import { outgoing, outgoingBytes, writeOutgoing } from '../wire/outgoing.ts'
 import type { Answering, Carrier, Keeper } from './carrier.ts'
 import { BadResponse, ConnectionLost, ConnectTimeout, SinkFailed } from './failure.ts'
 import { ResponseParser } from './response-parser.ts'
@@ -16,6 +16,8 @@ const storedBytes = 256 * 1024
  * buffer is handed on without a copy.
  */
 const handedOnBytes = readBytes / 2
+/** Larger reads are seldom, and whoever borrows one would have to copy it to write it. */
+const lentBytes = 8 * 1024
 
 /** The memory that all connections read into. Each read is processed before the next one can happen. */
 const shared = Buffer.allocUnsafeSlow(readBytes)
@@ -115,11 +117,11 @@ export class Connection implements Carrier {
     const socket = this.#socket
     if (!isPieces(body)) return void this.#writeStored(head, body)
     const length = lengthOf(body)
-    if (length <= oneWriteBytes) {
-      const bytes = Buffer.allocUnsafe(head.length + length)
+    if (head.length + length <= outgoingBytes) {
+      const bytes = outgoing(head.length + length)
       let at = bytes.write(head, 'latin1')
       for (const piece of body) at += piece.copy(bytes, at)
-      socket.write(bytes)
+      writeOutgoing(socket, bytes)
     } else {
       socket.cork()
       socket.write(Buffer.from(head, 'latin1'))
@@ -153,7 +155,7 @@ export class Connection implements Carrier {
 
   /**
    * Takes everything out of the buffer before it calls the call, which may then do anything, such as send the next
-   * request.
+   * request. What is lent stays there: no socket is read before the event loop goes on.
    */
   #read(length: number, bytes: Buffer): void {
     const call = this.#call
@@ -163,7 +165,7 @@ export class Connection implements Carrier {
     const hadHead = parser.head !== undefined
     this.#heard = true
     parser.push(bytes, length)
-    const chunk = parser.to > parser.from ? this.#keep(bytes, parser.from, parser.to) : undefined
+    const chunk = parser.to > parser.from ? this.#chunkOf(call, bytes, parser.from, parser.to) : undefined
     if (length < handedOnBytes || parser.ended) this.#own = undefined
     else this.#own ??= Buffer.allocUnsafeSlow(readBytes)
     const { head, fault } = parser
@@ -180,9 +182,10 @@ export class Connection implements Carrier {
     else if (parser.ended) this.#end(call, parser.excess === 0 ? head!.keepMs : 0)
   }
 
-  /** A copy of the bytes, or their own buffer, that the sink may keep. */
-  #keep(bytes: Buffer, from: number, to: number): Buffer {
+  /** A copy of the bytes, or their own buffer, that the sink may keep; the bytes themselves where it borrows. */
+  #chunkOf(call: Answering, bytes: Buffer, from: number, to: number): Buffer {
     const length = to - from
+    if (length <= lentBytes && call.borrows) return bytes.subarray(from, to)
     if (bytes === this.#own && length >= handedOnBytes) {
       this.#own = undefined
       return bytes.subarray(from, to)

@@ -35,8 +35,13 @@ export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefi
  */
 export interface UpstreamSink {
   onHead(status: number, headers: UpstreamHeaders): void
-  /** The sink owns the bytes: they do not change later. */
+  /** The sink owns the bytes, which do not change later, unless it {@link borrows}. */
   onData(chunk: Buffer): void
+  /**
+   * Asked before each `onData`. True: the bytes are the sink's until it returns, as it keeps none of them; they are
+   * then not copied for it.
+   */
+  readonly borrows?: boolean
   onEnd(): void
   /** An error of source `upstream`. The request may be tried again as long as the client was shown nothing. */
   onError(error: GatewayError): void

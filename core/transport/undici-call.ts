@@ -3,13 +3,15 @@ import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { isPieces, lengthOf } from '../bodies/upload.ts'
 import type { UpstreamBody } from '../bodies/upload.ts'
-import { oneWriteBytes } from './carrier.ts'
 import type { Answering } from './carrier.ts'
 import { BadResponse, ConnectionLost, SinkFailed } from './failure.ts'
 import { maxInterim } from './response-parser.ts'
 import type { UpstreamHeaders } from './transport.ts'
 
 type Controller = Dispatcher.DispatchController
+
+/** A request whose body is no larger than this is written in one buffer. */
+const oneWriteBytes = 16 * 1024
 
 /** The connection or stream of a call. It is told once how the answer ended, before the call is. */
 export interface Bearer {

@@ -319,11 +319,10 @@ export default definePlugin({
         const reservation = exchange.find(held)?.reservation
         if (!streaming || !reservation) return
         let events = 0
-        return {
-          observe() {
-            if (++events % deliveryStep === 0) reservation.delivered(events)
-          }
+        const observe = (): void => {
+          if (++events % deliveryStep === 0) reservation.delivered(events)
         }
+        return { borrows: true, observe }
       }
     }
   }

@@ -21,6 +21,7 @@ export interface Telling {
 
 /** A stage that meters one answer. Closures in its place would take twice its memory, as long as a stream is open. */
 abstract class Metering {
+  readonly borrows = true
   protected readonly meter: Meter
   readonly #exchange: Exchange
   readonly #attempt: Attempt

@@ -3,16 +3,12 @@ import type { Socket } from 'node:net'
 import { Answer } from '../answer.ts'
 import type { Front } from '../client.ts'
 import { addOrigin } from '../cors.ts'
+import { outgoing, outgoingBytes, writeOutgoing } from '../../wire/outgoing.ts'
 import { renderHead } from '../../wire/response-head.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
 import type { Http1Body } from './body.ts'
 import type { Http1Head } from './request-head.ts'
 
-/**
- * Payloads up to this size are copied behind their head and framing into one buffer for one write, which saves a third
- * of a microsecond per event. Larger payloads are written separately.
- */
-const copiedBytes = 16 * 1024
 /** An unread request body with a declared length up to this is read and thrown away, which keeps the connection. */
 const smallBodyBytes = 64 * 1024
 
@@ -69,6 +65,11 @@ export class Http1Client extends Answer {
     if (this.over || this.headSent) return
     this.#head = this.#begin(status, headers, undefined)
     process.nextTick(sendHead, this)
+  }
+
+  /** They are copied behind their framing. */
+  get borrows(): boolean {
+    return this.#chunked
   }
 
   write(bytes: Buffer): boolean {
@@ -159,23 +160,24 @@ function sendHead(client: Http1Client): void {
 
 /**
  * Writes a head, a payload (as a chunk when `chunked`, RFC 9112 §7.1) and a tail, each of which may be empty. False
- * when the socket's buffer is full.
+ * when the socket's buffer is full. Small payloads are copied behind their head and framing for one write, which saves
+ * a third of a microsecond per event.
  */
 function writeParts(socket: Socket, head: string, chunked: boolean, bytes: Buffer, tail: Buffer): boolean {
   const { length } = bytes
   const start = chunked ? `${head}${length.toString(16)}\r\n` : head
   const at = start.length
   if (at === 0 && tail.length === 0) return socket.write(bytes)
-  const copied = length <= copiedBytes
-  const frame = Buffer.allocUnsafe(copied ? at + length + tail.length : at)
-  frame.write(start, 'latin1')
-  if (copied) {
+  const whole = at + length + tail.length
+  if (whole <= outgoingBytes) {
+    const frame = outgoing(whole)
+    frame.write(start, 'latin1')
     bytes.copy(frame, at)
     tail.copy(frame, at + length)
-    return socket.write(frame)
+    return writeOutgoing(socket, frame)
   }
   socket.cork()
-  socket.write(frame)
+  socket.write(Buffer.from(start, 'latin1'))
   const flowing = socket.write(bytes)
   if (tail.length > 0) socket.write(tail)
   socket.uncork()

@@ -56,6 +56,16 @@ export class Outlet {
     return this.#stages.blindTo(kind)
   }
 
+  /** Nobody will need an event any more that is passed now, and then flushed. */
+  get borrows(): boolean {
+    return this.committed && this.#out.length === 0 && this.#stages.borrow && this.#client.borrows === true
+  }
+
+  /** Copies the output that waits all the same, as for the disk: it lies in memory that is about to be used again. */
+  own(): void {
+    if (this.#out.length > 0) this.#out = [Buffer.concat(this.#out)]
+  }
+
   pass(message: Message): void {
     this.#stages.pass(message)
   }
@@ -117,11 +127,11 @@ export class Outlet {
     return more
   }
 
-  /** Writes the waiting output. All later output is the end of the answer; `last` is its end marker. */
+  /** Writes the waiting output. All later output is the end of the answer; `last` is its end marker, which is kept. */
   close(last: Message | undefined): void {
     this.flush()
     this.holding = true
-    this.#last = last
+    this.#last = last?.own()
   }
 
   /** The client has left: all output is dropped from now on, and {@link exhausted} tells when it exceeds `bytes`. */

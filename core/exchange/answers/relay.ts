@@ -1,40 +1,20 @@
 // Brings one attempt's answer to the client, and holds its end back until the exchange is settled.
 import type { Attempt } from '../../contract/attempt.ts'
-import type { Client } from '../../clients/client.ts'
-import type { Awaitable, UpstreamResponse } from '../../contract/contract.ts'
-import type { Operation } from '../../contract/operation.ts'
+import type { UpstreamResponse } from '../../contract/contract.ts'
 import { Decoder } from './decode.ts'
 import { asGatewayError, GatewayError } from '../../errors.ts'
 import { BodyIntake, ErrorIntake, EventIntake } from './intake.ts'
 import type { Intake, IntakeHost } from './intake.ts'
 import { intakeFor } from './answer-shape.ts'
-import type { AnswerShape } from './answer-shape.ts'
 import { Outlet } from './outlet.ts'
-import type { Patience } from './patience.ts'
+import type { RelayOptions } from './relay-options.ts'
 import { dismiss } from './stages.ts'
 import type { PluginStage } from './stages.ts'
 import type { UpstreamCall, UpstreamSink } from '../../transport/transport.ts'
-import type { Watchdog, Watched } from '../../watchdog/watchdog.ts'
+import type { Watched } from '../../watchdog/watchdog.ts'
 
-/** Bytes of an answer that may wait for the disk, for instance before the first byte is sent. */
+/** Bytes of an answer that may wait for the disk. */
 const waitingBytes = 64 * 1024
-
-/** What the engine decides for every relay. */
-export interface RelayOptions extends AnswerShape {
-  /** The client asked for a stream of events. */
-  streaming: boolean
-  /** Of an accepted answer, in the place of the upstream's. */
-  status?: number | undefined
-  client: Client
-  /** See {@link Operation.framing}. */
-  framing: Operation['framing']
-  watchdog: Watchdog
-  /** Milliseconds without the client reading. */
-  clientStall: number
-  patience: Patience
-  /** Runs the `onResponse` hooks; stages in the order in which messages pass them. */
-  accept(response: UpstreamResponse): Awaitable<PluginStage[]>
-}
 
 /**
  * One per attempt. Until {@link commit} nothing reaches the client, and the attempt may be given up for another;
@@ -56,6 +36,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   readonly #options: RelayOptions
   #call: UpstreamCall | undefined
   #intake: Intake | undefined
+  /** It cuts server-sent events out of what comes, and copies one that is not whole. */
+  #cutsEvents = false
   #decoder: Decoder | undefined
   /** Settle {@link opened}, once. */
   #open: (() => void) | undefined
@@ -97,7 +79,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     return this.#heardAt
   }
 
-  /** The request has not been sent completely, so no upstream can act on it. */
+  /** Not all of the request was sent, so no upstream can act on it. */
   get unsent(): boolean {
     return this.#call?.unsent === true
   }
@@ -118,6 +100,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
       this.#intake = intakeFor(this, status, headers, this.#options)
       if (this.#intake instanceof ErrorIntake) return
       const events = this.#intake instanceof EventIntake
+      this.#cutsEvents = events && !this.attempt.protocol.framing
       // When the upstream's shape is not the one asked for, its type does not describe what the client gets.
       this.response = {
         attempt: this.attempt,
@@ -132,6 +115,11 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     } catch (error) {
       this.fail(error)
     }
+  }
+
+  /** Events of a stream are passed on before the next read. */
+  get borrows(): boolean {
+    return this.#cutsEvents && !this.#early && !this.#decoder && this.outlet.borrows
   }
 
   onData(chunk: Buffer): void {
@@ -159,8 +147,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.outlet.commit()
     if (this.over) return
     this.#options.client.onDrain = () => this.#resume()
-    if (this.outlet.flush()) this.#resume()
-    else this.#pause()
+    this.#flush()
   }
 
   get mayBeEmpty(): boolean {
@@ -225,9 +212,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     durable.then(
       () => {
         this.outlet.awaiting--
-        if (this.over || !this.outlet.committed || this.outlet.awaiting > 0) return
-        if (this.outlet.flush()) this.#resume()
-        else this.#pause()
+        if (!this.over && this.outlet.committed && this.outlet.awaiting === 0) this.#flush()
       },
       (error: unknown) => this.fail(error)
     )
@@ -334,8 +319,11 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   #take(chunk: Buffer): void {
     if (this.over || this.#settling) return
     try {
+      const borrowed = this.borrows
       this.#intake!.data(chunk)
-      if (!this.outlet.flush()) this.#pause()
+      const flowing = this.outlet.flush()
+      if (borrowed) this.outlet.own()
+      if (!flowing) this.#pause()
       else if (this.outlet.waiting > waitingBytes && !(this.outlet.committed && this.outlet.awaiting === 0)) {
         this.open()
         this.#pause()
@@ -352,6 +340,11 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     } catch (error) {
       this.fail(error)
     }
+  }
+
+  #flush(): void {
+    if (this.outlet.flush()) this.#resume()
+    else this.#pause()
   }
 
   #pause(): void {

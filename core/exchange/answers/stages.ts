@@ -30,6 +30,7 @@ export class Stages {
   #emits: Emit[] | undefined
   /** What is made beside the loop of a whole answer. */
   #made: Promise<void> | undefined
+  #borrow = true
   #over = false
 
   /** `out` gets what the stages let through. */
@@ -41,6 +42,7 @@ export class Stages {
   use(stages: readonly PluginStage[]): void {
     // A list that was added to has room for more, which a stream would keep for as long as it is open.
     this.#stages = stages.slice()
+    this.#borrow = stages.every(({ stage }) => stage.borrows === true)
   }
 
   /**
@@ -53,6 +55,11 @@ export class Stages {
       if (kind === 'large') return takes !== 'runs' && !('mapBeside' in stage)
       return takes === 'messages' || (takes === 'files' && kind === 'runs')
     })?.plugin
+  }
+
+  /** None of them keeps an event that passes. */
+  get borrow(): boolean {
+    return this.#borrow
   }
 
   pass(message: Message): void {

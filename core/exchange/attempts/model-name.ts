@@ -31,6 +31,7 @@ export function restoreModelName(name: string, { modelPlaces = usual }: Protocol
   }
   return {
     takes: 'runs',
+    borrows: true,
     map(message, emit) {
       emit(message.kind === 'event' || message.kind === 'json' ? rename(message, signs, changes) : message)
     }
