@@ -19,6 +19,12 @@ const headBytes = 16 * 1024
  * Limits that no client reaches, as each part costs memory. `field`: bytes of one field. `text`: bytes of all fields.
  */
 const most = { fields: 256, files: 64, field: 1024 * 1024, text: 2 * 1024 * 1024 }
+/**
+ * The end of a delimiter of so many bytes is looked for, and then compared: Node searches for up to six bytes with
+ * `memchr`, seven times as fast as for more. In content that has them too often, the whole delimiter is.
+ */
+const signBytes = 6
+const mostMisses = 64
 const headEnd = Buffer.from('\r\n\r\n')
 const nothing = Buffer.alloc(0)
 /** The length of the line break that begins a delimiter. */
@@ -35,6 +41,8 @@ export class Multipart {
   readonly parts: Part[] = []
   /** A delimiter without its line break. */
   readonly #mark: Buffer
+  /** Its last bytes, which are in fewer contents than its dashes. */
+  readonly #sign: Buffer
   readonly #onFile: FileListener | undefined
   #state: 'opening' | 'content' | 'line end' | 'head' | 'over' = 'opening'
   /** How many bytes came before the present chunk. */
@@ -55,6 +63,7 @@ export class Multipart {
 
   constructor(boundary: string, onFile?: FileListener) {
     this.#mark = Buffer.from(`--${boundary}`, 'latin1')
+    this.#sign = this.#mark.subarray(-signBytes)
     this.#onFile = onFile
   }
 
@@ -111,13 +120,26 @@ export class Multipart {
 
   /** Looks for the delimiter: ends the content before it and returns where it stands, or -1. */
   #take(text: Buffer): number {
-    const found = text.indexOf(this.#mark)
+    const found = this.#find(text)
     if (found === -1) return -1
     const end = found - breakBytes
     if (end < 0 || text[end] !== cr || text[end + 1] !== lf) throw new FormError('its boundary stands within a part')
     this.#content(text.subarray(0, end))
     this.#delimited()
     return found
+  }
+
+  /** Where the delimiter stands; -1 without one. */
+  #find(text: Buffer): number {
+    const mark = this.#mark
+    const sign = this.#sign
+    const lead = mark.length - sign.length
+    let at = text.indexOf(sign, lead)
+    for (let misses = 0; at !== -1; at = text.indexOf(sign, at + 1)) {
+      if (text.compare(mark, 0, lead, at - lead, at) === 0) return at - lead
+      if (++misses === mostMisses) return text.indexOf(mark, at + 1 - lead)
+    }
+    return -1
   }
 
   /** Takes all content but the last `most` bytes, which may begin a delimiter. */
