@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum { WRITE_ERROR, SYNC_ERROR, ONE_IN, TIMES, WRITE_DELAY, SYNC_DELAY, KILL_AT, SEED, WRITES, SYNCS, FAILED, FIELDS };
-enum { PAGE = 4096, FILES = 64 };
+enum { PAGE = 4096, FILES = 512 };
 
 struct run { off_t from, to; struct run *next; };
 struct file { char path[512]; int platter; struct run *dirty; };

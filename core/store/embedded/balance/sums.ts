@@ -15,43 +15,44 @@ export interface Sum {
   limit: bigint | undefined
 }
 
-/** How many texts of scopes are remembered, with the sums that they lead to at a time. */
-const mostKnown = 4096
+/** How many amounts wait to be spread at most. */
+const mostWaiting = 4096
+
+/** An amount that is not spread yet. All rows of the same scopes and hour count in the same windows. */
+interface Waiting {
+  readonly scopes: string
+  readonly time: number
+  readonly hour: number
+  posted: bigint
+  pending: bigint
+}
 
 /** Sums that are made as they are asked for. */
 export class Sums implements Iterable<Sum> {
-  readonly #scopes = new Map<string, Map<string, Sum>>()
-  /** Where rows were spread that had the same scopes, by their text, and in which hour that was. */
-  readonly #known = new Map<string, { hour: number; sums: readonly Sum[] }>()
+  readonly #sums = new Map<string, Map<string, Sum>>()
+  /** What was added last, by the text of the scopes: adding up first spares a change of each of eight sums. */
+  readonly #waiting = new Map<string, Waiting>()
 
-  /** The sum of a scope in a window. */
+  /** The sum of a scope in a window. Its amounts lack what is not spread yet: iterate to read them. */
   of(scope: string, window: string): Sum {
-    let windows = this.#scopes.get(scope)
-    if (!windows) this.#scopes.set(scope, (windows = new Map()))
+    let windows = this.#sums.get(scope)
+    if (!windows) this.#sums.set(scope, (windows = new Map()))
     let sum = windows.get(window)
     if (!sum) windows.set(window, (sum = { scope, window, posted: 0n, pending: 0n, limit: undefined }))
     return sum
   }
 
-  /** The sums in which a row counts. `scopes` as stored, `time` in Unix milliseconds: no window ends within an hour. */
-  spread(scopes: string, time: number): readonly Sum[] {
+  /** Adds amounts of a row. `scopes` as stored, `time` in Unix milliseconds: no window ends within an hour. */
+  add(scopes: string, time: number, posted: bigint, pending: bigint): void {
     const of = Math.floor(time / hour)
-    const known = this.#known.get(scopes)
-    if (known?.hour === of) return known.sums
-    const sums = Object.entries(JSON.parse(scopes) as Record<string, Spans>).flatMap(([scope, spans]) =>
-      windowsOf(spans, time).map((window) => this.of(scope, window))
-    )
-    if (this.#known.size >= mostKnown) this.#known.clear()
-    this.#known.set(scopes, { hour: of, sums })
-    return sums
-  }
-
-  /** Adds an amount to each of some sums. */
-  static add(sums: readonly Sum[], posted: bigint, pending: bigint): void {
-    for (const sum of sums) {
-      if (posted !== 0n) sum.posted += posted
-      if (pending !== 0n) sum.pending += pending
+    let waiting = this.#waiting.get(scopes)
+    if (waiting?.hour !== of) {
+      if (waiting) this.#spread(waiting)
+      else if (this.#waiting.size >= mostWaiting) this.#spreadAll()
+      this.#waiting.set(scopes, (waiting = { scopes, time, hour: of, posted: 0n, pending: 0n }))
     }
+    if (posted !== 0n) waiting.posted += posted
+    if (pending !== 0n) waiting.pending += pending
   }
 
   /** The sums as changes of balances. */
@@ -60,6 +61,21 @@ export class Sums implements Iterable<Sum> {
   }
 
   *[Symbol.iterator](): Generator<Sum> {
-    for (const windows of this.#scopes.values()) yield* windows.values()
+    this.#spreadAll()
+    for (const windows of this.#sums.values()) yield* windows.values()
+  }
+
+  #spreadAll(): void {
+    for (const waiting of this.#waiting.values()) this.#spread(waiting)
+    this.#waiting.clear()
+  }
+
+  #spread({ scopes, time, posted, pending }: Waiting): void {
+    for (const [scope, spans] of Object.entries(JSON.parse(scopes) as Record<string, Spans>))
+      for (const window of windowsOf(spans, time)) {
+        const sum = this.of(scope, window)
+        sum.posted += posted
+        sum.pending += pending
+      }
   }
 }

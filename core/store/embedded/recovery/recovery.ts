@@ -29,13 +29,13 @@ export function missingMoves({ database, head }: Pick<Committer, 'database' | 'h
     "SELECT scopes, ts_ms, amount FROM journal WHERE seq > ? AND kind <> 'cost'",
     head.balancedSeq
   )) {
-    Sums.add(moves.spread(row['scopes'] as string, Number(row['ts_ms'])), row['amount'] as bigint, 0n)
+    moves.add(row['scopes'] as string, Number(row['ts_ms']), row['amount'] as bigint, 0n)
   }
   for (const row of rows('SELECT scope, window, pending FROM balance WHERE pending <> 0')) {
-    Sums.add([moves.of(row['scope'] as string, row['window'] as string)], 0n, -(row['pending'] as bigint))
+    moves.of(row['scope'] as string, row['window'] as string).pending -= row['pending'] as bigint
   }
   for (const row of rows('SELECT scopes, ts_ms, amount FROM reservation')) {
-    Sums.add(moves.spread(row['scopes'] as string, Number(row['ts_ms'])), 0n, row['amount'] as bigint)
+    moves.add(row['scopes'] as string, Number(row['ts_ms']), 0n, row['amount'] as bigint)
   }
   return moves.moves()
 }
@@ -162,7 +162,7 @@ function end(
     known ? cost : null,
     known ? row.cost_price : null
   )
-  Sums.add(moves.spread(row.scopes, time), amount, -row.amount)
+  moves.add(row.scopes, time, amount, -row.amount)
   if (row.part !== '') return
   let [all, total] = [usage, amount]
   for (const { usage_json, amount: charged } of partsOf(row.request_id)) {

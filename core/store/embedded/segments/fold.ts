@@ -95,21 +95,23 @@ export class Fold {
 
   #journal(entries: Batch['entries']): void {
     for (let i = 0; i < entries.length; i += entryWidth) {
-      if (entries[i + at.class] === 'terminal') this.#end(entries, i)
-      if (entries[i + at.kind] === 'cost') continue
-      const sums = this.balances.spread(entries[i + at.scopes] as string, entries[i + at.ts_ms] as number)
-      Sums.add(sums, entries[i + at.amount] as bigint, 0n)
+      const [scopes, time] = [entries[i + at.scopes] as string, entries[i + at.ts_ms] as number]
+      const held = entries[i + at.class] === 'terminal' ? this.#end(entries, i) : 0n
+      const charged = entries[i + at.kind] === 'cost' ? 0n : (entries[i + at.amount] as bigint)
+      this.balances.add(scopes, time, charged, -held)
     }
   }
 
-  #end(entries: Batch['entries'], i: number): void {
+  /** Ends what an entry ends. Returns what was held for it, in the same scopes and at the same time. */
+  #end(entries: Batch['entries'], i: number): bigint {
     const name = nameOf(entries[i + at.request_id] as string, entries[i + at.part] as string)
     if (this.#since.has(name) || this.#before.has(name)) throw new Error(`${name} has ended already`)
     this.#since.add(name)
     const hold = this.holds.end(entries, i)
-    if (!hold) return
+    if (!hold) return 0n
     const { scopes, time, amount } = heldBy(hold)
-    Sums.add(this.balances.spread(scopes, time), 0n, -amount)
+    if (scopes === entries[i + at.scopes] && time === entries[i + at.ts_ms]) return amount
+    throw new Error(`${name} ends in other scopes, or at another time, than it is held`)
   }
 
   #open(opened: Batch['opened']): void {
@@ -150,6 +152,6 @@ export class Fold {
   hold(hold: OpenHold): void {
     this.holds.open(hold)
     const { scopes, time, amount } = heldBy(hold)
-    Sums.add(this.balances.spread(scopes, time), 0n, amount)
+    this.balances.add(scopes, time, 0n, amount)
   }
 }

@@ -11,6 +11,7 @@ import { listNumbered, reachPath } from './folder.ts'
 import type { Numbered } from './folder.ts'
 import { decodeHead, framesFrom } from './segment-head.ts'
 import type { SegmentHead } from './segment-head.ts'
+import type { Written } from './segment-log.ts'
 import { Volume, VolumeDamage } from './volume.ts'
 
 /** Frames of one segment that are behind the state and count. */
@@ -29,13 +30,17 @@ export interface JournalSurvey {
   /** The state of the newest sound checkpoint; the origin when there is none. */
   readonly fold: Fold
   readonly stretches: readonly Stretch[]
+  /** All segments with frames that count, each with the last of them. */
+  readonly segments: readonly Written[]
+  /** The footers of the volumes, in order. */
+  readonly volumes: readonly Volume[]
   /** The batches of the checkpoints that are sound. */
   readonly sound: readonly number[]
   /** A number that no segment has had. */
   readonly ordinal: number
   /** Segments that have no frame that counts, and never had an acknowledged one. */
   readonly unused: readonly string[]
-  /** Checkpoints that are damaged, which a start can do without. */
+  /** Checkpoints and volumes that are damaged, which a start can do without. */
   readonly passed: readonly Damage[]
   /** Empty when the store can start. */
   readonly damage: readonly Damage[]
@@ -54,7 +59,8 @@ export function surveyJournal(folder: string): JournalSurvey {
   const files = listNumbered(folder)
   const damage: Damage[] = []
   const { fold, sound, passed } = newestState(files)
-  const { begun, unused } = segmentsOf(files, damage)
+  const { begun, unused, volumes } = segmentsOf(files, damage, passed)
+  const segments: Written[] = []
   const stretches: Stretch[] = []
   const { batch } = fold.place
   let [last, history] = [batch, fold.place.history]
@@ -66,8 +72,11 @@ export function surveyJournal(folder: string): JournalSurvey {
     const until = Math.min(begun[i + 1]?.head.after ?? Infinity, segment.most)
     const open = i === begun.length - 1 && typeof segment.source === 'string'
     covered ||= head.after < batch && until >= batch
-    if (!open && until <= batch) continue
     const path = pathIn(segment)
+    if (!open && until <= batch) {
+      if (typeof segment.source === 'string' && until > head.after) segments.push({ head, path, last: until })
+      continue
+    }
     if (head.after > last) {
       damage.push({ file: path, text: `goes on behind batch ${head.after}: ${missing(last + 1, head.after)}` })
       break
@@ -79,6 +88,7 @@ export function surveyJournal(folder: string): JournalSurvey {
     const found = stretchOf(segment, last, until, open, damage)
     if (found.last > last || last > head.after) history = head.history
     if (found.last > last) stretches.push(found)
+    if (typeof segment.source === 'string' && found.last > head.after) segments.push({ head, path, last: found.last })
     last = found.last
     if (damage.length > 0) break
   }
@@ -86,11 +96,11 @@ export function surveyJournal(folder: string): JournalSurvey {
     damage.push({ file: folder, text: `has no segment and no volume with batch ${batch}, which a checkpoint includes` })
   if (damage.length === 0) damage.push(...witnesses(folder, files, unused, last, history))
   const ordinal = files.reduce((most, { kind, number }) => (kind === 'checkpoint' ? most : Math.max(most, number)), 0)
-  return { fold, stretches, sound, ordinal: ordinal + 1, unused, passed, damage }
+  return { fold, stretches, segments, volumes, sound, ordinal: ordinal + 1, unused, passed, damage }
 }
 
 /** Reads the newest checkpoint that is sound. */
-function newestState(files: readonly Numbered[]): Pick<JournalSurvey, 'fold' | 'sound' | 'passed'> {
+function newestState(files: readonly Numbered[]): Pick<JournalSurvey, 'fold' | 'sound'> & { passed: Damage[] } {
   let fold: Fold | undefined
   const sound: number[] = []
   const passed: Damage[] = []
@@ -108,20 +118,26 @@ function newestState(files: readonly Numbered[]): Pick<JournalSurvey, 'fold' | '
 }
 
 /** The segments that have begun, in the order of their ordinals. */
-function segmentsOf(files: readonly Numbered[], damage: Damage[]): { begun: Begun[]; unused: string[] } {
+function segmentsOf(
+  files: readonly Numbered[],
+  damage: Damage[],
+  passed: Damage[]
+): { begun: Begun[]; unused: string[]; volumes: Volume[] } {
+  const volumes: Volume[] = []
   const begun = new Map<number, Begun>()
   const unused: string[] = []
   for (const { kind, number, path } of files) {
     if (kind === 'checkpoint') continue
     if (kind === 'volume') {
-      // Sorted by their names, segments come first. The file of one that was sealed may have another name by now.
-      if (begun.has(number)) continue
       try {
         const volume = new Volume(path)
-        begun.set(number, { head: volume.contents, source: volume, most: volume.contents.last })
+        volumes.push(volume)
+        // Sorted by their names, segments come first. The file of one that was sealed may have another name by now.
+        if (!begun.has(number)) begun.set(number, { head: volume.contents, source: volume, most: volume.contents.last })
       } catch (error) {
         if (!(error instanceof VolumeDamage)) throw error
-        damage.push({ file: path, text: error.message })
+        // It is made again where its segment is still there.
+        ;(begun.has(number) ? passed : damage).push({ file: path, text: error.message })
       }
       continue
     }
@@ -129,7 +145,8 @@ function segmentsOf(files: readonly Numbered[], damage: Damage[]): { begun: Begu
     if (head?.ordinal === number && hasBegun(path, head)) begun.set(number, { head, source: path, most: Infinity })
     else unused.push(path)
   }
-  return { begun: [...begun.values()].sort((one, other) => one.head.ordinal - other.head.ordinal), unused }
+  const sorted = [...begun.values()].sort((one, other) => one.head.ordinal - other.head.ordinal)
+  return { begun: sorted, unused, volumes }
 }
 
 function headOf(path: string): SegmentHead | undefined {

@@ -114,7 +114,7 @@ export class NextSegment {
 
   async #anew(size: number): Promise<ReadySegment> {
     const part = join(this.#folder, 'next.part')
-    const file = await open(part, 'w', 0o600)
+    const file = await open(part, 'w+', 0o600)
     try {
       const zeros = Buffer.alloc(Math.min(size, stroke))
       for (let at = 0; at < size; at += stroke) await file.writeFile(zeros.subarray(0, Math.min(stroke, size - at)))

@@ -1,39 +1,42 @@
 // Seals segments: makes the volume of one that is full, and proves that it has what the segment had.
+import { closeSync, openSync } from 'node:fs'
 import { basename } from 'node:path'
-import { openSync, closeSync } from 'node:fs'
 import type { Durability } from '../files/sqlite.ts'
 import { readFrames } from '../log/frame-reader.ts'
 import type { Frame } from '../log/frame-reader.ts'
 import { Chain } from './chain.ts'
 import type { Place } from './chain.ts'
-import type { Fold } from './fold.ts'
 import { pathOf } from './folder.ts'
-import type { Stretch } from './journal-survey.ts'
+import { framesFrom } from './segment-head.ts'
+import type { Written } from './segment-log.ts'
 import { Summary } from './summary.ts'
-import { Volume, VolumeDamage, writeVolume } from './volume.ts'
+import type { Contents } from './summary.ts'
+import { Volume, writeVolume } from './volume.ts'
 
 /**
- * Folds a segment that has its successor, and makes its volume. The state must be that in front of its first frame, and
- * is that behind its last one when this returns: the volume is on disk and was read back then.
+ * Makes the volume of a segment that nothing is written to any more. `before` is the place in front of its first frame.
+ * The volume is on disk, and was read back, when this returns.
  * @throws VolumeDamage when what was read back is not what was written
  */
-export function sealStretch(folder: string, fold: Fold, stretch: Stretch, durability: Durability): Volume {
-  const summary = new Summary(stretch.head, fold.place)
-  const frames = folded(fold, stretch, summary)
-  const volume = new Volume(writeVolume(folder, stretch.head.ordinal, frames, summary, durability))
-  const problem = checkVolume(volume)
-  if (problem !== undefined) throw new VolumeDamage(`${volume.path} ${problem}`)
+export function seal(folder: string, segment: Written, before: Readonly<Place>, durability: Durability): Volume {
+  const { head, last } = segment
+  const chain = new Chain(before)
+  const summary = new Summary(head, before)
+  const volume = new Volume(writeVolume(folder, head.ordinal, chained(segment, chain, summary), summary, durability))
+  if (volume.contents.last !== last)
+    throw new Error(`${segment.path} ends with batch ${volume.contents.last}, and had batch ${last}: it was changed`)
+  volume.readBack()
   return volume
 }
 
-/** Yields the frames of a segment, each after it was folded and added to its summary. */
-function* folded(fold: Fold, { head, source, first, last, from }: Stretch, summary: Summary): Generator<Frame> {
-  const fd = openSync(source as string, 'r')
+/** Yields the frames of a segment, each after it was added to its summary. */
+function* chained({ head, path, last }: Written, chain: Chain, summary: Summary): Generator<Frame> {
+  const fd = openSync(path, 'r')
   try {
-    for (const frame of readFrames(fd, head.history, first - 1, from)) {
+    for (const frame of readFrames(fd, head.history, head.after, framesFrom)) {
       if (frame.batch.number > last) return
-      fold.add(frame.batch, head)
-      summary.add(frame.batch, fold.place)
+      chain.add(frame.batch, head)
+      summary.add(frame.batch, chain.place)
       yield frame
     }
   } finally {
@@ -50,9 +53,8 @@ export function checkVolume(volume: Volume): string | undefined {
   const own = basename(pathOf('', 'volume', contents.ordinal))
   if (basename(volume.path) !== own) return `is volume ${contents.ordinal} under the name of another`
   if (!volume.whole) return 'is not what was written: its SHA-256 differs'
-  const place = placeBefore(volume)
-  const summary = new Summary(contents, place)
-  const chain = new Chain(place)
+  const before = placeBefore(contents)
+  const [chain, summary] = [new Chain(before), new Summary(contents, before)]
   try {
     for (const { batch } of volume.frames(0)) {
       chain.add(batch, contents)
@@ -61,26 +63,30 @@ export function checkVolume(volume: Volume): string | undefined {
   } catch (error) {
     return (error as Error).message
   }
-  const found = summary.contents
-  for (const [name, value] of Object.entries(found))
-    if (value !== contents[name as keyof typeof contents])
-      return `says ${name} ${contents[name as keyof typeof contents]}, and has ${value}`
-  const sums = [...summary.charged].flatMap(({ scope, window, posted }) => [scope, window, posted])
-  return sums.every((value, i) => value === volume.charged[i]) && sums.length === volume.charged.length
+  for (const [name, value] of Object.entries(summary.contents))
+    if (value !== contents[name as keyof Contents])
+      return `says ${name} ${contents[name as keyof Contents]}, and has ${value}`
+  const { charges } = summary
+  return charges.length === volume.charged.length && charges.every((value, i) => value === volume.charged[i])
     ? undefined
     : 'has other sums than its rows add up to'
 }
 
 /** The place in front of the first frame of a volume. */
-function placeBefore({ contents }: Volume): Place {
+function placeBefore({ after, previous, boot, seqBefore, hashBefore, auditsBefore, auditHashBefore }: Contents): Place {
   return {
-    batch: contents.after,
+    batch: after,
     written: 0,
-    boot: contents.boot,
-    history: contents.previous,
-    seq: contents.seqBefore,
-    hash: contents.hashBefore,
-    audits: contents.auditsBefore,
-    auditHash: contents.auditHashBefore
+    boot,
+    history: previous,
+    seq: seqBefore,
+    hash: hashBefore,
+    audits: auditsBefore,
+    auditHash: auditHashBefore
   }
+}
+
+/** The place behind the last frame of a volume. */
+export function placeAfter({ last, written, boot, history, seq, hash, audits, auditHash }: Contents): Place {
+  return { batch: last, written, boot, history, seq, hash, audits, auditHash }
 }

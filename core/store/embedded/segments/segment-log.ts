@@ -7,6 +7,7 @@ import { pathOf, reachPath } from './folder.ts'
 import type { Start } from './chain.ts'
 import { NextSegment } from './next-segment.ts'
 import { encodeHead } from './segment-head.ts'
+import type { SegmentHead } from './segment-head.ts'
 
 /** Milliseconds between a batch and the note about it. */
 const noteDelay = 20
@@ -31,9 +32,19 @@ export interface LogOptions {
 
 const usualSizes = { least: 1024 * 1024, most: 64 * 1024 * 1024 }
 
+/** How far a segment was written. */
+export interface Written {
+  readonly head: SegmentHead
+  readonly path: string
+  /** The last batch in it that was acknowledged. */
+  readonly last: number
+}
+
 interface Segment {
   readonly ordinal: number
   readonly path: string
+  /** Undefined until its first frame is written. */
+  head: SegmentHead | undefined
   readonly fd: number
   readonly size: number
   /** Where the next frame goes; 0 until the first one is on disk. */
@@ -56,6 +67,8 @@ export class SegmentLog {
   #previous: string
   #ordinal: number
   #active: Segment | undefined
+  /** Segments that are written to no more, since the last call of `taken`. */
+  readonly #full: Written[] = []
   /** The last batch on disk. */
   #last: number
   #size: number
@@ -78,13 +91,25 @@ export class SegmentLog {
     this.#ordinal = ordinal
     this.#size = this.#options.sizes.least
     this.#next = new NextSegment(folder, options.durability, () => this.#ordinal++, this.#options.tell)
-    this.#reach = openSync(reachPath(folder), constants.O_WRONLY | constants.O_CREAT, 0o600)
+    this.#reach = openSync(reachPath(folder), constants.O_RDWR | constants.O_CREAT, 0o600)
     this.#next.prepare(this.#size)
   }
 
-  /** The last batch on disk, and the ordinal of the segment that it is in; 0 when this start has written none. */
-  get place(): { readonly batch: number; readonly ordinal: number } {
-    return { batch: this.#last, ordinal: this.#active?.ordinal ?? 0 }
+  /** The last batch on disk. */
+  get last(): number {
+    return this.#last
+  }
+
+  /** Whether the next segment is ready. While it is not, a full one is written on. */
+  get ready(): boolean {
+    return this.#next.ready
+  }
+
+  /** Takes what was written since the last call, by segment, in order. The last one may still be written to. */
+  taken(): Written[] {
+    const { head, path } = this.#active ?? {}
+    const full = this.#full.splice(0)
+    return head && path !== undefined ? [...full, { head, path, last: this.#last }] : full
   }
 
   /**
@@ -99,7 +124,8 @@ export class SegmentLog {
       return void process.nextTick(done, error)
     }
     // The head goes out with the first frame: a segment has begun when it has a whole frame.
-    const bytes = segment.end > 0 ? frame : Buffer.concat([this.#headOf(segment), frame])
+    const head = segment.head ?? this.#headOf(segment)
+    const bytes = segment.head ? frame : Buffer.concat([encodeHead(head), frame])
     const from = segment.end
     let written = 0
     const go = (): void =>
@@ -111,6 +137,7 @@ export class SegmentLog {
         written += count
         // A nearly full disk takes a part of the frame, and reports the error at the next call.
         if (written < bytes.length) return go()
+        segment.head = head
         segment.end = from + bytes.length
         this.#previous = this.#start.history
         this.#last = number
@@ -136,8 +163,8 @@ export class SegmentLog {
     await Promise.all([this.#next.close(), this.#left.promise])
   }
 
-  #headOf({ ordinal }: Segment): Buffer {
-    return encodeHead({ ...this.#start, ordinal, previous: this.#previous, after: this.#last })
+  #headOf({ ordinal }: Segment): SegmentHead {
+    return { ...this.#start, ordinal, previous: this.#previous, after: this.#last }
   }
 
   /** The segment for a frame of so many bytes. One that is full is written on while no other is ready. */
@@ -146,7 +173,8 @@ export class SegmentLog {
     if (active && !active.failed && (active.end + length <= active.size || !this.#next.ready)) return active
     const { ordinal, path, size } = this.#next.take(active?.ordinal ?? 0) ?? this.#create()
     const flags = constants.O_RDWR | (this.#options.durability === 'power' ? constants.O_DSYNC : 0)
-    const segment = { ordinal, path, fd: openSync(path, flags), size, end: 0, failed: false }
+    const segment: Segment = { ordinal, path, fd: openSync(path, flags), size, head: undefined, end: 0, failed: false }
+    if (active?.head) this.#full.push({ head: active.head, path: active.path, last: this.#last })
     if (active && !active.failed) {
       close(active.fd, () => {})
       this.#size = Math.min(2 * this.#size, this.#options.sizes.most)
@@ -166,7 +194,7 @@ export class SegmentLog {
   #fail(segment: Segment): void {
     segment.failed = true
     close(segment.fd, () => {})
-    if (segment.end > 0) return
+    if (segment.head) return
     try {
       rmSync(segment.path)
     } catch {

@@ -9,10 +9,10 @@ import { Checkpoints } from './checkpoint.ts'
 import type { Fold } from './fold.ts'
 import { prepareFolder } from './folder.ts'
 import { surveyJournal } from './journal-survey.ts'
-import type { Stretch } from './journal-survey.ts'
+import type { JournalSurvey, Stretch } from './journal-survey.ts'
 
 /** The journal of a store that nobody writes yet. */
-export interface OpenedJournal {
+export interface OpenedJournal extends Pick<JournalSurvey, 'segments' | 'volumes'> {
   readonly fold: Fold
   readonly checkpoints: Checkpoints
   /** A number that no segment has had. */
@@ -29,7 +29,7 @@ export interface OpenedJournal {
  * @throws DamagedStore when frames are missing: nothing was changed then
  */
 export function openJournal(folder: string, file: string, durability: Durability): OpenedJournal {
-  const { fold, stretches, sound, ordinal, unused, passed, damage } = surveyJournal(folder)
+  const { fold, stretches, segments, volumes, sound, ordinal, unused, passed, damage } = surveyJournal(folder)
   if (damage.length > 0) throw DamagedStore.of(file, damage)
   let tail = 0
   for (const stretch of stretches) tail += foldStretch(fold, stretch)
@@ -37,6 +37,8 @@ export function openJournal(folder: string, file: string, durability: Durability
   for (const path of unused) rmSync(path, { force: true })
   return {
     fold,
+    segments,
+    volumes,
     checkpoints: new Checkpoints(folder, durability, sound),
     ordinal,
     tail,

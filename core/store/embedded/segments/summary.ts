@@ -2,6 +2,7 @@
 import { Sums } from '../balance/sums.ts'
 import { entryColumns } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
+import type { Value } from '../files/sqlite.ts'
 import { entryWidth } from '../journal/journal.ts'
 import type { Place } from './chain.ts'
 import type { SegmentHead } from './segment-head.ts'
@@ -30,8 +31,7 @@ export interface Contents extends SegmentHead {
 
 /** Gathers what the frames of one segment add up to. */
 export class Summary {
-  /** What was charged, by scope and window. */
-  readonly charged = new Sums()
+  readonly #charged = new Sums()
   readonly #head: SegmentHead
   readonly #before: Readonly<Place>
   #after: Readonly<Place>
@@ -52,8 +52,15 @@ export class Summary {
       if (time < this.#oldest) this.#oldest = time
       if (time > this.#newest) this.#newest = time
       if (entries[i + kindColumn] === 'cost') continue
-      Sums.add(this.charged.spread(entries[i + scopesColumn] as string, time), entries[i + amountColumn] as bigint, 0n)
+      this.#charged.add(entries[i + scopesColumn] as string, time, entries[i + amountColumn] as bigint, 0n)
     }
+  }
+
+  /** What was charged, as rows of scope, window and amount in an order that follows from them. */
+  get charges(): Value[] {
+    return [...this.#charged]
+      .sort((one, other) => compare(one.scope, other.scope) || compare(one.window, other.window))
+      .flatMap(({ scope, window, posted }) => [scope, window, posted])
   }
 
   /** What was added. */
@@ -75,4 +82,8 @@ export class Summary {
       newest: this.#newest
     }
   }
+}
+
+function compare(one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0
 }

@@ -113,7 +113,7 @@ function* blocksOf(frames: Iterable<Frame>): Generator<{ first: number; bytes: B
   if (parts.length > 0) yield { first, bytes: Buffer.concat(parts) }
 }
 
-function footerOf(blocks: readonly Block[], { contents, charged }: Summary): Buffer {
+function footerOf(blocks: readonly Block[], { contents, charges }: Summary): Buffer {
   const packer = new Packer()
   packer.rows(
     members.map((name) => contents[name]),
@@ -123,10 +123,7 @@ function footerOf(blocks: readonly Block[], { contents, charged }: Summary): Buf
     blocks.flatMap(({ from, bytes, first }) => [from, bytes, first]),
     3
   )
-  packer.rows(
-    [...charged].flatMap(({ scope, window, posted }): Value[] => [scope, window, posted]),
-    3
-  )
+  packer.rows(charges, 3)
   const room = Buffer.allocUnsafeSlow(packer.mostBytes)
   return room.subarray(0, packer.write(room, 0))
 }
@@ -186,20 +183,35 @@ export class Volume {
       0,
       this.#blocks.findLastIndex(({ first }) => first <= after + 1)
     )
+    for (const block of this.#unpacked(begin)) yield* framesIn(block, history, after)
+  }
+
+  /** Unpacks its blocks, which have checksums of their own. */
+  *#unpacked(begin: number): Generator<Buffer> {
     const fd = openSync(this.path, 'r')
     try {
-      for (const { from, bytes } of this.#blocks.slice(begin)) {
-        let block: Buffer
-        try {
-          block = zstdDecompressSync(readAt(fd, from, bytes))
-        } catch (error) {
-          throw new VolumeDamage(`${this.path} is damaged at byte ${from}: ${(error as Error).message}`)
-        }
-        yield* framesIn(block, history, after)
-      }
+      for (const { from, bytes } of this.#blocks.slice(begin)) yield this.#unpack(readAt(fd, from, bytes), from)
     } finally {
       closeSync(fd)
     }
+  }
+
+  #unpack(bytes: Buffer, from: number): Buffer {
+    try {
+      return zstdDecompressSync(bytes)
+    } catch (error) {
+      throw new VolumeDamage(`${this.path} is damaged at byte ${from}: ${(error as Error).message}`)
+    }
+  }
+
+  /**
+   * Reads all of it, as after writing it.
+   * @throws VolumeDamage when it cannot be unpacked as what was written
+   */
+  readBack(): void {
+    if (!this.whole) throw new VolumeDamage(`${this.path} is not what was written: its SHA-256 differs`)
+    const blocks = this.#unpacked(0)
+    while (blocks.next().done !== true);
   }
 
   /** Says whether all of its bytes are what was written. */

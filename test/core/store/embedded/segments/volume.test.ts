@@ -2,11 +2,11 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { Fold } from '../../../../../core/store/embedded/segments/fold.ts'
+import { Keeper } from '../../../../../core/store/embedded/segments/keeper.ts'
 import { listNumbered, pathOf } from '../../../../../core/store/embedded/segments/folder.ts'
 import { surveyJournal } from '../../../../../core/store/embedded/segments/journal-survey.ts'
 import { openJournal } from '../../../../../core/store/embedded/segments/state.ts'
-import { checkVolume, sealStretch } from '../../../../../core/store/embedded/segments/sealing.ts'
+import { checkVolume } from '../../../../../core/store/embedded/segments/sealing.ts'
 import { Volume } from '../../../../../core/store/embedded/segments/volume.ts'
 import { chance } from '../../../../kit/chance.ts'
 import { shown, stateAfter, Writing } from './written.ts'
@@ -18,8 +18,8 @@ async function sealed(folder: string): Promise<void> {
     await writing.go(count)
     await writing.log.close()
   }
-  const fold = new Fold()
-  for (const stretch of surveyJournal(folder).stretches.slice(0, -1)) sealStretch(folder, fold, stretch, 'power')
+  const keeper = new Keeper(folder, openJournal(folder, folder, 'power'), 'power')
+  while (keeper.seal());
 }
 
 function volumes(folder: string): Volume[] {

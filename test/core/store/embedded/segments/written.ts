@@ -9,6 +9,7 @@ import { entryColumns, emptyBatch, holdColumns } from '../../../../../core/store
 import type { Batch } from '../../../../../core/store/embedded/rows/batch.ts'
 import { FrameEncoder } from '../../../../../core/store/embedded/log/frame.ts'
 import type { Value } from '../../../../../core/store/embedded/files/sqlite.ts'
+import { eventually } from '../../../../kit/probe.ts'
 import { noon } from '../sample.ts'
 
 /** Small segments, so that a test has many. */
@@ -88,7 +89,7 @@ export class Writing {
 
   /** The last batch that was acknowledged. */
   get last(): number {
-    return this.log.place.batch
+    return this.log.last
   }
 
   /** Appends a batch; rejects when its write failed. */
@@ -100,9 +101,12 @@ export class Writing {
     )
   }
 
-  /** Appends so many batches. */
+  /** Appends so many batches, each when the next segment is ready: so segments have the size that they are to have. */
   async go(count: number, text = 300): Promise<void> {
-    for (let i = 0; i < count; i++) await this.append(batchOf(this.last + 1, { text }))
+    for (let i = 0; i < count; i++) {
+      await eventually(() => this.log.ready)
+      await this.append(batchOf(this.last + 1, { text }))
+    }
   }
 }
 

@@ -1,0 +1,120 @@
+// The keeper: follows the log of a store as it is written, and makes checkpoints and volumes of it.
+import { closeSync, openSync } from 'node:fs'
+import type { Durability } from '../files/sqlite.ts'
+import { readFrames } from '../log/frame-reader.ts'
+import { origin } from './chain.ts'
+import type { Place } from './chain.ts'
+import type { Checkpoints } from './checkpoint.ts'
+import type { Fold } from './fold.ts'
+import { placeAfter, seal } from './sealing.ts'
+import { framesFrom } from './segment-head.ts'
+import type { Written } from './segment-log.ts'
+import type { OpenedJournal } from './state.ts'
+import type { Volume } from './volume.ts'
+
+/** A segment that is followed. */
+interface Followed {
+  readonly ordinal: number
+  readonly fd: number
+  /** Where the next frame begins. */
+  at: number
+}
+
+/**
+ * Keeps one journal. Its methods read and write files, and so block their thread. After one has thrown, it can be
+ * called again: it goes on where it was.
+ */
+export class Keeper {
+  readonly #folder: string
+  readonly #durability: Durability
+  readonly #checkpoints: Checkpoints
+  /** The state behind the last frame that was followed. */
+  readonly fold: Fold
+  /** Segments without a volume, in order; the last one may still be written to. */
+  readonly #unsealed: Written[]
+  /** Segments whose volume is there, while they are needed, and the last batch of each. */
+  readonly #sealed: { readonly path: string; readonly last: number }[]
+  /** The place behind the last volume. */
+  #place: Readonly<Place>
+  #followed: Followed | undefined
+  /** How many bytes of frames were folded since the last checkpoint. */
+  #bytes: number
+
+  constructor(folder: string, opened: OpenedJournal, durability: Durability) {
+    const { fold, checkpoints, segments, volumes, tail } = opened
+    this.#folder = folder
+    this.#durability = durability
+    this.#checkpoints = checkpoints
+    this.fold = fold
+    this.#bytes = tail
+    const newest = volumes.at(-1)?.contents
+    this.#place = newest ? placeAfter(newest) : origin
+    this.#unsealed = segments.filter(({ last }) => last > this.#place.batch)
+    this.#sealed = segments.filter(({ last }) => last <= this.#place.batch).map(({ path, last }) => ({ path, last }))
+  }
+
+  /** How many bytes of frames are behind the last checkpoint. */
+  get behind(): number {
+    return this.#bytes
+  }
+
+  /**
+   * Folds what was written.
+   * @throws Error when a segment does not have what was acknowledged
+   */
+  follow(written: readonly Written[]): void {
+    for (const segment of written) this.#follow(segment)
+  }
+
+  /** Writes a checkpoint if one is due, or `now`; returns whether it did. */
+  checkpoint(now = false): boolean {
+    if (this.#bytes === 0 || !(now || this.#checkpoints.isDue(this.#bytes))) return false
+    this.#checkpoints.write(this.fold)
+    this.#bytes = 0
+    return true
+  }
+
+  /** Makes the volume of the oldest segment that is full and folded; undefined when there is none. */
+  seal(): Volume | undefined {
+    const [segment] = this.#unsealed
+    // The last one may be written to as long as no other has begun.
+    if (!segment || this.#unsealed.length < 2) return undefined
+    const volume = seal(this.#folder, segment, this.#place, this.#durability)
+    this.#unsealed.shift()
+    this.#place = placeAfter(volume.contents)
+    this.#sealed.push({ path: segment.path, last: segment.last })
+    return volume
+  }
+
+  /** Takes the files of segments that nothing needs any more: their volumes are there, and two checkpoints behind. */
+  spent(): string[] {
+    const needed = this.#sealed.findIndex(({ last }) => last > this.#checkpoints.oldest)
+    return this.#sealed.splice(0, needed === -1 ? this.#sealed.length : needed).map(({ path }) => path)
+  }
+
+  close(): void {
+    if (this.#followed) closeSync(this.#followed.fd)
+    this.#followed = undefined
+  }
+
+  #follow(segment: Written): void {
+    const { head, path, last } = segment
+    const before = this.#unsealed.at(-1)
+    if (before?.head.ordinal === head.ordinal) this.#unsealed[this.#unsealed.length - 1] = segment
+    else this.#unsealed.push(segment)
+    if (this.#followed?.ordinal !== head.ordinal) {
+      this.close()
+      this.#followed = { ordinal: head.ordinal, fd: openSync(path, 'r'), at: framesFrom }
+    }
+    const followed = this.#followed!
+    const { fold } = this
+    for (const { batch, bytes } of readFrames(followed.fd, head.history, fold.place.batch, followed.at)) {
+      if (batch.number > last) break
+      fold.add(batch, head)
+      followed.at += bytes.length
+      this.#bytes += bytes.length
+    }
+    if (fold.place.batch < last)
+      throw new Error(`${path} is damaged: it ends with batch ${fold.place.batch} instead of ${last}`)
+  }
+}
