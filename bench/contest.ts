@@ -19,6 +19,8 @@ export interface Rig {
   warm: number
   /** Other checkouts of Sluice that are measured in the same rounds. */
   against: readonly string[]
+  /** Whether a relay of our own HTTP and nothing else takes part where gateways are compared. */
+  floor: boolean
   /** True for a quick look with fewer streams. */
   quick: boolean
   /** The units per second that upstream and load reach without a gateway, measured once per run. */
@@ -162,7 +164,8 @@ export function ratios(samples: readonly Sample[], base: readonly Sample[]): Spr
   return spread(samples.map(({ cpu }, round) => cpu / base[round]!.cpu))
 }
 
-async function run(rig: Rig, workload: Workload, to: Target): Promise<Measured> {
+/** Puts the load on one gateway, once. */
+export async function run(rig: Rig, workload: Workload, to: Target): Promise<Measured> {
   await rig.upstream.child.ask<object>(workload.behaviour(rig))
   return rig.load.ask<Measured>(workload.job(rig, to))
 }

@@ -12,13 +12,15 @@ export interface LineUp extends AsyncDisposable {
 }
 
 /**
- * One starting function per gateway: nginx if it is installed, the bare relay, Sluice, and Sluice of other checkouts.
+ * One starting function per gateway: nginx if it is installed, the bare relay, that of our own HTTP where it is asked
+ * for, Sluice, and Sluice of other checkouts.
  * The others are compared with the first.
  */
 export function starters(rig: Rig, streaming: boolean, variant: Partial<Variant> = {}): (() => Promise<Contestant>)[] {
   return [
     ...(nginx ? [() => startNginx(rig.upstream.port, rig.directory, streaming)] : []),
-    () => startBare(rig),
+    () => startRelay(rig, 'bare relay', 'bare.ts'),
+    ...(rig.floor ? [() => startRelay(rig, 'floor', 'floor.ts')] : []),
     () => startSluice(rig, variant),
     ...others(rig, variant)
   ]
@@ -34,15 +36,15 @@ export async function start(starters: readonly (() => Promise<Contestant>)[]): P
   }
 }
 
-async function startBare({ upstream }: Rig): Promise<Contestant> {
+async function startRelay({ upstream }: Rig, name: string, entry: string): Promise<Contestant> {
   const { child, ready } = await Child.start<{ port: number }>(
-    'bare.ts',
+    entry,
     [`http://127.0.0.1:${upstream.port}`],
     'gateway',
     ['--expose-gc']
   )
   return {
-    name: 'bare relay',
+    name,
     pid: child.pid,
     port: ready.port,
     collect: async () => (await child.ask<{ heap: number }>({})).heap,

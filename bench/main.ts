@@ -1,4 +1,5 @@
 // `npm run bench`: starts upstream and load, runs scenarios, prints their tables and writes them into FIGURES.md.
+import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -6,10 +7,12 @@ import { Child, killAll, pinSelf } from './child.ts'
 import type { Rig } from './contest.ts'
 import * as b1 from './b1.ts'
 import * as c1 from './c1.ts'
+import * as calls from './calls.ts'
 import * as j1 from './j1.ts'
 import * as j4 from './j4.ts'
 import * as l1 from './l1.ts'
 import * as l2 from './l2.ts'
+import * as layers from './layers.ts'
 import * as m1 from './m1.ts'
 import { nginx } from './nginx.ts'
 import * as p1 from './p1.ts'
@@ -21,7 +24,8 @@ import * as s4 from './s4.ts'
 import * as w1 from './w1.ts'
 import * as x1 from './x1.ts'
 
-const scenarios: Record<string, { title: string; run(rig: Rig): Promise<Report> }> = {
+/** `needs`: a program that must be installed. */
+const scenarios: Record<string, { title: string; needs?: string; run(rig: Rig): Promise<Report> }> = {
   j1,
   j4,
   s1,
@@ -33,7 +37,9 @@ const scenarios: Record<string, { title: string; run(rig: Rig): Promise<Report> 
   w1,
   m1,
   b1,
-  c1
+  c1,
+  layers,
+  calls
 }
 
 const help = `npm run bench -- [${Object.keys(scenarios).join('] [')}] [options]
@@ -47,6 +53,7 @@ ${Object.values(scenarios)
   --seconds N     length of one measured window (4)
   --against DIR   also measure another checkout of Sluice, in the same rounds; \`npm ci\` was run there, and FIGURES.md stays
                   as it is; not with l1, l2, p1, c1; may be given again
+  --floor         also measure a relay of our own HTTP and nothing else, in the same rounds; FIGURES.md stays as it is
   --no-write      leave bench/FIGURES.md as it is
   --profile       also say where Sluice spent its time; costs some, so FIGURES.md stays as it is
 `
@@ -58,9 +65,13 @@ async function main(): Promise<number> {
     process.stdout.write(help)
     return 0
   }
-  const names = positionals.length > 0 ? positionals : Object.keys(scenarios)
+  const lacks = (name: string): string | undefined => missingProgram(scenarios[name]?.needs)
+  const names =
+    positionals.length > 0 ? positionals : Object.keys(scenarios).filter((name) => lacks(name) === undefined)
   const unknown = names.find((name) => !scenarios[name])
   if (unknown !== undefined) throw new UsageError(`there is no scenario "${unknown}"`)
+  const lacking = names.find((name) => lacks(name) !== undefined)
+  if (lacking !== undefined) throw new UsageError(`${lacking} needs ${lacks(lacking)}, which is not installed`)
   const missing = values.against.find((checkout) => !existsSync(join(checkout, 'bench/gateway.ts')))
   if (missing !== undefined) throw new UsageError(`--against ${missing}: there is no checkout of Sluice`)
   if (process.platform !== 'linux') throw new UsageError('CPU and memory are read from /proc: run this on Linux')
@@ -96,12 +107,13 @@ async function main(): Promise<number> {
     progress,
     warm: values.quick ? 0.4 : 1,
     quick: values.quick,
+    floor: values.floor,
     against: values.against,
     ceilings: new Map(),
     profile: undefined
   }
   const where = environment(rounds, seconds)
-  const write = !(values.quick || values['no-write'] || values.profile || values.against.length > 0)
+  const write = !(values.quick || values['no-write'] || values.profile || values.floor || values.against.length > 0)
   let code = 0
   for (const name of names) {
     const profile = values.profile ? join(cache, 'profiles', name) : undefined
@@ -117,6 +129,11 @@ async function main(): Promise<number> {
   return code
 }
 
+/** The program when it is not installed. */
+function missingProgram(program: string | undefined): string | undefined {
+  return program !== undefined && spawnSync(program, ['--version']).error ? program : undefined
+}
+
 class UsageError extends Error {}
 
 function parse() {
@@ -128,6 +145,7 @@ function parse() {
         rounds: { type: 'string', default: '3' },
         seconds: { type: 'string', default: '4' },
         against: { type: 'string', multiple: true, default: [] as string[] },
+        floor: { type: 'boolean', default: false },
         'no-write': { type: 'boolean', default: false },
         profile: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false }

@@ -55,6 +55,11 @@ function memory(pid: number, field: string): number {
   return Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(status)![1])
 }
 
+/** Bytes that a process has handed to the kernel, for sockets and files. */
+export function writtenBy(pid: number): number {
+  return Number(/^wchar: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, 'latin1'))![1])
+}
+
 /** CPU time between two readings. */
 export function cpuBetween(from: Cpu, to: Cpu): Cpu {
   return { user: to.user - from.user, sys: to.sys - from.sys, beside: to.beside - from.beside }

@@ -1,7 +1,7 @@
 // Tables of figures, printed, and written into FIGURES.md between markers.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { cpus, release, totalmem } from 'node:os'
+import { cpus, loadavg, release, totalmem } from 'node:os'
 import undici from 'undici/package.json' with { type: 'json' }
 import { pinned } from './child.ts'
 import { nginx, nginxVersion } from './nginx.ts'
@@ -51,6 +51,7 @@ export function environment(rounds: number, seconds: number): string {
     nginx ? nginxVersion() : 'no nginx',
     pinned ? 'gateway pinned to one CPU, the rest to another' : 'nothing pinned',
     `${rounds} rounds of ${seconds} s`,
+    `load average ${loadavg()[0]!.toFixed(0)} before it`,
     `commit ${commit()}`,
     new Date().toISOString().slice(0, 10)
   ].join(', ')

@@ -31,6 +31,8 @@ export interface Variant {
   servers: readonly number[]
   /** The endpoints of the channel. */
   endpoints: readonly string[]
+  /** Further options for Node. */
+  flags: readonly string[]
   /** The folder of the code: this checkout or another with its packages installed. */
   checkout: string
 }
@@ -45,6 +47,7 @@ const usual: Variant = {
   store: { sqlite: './sluice.db' },
   servers: [],
   endpoints: ['chat'],
+  flags: [],
   checkout: here
 }
 
@@ -61,7 +64,11 @@ export async function startSluice(rig: Rig, differences: Partial<Variant> = {}):
   const file = join(directory, 'gateway.yaml')
   writeFileSync(file, configuration(rig.upstream.port, join(directory, 'requests.log'), variant))
   if (variant.storedKeys > 0) await storeKeys(join(directory, 'sluice.db'), variant.storedKeys)
-  const flags = ['--expose-gc', ...(rig.profile ? ['--cpu-prof', `--cpu-prof-dir=${rig.profile}`] : [])]
+  const flags = [
+    '--expose-gc',
+    ...variant.flags,
+    ...(rig.profile ? ['--cpu-prof', `--cpu-prof-dir=${rig.profile}`] : [])
+  ]
   // Profiles measure elapsed time, so with one the threads must not share a CPU.
   const place = rig.profile ? 'anywhere' : 'gateway'
   const { child, ready } = await Child.start<{ port: number }>(
