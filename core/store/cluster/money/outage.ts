@@ -139,8 +139,8 @@ export class Outage {
   }
 }
 
-/** Ends and progress as the node's log has them. */
-export function recordOf(ends: readonly Pick<End, 'entries'>[], touches: readonly Touch[]): Record {
+/** Ends and progress as the node's log has them. A correction is the end that it corrects: it is compared again. */
+export function recordOf(ends: readonly Pick<End, 'entries' | 'corrects'>[], touches: readonly Touch[]): Record {
   const touched = touchedBy(touches.map(({ hold }) => hold)).flatMap(
     ({ request_id: request, part, delivered, ...touch }): Value[] =>
       touchColumns.map((name) =>
@@ -151,5 +151,5 @@ export function recordOf(ends: readonly Pick<End, 'entries'>[], touches: readonl
             : (touch[name] as Value)
       )
   )
-  return { prices: [], touched, entries: ends.flatMap(({ entries }) => [...entries]) }
+  return { prices: [], touched, entries: ends.flatMap(({ entries, corrects }) => [...(corrects?.entries ?? entries)]) }
 }

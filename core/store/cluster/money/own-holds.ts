@@ -201,10 +201,11 @@ export class OwnHolds {
   /** Somebody else has ended the hold. Whether a correction was written that failed, the journal says. */
   #tooLate(end: End): void {
     const { late } = this.#parts
+    const charge = end.corrects ?? end
     if (end.logged) {
-      late.take(end.corrects ?? end)
+      late.take(charge)
       end.done()
-    } else late.add(end).then(end.done, end.failed)
+    } else late.add(charge).then(end.done, end.failed)
   }
 
   async #rowsOf(names: readonly Named[]): Promise<(HoldRow & { node: string })[]> {

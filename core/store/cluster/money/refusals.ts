@@ -50,7 +50,7 @@ export class Refusals {
       holds.leave(end)
       this.#ends.push(exchange)
       log.error(`${told} the end of a request`, { exchange, part, would_be_nano: String(charged), error })
-      ownLog.keep(recordOf([end.corrects ?? end], [])).then(
+      ownLog.keep(recordOf([end], [])).then(
         () => end.done(),
         (failed: Error) => end.failed(failed)
       )

@@ -3,6 +3,7 @@ import t from 'tap'
 import type { Hold } from '../../../../../core/store/embedded/balance/hold.ts'
 import { Queue } from '../../../../../core/store/cluster/money/operations.ts'
 import type { End } from '../../../../../core/store/cluster/money/operations.ts'
+import { recordOf } from '../../../../../core/store/cluster/money/outage.ts'
 
 const holdOf = (requestId: string): Hold => ({ requestId, part: '' }) as Hold
 const priceOf = (i: number): { version: string; perMillion: {} } => ({ version: `p:${i}`, perMillion: {} })
@@ -64,4 +65,10 @@ t.test('halves have everything once, in its order', async (t) => {
     ['b', 'c', 'd']
   ])
   t.same(names(Queue.of(halves)), names(queue))
+})
+
+t.test('a log has of a correction the end that it corrects, which is compared with the journal again', async (t) => {
+  const late = { entries: ['the end'] }
+  const ends = [{ entries: ['the correction'], corrects: late }, { entries: ['another end'] }] as unknown as End[]
+  t.same(recordOf(ends, []).entries, ['the end', 'another end'])
 })
