@@ -173,7 +173,7 @@ export class Session {
   }
 }
 
-/** A value as it is sent. The package quotes each element of an array, which costs more than all the rest of a batch. */
+/** A value as it is sent. The package quotes each element of an array, which costs more than the rest of a batch. */
 function sent(value: unknown): unknown {
   if (!Array.isArray(value)) return value
   let text = '{'

@@ -17,8 +17,8 @@ import { TrafficSums } from './traffic-sums.ts'
 /** The most records that wait while the database is away. */
 const mostWaiting = 50_000
 /**
- * How long records are gathered that nobody asks for, in milliseconds. Each writing is a transaction of four statements,
- * and a row of sums for each scope and span.
+ * How long records are gathered that nobody asks for, in milliseconds. Each writing is a transaction of four
+ * statements, and a row of sums for each scope and span.
  */
 const gathers = 200
 /** How long a search may take, in milliseconds. */
