@@ -68,6 +68,11 @@ class Batch {
     this.bytes = Buffer.allocUnsafeSlow(size)
   }
 
+  /** Empties it, once its bytes were written or lost. */
+  clear(): void {
+    this.length = this.lines = 0
+  }
+
   /** Adds a line. Returns the bytes that it takes with its line break; undefined when there is no room. */
   add(text: string): number | undefined {
     const room = this.bytes.length - this.length - 1
@@ -87,6 +92,8 @@ export class Sink {
   readonly #dropped: (lines: number) => void
   /** Oldest first; new lines go into the last batch. */
   #batches: Batch[] = []
+  /** An empty batch for the next lines. New memory ten times a second would have V8 mark the whole heap for it. */
+  #spare: Batch | undefined
   /** The bytes of lines that wait or are being written. */
   #queued = 0
   #writing = false
@@ -124,7 +131,9 @@ export class Sink {
 
   /** Adds a batch with room for this line to the queue. */
   #begin(text: string): Batch {
-    const batch = new Batch(Math.max(text.length * 3 + 1, batchBytes))
+    const size = text.length * 3 + 1
+    const batch = size <= batchBytes && this.#spare ? this.#spare : new Batch(Math.max(size, batchBytes))
+    if (batch === this.#spare) this.#spare = undefined
     this.#batches.push(batch)
     return batch
   }
@@ -142,6 +151,8 @@ export class Sink {
       this.#writing = false
       this.#queued -= batch.length
       if (error) this.#dropped(batch.lines)
+      batch.clear()
+      if (batch.bytes.length === batchBytes) this.#spare ??= batch
       this.#next()
     })
   }
