@@ -131,11 +131,11 @@ function* rowsOf(fold: Fold, kind: RowKind): Generator<readonly Value[]> {
 }
 
 /**
- * Reads a checkpoint.
- * @throws CheckpointDamage when it is not what was written
+ * Checks that a checkpoint is what was written, and returns its bytes.
+ * @throws CheckpointDamage when it is not
  * @throws Error when a newer version of the program wrote it, or the disk fails
  */
-export function readCheckpoint(path: string): Fold {
+export function soundCheckpoint(path: string): Buffer {
   const bytes = readFileSync(path)
   const end = bytes.length - digestBytes
   if (end < headBytes || mark.compare(bytes, 0, mark.length) !== 0)
@@ -145,6 +145,13 @@ export function readCheckpoint(path: string): Fold {
     throw new CheckpointDamage(`${path} is not what was written: its SHA-256 differs`)
   if (found !== format)
     throw new Error(`${path} has format ${found}, which this program does not know: start the one that wrote it`)
+  return bytes.subarray(0, end)
+}
+
+/** Reads the state of a checkpoint. Throws as {@link soundCheckpoint} does. */
+export function readCheckpoint(path: string): Fold {
+  const bytes = soundCheckpoint(path)
+  const end = bytes.length
   let fold = new Fold()
   const ended: string[] = []
   for (let from = headBytes; from < end;) {

@@ -5,7 +5,7 @@ import type { Damage } from '../files/damage.ts'
 import { withFile } from '../files/reading.ts'
 import { readFrames, scanFrames } from '../log/frame-reader.ts'
 import { noteIn } from '../log/segment.ts'
-import { CheckpointDamage, readCheckpoint } from './checkpoint.ts'
+import { CheckpointDamage, readCheckpoint, soundCheckpoint } from './checkpoint.ts'
 import { Fold } from './fold.ts'
 import { listNumbered, reachPath } from './folder.ts'
 import type { Numbered } from './folder.ts'
@@ -106,8 +106,8 @@ function newestState(files: readonly Numbered[]): Pick<JournalSurvey, 'fold' | '
   const passed: Damage[] = []
   for (const { number, path } of files.filter(({ kind }) => kind === 'checkpoint').reverse()) {
     try {
-      const read = readCheckpoint(path)
-      fold ??= read
+      if (fold) soundCheckpoint(path)
+      else fold = readCheckpoint(path)
       sound.push(number)
     } catch (error) {
       if (!(error instanceof CheckpointDamage)) throw error
@@ -214,14 +214,12 @@ function witnesses(
 ): Damage[] {
   const path = reachPath(folder)
   const noted = existsSync(path) ? withFile(path, (fd) => noteIn(fd, 0)) : undefined
+  const histories = new Set([history, noted?.history ?? history])
   const claims = [
     ...(noted ? [{ file: path, batch: noted.batch }] : []),
     ...files.flatMap(({ kind, number, path: file }) => (kind === 'checkpoint' ? [{ file, batch: number }] : [])),
     // Its head may be damaged.
-    ...unused.map((file) => ({
-      file,
-      batch: Math.max(...[history, noted?.history ?? ''].map((of) => mostIn(file, of)))
-    }))
+    ...unused.map((file) => ({ file, batch: Math.max(...[...histories].map((of) => mostIn(file, of, last))) }))
   ]
   return claims
     .filter(({ batch }) => batch > last)
@@ -232,12 +230,13 @@ function witnesses(
     }))
 }
 
-/** The highest batch of a history in a file. */
-function mostIn(path: string, history: string): number {
+/** The highest batch of a history in a file that is behind `last`; 0 when there is none. */
+function mostIn(path: string, history: string, last: number): number {
   if (history === '') return 0
   return withFile(path, (fd) => {
     let most = 0
-    for (const { number, whole } of scanFrames(fd, history, 0, framesFrom)) if (whole && number > most) most = number
+    for (const { number, whole } of scanFrames(fd, history, last, framesFrom))
+      if (whole && number > Math.max(most, last)) most = number
     return most
   })
 }
