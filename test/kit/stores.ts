@@ -13,7 +13,13 @@ import { Custody } from '../../core/handover/custody.ts'
 import { Line } from '../../core/handover/line.ts'
 import type { Port } from '../../core/handover/line.ts'
 import { MemoryCache } from '../../core/store/memory/cache.ts'
+import { Arena } from '../../core/store/shared/arena.ts'
+import { sharedNow } from '../../core/store/shared/clock.ts'
+import { WorkerLimits } from '../../core/store/shared/limits.ts'
+import { Seat } from '../../core/store/shared/seat.ts'
+import { Seats } from '../../core/store/shared/seats.ts'
 import { SealedVault } from '../../core/store/sealed/vault.ts'
+import type { Limits } from '../../core/store/limits.ts'
 import type { Services } from '../../core/store/services.ts'
 import { silentLog } from '../../core/telling/log.ts'
 import { brokenIn, logFolder, moneyBook, moneyNode } from './cluster-money.ts'
@@ -164,6 +170,24 @@ const redis: Implementation = {
   }
 }
 
+/** The limits of two workers of one gateway, which are asked by turns. */
+const workers: Implementation = {
+  name: 'memory that workers share',
+  parts: ['limits'],
+  async open() {
+    const arena = Arena.create({ seats: 3, sets: 64, cells: 2 })
+    const seats = new Seats(arena)
+    const each = [1, 2].map(() => new WorkerLimits(new Seat(arena, seats.give()), sharedNow))
+    let asked = 0
+    const next = (): WorkerLimits => each[asked++ % each.length]!
+    const limits: Limits = {
+      decide: (sets, tokens, within) => next().decide(sets, tokens, within),
+      look: (sets, tokens) => next().look(sets, tokens)
+    }
+    return { services: { limits }, flush: async () => {}, close: async () => {} }
+  }
+}
+
 /** The ledger of a node whose book is in PostgreSQL. */
 const sharedMoney: Implementation = {
   name: 'a book that nodes share',
@@ -185,7 +209,7 @@ const sharedMoney: Implementation = {
 }
 
 /** All of them. */
-const implementations: readonly Implementation[] = [embedded, handedOver, postgres, sharedMoney, redis]
+const implementations: readonly Implementation[] = [embedded, handedOver, workers, postgres, sharedMoney, redis]
 
 /** Runs a test with each implementation that has these parts. */
 export function eachStore<P extends Part>(

@@ -31,6 +31,20 @@ export class Bucket {
     return { content: this.content, limit: this.#limit }
   }
 
+  /** Takes over what {@link Bucket.write} has written; three zeros are a bucket that nothing was taken from. */
+  read(from: Float64Array, at: number): void {
+    this.content = from[at]!
+    this.#limit = from[at + 1]!
+    this.#at = from[at + 2]!
+  }
+
+  /** Writes the state into an array, which others may have too, in three places from `at` on. */
+  write(to: Float64Array, at: number): void {
+    to[at] = this.content
+    to[at + 1] = this.#limit
+    to[at + 2] = this.#at
+  }
+
   /** The units of a whole window fit, so that they may be spent in one burst; at least one unit. */
   #capacity(): number {
     return Math.max(this.#limit, 1) * this.#window

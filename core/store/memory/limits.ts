@@ -1,62 +1,14 @@
 // The limiter of a single process. It decides at once, in memory, with exact leaky buckets and counted concurrency
 // slots.
-import type { Rates } from '../../catalogue/caller.ts'
 import type { CountedSet, Decision, Lease, Limits } from '../limits.ts'
 import { Roster } from '../../watchdog/roster.ts'
 import { Bucket, minute, second } from './bucket.ts'
-import { longestOf, refusal, statesOf, tokensOf } from './verdict.ts'
+import { Entry, giveBack, take } from './entry.ts'
+import type { Taken } from './entry.ts'
+import { longestOf, refusal, statesOf } from './verdict.ts'
 
 /** The least time between two sweeps when no set is new, in microseconds. */
 const sweepEvery = 1000
-
-/** The state of one set of limits. */
-class Entry {
-  readonly id: string
-  rps: Bucket | undefined
-  rpm: Bucket | undefined
-  tpm: Bucket | undefined
-  /** How many concurrency slots are taken. */
-  leases = 0
-  /** How many leases have tokens of it that are still to be corrected. */
-  uncorrected = 0
-
-  constructor(id: string) {
-    this.id = id
-  }
-
-  /** Whether the state is the same as that of a set which was never seen. */
-  idle(now: number): boolean {
-    return (
-      this.leases === 0 &&
-      this.uncorrected === 0 &&
-      empty(this.rps, now) &&
-      empty(this.rpm, now) &&
-      empty(this.tpm, now)
-    )
-  }
-
-  /** Brings the buckets of the rates to `now`. */
-  turn({ rps, rpm, tpm }: Rates, now: number): void {
-    if (rps !== undefined) (this.rps ??= new Bucket(second, rps, now)).turn(now, rps)
-    if (rpm !== undefined) (this.rpm ??= new Bucket(minute, rpm, now)).turn(now, rpm)
-    if (tpm !== undefined) (this.tpm ??= new Bucket(minute, tpm, now)).turn(now, tpm)
-  }
-}
-
-function empty(bucket: Bucket | undefined, now: number): boolean {
-  bucket?.leak(now)
-  return !bucket?.content
-}
-
-/** What a request has taken of one set. */
-interface Taken {
-  readonly entry: Entry
-  /** Whether it has a slot. */
-  readonly slot: boolean
-  readonly tokens: number
-  /** What the bucket of tokens held then. */
-  readonly level: number
-}
 
 /** What a lease needs of its limiter. */
 interface LeaseKeeper {
@@ -89,14 +41,7 @@ class MemoryLease implements Lease {
     this.#released = true
     this.#keeper.over(this, used)
     const now = this.#keeper.now()
-    for (const { entry, slot, tokens, level } of this.#taken) {
-      if (slot) entry.leases--
-      if (tokens === 0) continue
-      entry.uncorrected--
-      if (used === undefined || used === tokens) continue
-      entry.tpm!.leak(now)
-      entry.tpm!.correct(tokens, used, level, now - this.#at)
-    }
+    for (const taken of this.#taken) giveBack(taken, used, this.#at, now)
   }
 }
 
@@ -247,16 +192,4 @@ export class MemoryLimits implements Limits {
       if (entry.idle(now)) this.#entries.delete(id)
     }
   }
-}
-
-function take(entry: Entry, rates: Rates, asked: number, slot: boolean): Taken {
-  const tokens = tokensOf(rates, asked)
-  if (rates.rps !== undefined) entry.rps!.take(1)
-  if (rates.rpm !== undefined) entry.rpm!.take(1)
-  if (tokens > 0) {
-    entry.tpm!.take(tokens)
-    entry.uncorrected++
-  }
-  if (slot) entry.leases++
-  return { entry, slot, tokens, level: entry.tpm?.content ?? 0 }
 }

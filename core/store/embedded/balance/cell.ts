@@ -99,13 +99,22 @@ export class Cell {
   write(batch: Batch): void {
     const posted = this.posted - this.#savedPosted
     const pending = this.used - this.#savedUsed - posted
-    const limited = this.limit !== this.#savedLimit
-    if (posted !== 0n || pending !== 0n || limited) batch.moves.push(this.scope, this.window, posted, pending)
-    if (limited)
-      batch.limits.push(this.limit === undefined ? null : smaller(this.limit, maxNano), this.scope, this.window)
-    this.#savedLimit = this.limit
+    if (posted !== 0n || pending !== 0n || this.limited) batch.moves.push(this.scope, this.window, posted, pending)
     this.#savedPosted = this.posted
     this.#savedUsed = this.used
+    this.writeLimit(batch)
+  }
+
+  /** Whether the limit is not the one that was written last. */
+  protected get limited(): boolean {
+    return this.limit !== this.#savedLimit
+  }
+
+  /** Adds the limit to a batch, if it has changed: the last part of {@link Cell.write}. */
+  protected writeLimit(batch: Batch): void {
+    if (this.limited)
+      batch.limits.push(this.limit === undefined ? null : smaller(this.limit, maxNano), this.scope, this.window)
+    this.#savedLimit = this.limit
     this.#moved = false
   }
 

@@ -97,7 +97,7 @@ export class Purse {
       for (const one of this.#budgets)
         if (lacks(one, amount)) {
           // The thresholds of a budget that was lowered may be reached, and no charge follows that would tell of them.
-          this.#tell()
+          this.tell()
           throw this.#exceeded(one.scope, amount)
         }
     if (!this.#within(mostHeld - amount))
@@ -116,7 +116,7 @@ export class Purse {
   post(held: bigint, amount: bigint): void {
     const change = amount - held
     for (const cell of this.#cells) cell.post(amount, change, this.#moved)
-    this.#tell()
+    this.tell()
   }
 
   /** How much is left in the tightest budget, at least 0; undefined when there is no budget. */
@@ -166,7 +166,7 @@ export class Purse {
   }
 
   /** Tells the thresholds that were reached and not told yet. */
-  #tell(): void {
+  protected tell(): void {
     for (const watch of this.#watches()) watch.check()
   }
 
