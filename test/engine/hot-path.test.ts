@@ -57,10 +57,12 @@ t.test('a small request makes a handful of promises', async (t) => {
   }
   await requests(5)
   const made = await promisesOf(() => requests(20))
-  const each = [...made].map(([place, count]) => ({ place, each: count / 20 })).filter(({ each }) => each >= 0.5)
+  // Those of a batch are for all of its requests, and a slow machine makes several batches of one request.
+  const own = [...made].filter(([place]) => !place.includes('writer/draft.ts'))
+  const each = own.map(([place, count]) => ({ place, each: count / 20 })).filter((one) => one.each >= 0.5)
   const all = each.reduce((sum, one) => sum + one.each, 0)
-  // With each await counted, of which a hook makes V8 tell, and two for a batch that has one request.
-  t.ok(all <= 15, `${all} promises a request: ${each.map((one) => `\n${one.each} ${one.place}`).join('')}`)
+  // With each await counted, of which a hook makes V8 tell.
+  t.ok(all <= 13, `${all} promises a request: ${each.map((one) => `\n${one.each} ${one.place}`).join('')}`)
 })
 
 t.test('what a request is kept in has one shape, however it is answered', async (t) => {
