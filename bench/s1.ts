@@ -18,11 +18,11 @@ export const steadyStreams: Workload = {
   behaviour: (rig) => ({ kind: 'paced', events: eventsIn(rig, gap), gap }),
   job: paced,
   ceiling(rig) {
-    // This offers 200,000 events per second, more than two Node processes on one CPU can do.
-    const short = { ...rig, warm: 0.3, seconds: 0.7 }
+    // This offers 100,000 events per second, more than two Node processes on one CPU can do.
+    const short = { ...rig, warm: 0.3, seconds: 0.4 }
     const to = { port: rig.upstream.port, pid: rig.upstream.child.pid }
-    const events = eventsIn(short, 1)
-    return { behaviour: { kind: 'paced', events, gap: 1 }, job: { ...paced(short, to), events } }
+    const events = eventsIn(short, 2)
+    return { behaviour: { kind: 'paced', events, gap: 2 }, job: { ...paced(short, to), events } }
   }
 }
 
