@@ -125,7 +125,7 @@ export class Seat {
     }
   }
 
-  /** Says that the thread is alive; see `heartbeats.ts`. */
+  /** Says that the thread is alive; see `Seats.hanging`. */
   beat(): void {
     Atomics.add(this.#words, this.#at + beats, 1)
   }
