@@ -215,7 +215,7 @@ function mayAsk({ streaming, body }: Exchange, attempt: Attempt): boolean {
 function unsealed(translator: Translator, exchange: Exchange, { protocol, body }: Attempt): Awaitable<void> {
   const name = codecNameOf(protocol)
   const { lens, bytes } = body.original
-  // Nearly no body has a member for any, and a search takes longer than the whole check.
+  // Nearly no body has a member for any, and a search goes through all of it.
   if (!name || !lens.mayMention(sealedIn) || !mayBeSealed(bytes)) return undefined
   const put = (changed: { key: string; json: string } | undefined): void =>
     void (changed && body.setRaw(changed.key, changed.json))
