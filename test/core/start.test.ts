@@ -1,8 +1,8 @@
 // What a start loads: a gateway is ready before it has what only some requests, files and commands need.
-import { fork } from 'node:child_process'
+import { fork, spawnSync } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 
@@ -57,4 +57,24 @@ t.test('a gateway of one machine is ready without what only some need', async (t
   )
   gateway.kill()
   await ended
+})
+
+t.test('the command keeps what V8 compiled where nobody else may write, and only there', (t) => {
+  const caches = t.testdir({ own: {}, shared: { sluice: {} } })
+  chmodSync(join(caches, 'shared/sluice'), 0o777)
+  const run = (cache: string): string => {
+    const { NODE_OPTIONS: _, NODE_COMPILE_CACHE: __, ...env } = process.env
+    const args = [join(root, 'core/bin-main.cts'), 'version']
+    return spawnSync(process.execPath, args, { env: { ...env, XDG_CACHE_HOME: cache }, encoding: 'utf8' }).stdout
+  }
+  const own = join(caches, 'own')
+  const version = run(own)
+  t.match(version, /^\d+\.\d+\.\d+\n$/, 'the first run says the version')
+  t.ok(readdirSync(join(own, 'sluice')).length > 0, 'and leaves what was compiled')
+  t.equal(run(own), version, 'the second run says the same')
+  t.equal(run(join(caches, 'shared')), version, 'so does one whose folder others may write')
+  t.strictSame(readdirSync(join(caches, 'shared/sluice')), [], 'which keeps nothing')
+  writeFileSync(join(caches, 'file'), '')
+  t.equal(run(join(caches, 'file')), version, 'and one that can have no folder')
+  t.end()
 })
