@@ -2,7 +2,7 @@
 // node .tools/node.mjs test/core/store/cluster/measure-spend.ts [keys] [days] [requests]
 // With `--write` at the end the page of figures has them.
 import { readFileSync, writeFileSync } from 'node:fs'
-import { loadavg } from 'node:os'
+import { getPriority, loadavg } from 'node:os'
 import { join } from 'node:path'
 import { Database } from '../../../../core/store/cluster/database/database.ts'
 import { SpendBook } from '../../../../core/store/cluster/spend/spend-book.ts'
@@ -76,7 +76,7 @@ try {
   }
   const table = `${begin}
 \`node .tools/node.mjs test/core/store/cluster/measure-spend.ts ${keys} ${days} ${requests} --write\` has written this, at a load of
-${loadavg()[0]!.toFixed(1)}: ${requests.toLocaleString('en')} requests of ${keys} keys over ${days} days are ${count.toLocaleString('en')} rows of days. Adding the
+${loadavg()[0]!.toFixed(1)} and a priority of ${getPriority()}: ${requests.toLocaleString('en')} requests of ${keys} keys over ${days} days are ${count.toLocaleString('en')} rows of days. Adding the
 journal up took ${(gathered / 1000).toFixed(0)} s, ${((gathered * 1000) / requests).toFixed(0)} µs a request. Times are the median (longest) of five, in ms.
 
 | by | all | one key | the last week |

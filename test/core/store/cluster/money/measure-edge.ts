@@ -2,10 +2,11 @@
 // node .tools/node.mjs test/core/store/cluster/money/measure-edge.ts [requests] [at a time]
 // With `--write` at the end the page of figures has them.
 import { readFileSync, writeFileSync } from 'node:fs'
-import { loadavg } from 'node:os'
+import { getPriority, loadavg } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
+import { familyCpuOf } from '../../../../../bench/proc.ts'
 import { usualSizing } from '../../../../../core/store/cluster/money/slice.ts'
 import type { Sizing } from '../../../../../core/store/cluster/money/slice.ts'
 import { brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
@@ -35,6 +36,8 @@ async function measure(t: Test, name: string, sizing: Sizing, room: number): Pro
   const [decided, refused]: [number[], number[]] = [[], []]
   let [inMemory, next] = [0, 0]
   const before = await batches()
+  const { pid } = await sharedPostgres()
+  const server = familyCpuOf(pid)
   const cpu = process.cpuUsage()
   const began = performance.now()
   const client = async (): Promise<void> => {
@@ -56,6 +59,7 @@ async function measure(t: Test, name: string, sizing: Sizing, room: number): Pro
   await Promise.all(Array.from({ length: atOnce }, client))
   const took = performance.now() - began
   const { user, system } = process.cpuUsage(cpu)
+  const ofServer = familyCpuOf(pid) - server
   const sent = (await batches()) - before
   t.equal(inMemory + decided.length, Math.min(room, requests), `${name}: as many as there is room for`)
   await Promise.all(nodes.map((node) => node.flush()))
@@ -74,6 +78,7 @@ async function measure(t: Test, name: string, sizing: Sizing, room: number): Pro
     `${refused.length}: ${figures(refused)}`,
     sent,
     ((3 * took) / sent).toFixed(1),
+    (ofServer / sent / 1000).toFixed(1),
     ((user + system) / requests).toFixed(0)
   ].join(' | ')} |`
 }
@@ -87,11 +92,11 @@ t.test('measure', { timeout: 300_000 }, async (t) => {
   ]
   const table = `${begin}
 \`node .tools/node.mjs test/core/store/cluster/money/measure-edge.ts ${requests} ${atOnce} --write\` has written this at a load of
-${loadavg()[0]!.toFixed(1)}: three nodes in one process, ${requests.toLocaleString('en')} requests of one key, ${atOnce} at a time, each in three budgets,
+${loadavg()[0]!.toFixed(1)} and a priority of ${getPriority()}: three nodes in one process, ${requests.toLocaleString('en')} requests of one key, ${atOnce} at a time, each in three budgets,
 of which that of the tenant ends. Times are p50 / p99 / longest in ms; CPU is that of the process, without PostgreSQL.
 
-| | requests/s | in memory | decided by the database | refused | batches | ms a batch | CPU µs a request |
-|---|--:|--:|--:|--:|--:|--:|--:|
+| | requests/s | in memory | decided by the database | refused | batches | ms a batch | CPU ms of PostgreSQL a batch | CPU µs a request |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|
 ${rows.join('\n')}
 ${end}`
   t.comment(table)
