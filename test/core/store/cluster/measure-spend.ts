@@ -8,6 +8,7 @@ import { Database } from '../../../../core/store/cluster/database/database.ts'
 import { SpendBook } from '../../../../core/store/cluster/spend/spend-book.ts'
 import type { SpendGroup, SpendQuery } from '../../../../core/store/spend.ts'
 import { Postgres } from '../../../kit/postgres.ts'
+import { familyCpuOf } from '../../../../bench/proc.ts'
 
 const [keys = 200, days = 30, requests = 1_000_000] = process.argv.slice(2).map(Number).filter(Number.isFinite)
 const page = join(import.meta.dirname, '../../../../core/store/cluster/FIGURES.md')
@@ -61,7 +62,9 @@ try {
   const lines: string[] = []
   for (const by of groups) {
     const cells: string[] = []
+    let cpu = 0
     for (const choice of choices) {
+      const before = familyCpuOf(server.pid)
       const times: number[] = []
       for (let round = 0; round < 5; round++) {
         const began = performance.now()
@@ -69,18 +72,19 @@ try {
         if (sums.length === 0) throw new Error(`nothing by ${by.join()}`)
         times.push(performance.now() - began)
       }
+      if (choice === choices[0]) cpu = (familyCpuOf(server.pid) - before) / times.length / 1000
       times.sort((a, b) => a - b)
       cells.push(`${times[2]!.toFixed(0)} (${times.at(-1)!.toFixed(0)})`)
     }
-    lines.push(`| ${by.join(', ') || 'nothing'} | ${cells.join(' | ')} |`)
+    lines.push(`| ${by.join(', ') || 'nothing'} | ${cells.join(' | ')} | ${cpu.toFixed(0)} |`)
   }
   const table = `${begin}
 \`node .tools/node.mjs test/core/store/cluster/measure-spend.ts ${keys} ${days} ${requests} --write\` has written this, at a load of
 ${loadavg()[0]!.toFixed(1)} and a priority of ${getPriority()}: ${requests.toLocaleString('en')} requests of ${keys} keys over ${days} days are ${count.toLocaleString('en')} rows of days. Adding the
 journal up took ${(gathered / 1000).toFixed(0)} s, ${((gathered * 1000) / requests).toFixed(0)} µs a request. Times are the median (longest) of five, in ms.
 
-| by | all | one key | the last week |
-|---|--:|--:|--:|
+| by | all | one key | the last week | CPU of PostgreSQL for all, ms |
+|---|--:|--:|--:|--:|
 ${lines.join('\n')}
 ${end}`
   process.stdout.write(`${table}\n`)
