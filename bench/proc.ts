@@ -23,7 +23,14 @@ export function cpuOf(pid: number): Cpu {
 export function familyCpuOf(pid: number): number {
   const own = fieldsOf(`/proc/${pid}/stat`)
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim()
-  const living = children === '' ? [] : children.split(' ').map((child) => fieldsOf(`/proc/${child}/stat`))
+  const living = (children === '' ? [] : children.split(' ')).map((child) => {
+    try {
+      return fieldsOf(`/proc/${child}/stat`)
+    } catch {
+      // It has ended meanwhile.
+      return []
+    }
+  })
   // Fields 16 and 17 are those of the children that have ended.
   const ticks = [...own.slice(11, 15), ...living.flatMap((fields) => fields.slice(11, 13))]
   return ticks.reduce((sum, field) => sum + Number(field), 0) * tick
