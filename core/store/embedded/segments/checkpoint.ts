@@ -1,18 +1,16 @@
 // Checkpoints: the state after a batch, in a file. A start reads the newest one that is sound, and folds what follows.
-import { createHash, hash } from 'node:crypto'
-import { readFileSync, rmSync, writeSync } from 'node:fs'
+import { hash } from 'node:crypto'
+import { readFileSync, rmSync } from 'node:fs'
 import { documentColumns, holdColumns, workColumns } from '../rows/batch.ts'
 import { Packer, Unpacker } from '../rows/packing.ts'
 import type { Durability, Value } from '../files/sqlite.ts'
+import { DigestedFile, digestBytes, headBytes } from './digested-file.ts'
 import { Fold } from './fold.ts'
 import type { Place } from './chain.ts'
 import { listNumbered, pathOf, placeFile } from './folder.ts'
 
 const mark = Buffer.from('sluicecp')
 const format = 1
-/** In front: the mark and the format. Behind: the SHA-256 of all before it. */
-const headBytes = 12
-const digestBytes = 32
 
 /** The kinds of rows, in the order in which they are written, and how many values a row has. */
 const widths = {
@@ -80,17 +78,7 @@ const leastBetween = 16 * 1024 * 1024
 
 /** Writes a state to a file from its beginning. Returns the number of bytes. */
 function encode(fold: Fold, fd: number): number {
-  const digest = createHash('sha256')
-  let length = 0
-  const put = (bytes: Buffer): void => {
-    for (let at = 0; at < bytes.length; at += writeSync(fd, bytes, at));
-    digest.update(bytes)
-    length += bytes.length
-  }
-  const head = Buffer.alloc(headBytes)
-  mark.copy(head)
-  head.writeUInt32BE(format, mark.length)
-  put(head)
+  const file = new DigestedFile(fd, mark, format)
   const packer = new Packer()
   for (const [number, kind] of kinds.entries()) {
     let values: Value[] = []
@@ -100,7 +88,7 @@ function encode(fold: Fold, fd: number): number {
       const end = packer.write(room, 8)
       room.writeUInt32BE(number, 0)
       room.writeUInt32BE(end - 8, 4)
-      put(room.subarray(0, end))
+      file.put(room.subarray(0, end))
       values = []
     }
     for (const row of rowsOf(fold, kind)) {
@@ -109,8 +97,8 @@ function encode(fold: Fold, fd: number): number {
     }
     if (values.length > 0) flush()
   }
-  put(digest.copy().digest())
-  return length
+  file.end()
+  return file.length
 }
 
 /** The rows of a kind. What is held follows from the holds, and is not written. */

@@ -1,19 +1,18 @@
 // Volumes: the frames of a segment that is full, compressed, with a footer that says what they are.
-import { createHash, hash } from 'node:crypto'
-import { closeSync, fstatSync, openSync, readFileSync, readSync, writeSync } from 'node:fs'
+import { hash } from 'node:crypto'
+import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs'
 import { constants, crc32, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { framesIn } from '../log/frame-reader.ts'
 import type { Frame } from '../log/frame-reader.ts'
 import { readNumber, writeNumber } from '../log/frame.ts'
 import { Packer, Unpacker } from '../rows/packing.ts'
 import type { Durability, Value } from '../files/sqlite.ts'
+import { DigestedFile, headBytes } from './digested-file.ts'
 import { pathOf, placeFile } from './folder.ts'
 import type { Contents, Summary } from './summary.ts'
 
 const mark = Buffer.from('sluicevl')
 const format = 1
-/** In front: the mark and the format. */
-const headBytes = 12
 /** Behind: where the footer begins, its CRC-32, and the SHA-256 of all before that. */
 const tail = { footer: 0, checksum: 8, digest: 12, bytes: 44 } as const
 
@@ -66,31 +65,20 @@ export function writeVolume(
 ): string {
   const path = pathOf(folder, 'volume', ordinal)
   placeFile(path, durability, (fd) => {
-    const digest = createHash('sha256')
-    let length = 0
-    const put = (bytes: Buffer): void => {
-      for (let at = 0; at < bytes.length; at += writeSync(fd, bytes, at));
-      digest.update(bytes)
-      length += bytes.length
-    }
-    const head = Buffer.alloc(headBytes)
-    mark.copy(head)
-    head.writeUInt32BE(format, mark.length)
-    put(head)
+    const file = new DigestedFile(fd, mark, format)
     const blocks: Block[] = []
     for (const { first, bytes } of blocksOf(frames)) {
       const compressed = zstdCompressSync(bytes, compression)
-      blocks.push({ from: length, bytes: compressed.length, first })
-      put(compressed)
+      blocks.push({ from: file.length, bytes: compressed.length, first })
+      file.put(compressed)
     }
     const footer = footerOf(blocks, summary)
-    const end = Buffer.alloc(tail.bytes)
-    writeNumber(end, length, tail.footer)
+    const end = Buffer.alloc(tail.digest)
+    writeNumber(end, file.length, tail.footer)
     end.writeUInt32BE(crc32(footer), tail.checksum)
-    put(footer)
-    put(end.subarray(0, tail.digest))
-    digest.digest().copy(end, tail.digest)
-    for (let at = tail.digest; at < end.length; at += writeSync(fd, end, at));
+    file.put(footer)
+    file.put(end)
+    file.end()
   })
   return path
 }
