@@ -7,6 +7,7 @@ import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { MessageReader } from './http.ts'
 import type { Head, Read } from './http.ts'
+import { readByPeer } from './unread.ts'
 
 /** A request as it was received. */
 export interface ReceivedRequest {
@@ -91,10 +92,11 @@ export const halfClose =
   (): Step =>
   ({ socket }) =>
     void socket.end()
-/** Resets the connection 20 ms after the last byte, so that this byte is read first. */
+/** Resets the connection 20 ms after the last byte was read: a reset destroys what was not read. */
 export const reset =
   (): Step =>
   async ({ socket }) => {
+    await readByPeer(socket)
     await silence(20)
     socket.resetAndDestroy()
   }
