@@ -236,40 +236,42 @@ function faultOf({ target, headers, body, method }: Asked, preset: string): stri
 
 t.test('each is asked at the address, with the key and in the words that its vendor documents', async (t) => {
   for (const [preset, { at, has }] of Object.entries(documented)) {
-    const known = load(t, { preset, credential: 'secret' }).config!.channels.get('a')!
-    t.equal(known.baseUrl.href, at, preset)
-    const faults: string[] = []
-    const upstream = await tokenServer(t, (asked) => {
-      const fault = faultOf(asked, preset)
-      if (fault) faults.push(fault)
-      if (fault) return { status: 400, body: { error: { message: fault } } }
-      return { body: answers[has.find((one) => asked.target.endsWith(one))!] }
+    await t.test(preset, async (t) => {
+      const known = load(t, { preset, credential: 'secret' }).config!.channels.get('a')!
+      t.equal(known.baseUrl.href, at, preset)
+      const faults: string[] = []
+      const upstream = await tokenServer(t, (asked) => {
+        const fault = faultOf(asked, preset)
+        if (fault) faults.push(fault)
+        if (fault) return { status: 400, body: { error: { message: fault } } }
+        return { body: answers[has.find((one) => asked.target.endsWith(one))!] }
+      })
+      const local = await gateway(t, {
+        channels: {
+          a: {
+            preset,
+            base_url: `${upstream.url}${new URL(at).pathname}`.replace(/\/$/, ''),
+            private: true,
+            credential: `key-of-${preset}`,
+            models: { m: 'theirs' }
+          }
+        },
+        models: { m: { price: { input: 1, output: 1, search: 1 } } }
+      })
+      const messages = [{ role: 'user', content: 'Hi' }]
+      for (const path of has) {
+        const reply =
+          path === 'embeddings'
+            ? await local.ask({ path: '/v1/embeddings', body: { model: 'm', input: 'Hi' } })
+            : path === 'rerank'
+              ? await local.ask({ path: '/v1/rerank', body: { model: 'm', query: 'Hi', documents: ['Hello'] } })
+              : await local.ask({
+                  path: has[0] === 'messages' ? '/v1/chat/completions' : '/v1/messages',
+                  body: { model: 'm', max_tokens: 50, messages }
+                })
+        t.equal(reply.status, 200, `${preset} ${path}: ${reply.text.slice(0, 200)}`)
+      }
+      t.same(faults, [], preset)
     })
-    const local = await gateway(t, {
-      channels: {
-        a: {
-          preset,
-          base_url: `${upstream.url}${new URL(at).pathname}`.replace(/\/$/, ''),
-          private: true,
-          credential: `key-of-${preset}`,
-          models: { m: 'theirs' }
-        }
-      },
-      models: { m: { price: { input: 1, output: 1, search: 1 } } }
-    })
-    const messages = [{ role: 'user', content: 'Hi' }]
-    for (const path of has) {
-      const reply =
-        path === 'embeddings'
-          ? await local.ask({ path: '/v1/embeddings', body: { model: 'm', input: 'Hi' } })
-          : path === 'rerank'
-            ? await local.ask({ path: '/v1/rerank', body: { model: 'm', query: 'Hi', documents: ['Hello'] } })
-            : await local.ask({
-                path: has[0] === 'messages' ? '/v1/chat/completions' : '/v1/messages',
-                body: { model: 'm', max_tokens: 50, messages }
-              })
-      t.equal(reply.status, 200, `${preset} ${path}: ${reply.text.slice(0, 200)}`)
-    }
-    t.same(faults, [], preset)
   }
 })
