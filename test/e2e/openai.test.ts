@@ -13,6 +13,8 @@ interface Bench {
   client: OpenAI
   /** Requests that the SDK has sent, retries included. */
   sent(): number
+  /** Answers of status 200 among them. */
+  begun(): number
   /** What the simulator has seen. */
   upstream(): Promise<Record<string, any>>
 }
@@ -24,12 +26,15 @@ async function bench(
 ): Promise<Bench> {
   const local = await gateway(t, overrides)
   let count = 0
+  let begun = 0
   const client = new OpenAI({
     baseURL: `${local.url}/v1`,
     apiKey: testKey,
-    fetch: (input, init) => {
+    fetch: async (input, init) => {
       count++
-      return fetch(input, init)
+      const answer = await fetch(input, init)
+      if (answer.status === 200) begun++
+      return answer
     },
     ...options
   })
@@ -38,6 +43,7 @@ async function bench(
     local,
     client,
     sent: () => count,
+    begun: () => begun,
     upstream: async () => (await ask(t, simulator, { path: '/__simulator/stats' })).json()
   }
 }
@@ -253,12 +259,14 @@ t.test('a rate limit is waited out as long as the gateway says', async (t) => {
     keys: [{ name: 'test', key: testKey, tenant: 'acme', limits: { rps: 2 } }]
   })
   const ask = (): Promise<unknown> => client.chat.completions.create({ model, messages: tell({ tokens: 2 }) })
-  await ask()
-  await ask()
   const began = performance.now()
-  await ask()
-  t.ok(sent() > 3, 'the third was refused first')
-  t.ok(performance.now() - began > 300, 'and came when there was room')
+  let answers = 0
+  // Of three at once one is refused, unless the machine is so busy that they are not at once.
+  do {
+    await Promise.all([ask(), ask(), ask()])
+    answers += 3
+  } while (sent() === answers)
+  t.ok(performance.now() - began > (answers - 2) * 500 - 50, 'what was refused came when there was room')
   const limited = await client
     .withOptions({ maxRetries: 0 })
     .chat.completions.create({ model, messages: tell({}) })
@@ -289,9 +297,9 @@ t.test('an upstream that fails is tried again by the SDK, a request it refuses i
 })
 
 t.test('an answer that breaks off is an error and never an end', async (t) => {
-  const { client, sent } = await bench(t)
+  const { client, begun } = await bench(t)
   for (const cut of ['reset', 'fin', 'end', 'error'] as const) {
-    const before = sent()
+    const before = begun()
     const stream = await client.chat.completions.create({
       model,
       messages: tell({ cut, after_events: 5, gap_ms: 1 }),
@@ -308,8 +316,8 @@ t.test('an answer that breaks off is an error and never an end', async (t) => {
     t.ok(error instanceof OpenAI.APIError, cut)
     t.match(error, { code: /\S/, type: /\S/, message: /\S/ })
     t.ok(finishes.length > 0 && finishes.every((finish) => finish === null), 'there was output, and no finish reason')
-    // A reset takes along what was not read yet: another channel may be tried then.
-    if (cut !== 'reset') t.equal(sent(), before + 1)
+    // An upstream that breaks off before the gateway has shown anything is a 502, which the SDK tries again.
+    t.equal(begun(), before + 1, 'an answer that began is not asked for again')
   }
 })
 

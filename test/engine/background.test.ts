@@ -258,7 +258,8 @@ t.test('a client that leaves its stream leaves the response behind, which is set
     headers: { authorization: 'Bearer sk-test-000000000000000000000000', 'content-type': 'application/json' },
     body: JSON.stringify({
       model: 'demo',
-      input: directive({ tokens: 14, queue_ms: 5, work_ms: 300 }),
+      // Long enough for the gateway to see that its client has left, also on a busy machine.
+      input: directive({ tokens: 14, queue_ms: 5, work_ms: 2000 }),
       background: true,
       stream: true
     })
