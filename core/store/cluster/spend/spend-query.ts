@@ -6,8 +6,10 @@ import type { Lane } from '../database/lane.ts'
 import { search } from '../database/search.ts'
 import { plain } from '../database/text.ts'
 
-/** How long a query may take, in milliseconds. */
-const within = { deadline: 30_000, wait: 5000 }
+/** How long a query may take, in milliseconds, and that it leaves the other processors of the server to money. */
+const within = { deadline: 30_000, wait: 5000, alone: true }
+/** More than the rows of days that a group has which is told apart by all but prices and tags. */
+const rowsOfGroup = 2
 
 /** The amounts and counts of a row, in SQL. */
 const amounts = ['charge', 'failed', 'cost', "case cost_price when '' then charge else 0 end"]
@@ -26,19 +28,14 @@ export async function querySpend(lane: Lane, query: SpendQuery): Promise<SpendPa
   const { by, limit, after } = query
   const asked = new Asked(query)
   const beyond = after ? [asked.compared('>', cursorOf(by, after))] : []
-  const grouped =
-    asked.labels.length > 0 ? `group by ${asked.labels.join(', ')} order by ${asked.labels.join(', ')}` : ''
-  const rows = await asked.select<Row>(lane, sums, beyond, `${grouped} limit ${limit + 1}`)
+  const rows = (await asked.first(lane, beyond, limit)) ?? (await asked.sums(lane, beyond, limit + 1))
   const page = rows.slice(0, limit)
   const shown = page.map((row) => sumOf(row, by))
   if (page.some((row) => row['others'] === true)) {
     const [first, last] = [page[0]!, page.at(-1)!].map((row) => asked.labels.map((label) => row[label]))
     const again = new Asked(query)
     const between = by.length === 0 ? [] : [again.compared('>=', first!), again.compared('<=', last!)]
-    const units = ['unit.key as class', 'sum(unit.value::numeric)::float8 as number']
-    const rest = `group by ${[...again.labels, 'class'].join(', ')}`
-    const each = 'cross join lateral jsonb_each_text(units) unit'
-    addUnits(shown, await again.select<Row>(lane, units, between, rest, each), by)
+    addUnits(shown, await again.units(lane, between), by)
   }
   return { sums: shown, next: rows.length > limit ? shown.at(-1)!.group : undefined }
 }
@@ -47,6 +44,7 @@ export async function querySpend(lane: Lane, query: SpendQuery): Promise<SpendPa
 class Asked {
   /** The names of the groups, by which they are sorted. */
   readonly labels: readonly string[]
+  readonly #whole: boolean
   readonly #groups: readonly string[]
   readonly #from: string
   readonly #where: string
@@ -54,6 +52,7 @@ class Asked {
 
   constructor({ by, equal, tag, since, until }: SpendQuery) {
     this.labels = by.map((_, index) => `group${index}`)
+    this.#whole = (['key', 'model', 'channel', 'day'] as const).every((name) => by.includes(name))
     const where: string[] = []
     for (const name of ['model', 'channel', 'tenant', 'project', 'member', 'key'] as const)
       if (equal[name] !== undefined) where.push(`${name} = ${this.#value(plain(equal[name]))}`)
@@ -81,11 +80,52 @@ class Asked {
     return `(${this.labels.join(', ')}) ${how} (${place.map((value) => this.#value(value)).join(', ')})`
   }
 
-  select<R>(lane: Lane, columns: readonly string[], where: readonly string[], rest: string, joined = ''): Promise<R[]> {
+  /** The first sums, sorted by their groups. */
+  sums(lane: Lane, where: readonly string[], limit: number): Promise<Row[]> {
+    return this.#search(
+      lane,
+      `select ${[...this.labels, ...sums].join(', ')} ${this.#told(where)} ${this.#grouped} limit ${limit}`
+    )
+  }
+
+  /**
+   * The same, one more than the limit, of no more rows than there are likely to be in them: where nearly each row is a
+   * group, sorting all of them to add the first up takes most of the time, and disk. Undefined when that does not pay,
+   * or these rows were of fewer groups.
+   */
+  async first(lane: Lane, where: readonly string[], limit: number): Promise<Row[] | undefined> {
+    if (!this.#whole) return undefined
+    const most = rowsOfGroup * (limit + 1)
+    const few = `select * ${this.#told(where)} order by ${this.labels.join(', ')} limit ${most}`
+    const columns = [...this.labels, ...sums, 'count(*)::int as of_rows'].join(', ')
+    const rows = await this.#search(lane, `select ${columns} from (${few}) few ${this.#grouped} limit ${limit + 1}`)
+    // The last group may have rows beyond these.
+    const ended = rows.reduce((sum, row) => sum + (row['of_rows'] as number), 0) < most
+    return rows.length > limit || ended ? rows : undefined
+  }
+
+  /** The units of other classes, a row for each class of a group. */
+  units(lane: Lane, where: readonly string[]): Promise<Row[]> {
+    const columns = [...this.labels, 'unit.key as class', 'sum(unit.value::numeric)::float8 as number'].join(', ')
+    const each = 'cross join lateral jsonb_each_text(units) unit'
+    return this.#search(
+      lane,
+      `select ${columns} ${this.#told(where, each)} group by ${[...this.labels, 'class'].join(', ')}`
+    )
+  }
+
+  get #grouped(): string {
+    const labels = this.labels.join(', ')
+    return labels === '' ? '' : `group by ${labels} order by ${labels}`
+  }
+
+  #told(where: readonly string[], joined = ''): string {
     const inner = `select ${[...this.#groups, 'sums.*'].join(', ')} from ${this.#from} where true ${this.#where}`
-    const conditions = where.length === 0 ? '' : `where ${where.join(' and ')}`
-    const sql = `select ${[...this.labels, ...columns].join(', ')} from (${inner}) told ${joined} ${conditions} ${rest}`
-    return search<R>(lane, sql, this.#values, within)
+    return `from (${inner}) told ${joined} ${where.length === 0 ? '' : `where ${where.join(' and ')}`}`
+  }
+
+  #search(lane: Lane, sql: string): Promise<Row[]> {
+    return search<Row>(lane, sql, this.#values, within)
   }
 
   /** The place of a value in the statement. Numbers stand in it as they are. */
