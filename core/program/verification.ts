@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import type { StorePlace } from '../catalogue/store-place.ts'
 import { changeOf, documentKind } from '../store/documents.ts'
 import type { Documents } from '../store/documents.ts'
-import type { VerifyFound, VerifyLine, VerifyStep } from '../store/embedded/care/verify-process.ts'
+import type { VerifyFound, VerifyLine, VerifyStep } from '../store/embedded/care/verify-lines.ts'
 
 /** A verification that ended. Times are in Unix milliseconds. */
 export interface Verified {

@@ -224,12 +224,28 @@ t.test('what one gateway does, the other has done', { skip: nodesMissing }, asyn
     t.same(slots.toSorted(), ['config', 'node-1'])
   })
 
-  await t.test('the book is verified by way of any of them', async (t) => {
-    const started = await ask(t, b.adminUrl, { path: '/admin/v1/ledger/verify', body: {} })
+  await t.test('the book is verified by way of any of them, which tell how far it is', async (t) => {
+    const path = '/admin/v1/ledger/verify'
+    // Of all that a verification reads, these come after the journal, and requests need them least.
+    const held = all.sql('begin; lock table sluice.anchor in access exclusive mode; select pg_sleep(60)')
+    held.catch(() => {})
+    const locked = `select pid from pg_locks where relation = 'sluice.anchor'::regclass and mode = 'AccessExclusiveLock' and granted`
+    await eventually(async () => (await all.sql(locked)).length > 0, 20_000)
+    const started = await ask(t, b.adminUrl, { path, body: {} })
     t.equal(started.status, 202, started.text)
-    const results = async (): Promise<any[]> => (await a.admin('/admin/v1/ledger/verify')).results
+    let running: any
+    await eventually(async () => {
+      running = (await b.admin(path)).running
+      return running?.table === 'journal' && running.rows > 0
+    }, 50_000)
+    t.match(running, { by: 'this machine', rows: running.of })
+    await all.sql(`select pg_terminate_backend(pid) from (${locked}) holders`)
+    const results = async (): Promise<any[]> => (await a.admin(path)).results
     await eventually(async () => (await results()).length === 1, 120_000)
-    t.match(await results(), [{ outcome: 'holds' }])
+    const [result] = await results()
+    t.match(result, { outcome: 'holds', broken: 0, why: null })
+    t.equal(result.checked.journal, running.of, 'nothing was asked for meanwhile')
+    t.ok(result.checked.balance > 0 && result.checked.price > 0, JSON.stringify(result.checked))
   })
 
   await a.gateway.close({ drain: true })

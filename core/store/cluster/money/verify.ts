@@ -87,6 +87,8 @@ async function checkJournal(
   const origins = await originsOf(transaction, report)
   const corrections: { readonly name: string; readonly row: Row }[] = []
   let count = 0
+  // PostgreSQL may sort all of it before it gives a row.
+  progress('journal', count, entries)
   let chain: Head | undefined
   const end = (): void => {
     if (!chain) return
@@ -129,7 +131,7 @@ async function checkJournal(
   end()
   await checkCorrections(transaction, corrections, report)
   origins.check.end()
-  progress('journal', count)
+  progress('journal', count, count)
   for (const { node, epoch, seq } of heads.values())
     if (seq > 0) report('I10', `journal ${node} ${epoch} ${seq}`, 'is missing, with all of its chain')
 }
@@ -210,7 +212,7 @@ async function checkHolds(
     for (const balance of accounts.of(name, row)) balance.pending += row['amount'] as bigint
     if (row['over'] as unknown) report('I3', name, 'is open, and has an end in the journal')
     if (row['known'] === null) report('I9', name, `belongs to ${row['node']}, which is no node`)
-    count++
+    if (++count % stride === 0) progress('reservation', count)
   }
   progress('reservation', count)
 }
@@ -237,6 +239,7 @@ async function checkBalances(
       bigint | null
     > & { slices: bigint }
     seen.add(id)
+    if (seen.size % stride === 0) progress('balance', seen.size)
     if (posted === null || pending === null) {
       report('I1', name, 'is missing')
       continue
