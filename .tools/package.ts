@@ -12,7 +12,7 @@ const entries = [
   'core/main.ts',
   'core/contract/contract.ts',
   'test/kit/testing.ts',
-  'core/store/embedded/writer/writer-thread.ts',
+  'core/store/embedded/writer/writer-main.ts',
   'core/store/embedded/reader/reader-thread.ts',
   'core/store/embedded/care/verify-process.ts',
   'core/store/embedded/care/backup-process.ts',

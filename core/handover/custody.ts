@@ -73,16 +73,17 @@ export class Custody implements Opened {
     estate: Estate | undefined,
     log: Logger
   ): Promise<Custody> {
-    const open = (kept: readonly KeptHold[]): Promise<OwnStore> =>
+    const open = (kept: readonly KeptHold[], busy = true): Promise<OwnStore> =>
       openStore({
         file: sqlite,
         durability,
         keeping: { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience },
         routeAge: routes.age,
         kept,
+        busy,
         log
       })
-    const custody = new Custody(await (estate ? whenFree(() => open(estate.holds)) : open([])), open)
+    const custody = new Custody(await (estate ? whenFree(() => open(estate.holds)) : open([], false)), open)
     if (estate) custody.#estate = { ...estate, leases: custody.adopt(estate) }
     return custody
   }

@@ -46,6 +46,8 @@ export interface StoreOptions {
   routeAge?: number
   /** The holds that the process before goes on with: they are not ended, although this process did not make them. */
   kept?: readonly KeptHold[]
+  /** Whether this thread has requests to serve meanwhile. Opening a store may take long, and has a thread then. */
+  busy?: boolean
   /** Receives the troubles of the store. Default: none is logged. */
   log?: Logger
   /** The clock, for tests. Default: the clock of the machine, and the steady time for everything that expires. */
@@ -69,6 +71,7 @@ export async function openStore({
   keeping,
   routeAge = usualRouteAge,
   kept = [],
+  busy = false,
   log = silentLog,
   now
 }: StoreOptions): Promise<OwnStore> {
@@ -89,7 +92,8 @@ export async function openStore({
   const { writer, snapshot } = await Writer.open(
     { file: path, durability: synced, keeping, kept: [...new Set(kept.map(({ requestId }) => requestId))] },
     troubles,
-    clock
+    clock,
+    busy
   ).catch(refused)
   owner.hold()
   const reader = new Reader(path)

@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 
 /** Where the modules are that run in threads, without their endings. */
-const modules = { 'writer-thread': '../writer/writer-thread', 'reader-thread': '../reader/reader-thread' } as const
+const modules = { 'writer-thread': '../writer/writer-main', 'reader-thread': '../reader/reader-thread' } as const
 
 type Module = keyof typeof modules
 

@@ -1,8 +1,10 @@
 // The main thread's side of the writer thread: hands it the full segments of the commit log, and tries again when it
 // fails.
 import type { CommitLog, Handed } from '../log/commit-log.ts'
+import { Resident } from '../threads/resident.ts'
 import { Thread } from '../threads/thread.ts'
 import type { Volume } from '../journal/volume.ts'
+import { StoreWriter } from './writer-thread.ts'
 import type { Snapshot, WriterMessage, WriterOptions, WriterRequest } from './writer-thread.ts'
 
 /** The delays before another try after a failure, in milliseconds: the first one, and the longest. */
@@ -12,9 +14,20 @@ const lastRetry = 1000
 /** The thread that writes one store. */
 export type WriterThread = Thread<WriterRequest, WriterMessage>
 
+/** Who writes one store as long as there is nothing to apply. */
+export type ResidentWriter = Resident<WriterRequest, WriterMessage>
+
 /** Starts a writer thread. The process does not exit while it runs. */
 export function writerThread(options: WriterOptions): WriterThread {
   return new Thread('writer-thread', options, true)
+}
+
+/**
+ * Begins to write a store in this thread, which opens it before this returns. A thread of its own would take half as
+ * long again to start as all else, and many a gateway has nothing to write for hours.
+ */
+export function residentWriter(options: WriterOptions): ResidentWriter {
+  return new Resident((say) => new StoreWriter(options, say))
 }
 
 /** The owner of an applier, which is told how each segment went. */
@@ -36,7 +49,7 @@ export class Applier {
   readonly #options: WriterOptions
   readonly #log: CommitLog
   readonly #host: ApplierHost
-  #thread: WriterThread | undefined
+  #thread: WriterThread | ResidentWriter | undefined
   #handed: Handed | undefined
   #waiting: { batch: number; tell: () => void }[] = []
   #retry: NodeJS.Timeout | undefined
@@ -44,7 +57,13 @@ export class Applier {
   #closed = false
 
   /** `thread` must have reported already that it opened the database. */
-  constructor(thread: WriterThread, options: WriterOptions, snapshot: Snapshot, log: CommitLog, host: ApplierHost) {
+  constructor(
+    thread: WriterThread | ResidentWriter,
+    options: WriterOptions,
+    snapshot: Snapshot,
+    log: CommitLog,
+    host: ApplierHost
+  ) {
     this.#options = { ...options, history: snapshot.log.history }
     this.#log = log
     this.#host = host
@@ -91,11 +110,16 @@ export class Applier {
   }
 
   #send(): void {
+    // To apply a segment takes long, and this thread has requests to serve.
+    if (this.#thread instanceof Resident) {
+      void this.#thread.end()
+      this.#thread = undefined
+    }
     this.#thread ??= this.#listen(writerThread(this.#options))
     this.#thread.ask(this.#handed!)
   }
 
-  #listen(thread: WriterThread): WriterThread {
+  #listen<Running extends WriterThread | ResidentWriter>(thread: Running): Running {
     this.#thread = thread
     thread.on('message', (message) => {
       if (message.kind === 'applied') this.#applied(message.seconds)

@@ -1,5 +1,5 @@
-// The writer thread: owns the only connection that writes, and applies the commit log to the database, a segment per
-// request.
+// What the writer thread does: it owns the only connection that writes, and applies the commit log to the database, a
+// segment per request. Until the first segment it is done by the thread that opened the store.
 import { randomBytes } from 'node:crypto'
 import { ftruncateSync, writeSync } from 'node:fs'
 import type { Handed } from '../log/commit-log.ts'
@@ -14,7 +14,6 @@ import { migrate } from '../database/migration.ts'
 import { storedBalances } from '../database/stored-balances.ts'
 import { baseOf, encodeNote, framesAt, historyBytes, makeSegments, noteAt } from '../log/segment.ts'
 import type { SegmentHead } from '../log/segment.ts'
-import { serve } from '../threads/service.ts'
 import type { Service } from '../threads/service.ts'
 import { isUnreadable, openDatabase, openForReading } from '../files/sqlite.ts'
 import type { Database, Durability, Value } from '../files/sqlite.ts'
@@ -84,7 +83,7 @@ export type WriterMessage =
 const keptBytes = 16 * 1024 * 1024
 
 /** The writer of one store. */
-class StoreWriter implements Service<WriterRequest> {
+export class StoreWriter implements Service<WriterRequest> {
   readonly #options: WriterOptions
   readonly #say: (message: WriterMessage) => void
   #history: string | undefined
@@ -292,5 +291,3 @@ function applySegment(committer: Committer, fd: number): void {
   writeSync(fd, note, 0, note.length, noteAt)
   ftruncateSync(fd, framesAt)
 }
-
-serve((options: WriterOptions, say: (message: WriterMessage) => void) => new StoreWriter(options, say))

@@ -1,8 +1,8 @@
 // The writer: makes operations durable. It collects them into batches, writes one batch at a time to the commit log,
 // and tries again when the disk fails.
 import type { GatewayError } from '../../../errors.ts'
-import { Applier, writerThread } from './applier.ts'
-import type { WriterThread } from './applier.ts'
+import { Applier, residentWriter, writerThread } from './applier.ts'
+import type { ResidentWriter, WriterThread } from './applier.ts'
 import type { Batch } from '../rows/batch.ts'
 import { CommitLog } from '../log/commit-log.ts'
 import { Draft } from './draft.ts'
@@ -94,7 +94,7 @@ export class Writer {
   #closed = false
 
   private constructor(
-    thread: WriterThread,
+    thread: WriterThread | ResidentWriter,
     options: WriterOptions,
     snapshot: Snapshot,
     troubles: Troubles,
@@ -140,27 +140,28 @@ export class Writer {
   }
 
   /**
-   * Starts the writer thread, which opens the file, brings its schema up to date, applies the rest of the commit log,
-   * and ends what a crash left open.
+   * Opens the file, brings its schema up to date, applies the rest of the commit log, and ends what a crash left open:
+   * in the writer thread where this one is `busy`, else here, and the thread starts with the first segment.
    * @throws Error when the file cannot be opened or was written by a newer version
    */
   static async open(
     store: Pick<WriterOptions, 'file' | 'durability' | 'keeping' | 'kept'>,
     troubles: Troubles,
-    now: () => number
+    now: () => number,
+    busy: boolean
   ): Promise<{ writer: Writer; snapshot: Snapshot }> {
     const options: WriterOptions = { ...store, now: now(), history: undefined }
-    const thread = writerThread(options)
+    const thread = busy ? writerThread(options) : residentWriter(options)
     const message = await thread.next()
     if (message.kind === 'open') {
       try {
         return { writer: new Writer(thread, options, message.snapshot, troubles, now), snapshot: message.snapshot }
       } catch (error) {
-        await thread.terminate()
+        await thread.end()
         throw error
       }
     }
-    await thread.terminate()
+    await thread.end()
     throw new Error(message.kind === 'failed' ? message.error : message.kind)
   }
 
