@@ -9,7 +9,6 @@ import { giveBack, query, reserve, scope, settle } from './sample.ts'
 
 /** How many threads of ours this process has. A thread that is over may be kept for the next store. */
 function threads(): number {
-  process.report.excludeNetwork = true
   return (process.report.getReport() as { workers: unknown[] }).workers.length
 }
 
