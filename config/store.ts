@@ -122,7 +122,7 @@ export const storeShape = {
           type: 'string',
           secret: true,
           description:
-            '`postgres://user:password@host:5432/database`; `?sslmode=require` encrypts and checks the certificate, by the authorities of the system or of the file `sslrootcert`.'
+            '`postgres://user:password@host:5432/database`; `?sslmode=require` encrypts and checks the certificate, by the authorities of the system or of the file `sslrootcert`. `timeout=20` waits so many seconds for an answer (5).'
         },
         listen_url: {
           type: 'string',

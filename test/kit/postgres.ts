@@ -141,16 +141,16 @@ export class Postgres {
     return join(this.#folder, '.s.PGSQL.5432')
   }
 
-  /** The URL of a database. */
-  url(database: string): string {
-    return `postgres://sluice@localhost/${database}?host=${encodeURIComponent(this.#folder)}`
+  /** The URL of a database. `timeout`: seconds; a busy machine has time to answer. */
+  url(database: string, timeout = 60): string {
+    return `postgres://sluice@localhost/${database}?host=${encodeURIComponent(this.#folder)}&timeout=${timeout}`
   }
 
-  /** Makes an empty database, and returns its URL. */
-  async database(): Promise<string> {
+  /** Makes an empty database, and returns its URL. `timeout`: seconds for which a server that is gone is waited for. */
+  async database(timeout?: number): Promise<string> {
     const name = `test${++this.#made}`
     await this.sql(`create database ${name}`)
-    return this.url(name)
+    return this.url(name, timeout)
   }
 
   /** The id of its first process, which makes all others. */

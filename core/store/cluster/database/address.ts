@@ -15,6 +15,8 @@ export interface Address {
   readonly tls: false | ConnectionOptions
   /** Whether what is sent, passwords and prompts, can be read on the way: it goes to another machine in clear. */
   readonly exposed: boolean
+  /** How long connecting and a statement may take unless a statement has a time of its own, in milliseconds. */
+  readonly timeout: number
   /** For people: without the user and the password. */
   readonly shown: string
 }
@@ -22,12 +24,17 @@ export interface Address {
 /** Hosts that are this machine, and folders of sockets. */
 const here = /^(?:localhost|127\.[\d.]+|::1|\/.*)$/
 
+/** The parameters that a URL may have. */
+const known = ['host', 'sslmode', 'sslrootcert', 'timeout']
+/** The usual and the longest time of {@link Address.timeout}, in seconds. */
+const [usualTimeout, longestTimeout] = [5, 600]
+
 /** `require` and `verify-ca` check as much as `verify-full`: encryption to nobody in particular protects nothing. */
 const modes = ['disable', 'no-verify', 'require', 'verify-ca', 'verify-full'] as const
 
 /**
- * Reads a URL: `postgres://user:password@host:5432/database`, with `host` (the folder of a socket), `sslmode` and
- * `sslrootcert` (a file) as parameters.
+ * Reads a URL: `postgres://user:password@host:5432/database`, with `host` (the folder of a socket), `sslmode`,
+ * `sslrootcert` (a file) and `timeout` (seconds) as parameters.
  * @throws Error that says what is wrong, and does not repeat the URL
  */
 export function readAddress(text: string): Address {
@@ -35,9 +42,9 @@ export function readAddress(text: string): Address {
   if (!url || !/^postgres(?:ql)?:$/.test(url.protocol))
     throw new Error('the URL of PostgreSQL must be like postgres://user:password@host:5432/database')
   for (const name of url.searchParams.keys())
-    if (!['host', 'sslmode', 'sslrootcert'].includes(name))
+    if (!known.includes(name))
       throw new Error(
-        `the URL of PostgreSQL has the parameter ${JSON.stringify(name)}: it may have host, sslmode and sslrootcert`
+        `the URL of PostgreSQL has the parameter ${JSON.stringify(name)}: it may have host, sslmode, sslrootcert and timeout`
       )
   const [user, password, database] = [url.username, url.password, url.pathname.slice(1)].map(decoded)
   if (!user) throw new Error('the URL of PostgreSQL names no user: postgres://user:password@host:5432/database')
@@ -54,6 +61,7 @@ export function readAddress(text: string): Address {
     database,
     tls,
     exposed: tls === false && !here.test(host),
+    timeout: timeoutOf(url.searchParams) * 1000,
     shown: `${host}:${port}/${database}`
   }
 }
@@ -64,6 +72,15 @@ function decoded(part: string): string {
   } catch {
     throw new Error('the URL of PostgreSQL has a % that begins no escape: write %25 for it')
   }
+}
+
+function timeoutOf(parameters: URLSearchParams): number {
+  const text = parameters.get('timeout') ?? String(usualTimeout)
+  const seconds = /^\d+$/.test(text) ? Number(text) : 0
+  if (seconds >= 1 && seconds <= longestTimeout) return seconds
+  throw new Error(
+    `timeout in the URL of PostgreSQL is ${JSON.stringify(text)}: it may be 1 to ${longestTimeout}, in seconds`
+  )
 }
 
 function tlsOf(parameters: URLSearchParams, host: string): Address['tls'] {

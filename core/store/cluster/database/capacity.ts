@@ -2,9 +2,6 @@
 import { readAddress } from './address.ts'
 import { Session } from './session.ts'
 
-/** How long the server may take to say it, in milliseconds. */
-const within = 5000
-
 /**
  * Asks a server for its room, on a connection that is closed again.
  * @throws Error with the sum when the connections do not fit; DatabaseFault when the server cannot be asked
@@ -20,7 +17,7 @@ export async function checkCapacity(url: string, needed: number, name: string): 
            + coalesce(current_setting('reserved_connections', true)::int, 0) as spared,
          (select count(*)::int - 1 from pg_stat_activity where backend_type = 'client backend') as used`,
       undefined,
-      within
+      address.timeout
     )
     row = rows[0]!
   } finally {

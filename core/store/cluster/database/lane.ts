@@ -6,8 +6,6 @@ import type { Lineage } from './lineage.ts'
 import { Session } from './session.ts'
 import type { Result } from './session.ts'
 
-/** How long a statement may take by default, and the most that it waits for a connection then, in milliseconds. */
-const usualDeadline = 5000
 /** The shortest and the longest pause before a connection is tried again, in milliseconds. */
 const [firstPause, longestPause] = [50, 2000]
 /** The most that may wait for a connection. */
@@ -25,9 +23,9 @@ interface Task {
 
 /** Milliseconds. */
 export interface Limits {
-  /** How long each statement may take. Default: 5 s. */
+  /** How long each statement may take. Default: the time of the address. */
   readonly deadline?: number
-  /** How long all of it may wait for a connection. Default: as long as a statement may take, and 5 s at most. */
+  /** How long all of it may wait for a connection. Default: as long as a statement may take by default, at most. */
   readonly wait?: number
   /** Aborted when nobody wants the answer any more. What runs ends with its connection. */
   readonly left?: AbortSignal | undefined
@@ -57,6 +55,11 @@ export class Lane {
     this.#loops = Array.from({ length: size }, () => this.#keepOne())
   }
 
+  /** How long a statement may take by default, in milliseconds. */
+  get timeout(): number {
+    return this.#address.timeout
+  }
+
   /** Why no statement can run at present; undefined while one can. */
   get trouble(): DatabaseFault | undefined {
     return this.#all.size > 0 ? undefined : this.#trouble
@@ -69,7 +72,7 @@ export class Lane {
   query<Row = Record<string, unknown>>(
     text: string,
     values?: readonly unknown[],
-    { deadline = usualDeadline, wait = Math.min(deadline, usualDeadline), left }: Limits = {}
+    { deadline = this.timeout, wait = Math.min(deadline, this.timeout), left }: Limits = {}
   ): Promise<Result<Row>> {
     return this.#enqueue((session) => session.query<Row>(text, values, deadline), wait, left)
   }
@@ -80,7 +83,7 @@ export class Lane {
    */
   transaction<T>(
     run: (transaction: Transaction) => Promise<T>,
-    { deadline = usualDeadline, wait = Math.min(deadline, usualDeadline), left }: Limits = {}
+    { deadline = this.timeout, wait = Math.min(deadline, this.timeout), left }: Limits = {}
   ): Promise<T> {
     return this.#enqueue(
       async (session) => {

@@ -1,9 +1,6 @@
 // Which history of the database a server has, so that one that was replaced is not taken for the one that replaced it.
 import { DatabaseFault } from './fault.ts'
 
-/** How long the question may take, in milliseconds. */
-const within = 5000
-
 /** The history of a server: the cluster that its data began in, and its timeline, which grows with each fail-over. */
 export interface History {
   readonly system: string
@@ -11,7 +8,7 @@ export interface History {
 }
 
 /** Asks the server of a new connection something. */
-export type Ask = (text: string, within: number) => Promise<{ readonly rows: readonly unknown[] }>
+export type Ask = (text: string) => Promise<{ readonly rows: readonly unknown[] }>
 
 /**
  * The history that a process has seen. After a fail-over the server of before may come back and take changes again,
@@ -50,8 +47,7 @@ async function historyOf(ask: Ask): Promise<History | undefined> {
   try {
     const { rows } = await ask(
       `select (select system_identifier::text from pg_control_system()) as system,
-        ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int as timeline`,
-      within
+        ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int as timeline`
     )
     return rows[0] as History | undefined
   } catch (error) {

@@ -8,8 +8,6 @@ const grace = 2000
 export interface SearchLimits {
   /** How long it may take, in milliseconds. The server ends it then. */
   readonly deadline: number
-  /** How long it may wait for a connection, in milliseconds. */
-  readonly wait: number
   /** Whether the server uses one process for it, however large it is. */
   readonly alone?: boolean
   /** Aborted when nobody wants what it finds any more. */
@@ -25,7 +23,7 @@ export async function search<Row>(
   lane: Lane,
   text: string,
   values: readonly unknown[],
-  { deadline, wait, alone, left }: SearchLimits
+  { deadline, alone, left }: SearchLimits
 ): Promise<Row[]> {
   const { rows } = await lane.transaction(
     async (transaction) => {
@@ -37,7 +35,7 @@ export async function search<Row>(
       end $$`)
       return transaction.query<Row>(text, values)
     },
-    { deadline: deadline + grace, wait, left }
+    { deadline: deadline + grace, left }
   )
   return rows
 }

@@ -5,9 +5,6 @@ import { DatabaseFault } from './fault.ts'
 import type { Lineage } from './lineage.ts'
 import { loadPackage } from './package.ts'
 
-/** How long connecting may take, in milliseconds. */
-const connectWithin = 5000
-
 /** The types that are not read as `pg` does: bigint and arrays of it, which numbers cannot hold. */
 const [int8, int8s] = [20, 1016]
 
@@ -54,7 +51,7 @@ export class Session {
    */
   static async open(address: Address, name: string, lineage?: Lineage): Promise<Session> {
     const { Client, types } = await loadPackage()
-    const { host, port, user, password = '', database, tls } = address
+    const { host, port, user, password = '', database, tls, timeout } = address
     const client = new Client({
       host,
       port,
@@ -64,7 +61,7 @@ export class Session {
       database,
       ssl: tls,
       application_name: name.slice(0, 63),
-      connectionTimeoutMillis: connectWithin,
+      connectionTimeoutMillis: timeout,
       keepAlive: true,
       types: {
         getTypeParser: ((oid: number, format: 'text') =>
@@ -87,7 +84,7 @@ export class Session {
     }
     try {
       await session.#checkPrimary()
-      await lineage?.check((text, within) => session.query(text, undefined, within), address.shown)
+      await lineage?.check((text) => session.query(text, undefined, timeout), address.shown)
       return session
     } catch (error) {
       session.destroy(DatabaseFault.of(error))
@@ -100,10 +97,11 @@ export class Session {
    * once whether it is one; a pooler may not pass that on, and is asked.
    */
   async #checkPrimary(): Promise<void> {
+    const { timeout, shown } = this.#address
     this.#standby ??= (
-      await this.query<{ standby: boolean }>('select pg_is_in_recovery() as standby', undefined, connectWithin)
+      await this.query<{ standby: boolean }>('select pg_is_in_recovery() as standby', undefined, timeout)
     ).rows[0]!.standby
-    if (this.#standby) throw new DatabaseFault('readonly', `PostgreSQL is a standby there (${this.#address.shown})`)
+    if (this.#standby) throw new DatabaseFault('readonly', `PostgreSQL is a standby there (${shown})`)
   }
 
   /** Why it ended; undefined while it is open. */

@@ -26,7 +26,7 @@ const changeWithin = 10_000
 /** How often what is over is removed, in milliseconds. Every gateway does it. */
 const sweepEvery = 600_000
 /** How long a search of the audit log may take, in milliseconds. */
-const searchWithin = { deadline: 30_000, wait: 5000 }
+const searchWithin = { deadline: 30_000 }
 /** The most notes that wait. */
 const mostNotes = 10_000
 
@@ -261,7 +261,7 @@ export class DocumentBook implements Documents {
        ) d on true
        order by case when b.whole then d.place else d.version end`,
       [this.#shelves.seen],
-      { deadline: 30_000, wait: 5000 }
+      { deadline: 30_000 }
     )
     const [{ head, whole } = { head: 0n, whole: false }] = rows
     const found = rows.filter(({ kind }) => kind !== null)

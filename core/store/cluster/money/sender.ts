@@ -19,8 +19,6 @@ import type { Standing } from './recent.ts'
 
 /** How many of each kind one batch has at most. */
 const mostAtOnce = 256
-/** How long one call may take, in milliseconds. Then its connection is destroyed, and the same batch is sent again. */
-const deadline = 5000
 /** The first and the longest pause before a batch is sent again, in milliseconds. */
 const [firstPause, longestPause] = [20, 1000]
 /**
@@ -199,7 +197,7 @@ export class Sender {
     await this.flush(within)
     this.#closing = true
     this.#awake?.()
-    await Promise.race([this.#running, sleep(deadline, undefined, { ref: false })])
+    await Promise.race([this.#running, sleep(this.#parts.lane.timeout, undefined, { ref: false })])
     this.#outage.end()
   }
 
@@ -291,7 +289,8 @@ export class Sender {
     const values = [node, chain.epoch, this.#number + 1, lease, ...batch.values]
     // One that is sent again may have been done when it was sent first.
     this.#sentAt ??= performance.now()
-    const { rows } = await lane.query<Answer>(batchCall, values, { deadline })
+    // After its time the connection is destroyed, and the same batch is sent again.
+    const { rows } = await lane.query<Answer>(batchCall, values)
     this.#heardAt = this.#sentAt
     this.#answeredAt = performance.now()
     this.#took = this.#answeredAt - this.#sentAt

@@ -22,7 +22,7 @@ const mostWaiting = 50_000
  */
 const gathers = 200
 /** How long a search may take, in milliseconds. */
-const searchWithin = { deadline: 30_000, wait: 5000 }
+const searchWithin = { deadline: 30_000 }
 
 /** How much of the log is kept. Days are dropped as a whole. */
 export interface LogBounds {

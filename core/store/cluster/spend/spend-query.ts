@@ -7,7 +7,7 @@ import { search } from '../database/search.ts'
 import { plain } from '../database/text.ts'
 
 /** How long a query may take, in milliseconds, and that it leaves the other processors of the server to money. */
-const within = { deadline: 30_000, wait: 5000, alone: true }
+const within = { deadline: 30_000, alone: true }
 /** More than the rows of days that a group has which is told apart by all but prices and tags. */
 const rowsOfGroup = 2
 

@@ -59,7 +59,7 @@ export class Results {
             )
           return true
         },
-        { deadline: within, wait: 5000 }
+        { deadline: within }
       )
     try {
       return await persist(write)
@@ -88,7 +88,7 @@ export class Results {
       const { rows } = await this.#database.reads.query<{ bytes: Buffer }>(
         'select bytes from sluice.work_result where tenant = $1 and project = $2 and id = $3 order by number',
         [tenant, project, id],
-        { deadline: within, wait: 5000 }
+        { deadline: within }
       )
       return rows.length === 0 ? undefined : Buffer.concat(rows.map(({ bytes }) => bytes))
     } catch (cause) {

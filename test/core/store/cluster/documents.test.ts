@@ -130,7 +130,7 @@ t.test('connections that are cut while changes are under way cost nothing', { sk
 
 t.test('a gateway goes on with what it knows while the server is away, and refuses changes', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.database(5)
   const [one, other] = await Promise.all([node(t, url), node(t, url)])
   await one.change([changeOf(kind, 'a', { name: 'a' })])
   await server.stop()
@@ -261,9 +261,16 @@ t.test('the audit log is chained, takes any text, is paged, and cannot be change
     previous = digest
   }
   t.equal((await one.audit({ limit: 100, members: { action: 'a\u00001' } })).length, 4)
+  // Entries that come at the same time are stored in any order.
+  const before = stored.filter(({ seq }) => seq < 7).filter(({ entry }) => entry['action'] === 'a\u00001')
   const page = await one.audit({ limit: 2, before: 7, members: { action: 'a\u00001' } })
-  t.equal(page.length, 2)
-  t.ok(page.every(({ seq }) => seq < 7))
+  t.same(
+    page.map(({ seq }) => seq),
+    before
+      .map(({ seq }) => seq)
+      .toReversed()
+      .slice(0, 2)
+  )
   t.equal((await one.audit({ limit: 100, since: stored[11]!.time + 1 })).length, 0)
   await t.rejects(server.sql('delete from sluice.audit', url), /only appended to/)
   await t.rejects(server.sql(`update sluice.audit set json = '{}'`, url), /only appended to/)

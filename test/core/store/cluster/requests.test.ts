@@ -191,7 +191,7 @@ t.test('a record that is logged twice, or whose answer is lost, is there once an
 
 t.test('what is logged while the server is away is there when it is back', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const log = await logbook(t, await server.database())
+  const log = await logbook(t, await server.database(5))
   log.append(record({ request_id: 'before', time: new Date(noon).toISOString() }))
   await log.idle()
   await server.stop()

@@ -84,7 +84,7 @@ t.test('sessions at several gateways spend together what they may, also when ans
 
 t.test('while the database is away nothing is held, and what ended is counted when it is back', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.database(5)
   const book = await node(t, url)
   const sha256 = digest('a')
   await book.put(secret('a', Date.now(), { budget: 100n, expires: Date.now() + 600_000 }))

@@ -249,7 +249,7 @@ t.test('what has expired is found by no client, and forgotten', { skip }, async 
 
 t.test('work that could not be begun is not open, and takes no place', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const { list } = await node(t, await server.database())
+  const { list } = await node(t, await server.database(5))
   await server.stop()
   await t.rejects(list.put(work('a')), { code: 'billing_unavailable' })
   await server.resume()

@@ -100,6 +100,10 @@ t.test('statements', { skip: postgresMissing }, async (t) => {
   await t.test('a statement that takes too long is given up with its connection, and the next one runs', async (t) => {
     t.match(await fault(lane.query('select pg_sleep(30)', [], { deadline: 100 })), { code: 'deadline', unknown: true })
     t.equal((await lane.query('select 1')).count, 1)
+    const impatient = laneOf(t, url.replace(/timeout=\d+/, 'timeout=1'))
+    await impatient.query('select 1')
+    const { message } = await fault(impatient.query('select pg_sleep(30)'))
+    t.match(message, /did not answer within 1000 ms/, 'the time that the address gives')
   })
 
   await t.test('what waits too long for its turn was not sent', async (t) => {
@@ -216,6 +220,8 @@ t.test('the URL is read, and errors do not repeat it', async (t) => {
     t.equal(readAddress(`postgres://me@${host}/book`).exposed, exposed, host)
   t.equal(readAddress('postgres://me@[::1]/book').host, '::1')
   t.equal(readAddress('postgresql://me@localhost/book?host=%2Frun%2Fpg').host, '/run/pg')
+  t.equal(readAddress('postgres://me@db/book').timeout, 5000)
+  t.equal(readAddress('postgres://me@db/book?timeout=600').timeout, 600_000)
   for (const url of [
     'secret',
     'mysql://me:secret@db/book',
@@ -223,6 +229,9 @@ t.test('the URL is read, and errors do not repeat it', async (t) => {
     'postgres://me:secret@db/',
     'postgres://me:secret@db/book?sslmode=prefer',
     'postgres://me:secret@db/book?options=x',
+    'postgres://me:secret@db/book?timeout=0',
+    'postgres://me:secret@db/book?timeout=5s',
+    'postgres://me:secret@db/book?timeout=601',
     'postgres://me:secret%@db/book',
     'postgres://me:secret@db/book?sslmode=require&sslrootcert=/nowhere'
   ])
