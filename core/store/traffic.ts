@@ -105,6 +105,15 @@ export class Traffic {
     if (first !== null) this.first.add(first)
   }
 
+  /** Takes a request away that had no answer, so that nothing is known of how soon that began. */
+  remove({ code, input, output, cost }: Passed): void {
+    this.requests--
+    if (code !== '') this.#err(code, -1)
+    this.input -= input
+    this.output -= output
+    this.cost -= cost
+  }
+
   /** Adds other sums. */
   join(other: Traffic): void {
     this.requests += other.requests
@@ -135,7 +144,9 @@ export class Traffic {
   }
 
   #err(code: string, count: number): void {
-    this.codes.set(code, (this.codes.get(code) ?? 0) + count)
+    const sum = (this.codes.get(code) ?? 0) + count
+    if (sum === 0) this.codes.delete(code)
+    else this.codes.set(code, sum)
   }
 }
 

@@ -89,7 +89,8 @@ async function open(
   closes.push(() => book.close())
   const limits = await openSharedLimits(redis, onLimitsUnavailable, log, () => presence.nodes.length)
   closes.push(() => limits.close())
-  const common = { database, durability, requests: book.requests, log }
+  const corrected = (requestId: string, time: number): void => book.requests.corrected(requestId, time)
+  const common = { database, durability, requests: book.requests, corrected, log }
   const money = await openMoney({ ...common, node, folder: slot.log })
   closes.push(() => money.close())
   const spend = new SpendBook(database)

@@ -38,6 +38,8 @@ export interface LateEndParts {
   keep(ends: readonly Charge[]): Promise<void>
   /** Has a correction written. */
   correct(end: End): void
+  /** Is told of each that was written. */
+  corrected(end: Charge): void
 }
 
 /** Those of one node that are not compared with the journal yet. The log of the node has them until they are. */
@@ -106,7 +108,7 @@ export class LateEnds {
     if (found.kind === null && found.held) return
     this.#waiting.delete(end)
     if (found.corrected || (found.kind !== null && found.amount === end.charged)) return
-    const { log, correct } = this.#parts
+    const { log, correct, corrected } = this.#parts
     const told = {
       exchange: end.requestId,
       part: end.part,
@@ -130,7 +132,7 @@ export class LateEnds {
       entries: correctionOf(end, found),
       corrects: end,
       logged: true,
-      done: () => {},
+      done: () => corrected(end),
       failed: () => {}
     })
   }
@@ -153,10 +155,18 @@ function correctionOf({ entries, charged }: Charge, found: Found): Value[] {
     class: correctionClass,
     amount: charged - found.amount,
     reserved: 0n,
-    // What was estimated is among what was counted.
-    usage_json: found.usage_json === null ? end['usage_json']! : null,
+    usage_json: unitsApart(end['usage_json'] as string | null, found.usage_json),
     cost: known ? cost - (found.cost ?? 0n) : null,
     cost_price: known ? price : null
   }
   return [...entries.slice(0, from), ...entryColumns.map((name) => row[name]!)]
+}
+
+/** By how many units the usage of an end differs from that of an estimate; null where it does not. */
+function unitsApart(end: string | null, estimate: string | null): string | null {
+  const [one, other] = [end, estimate].map((json) => JSON.parse(json ?? '{}') as Record<string, number>)
+  const names = [...new Set([...Object.keys(one!), ...Object.keys(other!)])]
+  const apart = names.map((name) => [name, (one![name] ?? 0) - (other![name] ?? 0)] as const)
+  const some = apart.filter(([, units]) => units !== 0)
+  return some.length === 0 ? null : JSON.stringify(Object.fromEntries(some))
 }

@@ -47,6 +47,8 @@ export interface MoneyOptions {
   readonly durability: Durability
   /** Gets the records of requests that are ended for nodes that are gone. */
   readonly requests: Pick<RequestLog, 'append'>
+  /** Is told of requests whose charge was corrected, by their ids and when they arrived (Unix milliseconds). */
+  readonly corrected?: ((requestId: string, time: number) => void) | undefined
   /** The holds that the process before goes on with. */
   readonly kept?: readonly KeptHold[] | undefined
   /** How long the node counts as living without being heard of, in milliseconds. Default: 15 s. */
@@ -160,7 +162,8 @@ class Node implements Money {
       lane: database.reads,
       log: this.#log,
       keep: (ends) => this.#ownLog.write(recordOf(ends, [])),
-      correct: (end) => this.ledger.queueEnd(end)
+      correct: (end) => this.ledger.queueEnd(end),
+      corrected: ({ requestId, time }) => options.corrected?.(requestId, time)
     })
     const { ledger } = this
     this.#holds = new OwnHolds({

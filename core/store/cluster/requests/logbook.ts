@@ -1,5 +1,6 @@
 // The request log that all gateways share, and the traffic that its records add up to.
 import { GatewayError } from '../../../errors.ts'
+import { isRecovered } from '../../embedded/recovery/recovery.ts'
 import type { RequestBook, RequestQuery, RequestRecord, RequestTotals, WrittenRecord } from '../../requests.ts'
 import { pointsOf, rowsFor, trafficKept, trafficSpans } from '../../traffic.ts'
 import type { StoredTraffic, TrafficPoint, TrafficQuery, TrafficSpan } from '../../traffic.ts'
@@ -12,6 +13,10 @@ import { search } from '../database/search.ts'
 import { plain } from '../database/text.ts'
 import { unfound } from '../unavailable.ts'
 import { cursorOf, filterOf, readCursor } from './request-filter.ts'
+import { columnsOf, lineColumns, lineRows } from './line.ts'
+import type { Line } from './line.ts'
+import { correctStandIns, placeOf, replaceStandIns } from './stand-ins.ts'
+import type { Place, Replaced } from './stand-ins.ts'
 import { TrafficSums } from './traffic-sums.ts'
 
 /** The most records that wait while the database is away. */
@@ -32,18 +37,13 @@ export interface LogBounds {
   readonly size: number
 }
 
-interface Line {
-  readonly record: RequestRecord
-  readonly json: string
-  readonly time: number
-}
-
 /** The request log as one gateway has it. */
 export class Logbook implements RequestBook {
   readonly #database: Database
   readonly #bounds: LogBounds
   readonly #now: () => number
   readonly #group: Group<Line>
+  readonly #corrections: Group<Place>
   readonly #sums = new TrafficSums()
   /** How many records were dropped, because the database was away for too long, or they were too old. */
   dropped = 0
@@ -60,10 +60,24 @@ export class Logbook implements RequestBook {
       room: mostWaiting,
       write: (lines) => this.#write(lines)
     })
+    this.#corrections = new Group({
+      most: 500,
+      lasting: true,
+      write: (places) =>
+        this.#counted(() => database.changes.transaction((transaction) => this.#correct(transaction, places)))
+    })
   }
 
   append(record: RequestRecord, json = JSON.stringify(record), time = Date.parse(record.time)): void {
     this.#group.add({ record, json, time: Number.isNaN(time) ? 0 : time }).catch(() => void this.dropped++)
+  }
+
+  /**
+   * The charge of a request was corrected that others had ended: the record in the place of its own says what the
+   * journal says. `time`: when the request arrived.
+   */
+  corrected(requestId: string, time: number): void {
+    this.#corrections.add({ requestId, time }).catch(() => {})
   }
 
   /** The last to arrive is first. Includes what was appended before the call, unless the database is away. */
@@ -182,13 +196,13 @@ export class Logbook implements RequestBook {
   }
 
   /** Resolves when nothing waits to be written. */
-  idle(): Promise<void> {
-    return this.#group.idle()
+  async idle(): Promise<void> {
+    await Promise.all([this.#group.idle(), this.#corrections.idle()])
   }
 
   /** Writes what waits, if the database is there. */
-  close(): Promise<void> {
-    return this.#group.close()
+  async close(): Promise<void> {
+    await Promise.all([this.#group.close(), this.#corrections.close()])
   }
 
   /** The oldest day that is kept. */
@@ -205,41 +219,57 @@ export class Logbook implements RequestBook {
     const kept = lines.filter(({ time }) => Math.floor(time / day) >= this.#oldestDay)
     this.dropped += lines.length - kept.length
     if (kept.length === 0) return
+    const insert = (): Promise<void> =>
+      this.#counted(() => this.#database.changes.transaction((transaction) => this.#insert(transaction, kept)))
     try {
-      await this.#database.changes.transaction((transaction) => this.#insert(transaction, kept))
+      await insert()
     } catch (error) {
-      // Whether the sums were written or not, the records that are written now belong to other rows.
-      this.#sums.begin()
       // No partition for the row: the day has no table yet.
       if (!(error instanceof DatabaseFault) || error.code !== '23514') throw error
       for (const one of new Set(kept.map(({ time }) => Math.floor(time / day))))
         await this.#database.changes.query('select sluice.make_request_day($1)', [one])
-      await this.#database.changes
-        .transaction((transaction) => this.#insert(transaction, kept))
-        .catch((again: unknown) => {
-          this.#sums.begin()
-          throw again
-        })
+      await insert()
     }
   }
 
-  /** Writes records with the sums of those that were not there: one that is logged twice counts once. */
+  /** Where it fails, whether the sums were written or not, what is written next belongs to other rows. */
+  async #counted(write: () => Promise<void>): Promise<void> {
+    try {
+      await write()
+    } catch (error) {
+      this.#sums.begin()
+      throw error
+    }
+  }
+
+  /**
+   * Writes records with the sums of those that were not there: one that is logged twice counts once. An exchange's own
+   * record replaces one that was written in its place.
+   */
   async #insert(transaction: Transaction, lines: readonly Line[]): Promise<void> {
+    const names = Object.keys(lineColumns).join(', ')
     const { rows } = await transaction.query<{ request_id: string }>(
-      `insert into sluice.request (time, request_id, written, tenant, key, model, project, member, endpoint, channels,
-         code, outcome, tags, status, cost, duration, json)
-       select time, request_id, floor(extract(epoch from clock_timestamp()) * 1000), tenant, key, model, project, member,
-         endpoint, channels, code, outcome, tags, status, cost, duration, json
-       from json_to_recordset($1) r(time bigint, request_id text, tenant text, key text, model text, project text,
-         member text, endpoint text, channels text[], code text, outcome text, tags text[], status int, cost bigint,
-         duration double precision, json text)
+      `insert into sluice.request (time, request_id, written, ${names})
+       select time, request_id, floor(extract(epoch from clock_timestamp()) * 1000), ${names} from ${lineRows}
        on conflict do nothing returning request_id`,
       [JSON.stringify(lines.map(columnsOf))]
     )
     const added = new Set(rows.map(({ request_id: id }) => id))
     // Of two in one batch, one.
-    const fresh = lines.filter(({ record }) => added.delete(plain(record.request_id)))
-    if (fresh.length === 0) return
+    const [fresh, known] = [[] as Line[], [] as Line[]]
+    for (const line of lines) (added.delete(plain(line.record.request_id)) ? fresh : known).push(line)
+    await this.#count(transaction, fresh, await replaceStandIns(transaction, known))
+    await this.#correct(transaction, fresh.filter(({ record }) => isRecovered(record)).map(placeOf))
+  }
+
+  async #correct(transaction: Transaction, places: readonly Place[]): Promise<void> {
+    await this.#count(transaction, [], await correctStandIns(transaction, places))
+  }
+
+  /** Writes the sums that change with new records, and with those that were replaced. */
+  async #count(transaction: Transaction, fresh: readonly Line[], replaced: readonly Replaced[]): Promise<void> {
+    if (fresh.length + replaced.length === 0) return
+    const gone = replaced.map(({ before }) => before)
     await transaction.query(
       `insert into sluice.traffic (span, scope, time, model, channel, series, requests, codes, input, output, cost, first)
        select * from json_to_recordset($1) r(span text, scope text, time bigint, model text, channel text, series uuid,
@@ -247,31 +277,7 @@ export class Logbook implements RequestBook {
        on conflict (span, scope, time, model, channel, series) do update set requests = excluded.requests,
          codes = excluded.codes, input = excluded.input, output = excluded.output, cost = excluded.cost,
          first = excluded.first`,
-      [JSON.stringify(this.#sums.add(fresh))]
+      [JSON.stringify(this.#sums.add([...fresh, ...replaced.map(({ after }) => after)], gone))]
     )
-  }
-}
-
-/** What a record is searched by, and its JSON. */
-export function columnsOf({ record, json, time }: Line): Record<string, unknown> {
-  const { attempts, channel, tags = {} } = record
-  const channels = attempts.length < 2 ? [attempts[0]?.channel ?? channel] : attempts.map((attempt) => attempt.channel)
-  return {
-    time,
-    request_id: plain(record.request_id),
-    tenant: plain(record.tenant ?? ''),
-    key: plain(record.key ?? ''),
-    model: plain(record.model ?? ''),
-    project: plain(record.project ?? ''),
-    member: plain(record.member ?? ''),
-    endpoint: plain(record.endpoint),
-    channels: [...new Set(channels)].filter((name) => name != null),
-    code: plain(record.error_code ?? ''),
-    outcome: record.outcome,
-    tags: Object.entries(tags).map(([name, value]) => plain(`${name}=${value}`)),
-    status: record.status,
-    cost: record.cost_nano,
-    duration: record.duration_ms,
-    json
   }
 }

@@ -1,7 +1,7 @@
 // What the records of one gateway add up to by minute and hour, for rows that are its own.
 import { randomUUID } from 'node:crypto'
 import { cellsOf, passedOf, placeOf, Traffic, trafficSpans } from '../../traffic.ts'
-import type { TrafficSpan } from '../../traffic.ts'
+import type { Passed, TrafficSpan } from '../../traffic.ts'
 import type { RequestRecord } from '../../requests.ts'
 import { plain } from '../database/text.ts'
 
@@ -17,6 +17,12 @@ interface Cell {
   readonly traffic: Traffic
 }
 
+/** A record, and when it arrived, in Unix milliseconds. */
+export interface Counted {
+  readonly record: RequestRecord
+  readonly time: number
+}
+
 /** A row of the table traffic, whose numbers JSON can have. */
 export type TrafficRow = Readonly<Record<string, string | number>>
 
@@ -26,19 +32,24 @@ export class TrafficSums {
   #series = randomUUID()
   readonly #cells = new Map<string, Cell>()
 
-  /** Adds records, and returns the rows that change with them, as they must be written. */
-  add(records: readonly { readonly record: RequestRecord; readonly time: number }[]): TrafficRow[] {
+  /**
+   * Adds records, and takes those away that were replaced: other gateways may have added them, so sums of this one may
+   * be negative. Returns the rows that change, as they must be written.
+   */
+  add(records: readonly Counted[], gone: readonly Counted[]): TrafficRow[] {
     if (this.#cells.size > mostKept) this.begin()
     const changed = new Set<Cell>()
-    for (const { record, time } of records) {
+    const count = ({ record, time }: Counted, change: (traffic: Traffic, passed: Passed) => void): void => {
       const passed = passedOf(record)
       for (const span of Object.keys(trafficSpans) as TrafficSpan[])
         for (const [scope, model, channel] of cellsOf(placeOf(record.tenant, record.model, passed))) {
           const cell = this.#cell(span, scope, Math.floor(time / trafficSpans[span]), model, channel)
-          cell.traffic.add(passed)
+          change(cell.traffic, passed)
           changed.add(cell)
         }
     }
+    for (const one of records) count(one, (traffic, passed) => traffic.add(passed))
+    for (const one of gone) count(one, (traffic, passed) => traffic.remove(passed))
     return [...changed].map(({ traffic, ...place }) => ({ ...place, series: this.#series, ...traffic.stored }))
   }
 

@@ -72,7 +72,7 @@ export class SpendSums {
     cell.charge += amount
     if (entries[at + column.class] === 'terminal' && entries[at + column.part] === '') cell.requests++
     const usage = entries[at + column.usage_json]
-    if (usage !== null) count(readObject(usage), cell.units)
+    if (usage !== null) count(readObject(usage), cell.units, entries[at + column.kind] === 'adjust')
   }
 
   /** Returns the sums, and begins anew. */
@@ -114,10 +114,16 @@ function isSame(one: SpendPlace, other: SpendPlace): boolean {
   )
 }
 
-function count(usage: Readonly<Record<string, unknown>> | undefined, units: Record<string, number>): void {
+/** Adds units up. Those of a correction are what it differs by, up or down. */
+function count(
+  usage: Readonly<Record<string, unknown>> | undefined,
+  units: Record<string, number>,
+  corrects: boolean
+): void {
   for (const name in usage) {
     const number = usage[name] as number
-    if (Number.isSafeInteger(number) && number > 0 && number <= mostUnits)
+    const counts = corrects ? number >= -mostUnits : number > 0
+    if (Number.isSafeInteger(number) && counts && number <= mostUnits)
       units[name] = Math.min((units[name] ?? 0) + number, mostSummed)
   }
 }

@@ -242,3 +242,8 @@ export function recoveredRecord(
     client_request_id: null
   }
 }
+
+/** Whether a record was made by {@link recoveredRecord}: those of exchanges say where their time went. */
+export function isRecovered({ times, duration_ms: duration, outcome, status }: RequestRecord): boolean {
+  return times === undefined && duration === 0 && outcome === 'failed' && status === 500
+}

@@ -4,6 +4,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { Database } from '../../../../core/store/cluster/database/database.ts'
 import { Logbook } from '../../../../core/store/cluster/requests/logbook.ts'
+import { recoveredRecord } from '../../../../core/store/embedded/recovery/recovery.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
 import type { RequestQuery, RequestRecord } from '../../../../core/store/requests.ts'
 import { passedOf, Traffic, trafficSpans } from '../../../../core/store/traffic.ts'
@@ -11,7 +12,7 @@ import type { TrafficPoint, TrafficQuery } from '../../../../core/store/traffic.
 import { PostgresProxy } from '../../../kit/postgres-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../kit/postgres.ts'
 import { eventually } from '../../../kit/probe.ts'
-import { noon, record } from '../embedded/sample.ts'
+import { noon, record, used } from '../embedded/sample.ts'
 
 const skip = postgresMissing
 const day = 86_400_000
@@ -188,6 +189,46 @@ t.test('a record that is logged twice, or whose answer is lost, is there once an
   const [point] = await other.traffic({ span: 'minute', from: 0, to: 1e9, every: 1e9 })
   t.same(comparable(point!.sums), comparable(expected.stored))
 })
+
+t.test(
+  'the record that others have written for an exchange gives way to its own, whoever is first, and counts once',
+  { skip },
+  async (t) => {
+    const url = await (await sharedPostgres()).database()
+    const [own, other] = [await logbook(t, url), await logbook(t, url)]
+    const made = ['first', 'last', 'both'].map((id, i) =>
+      record({
+        request_id: id,
+        time: new Date(noon + i).toISOString(),
+        cost_nano: '700',
+        channel: 'east',
+        usage: used(7)
+      })
+    )
+    const standIns = made.map(({ request_id: requestId, time }) => {
+      const scopes = JSON.stringify({ 'tenant:acme': 'month', 'project:acme/web': 'total', 'key:laptop': 'total' })
+      const who = { requestId, scopes, amount: 900n, model: 'gpt-5', priceVersion: 'p:1', channel: 'west' }
+      const how = { endpoint: 'chat', clientProtocol: 'openai-chat', streamed: false, time: Date.parse(time) }
+      return recoveredRecord({ ...who, ...how }, used(2), 200n)
+    })
+    own.append(made[0]!)
+    other.append(standIns[1]!)
+    await Promise.all([own.idle(), other.idle()])
+    t.match((await own.find('last'))!.record, { cost_nano: '200', status: 500, usage_source: 'recovered' })
+    other.append(standIns[0]!)
+    for (const one of [standIns[2]!, made[2]!]) other.append(one)
+    for (const one of [made[1]!, record({ ...made[0]!, cost_nano: '1' })]) own.append(one)
+    await Promise.all([own.idle(), other.idle()])
+    t.same((await all(other, {}, 10)).reverse(), made)
+    t.equal((await all(other, { channel: 'west' }, 10)).length, 0, 'nobody finds what it was before')
+    const expected = new Traffic()
+    for (const each of made) expected.add(passedOf(each))
+    for (const where of [{}, { tenant: 'acme', model: 'gpt-5', channel: 'east' }]) {
+      const [point] = await other.traffic({ span: 'minute', from: 0, to: 1e9, every: 1e9, ...where })
+      t.same(comparable(point!.sums), comparable(expected.stored))
+    }
+  }
+)
 
 t.test('what is logged while the server is away is there when it is back', { skip }, async (t) => {
   const server = await sharedPostgres()

@@ -4,13 +4,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
+import { Database } from '../../../../../core/store/cluster/database/database.ts'
+import { Logbook } from '../../../../../core/store/cluster/requests/logbook.ts'
+import { SpendBook } from '../../../../../core/store/cluster/spend/spend-book.ts'
+import type { SpendSum } from '../../../../../core/store/spend.ts'
 import type { Logger } from '../../../../../core/telling/log.ts'
 import { silentLog } from '../../../../../core/telling/log.ts'
 import { beginWork, brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
 import { DatabaseProxy } from '../../../../kit/database-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
 import { eventually } from '../../../../kit/probe.ts'
-import { noon, scope } from '../../embedded/sample.ts'
+import { noon, price, scope, used } from '../../embedded/sample.ts'
 import { charge, correctionsIn, endsIn, hold } from './oracle.ts'
 
 const scopes = [scope('tenant', 'acme', 1_000_000n, 'month'), scope('key', 'laptop', 1_000_000n)]
@@ -110,7 +114,7 @@ test('a clock that is wrong ends no detached hold before its time', async (t) =>
   t.same((await endsIn(url)).get(made.requestId), ['settle 5 upstream'])
 })
 
-test('an end that comes too late from a log corrects the estimate, once', async (t) => {
+test('an end that comes too late from a log corrects the estimate, once, with its record and the sums', async (t) => {
   const server = await sharedPostgres()
   const url = await moneyBook()
   const proxy = await DatabaseProxy.start(t, server.socket)
@@ -130,8 +134,16 @@ test('an end that comes too late from a log corrects the estimate, once', async 
   const copy = mkdtempSync(join(tmpdir(), 'sluice-copy-'))
   t.teardown(() => rmSync(copy, { recursive: true }))
   cpSync(folder, copy, { recursive: true })
-  const other = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+  const database = await Database.open({ url, name: 'log' })
+  const requests = new Logbook(database, { age: 86_400_000, size: 2 ** 40 }, now)
+  t.teardown(() => requests.close().then(() => database.close()))
+  const spend = new SpendBook(database)
+  const spent = async (): Promise<SpendSum> => (await spend.query({ by: [], equal: {}, limit: 1 })).sums[0]!
+  const other = await moneyNode(t, url, 'one', { folder: logFolder(t), now, requests })
   await other.close()
+  await requests.idle()
+  t.match((await requests.find(asked!.requestId))!.record, { cost_nano: '20', usage: { input: 10, output: 0 } })
+  t.match(await spent(), { requests: 3, charge: 20n, usage: { input: 10, output: 0 } })
   const told: unknown[] = []
   const log: Logger = {
     ...silentLog,
@@ -139,10 +151,27 @@ test('an end that comes too late from a log corrects the estimate, once', async 
     child: () => log
   }
   for (let start = 0; start < 2; start++) {
-    const again = await moneyNode(t, url, 'one', { folder, now, log })
+    const corrected = (id: string, time: number): void => requests.corrected(id, time)
+    const again = await moneyNode(t, url, 'one', { folder, now, log, requests, corrected })
     await again.flush()
     await eventually(() => readdirSync(folder).length === 0, 20_000)
     await again.close()
+    await requests.idle()
+    for (const [one, amount] of [
+      [asked, 500],
+      [unasked, 7]
+    ] as const)
+      t.match((await requests.find(one!.requestId))!.record, {
+        status: 500,
+        cost_nano: String(amount),
+        usage: used(amount),
+        usage_source: 'upstream',
+        price_version: price.version
+      })
+    t.match((await requests.find(same!.requestId))!.record, { cost_nano: '0', usage: null })
+    t.match(await spent(), { requests: 3, charge: 507n, usage: used(507) })
+    const [point] = await requests.traffic({ span: 'hour', from: 0, to: 1e7, every: 1e7 })
+    t.match(point!.sums, { requests: 3, input: 0, output: 507, cost: '507' })
     cpSync(copy, folder, { recursive: true })
   }
   t.same(

@@ -1,0 +1,135 @@
+// Records that others have written in the place of an exchange's own, as they ended it by estimate. The own one
+// replaces it when it comes after all; and where the charge is corrected, so is the record.
+import { formatDollars } from '../../../money/money.ts'
+import { noUsage, sumOf } from '../../../money/usage.ts'
+import type { Usage } from '../../../money/usage.ts'
+import { isRecovered } from '../../embedded/recovery/recovery.ts'
+import type { RequestRecord } from '../../requests.ts'
+import { day } from '../../window.ts'
+import type { Transaction } from '../database/lane.ts'
+import { plain } from '../database/text.ts'
+import { columnsOf, lineColumns, lineRows } from './line.ts'
+import type { Line } from './line.ts'
+
+/** Where the record of a request is: its id, and when it arrived, in Unix milliseconds. */
+export interface Place {
+  readonly requestId: string
+  readonly time: number
+}
+
+/** A record that was replaced. */
+export interface Replaced {
+  readonly before: Line
+  readonly after: Line
+}
+
+/** The place of a record. */
+export function placeOf({ record, time }: Line): Place {
+  return { requestId: record.request_id, time }
+}
+
+/** Writes the own records of exchanges that only have one in its place. The others stay as they are. */
+export async function replaceStandIns(transaction: Transaction, lines: readonly Line[]): Promise<Replaced[]> {
+  const own = lines.filter(({ record }) => !isRecovered(record))
+  const before = await standInsAt(transaction, own.map(placeOf))
+  return write(
+    transaction,
+    own.flatMap((after) => {
+      const found = before.get(plain(after.record.request_id))
+      // Of two of one exchange, the first.
+      before.delete(plain(after.record.request_id))
+      return found ? [{ before: found, after }] : []
+    })
+  )
+}
+
+/** Has records that are in the place of others say what the journal says of their requests, where these have ended. */
+export async function correctStandIns(transaction: Transaction, places: readonly Place[]): Promise<Replaced[]> {
+  const before = await standInsAt(transaction, places)
+  if (before.size === 0) return []
+  const { rows } = await transaction.query<Entry>(
+    `select request_id, part, class, amount, usage_json, source, price_version, channel from sluice.journal
+      where (day, request_id) in (select date '1970-01-01' + day, request_id
+        from json_to_recordset($1) r(day int, request_id text)) and kind <> 'cost'
+      order by part desc, class desc`,
+    [
+      JSON.stringify(
+        [...before.values()].map(({ record, time }) => ({ day: Math.floor(time / day), request_id: record.request_id }))
+      )
+    ]
+  )
+  const replaced = [...before.values()].flatMap((line) => {
+    const entries = rows.filter(({ request_id: id }) => id === line.record.request_id)
+    if (!entries.some(({ part, class: name }) => part === '' && name === 'terminal')) return []
+    const record = charged(line.record, entries)
+    return record.cost_nano === line.record.cost_nano ? [] : [{ before: line, after: lineOf(record, line.time) }]
+  })
+  return write(transaction, replaced)
+}
+
+/** What the journal says of a request. */
+interface Entry {
+  readonly request_id: string
+  readonly part: string
+  readonly class: string
+  readonly amount: bigint
+  readonly usage_json: string | null
+  readonly source: RequestRecord['usage_source']
+  readonly price_version: string | null
+  readonly channel: string | null
+}
+
+/** The record with what was charged: the sum of the parts, the whole, and what corrects them, in this order. */
+function charged(record: RequestRecord, entries: readonly Entry[]): RequestRecord {
+  const sorted = entries.toSorted((one, other) => orderOf(one) - orderOf(other))
+  const amount = entries.reduce((sum, entry) => sum + entry.amount, 0n)
+  const all = sorted.flatMap(({ usage_json: usage }) => (usage === null ? [] : [JSON.parse(usage) as Usage]))
+  const usage = all.reduce(sumOf, noUsage)
+  const counted = Object.values(usage).some((units) => units !== 0)
+  const { source, price_version: version } = sorted.findLast((entry) => entry.source !== null) ?? {}
+  return {
+    ...record,
+    channel: sorted.findLast(({ channel }) => channel !== null)?.channel ?? record.channel,
+    usage: counted ? usage : null,
+    usage_source: counted ? (source ?? null) : null,
+    cost_usd: formatDollars(amount),
+    cost_nano: String(amount),
+    price_version: counted ? (version ?? null) : null
+  }
+}
+
+function orderOf({ part, class: name }: Entry): number {
+  return (part === '' ? 2 : 0) + (name === 'terminal' ? 0 : 1)
+}
+
+function lineOf(record: RequestRecord, time: number): Line {
+  return { record, json: JSON.stringify(record), time }
+}
+
+/** Those of some records that are in the place of others, by their ids as stored. They are locked. */
+async function standInsAt(transaction: Transaction, places: readonly Place[]): Promise<Map<string, Line>> {
+  if (places.length === 0) return new Map()
+  const { rows } = await transaction.query<{ time: bigint; request_id: string; json: string }>(
+    `select time, request_id, json from sluice.request where (time, request_id) in (
+       select time, request_id from json_to_recordset($1) r(time bigint, request_id text))
+     order by time, request_id for update`,
+    [JSON.stringify(places.map(({ requestId, time }) => ({ time, request_id: plain(requestId) })))]
+  )
+  const lines = rows.map(({ time, request_id: id, json }): [string, Line] => [
+    id,
+    { record: JSON.parse(json) as RequestRecord, json, time: Number(time) }
+  ])
+  return new Map(lines.filter(([, { record }]) => isRecovered(record)))
+}
+
+async function write(transaction: Transaction, replaced: readonly Replaced[]): Promise<Replaced[]> {
+  if (replaced.length === 0) return []
+  const names = Object.keys(lineColumns)
+  await transaction.query(
+    `update sluice.request q set (written, ${names.join(', ')}) =
+       (floor(extract(epoch from clock_timestamp()) * 1000), ${names.map((name) => `r.${name}`).join(', ')})
+     from ${lineRows} where q.time = r.time and q.request_id = r.request_id`,
+    [JSON.stringify(replaced.map(({ after }) => columnsOf(after)))]
+  )
+  return [...replaced]
+}
