@@ -30,7 +30,7 @@ export abstract class Answer implements Client {
 
   abstract reply(status: number, headers: HeaderLines, body: Buffer): void
   abstract head(status: number, headers: HeaderLines): void
-  abstract write(bytes: Buffer): boolean
+  abstract write(bytes: Buffer, spent?: boolean): boolean
   abstract end(bytes?: Buffer): void
   abstract cut(last?: Buffer): void
 

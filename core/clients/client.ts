@@ -47,8 +47,11 @@ export interface Client {
   reply(status: number, headers: HeaderLines, body: Buffer): void
   /** Starts a streamed answer. Its head may be sent together with the first `write`. */
   head(status: number, headers: HeaderLines): void
-  /** One write to the socket. False when its buffer is full: pause until `onDrain`. */
-  write(bytes: Buffer): boolean
+  /**
+   * One write to the socket. False when its buffer is full: pause until `onDrain`. `spent`: nobody else needs the
+   * bytes, so their memory may be used again as soon as the system has them.
+   */
+  write(bytes: Buffer, spent?: boolean): boolean
   /** True when small pieces, of up to 8 KiB, may change as soon as `write` has returned. */
   readonly borrows?: boolean
   /** The regular end; `bytes` are sent in the same write. */

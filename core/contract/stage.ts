@@ -21,7 +21,7 @@ export interface Observer {
   readonly takes?: Takes
   /**
    * True promises that the stage keeps neither a message nor a view of its bytes after the call that brought it. Events
-   * are then not copied for it: what it kept would change, to bytes of other answers.
+   * and runs of bytes are then not copied for it: what it kept would change, to bytes of other answers.
    */
   readonly borrows?: true
   observe(message: Message): void

@@ -4,23 +4,23 @@ import type { Socket } from 'node:net'
 import { isPieces, lengthOf } from '../bodies/upload.ts'
 import type { StoredBody } from '../bodies/upload.ts'
 import { outgoing, outgoingBytes, writeOutgoing } from '../wire/outgoing.ts'
+import { blockBytes, giveBlock, takeBlock } from '../wire/read-blocks.ts'
 import type { Answering, Carrier, Keeper } from './carrier.ts'
 import { BadResponse, ConnectionLost, ConnectTimeout, SinkFailed } from './failure.ts'
 import { ResponseParser } from './response-parser.ts'
 
-const readBytes = 64 * 1024
 /** How much of a stored body is read and written at a time. */
 const storedBytes = 256 * 1024
 /**
- * After a read of at least this size, the next read goes into a buffer of its own. When that read is as large, its
- * buffer is handed on without a copy.
+ * After a read of at least this size, the next read goes into a block of its own. When that read is as large, its block
+ * is handed on without a copy.
  */
-const handedOnBytes = readBytes / 2
+const handedOnBytes = blockBytes / 2
 /** Larger reads are seldom, and whoever borrows one would have to copy it to write it. */
 const lentBytes = 8 * 1024
 
 /** The memory that all connections read into. Each read is processed before the next one can happen. */
-const shared = Buffer.allocUnsafeSlow(readBytes)
+const shared = Buffer.allocUnsafeSlow(blockBytes)
 
 /** Opens a socket that reads as `onread` says. */
 export type Open = (onread: {
@@ -45,7 +45,7 @@ export class Connection implements Carrier {
   #paused = false
   /** True while a stored body is being sent. */
   #storing = false
-  /** The buffer for the next read, when it is not the shared one. */
+  /** The block for the next read, when that does not go to the shared memory. */
   #own: Buffer | undefined
 
   constructor(keeper: Keeper, open: Open, secure: boolean, connectTimeout: number) {
@@ -166,8 +166,11 @@ export class Connection implements Carrier {
     this.#heard = true
     parser.push(bytes, length)
     const chunk = parser.to > parser.from ? this.#chunkOf(call, bytes, parser.from, parser.to) : undefined
-    if (length < handedOnBytes || parser.ended) this.#own = undefined
-    else this.#own ??= Buffer.allocUnsafeSlow(readBytes)
+    if (length >= handedOnBytes && !parser.ended) this.#own ??= takeBlock()
+    else if (this.#own) {
+      giveBlock(this.#own)
+      this.#own = undefined
+    }
     const { head, fault } = parser
     if (head) {
       try {
@@ -182,7 +185,7 @@ export class Connection implements Carrier {
     else if (parser.ended) this.#end(call, parser.excess === 0 ? head!.keepMs : 0)
   }
 
-  /** A copy of the bytes, or their own buffer, that the sink may keep; the bytes themselves where it borrows. */
+  /** A copy of the bytes, or their own block, that the sink may keep; the bytes themselves where it borrows. */
   #chunkOf(call: Answering, bytes: Buffer, from: number, to: number): Buffer {
     const length = to - from
     if (length <= lentBytes && call.borrows) return bytes.subarray(from, to)

@@ -10,6 +10,7 @@ const margin = 512
 /** The first bytes of one answer. */
 export class Excerpt {
   readonly takes = 'frames'
+  readonly borrows = true
   readonly #limit: number
   readonly #pieces: Buffer[] = []
   #size = 0

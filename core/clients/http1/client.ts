@@ -4,6 +4,7 @@ import { Answer } from '../answer.ts'
 import type { Front } from '../client.ts'
 import { addOrigin } from '../cors.ts'
 import { outgoing, outgoingBytes, writeOutgoing } from '../../wire/outgoing.ts'
+import { giveBlock } from '../../wire/read-blocks.ts'
 import { renderHead } from '../../wire/response-head.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
 import type { Http1Body } from './body.ts'
@@ -72,12 +73,12 @@ export class Http1Client extends Answer {
     return this.#chunked
   }
 
-  write(bytes: Buffer): boolean {
+  write(bytes: Buffer, spent?: boolean): boolean {
     const socket = this.#socket
     if (this.over || this.#bodiless || bytes.length === 0 || !socket.writable) return true
     const head = this.#head
     this.#head = ''
-    return writeParts(socket, head, this.#chunked, bytes, this.#chunked ? chunkEnd : nothing)
+    return writeParts(socket, head, this.#chunked, bytes, this.#chunked ? chunkEnd : nothing, spent)
   }
 
   end(bytes: Buffer = nothing): void {
@@ -161,24 +162,34 @@ function sendHead(client: Http1Client): void {
 /**
  * Writes a head, a payload (as a chunk when `chunked`, RFC 9112 §7.1) and a tail, each of which may be empty. False
  * when the socket's buffer is full. Small payloads are copied behind their head and framing for one write, which saves
- * a third of a microsecond per event.
+ * a third of a microsecond per event. `spent`: the memory of the payload is given back when it is sent.
  */
-function writeParts(socket: Socket, head: string, chunked: boolean, bytes: Buffer, tail: Buffer): boolean {
+function writeParts(
+  socket: Socket,
+  head: string,
+  chunked: boolean,
+  bytes: Buffer,
+  tail: Buffer,
+  spent = false
+): boolean {
   const { length } = bytes
   const start = chunked ? `${head}${length.toString(16)}\r\n` : head
   const at = start.length
-  if (at === 0 && tail.length === 0) return socket.write(bytes)
+  // What was not sent, as the connection is lost, is left to the garbage collector.
+  const sent = spent ? (error?: Error | null) => void (error ?? giveBlock(bytes)) : undefined
+  if (at === 0 && tail.length === 0) return socket.write(bytes, sent)
   const whole = at + length + tail.length
   if (whole <= outgoingBytes) {
     const frame = outgoing(whole)
     frame.write(start, 'latin1')
     bytes.copy(frame, at)
     tail.copy(frame, at + length)
+    if (spent) giveBlock(bytes)
     return writeOutgoing(socket, frame)
   }
   socket.cork()
   socket.write(Buffer.from(start, 'latin1'))
-  const flowing = socket.write(bytes)
+  const flowing = socket.write(bytes, sent)
   if (tail.length > 0) socket.write(tail)
   socket.uncork()
   return flowing

@@ -337,7 +337,7 @@ export class BytesIntake implements Intake {
     const { outlet } = this.#host
     const blind = outlet.blindTo('files')
     if (blind !== undefined) return this.#host.fail(uninspected(blind, 'of a kind that is no message'))
-    outlet.keepsLast = this.begun = true
+    outlet.keepsLast = outlet.ownsRuns = this.begun = true
     this.#host.heard()
     outlet.pass(new Message('bytes', chunk))
     this.#host.open()

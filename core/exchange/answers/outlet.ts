@@ -27,6 +27,8 @@ export class Outlet {
   holding = false
   /** Nothing marks the last run of the body, so the latest one is always held back. */
   keepsLast = false
+  /** Whoever passes in runs of the body keeps nothing of them. */
+  ownsRuns = false
   /** The answer is one message, so the stages must make exactly one of it. */
   whole = false
   readonly #client: Client
@@ -121,10 +123,16 @@ export class Outlet {
     if (due === 0) return true
     this.firstByteAt ??= performance.now()
     this.bytes += due
+    if (parts.length === 1) return this.#client.write(parts[0]!, this.#isSpent(parts[0]!))
     if (due <= joinedBytes) return this.#client.write(joinedBuffers(parts))
     let more = true
     for (const part of parts) more = this.#client.write(part)
     return more
+  }
+
+  /** Nobody will look at these bytes any more: neither a stage, nor what still waits, which may be cut from them. */
+  #isSpent({ buffer }: Buffer): boolean {
+    return this.ownsRuns && this.#stages.borrow && this.#out.every((part) => part.buffer !== buffer)
   }
 
   /** Writes the waiting output. All later output is the end of the answer; `last` is its end marker, which is kept. */
