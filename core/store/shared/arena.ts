@@ -6,7 +6,7 @@ export interface ArenaSizes {
   readonly seats: number
   /** Sets of limits at the same time. */
   readonly sets: number
-  /** Balances at the same time. */
+  /** Balances at the same time. Each hour of a rolling budget is one. */
   readonly cells: number
 }
 
@@ -33,11 +33,14 @@ export const metaUnits = 4
 /** Units of the data of a set of limits without what each seat has of it: three buckets, and one for the counts. */
 export const setUnits = 10
 
-/** The locks of homes, which share them by the hash of their names. Two more are those of the tables. */
+/** Units of what is known of a scope's hours, see `hours.ts`. */
+export const hoursUnits = 4
+
+/** The locks of homes, which share them by the hash of their names. Three more are those of the tables. */
 export const homeLocks = 1024
 /** A lock has a line of the processor's cache for itself. */
 const lockUnits = 8
-const locks = homeLocks + 2
+const locks = homeLocks + 3
 
 /** The numbers of a seat, before its undo row. */
 const seatUnits = 8
@@ -58,6 +61,7 @@ export class Arena {
   readonly seats: number
   readonly sets: Table
   readonly cells: Table
+  readonly hours: Table
   readonly #locksAt: number
   readonly #seatsAt: number
 
@@ -75,6 +79,7 @@ export class Arena {
     this.#seatsAt = layout.seats
     this.sets = layout.sets
     this.cells = layout.cells
+    this.hours = layout.hours
   }
 
   /** Makes the memory. The numbers of rows become powers of two. */
@@ -122,6 +127,11 @@ export class Arena {
   get bootsAt(): number {
     return 4
   }
+
+  /** The word that counts how many seats were left. */
+  get leftAt(): number {
+    return 5
+  }
 }
 
 const seatStride = seatUnits + Math.ceil((undoUnits * undoWords) / 2)
@@ -131,12 +141,16 @@ function layoutOf({ seats, sets, cells }: ArenaSizes): {
   seats: number
   sets: Table
   cells: Table
+  hours: Table
   end: number
 } {
   const seatsAt = headUnits + locks * lockUnits
   const setsTable = tableAt(seatsAt + seats * seatStride, homeLocks, sets, setUnits + seats)
   const cellsTable = tableAt(endOf(setsTable), homeLocks + 1, cells, 2 + 2 * seats)
-  return { locks: headUnits, seats: seatsAt, sets: setsTable, cells: cellsTable, end: endOf(cellsTable) }
+  // A scope with hours has a balance of one hour and one of all times at least.
+  const hoursTable = tableAt(endOf(cellsTable), homeLocks + 2, Math.max(2, cells / 2), hoursUnits)
+  const tables = { sets: setsTable, cells: cellsTable, hours: hoursTable }
+  return { locks: headUnits, seats: seatsAt, ...tables, end: endOf(hoursTable) }
 }
 
 function tableAt(counts: number, lock: number, rows: number, width: number): Table {

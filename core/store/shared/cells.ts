@@ -1,124 +1,104 @@
 // Balances in the shared memory, as one worker sees them.
-import { Cell } from '../embedded/balance/cell.ts'
-import type { Batch } from '../embedded/rows/batch.ts'
-import type { Arena } from './arena.ts'
-import { dataOf } from './arena.ts'
-import { Directory } from './directory.ts'
+import { Balances } from '../embedded/balance/balances.ts'
+import type { PurseContents, StoredBalance } from '../embedded/balance/balances.ts'
+import type { Purse } from '../embedded/balance/purse.ts'
+import { unavailable } from '../embedded/writer/unavailable.ts'
+import { dataOf, lockOf } from './arena.ts'
+import { nameOf, sumUnits, WorkerCell } from './cell.ts'
+import { Directory, TableFull, unclaimed } from './directory.ts'
 import type { Place } from './directory.ts'
+import { WorkerHours } from './hours.ts'
+import { WorkerPurse } from './purse.ts'
 import type { Seat } from './seat.ts'
 
-/** Units of posted and used: first of all seats together, then of each seat since its thread began. */
-const sumUnits = 2
-
-/** A balance in the shared memory. Whoever changes it is within a change, and has saved it. */
-export class WorkerCell extends Cell {
-  readonly place: Place
-  readonly #sums: BigInt64Array
-  readonly #at: number
-  /** Where the changes of this seat are summed up. */
-  readonly #own: number
-
-  constructor(scope: string, window: string, seat: Seat, place: Place) {
-    const { sums, cells } = seat.arena
-    const at = dataOf(cells, place.row)
-    super(scope, window, undefined, sums, at)
-    this.place = place
-    this.#sums = sums
-    this.#at = at
-    this.#own = at + sumUnits * (1 + seat.number)
-  }
-
-  /** Notes what {@link WorkerCell.hold} and {@link WorkerCell.post} change. */
-  save(seat: Seat): void {
-    seat.save(this.#at, sumUnits)
-    seat.save(this.#own, sumUnits)
-  }
-
-  override hold(amount: bigint, moved: Cell[]): void {
-    super.hold(amount, moved)
-    this.#sums[this.#own + 1]! += amount
-  }
-
-  override post(amount: bigint, change: bigint, moved: Cell[]): void {
-    super.post(amount, change, moved)
-    this.#sums[this.#own]! += amount
-    this.#sums[this.#own + 1]! += change
-  }
-
-  /** Writes the limit alone: the journal adds balances up by the rows of all workers. */
-  override write(batch: Batch): void {
-    if (this.limited) batch.moves.push(this.scope, this.window, 0n, 0n)
-    this.writeLimit(batch)
-  }
-}
-
-/** The balances that a thread knows. */
-export class WorkerCells {
+/**
+ * The balances that threads share, as one of them sees them. What {@link Balances.load} takes over is put into the
+ * shared memory, unless it is there: the supervisor does that before any worker can ask for it.
+ */
+export class WorkerCells extends Balances {
   readonly directory: Directory
   readonly #seat: Seat
-  readonly #known = new Map<string, WorkerCell>()
+  readonly #hours: Directory
 
-  constructor(seat: Seat) {
+  /** `since`: from when on, in Unix milliseconds, all balances are in the shared memory. */
+  constructor(seat: Seat, since: number) {
+    super(since)
     this.#seat = seat
     this.directory = new Directory(seat.arena.cells, seat)
+    this.#hours = new Directory(seat.arena.hours, seat)
   }
 
-  /**
-   * The balance of a scope in a window, which begins with nothing when there is none. `lock`: of the scope's tenant.
-   * @throws TableFull
-   */
-  of(scope: string, window: string, lock: number): WorkerCell {
-    const name = nameOf(scope, window)
-    const known = this.#known.get(name)
+  /** @throws GatewayError `billing_unavailable` when there is no room for another balance */
+  override cell(scope: string, window: string, home: string): WorkerCell {
+    const known = this.find(scope, window)
     // Asked without the lock: a balance is forgotten only when its window is long over.
-    if (known && this.directory.isAt(known.place)) return known
-    const cell = new WorkerCell(scope, window, this.#seat, this.directory.find(name, lock))
-    this.#known.set(name, cell)
+    if (known && !this.directory.isAt(known.place)) this.keep(this.make(scope, window, home))
+    const cell = super.cell(scope, window, home) as WorkerCell
+    if (cell.place.lock === unclaimed) cell.place = this.place(scope, window, home)
     return cell
   }
 
-  /** Takes over a balance as stored, unless there is one. The supervisor calls it before any worker can have one. */
-  load(scope: string, window: string, posted: bigint, pending: bigint): void {
+  override hours(scope: string, home: string): WorkerHours {
+    const hours = super.hours(scope, home) as WorkerHours
+    hours.home ??= home
+    return hours
+  }
+
+  override find(scope: string, window: string): WorkerCell | undefined {
+    return super.find(scope, window) as WorkerCell | undefined
+  }
+
+  /**
+   * Where a balance lies, which is made when there is none.
+   * @throws GatewayError `billing_unavailable` when there is no room for it
+   */
+  place(scope: string, window: string, home: string): Place {
+    return withRoom(() => this.directory.find(nameOf(scope, window), lockOf(home)))
+  }
+
+  /** Puts a balance as stored into the shared memory, unless it is there. */
+  put({ scope, window, posted, pending }: Omit<StoredBalance, 'limit'>): Place {
     const { arena } = this.#seat
-    this.directory.prepare(nameOf(scope, window), (row) => {
-      const at = dataOf(arena.cells, row)
-      this.#seat.save(at, sumUnits)
-      arena.sums[at] = posted
-      arena.sums[at + 1] = posted + pending
-    })
+    return withRoom(() =>
+      this.directory.prepare(nameOf(scope, window), (row) => {
+        const at = dataOf(arena.cells, row)
+        this.#seat.save(at, sumUnits)
+        arena.sums[at] = posted
+        arena.sums[at + 1] = posted + pending
+      })
+    )
+  }
+
+  override purse(
+    texts: Pick<Purse, 'scopes' | 'tags'>,
+    window: Pick<Purse, 'from' | 'until'>,
+    contents: PurseContents
+  ): Purse {
+    return new WorkerPurse(texts, window, contents, this.#seat, this.directory)
+  }
+
+  protected override make(scope: string, window: string, home: string): WorkerCell {
+    return new WorkerCell(scope, window, undefined, this.#seat, this.place(scope, window, home))
+  }
+
+  protected override stored(balance: StoredBalance): WorkerCell {
+    const { scope, window, limit } = balance
+    return new WorkerCell(scope, window, limit ?? undefined, this.#seat, this.put(balance))
+  }
+
+  protected override makeHours(scope: string, home: string | undefined): WorkerHours {
+    const { row } = withRoom(() =>
+      home === undefined ? this.#hours.prepare(scope, () => {}) : this.#hours.find(scope, lockOf(home))
+    )
+    return new WorkerHours(scope, this, this.#seat, row)
   }
 }
 
-/** The name of a balance. It is unique, because a window has no line break. */
-export function nameOf(scope: string, window: string): string {
-  return `${scope}\n${window}`
-}
-
-/** What one seat has charged and used of a balance. */
-export interface Share {
-  readonly posted: bigint
-  readonly used: bigint
-}
-
-/** What a seat has changed of a balance since its thread began. */
-export function shareOf({ sums, cells }: Arena, row: number, seat: number): Share {
-  const own = dataOf(cells, row) + sumUnits * (1 + seat)
-  return { posted: sums[own]!, used: sums[own + 1]! }
-}
-
-/**
- * Takes back, within a change, what a seat has changed of a balance and never published. It has no share behind
- * that.
- */
-export function takeBack(seat: Seat, row: number, gone: number, published: Share): void {
-  const { arena } = seat
-  const { posted, used } = shareOf(arena, row, gone)
-  const all = dataOf(arena.cells, row)
-  const own = all + sumUnits * (1 + gone)
-  seat.save(all, sumUnits)
-  seat.save(own, sumUnits)
-  arena.sums[all]! -= posted - published.posted
-  arena.sums[all + 1]! -= used - published.used
-  arena.sums[own] = 0n
-  arena.sums[own + 1] = 0n
+function withRoom(work: () => Place): Place {
+  try {
+    return work()
+  } catch (error) {
+    if (!(error instanceof TableFull)) throw error
+    throw unavailable(`too many balances are in use: ${error.message}`)
+  }
 }

@@ -16,7 +16,7 @@ export interface Place {
 const [next, serial, home, digest] = [0, 1, 2, 4]
 const digestWords = 4
 /** In the place of the lock of a row that nobody has asked for yet. */
-const unclaimed = -2
+export const unclaimed = -2
 
 /** That a table has no free row. */
 export class TableFull extends Error {}
@@ -53,13 +53,17 @@ export class Directory {
 
   /**
    * Makes the row of a name whose home nobody knows yet, and calls `fill` with it. Whoever finds it first decides
-   * which lock guards it; until then it is changed here alone. A row that is there is left as it is.
+   * which lock guards it; until then it is changed here alone. A row that is there is left as it is. Returns the row.
    * @throws TableFull
    */
-  prepare(name: string, fill: (row: number) => void): void {
+  prepare(name: string, fill: (row: number) => void): Place {
     const key = digestOf(name)
-    this.#seat.change(this.#locks, () => {
-      if (!this.#seek(key, unclaimed)) fill(this.#make(key, unclaimed).row)
+    return this.#seat.change(this.#locks, () => {
+      const known = this.#seek(key, unclaimed)
+      if (known) return known
+      const place = this.#make(key, unclaimed)
+      fill(place.row)
+      return place
     })
   }
 

@@ -1,18 +1,19 @@
 // A purse whose balances lie in the shared memory: what it holds and charges is one change, under the lock of its
 // tenant.
+import type { GatewayError } from '../../errors.ts'
+import type { PurseContents } from '../embedded/balance/balances.ts'
 import { Purse } from '../embedded/balance/purse.ts'
-import type { Limited } from '../embedded/balance/purse.ts'
-import type { Cell } from '../embedded/balance/cell.ts'
-import { GatewayError } from '../../errors.ts'
+import { unavailable } from '../embedded/writer/unavailable.ts'
 import type { BudgetStanding } from '../ledger.ts'
-import type { WorkerCell, WorkerCells } from './cells.ts'
+import type { WorkerCell } from './cell.ts'
 import { locksOf } from './directory.ts'
+import type { Directory } from './directory.ts'
 import type { Seat } from './seat.ts'
 
 /** The balances and budgets of one caller, for one worker. */
 export class WorkerPurse extends Purse {
   readonly #seat: Seat
-  readonly #shared: WorkerCells
+  readonly #directory: Directory
   readonly #own: readonly WorkerCell[]
   readonly #locks: readonly number[]
   #toTell = false
@@ -20,17 +21,15 @@ export class WorkerPurse extends Purse {
   constructor(
     texts: Pick<Purse, 'scopes' | 'tags'>,
     window: Pick<Purse, 'from' | 'until'>,
-    cells: readonly WorkerCell[],
-    budgets: readonly Limited[],
-    moved: Cell[],
+    { cells, budgets, moved, watches }: PurseContents,
     seat: Seat,
-    shared: WorkerCells
+    directory: Directory
   ) {
-    super(texts, window, cells, budgets, moved)
+    super(texts, window, cells, budgets, moved, watches)
     this.#seat = seat
-    this.#shared = shared
-    this.#own = cells
-    this.#locks = locksOf(cells.map(({ place }) => place))
+    this.#directory = directory
+    this.#own = cells as readonly WorkerCell[]
+    this.#locks = locksOf(this.#own.map(({ place }) => place))
   }
 
   override hold(amount: bigint): void {
@@ -55,6 +54,13 @@ export class WorkerPurse extends Purse {
     })
   }
 
+  override resume(): void {
+    this.#change(() => {
+      this.#save()
+      super.resume()
+    })
+  }
+
   override left(): bigint | undefined {
     return this.#change(() => super.left())
   }
@@ -71,7 +77,7 @@ export class WorkerPurse extends Purse {
   #change<T>(work: () => T): T {
     try {
       return this.#seat.change(this.#locks, () => {
-        for (const { place } of this.#own) if (!this.#shared.directory.isAt(place)) throw gone()
+        for (const { place } of this.#own) if (!this.#directory.isAt(place)) throw gone()
         return work()
       })
     } finally {
@@ -89,8 +95,5 @@ export class WorkerPurse extends Purse {
 
 /** The windows of the purse ended months ago, and their balances have been forgotten since it was made. */
 function gone(): GatewayError {
-  return new GatewayError('billing_unavailable', 'Requests cannot be accounted for at the moment. Try again.', {
-    retryAfterMs: 1000,
-    cause: 'the clock went back to a window whose balances are not in memory any more'
-  })
+  return unavailable('the clock went back to a window whose balances are not in memory any more')
 }

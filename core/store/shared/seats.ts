@@ -1,8 +1,8 @@
 // Who sits where: the supervisor gives seats to workers, and takes back what is left of a worker that has gone.
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Arena } from './arena.ts'
-import { nameOf, shareOf, takeBack } from './cells.ts'
-import type { Share } from './cells.ts'
+import { nameOf, shareOf, takeBack } from './cell.ts'
+import type { Share } from './cell.ts'
 import { Directory } from './directory.ts'
 import { beats, boot, BusyLock, free, isHeldBy, ownerOf, rollBack, Seat, waiting } from './seat.ts'
 import { clearSeat, hasOf, isIdle } from './set-row.ts'
@@ -85,6 +85,8 @@ export class Seats {
     await this.#each(this.#cells, has, (row) =>
       takeBack(this.own, row, seat, shares.get(row) ?? { posted: 0n, used: 0n })
     )
+    // Sums of hours were made with what has been taken back.
+    Atomics.add(words, this.#arena.leftAt, 1)
     this.#seen.delete(seat)
     Atomics.store(words, this.#arena.seatAt(seat) + waiting, 0)
     Atomics.store(words, this.#arena.seatAt(seat) + boot, 0)

@@ -4,7 +4,7 @@ import { Cell } from './cell.ts'
 import { day, hour, windowOf } from '../../window.ts'
 
 /** Hours of a day. */
-const perDay = 24
+export const perDay = 24
 
 /** For how many hours the cells of hours that need no writing are kept, because requests may still be under way. */
 const kept = 48
@@ -107,8 +107,7 @@ export class RollingSum {
 /** The hours of one scope that has, or had, rolling budgets. The book has one for each such scope. */
 export class Hours {
   readonly scope: string
-  /** How many days before the earliest window of the book are in memory. */
-  reach = 0
+  #reach = 0
   /** The rolling budgets that it has, or had, by their days. */
   readonly budgets = new Map<number, RollingLimit>()
   /** For each day, counted from 1970, posted and used of its hours in turn. Days without charges are left out. */
@@ -121,8 +120,22 @@ export class Hours {
     this.scope = scope
   }
 
+  /** How many days before the earliest window of the book are in memory. */
+  get reach(): number {
+    return this.#reach
+  }
+
+  set reach(days: number) {
+    this.#reach = days
+  }
+
+  /** Tells the days of the longest budget. A scope that has its first ones has no hours that could be read. */
+  begin(days: number): void {
+    if (this.budgets.size === 0) this.reach = days
+  }
+
   /** The cell of an hour, counted from 1970. */
-  cell(number: number): HourCell {
+  cell(number: number): Cell {
     const known = this.#cells.get(number)
     if (known) return known
     const cell = new HourCell(this, number, this.#dayOf(number), placeOf(number))
@@ -150,6 +163,14 @@ export class Hours {
     if (!sums) this.#sums.set(days, (sums = []))
     const known = sums.find((sum) => sum.last === last)
     if (known) return known
+    const sum = this.add(days, last)
+    sums.push(sum)
+    if (sums.length > keptSums) sums.shift()!.dropped = true
+    return sum
+  }
+
+  /** Adds up the days that end with an hour. */
+  protected add(days: number, last: number): RollingSum {
     const sum = new RollingSum(this, days, last)
     const first = last - days * perDay + 1
     for (let date = Math.floor(first / perDay); date <= Math.floor(last / perDay); date++) {
@@ -157,8 +178,6 @@ export class Hours {
       if (!values) continue
       for (let at = 0; at < perDay; at++) sum.change(date * perDay + at, values[2 * at]!, values[2 * at + 1]!)
     }
-    sums.push(sum)
-    if (sums.length > keptSums) sums.shift()!.dropped = true
     return sum
   }
 

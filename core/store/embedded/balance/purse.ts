@@ -119,6 +119,11 @@ export class Purse {
     this.tell()
   }
 
+  /** Counts a hold of an earlier start, whose amount the balances include. */
+  resume(): void {
+    for (const cell of this.#cells) cell.hold(0n, this.#moved)
+  }
+
   /** How much is left in the tightest budget, at least 0; undefined when there is no budget. */
   left(): bigint | undefined {
     let left: bigint | undefined

@@ -7,6 +7,7 @@ import { usageOf } from '../../../money/settlement.ts'
 import type { Estimate } from '../../../money/settlement.ts'
 import { parsePieces } from '../../../money/usage.ts'
 import type { Batch } from '../rows/batch.ts'
+import { Balances } from '../balance/balances.ts'
 import { Hold } from '../balance/hold.ts'
 import type { Gathering, HoldKeeper } from '../balance/hold.ts'
 import type { Balance, BudgetStanding, BudgetWatcher, Ledger, Reservation, ReserveRequest, Sale } from '../../ledger.ts'
@@ -64,7 +65,7 @@ export class Book implements Ledger, HoldKeeper {
   ) {
     this.#writer = writer
     this.#deferred = deferred
-    this.#purses = new Purses(since, balances, { writer, reader, troubles, now })
+    this.#purses = new Purses(new Balances(since), balances, { writer, reader, troubles, now })
     for (const { version, json } of prices) this.#prices.set(version as string, json as string)
     const costs = new Map(kept.map((hold) => [nameOf(hold.requestId, hold.part), hold.costs]))
     for (const row of open) this.#resume(row, costs.get(nameOf(row['request_id'] as string, row['part'] as string)))

@@ -1,56 +1,41 @@
-// The balances in memory, and the purses that requests are admitted by.
+// The purses that requests are admitted by, and what is asked of the balances in memory.
 import { tagsOf } from '../../../catalogue/caller.ts'
 import type { Budget, Scope } from '../../../catalogue/caller.ts'
 import type { Batch } from '../rows/batch.ts'
-import { Cell } from '../balance/cell.ts'
-import { Hours, hourOf } from '../balance/hours.ts'
-import type { RollingSum } from '../balance/hours.ts'
+import type { Balances, StoredBalance } from '../balance/balances.ts'
+import type { Cell } from '../balance/cell.ts'
+import { hourOf } from '../balance/hours.ts'
+import type { Hours, RollingSum } from '../balance/hours.ts'
 import type { Balance, BudgetWatcher } from '../../ledger.ts'
-import { Purse } from '../balance/purse.ts'
-import type { Limited } from '../balance/purse.ts'
-import type { Reader } from '../reader/reader.ts'
+import type { Limited, Purse } from '../balance/purse.ts'
 import type { Row } from '../files/sqlite.ts'
 import { Watch } from '../balance/thresholds.ts'
 import type { Troubles } from '../files/troubles.ts'
-import {
-  day,
-  daysOf,
-  horizon,
-  hour,
-  isHour,
-  oldestWindow,
-  rollingDays,
-  spansOf,
-  windowOf,
-  windowsOf
-} from '../../window.ts'
+import { day, horizon, hour, isHour, rollingDays, spansOf, windowOf, windowsOf } from '../../window.ts'
 import type { Span, Spans } from '../../window.ts'
 import { unavailable } from '../writer/unavailable.ts'
-import type { Writer } from '../writer/writer.ts'
 
 /** What {@link Purses} read older balances with. `now` decides only which windows are called current. */
 export interface PurseParts {
-  readonly writer: Writer
-  readonly reader: Reader
-  readonly troubles: Troubles
+  readonly writer: { flushed(): Promise<boolean> }
+  readonly reader: BalanceReader
+  readonly troubles: Pick<Troubles, 'begin' | 'over'>
   now(): number
 }
 
-/** Owns the balances while the process lives. The balances on disk are some batches behind. */
+/** Reads balances that are not in memory. */
+export interface BalanceReader {
+  /** Of all windows since a time, or of the hours of a scope since then. */
+  ask(
+    question: { kind: 'balances'; since: number } | { kind: 'hours'; scope: string; since: number }
+  ): Promise<{ rows: Row[] }>
+}
+
+/** Makes the purses of a process. The balances on disk are some batches behind those that they change. */
 export class Purses {
   readonly #parts: PurseParts
-  /**
-   * The beginning of a month, in Unix milliseconds. All balances of windows since then are in memory. Older ones may
-   * have been removed from memory, and are read again when the clock goes back to them.
-   */
-  #since: number
+  readonly #balances: Balances
   #recalling = false
-  /** How many balances were removed from memory. */
-  #forgotten = 0
-  /** The balances by scope, then by window; not those of hours. */
-  readonly #cells = new Map<string, Map<string, Cell>>()
-  /** The hours of the scopes that have, or had, rolling budgets. */
-  readonly #hours = new Map<string, Hours>()
   /** Purses by the array of a caller's scopes, which stays the same object until the configuration is reloaded. */
   #made = new WeakMap<readonly Scope[], Purse>()
   #watcher: BudgetWatcher | undefined
@@ -62,11 +47,11 @@ export class Purses {
   /** The cells that changed since their balance was last written to a batch. */
   readonly #moved: Cell[] = []
 
-  /** `balances` are all rows since `since` (Unix milliseconds), as the start read them. */
-  constructor(since: number, balances: readonly Row[], parts: PurseParts) {
-    this.#since = since
+  /** `rows` are all balances as the start read them, since the time that `balances` have. */
+  constructor(balances: Balances, rows: readonly Row[], parts: PurseParts) {
+    this.#balances = balances
     this.#parts = parts
-    this.#load(balances)
+    balances.load(rows as readonly unknown[] as readonly StoredBalance[])
   }
 
   /**
@@ -75,16 +60,13 @@ export class Purses {
    */
   of(scopes: readonly Scope[], time: number): Purse {
     const known = this.#made.get(scopes)
-    if (known?.isOf(time) && known.from >= this.#since) return known
-    if (time < this.#since) {
+    if (known?.isOf(time) && known.from >= this.#balances.since) return known
+    if (time < this.#balances.since) {
       void this.#recall(time)
       throw unavailable(`the clock went back to ${new Date(time).toISOString()}: what was spent then is being read`)
     }
     const since = horizon(time)
-    if (since > this.#since) {
-      this.#since = since
-      for (const hours of this.#hours.values()) this.#forgotten += hours.forget(since)
-    }
+    if (since > this.#balances.since) this.#balances.forget(since)
     const purse = this.#make(scopes, time)
     this.#made.set(scopes, purse)
     return purse
@@ -95,9 +77,10 @@ export class Purses {
     const cells = new Set<Cell>()
     const spans: Record<string, Spans> = {}
     let length = day
+    const home = scopes[0]?.id ?? ''
     for (const { id, budgets } of scopes) {
       spans[id] = spansOf(budgets)
-      for (const cell of this.#cellsOf(id, spans[id], time)) {
+      for (const cell of this.#cellsOf(id, spans[id], time, home)) {
         cells.add(cell)
         // A limit of a budget that was removed from the configuration must not show any longer.
         if (!budgets.some(({ per }) => windowOf(spanOf(per), time) === cell.window)) cell.limit = undefined
@@ -105,22 +88,25 @@ export class Purses {
     }
     for (const scope of scopes) {
       const { id, budgets } = scope
-      this.#prepare(id, budgets)
-      for (const [days, stored] of this.#hours.get(id)?.budgets ?? [])
+      this.#prepare(id, budgets, home)
+      for (const [days, stored] of this.#balances.findHours(id)?.budgets ?? [])
         if (!budgets.some(({ per }) => rollingDays(per) === days)) stored.declare(undefined, this.#moved)
       for (const budget of budgets) {
         const days = rollingDays(budget.per)
         if (days !== undefined) length = hour
         const balance =
-          days === undefined ? this.#cell(id, windowOf(spanOf(budget.per), time)) : this.#sum(id, days, time)
-        const stored = days === undefined ? undefined : this.#hoursOf(id).budget(days)
+          days === undefined
+            ? this.#balances.cell(id, windowOf(spanOf(budget.per), time), home)
+            : this.#sum(id, days, time, home)
+        const stored = days === undefined ? undefined : this.#balances.hours(id, home).budget(days)
         limited.push({ scope, budget, balance, stored, watch: this.#watchOf(scope, budget, time, balance) })
       }
     }
     const from = Math.floor(time / length) * length
     const tags = tagsOf(scopes)
     const texts = { scopes: JSON.stringify(spans), tags: tags ? JSON.stringify(tags) : null }
-    return new Purse(texts, { from, until: from + length }, [...cells], limited, this.#moved)
+    const contents = { cells: [...cells], budgets: limited, moved: this.#moved }
+    return this.#balances.purse(texts, { from, until: from + length }, contents)
   }
 
   /**
@@ -129,21 +115,26 @@ export class Purses {
    */
   stored(texts: Pick<Purse, 'scopes' | 'tags'>, time: number): Purse {
     const scopes = Object.entries(JSON.parse(texts.scopes) as Record<string, Spans>)
-    const cells = scopes.flatMap(([id, spans]) => this.#cellsOf(id, spans, time))
-    for (const cell of cells) cell.hold(0n, this.#moved)
-    const watches = (): Watch[] => scopes.flatMap(([id]) => this.#watchesOf(this.#watcher?.scope(id), time))
-    return new Purse(texts, { from: time, until: time }, cells, [], this.#moved, watches)
+    const home = scopes[0]?.[0] ?? ''
+    const cells = scopes.flatMap(([id, spans]) => this.#cellsOf(id, spans, time, home))
+    const watches = (): Watch[] => scopes.flatMap(([id]) => this.#watchesOf(this.#watcher?.scope(id), time, home))
+    const contents = { cells, budgets: [], moved: this.#moved, watches }
+    const purse = this.#balances.purse(texts, { from: time, until: time }, contents)
+    purse.resume()
+    return purse
   }
 
   /** The thresholds of all budgets of a scope in the windows of a time. */
-  #watchesOf(scope: Scope | undefined, time: number): Watch[] {
+  #watchesOf(scope: Scope | undefined, time: number, home: string): Watch[] {
     if (!scope) return []
     const { id, budgets } = scope
     return budgets.flatMap((budget) => {
       const days = rollingDays(budget.per)
-      if (days === undefined)
-        return this.#watchOf(scope, budget, time, this.#cell(id, windowOf(spanOf(budget.per), time))) ?? []
-      const hours = this.#hours.get(id)
+      if (days === undefined) {
+        const cell = this.#balances.cell(id, windowOf(spanOf(budget.per), time), home)
+        return this.#watchOf(scope, budget, time, cell) ?? []
+      }
+      const hours = this.#balances.findHours(id)
       if (!hours || days > hours.reach) return []
       return this.#watchOf(scope, budget, time, hours.sum(days, hourOf(this.#parts.now()))) ?? []
     })
@@ -179,31 +170,28 @@ export class Purses {
 
   /** The scopes that have balances, in no order. */
   scopes(): readonly string[] {
-    return [...new Set([...this.#cells.keys(), ...this.#hours.keys()])]
+    return this.#balances.scopes
   }
 
   /** The balances of the current windows, sorted by scope. */
   balances({ scope }: { scope?: string } = {}): Balance[] {
     const now = this.#parts.now()
-    if (now < this.#since) void this.#recall(now)
+    if (now < this.#balances.since) void this.#recall(now)
     const current = [windowOf('day', now), windowOf('week', now), windowOf('month', now), 'total']
-    const scopes = scope === undefined ? [...this.#cells.keys()].sort() : [scope]
-    return scopes.flatMap((id) => {
-      const cells = this.#cells.get(id)
-      return [
-        ...current.flatMap((window) => {
-          const cell = cells?.get(window)
-          return cell ? [{ scope: id, window, limit: cell.limit, posted: cell.posted, pending: cell.pending }] : []
-        }),
-        ...this.#rolling(id, now)
-      ]
-    })
+    const scopes = scope === undefined ? [...this.#balances.scopes].sort() : [scope]
+    return scopes.flatMap((id) => [
+      ...current.flatMap((window) => {
+        const cell = this.#balances.find(id, window)
+        return cell ? [{ scope: id, window, limit: cell.limit, posted: cell.posted, pending: cell.pending }] : []
+      }),
+      ...this.#rolling(id, now)
+    ])
   }
 
   /** The balances of the rolling budgets of a scope. */
   #rolling(scope: string, now: number): Balance[] {
-    const hours = this.#hours.get(scope)
-    if (!hours || now < this.#since) return []
+    const hours = this.#balances.findHours(scope)
+    if (!hours || now < this.#balances.since) return []
     return [...hours.budgets].flatMap(([days, { window, limit }]) => {
       if (days > hours.reach) return []
       const { posted, pending } = hours.sum(days, hourOf(now))
@@ -218,20 +206,17 @@ export class Purses {
     this.#moved.length = 0
   }
 
-  /** A scope that has its first rolling budgets has no hours in the database, so none need to be read. */
-  #prepare(scope: string, budgets: readonly Budget[]): void {
+  #prepare(scope: string, budgets: readonly Budget[], home: string): void {
     const most = budgets.reduce((most, { per }) => Math.max(most, rollingDays(per) ?? 0), 0)
-    if (most === 0) return
-    const hours = this.#hoursOf(scope)
-    if (hours.budgets.size === 0) hours.reach = most
+    if (most > 0) this.#balances.hours(scope, home).begin(most)
   }
 
   /**
    * The sum of a rolling budget.
    * @throws GatewayError `billing_unavailable` until its oldest hours are read, when it has more days than any before
    */
-  #sum(scope: string, days: number, time: number): RollingSum {
-    const hours = this.#hoursOf(scope)
+  #sum(scope: string, days: number, time: number, home: string): RollingSum {
+    const hours = this.#balances.hours(scope, home)
     if (days > hours.reach) {
       void this.#extend(hours, days)
       throw unavailable(`what ${scope} spent in the last ${days} days is being read`)
@@ -240,27 +225,10 @@ export class Purses {
   }
 
   /** The balances in which an amount of a scope counts. */
-  #cellsOf(scope: string, spans: Spans, time: number): Cell[] {
+  #cellsOf(scope: string, spans: Spans, time: number, home: string): Cell[] {
     return windowsOf(spans, time).map((window) =>
-      isHour(window) ? this.#hoursOf(scope).cell(hourOf(time)) : this.#cell(scope, window)
+      isHour(window) ? this.#balances.hours(scope, home).cell(hourOf(time)) : this.#balances.cell(scope, window, home)
     )
-  }
-
-  #cell(scope: string, window: string): Cell {
-    const known = this.#cells.get(scope)?.get(window)
-    if (known) return known
-    const cell = Cell.of(scope, window)
-    this.#keep(cell)
-    const windows = this.#cells.get(scope)!
-    const oldest = oldestWindow(this.#since)
-    for (const [name, other] of windows) if (name < oldest && other.settled && windows.delete(name)) this.#forgotten++
-    return cell
-  }
-
-  #hoursOf(scope: string): Hours {
-    let hours = this.#hours.get(scope)
-    if (!hours) this.#hours.set(scope, (hours = new Hours(scope)))
-    return hours
   }
 
   /**
@@ -269,26 +237,26 @@ export class Purses {
    */
   #recall(time: number): Promise<void> {
     return this.#read(async () => {
-      const forgotten = this.#forgotten
+      const { forgotten } = this.#balances
       const since = horizon(time)
       // Cells in memory keep changing during the read, and are kept. A cell that is not in memory has no holds, so the
       // database has its current balance.
       if (!(await this.#parts.writer.flushed())) return
       const { rows } = await this.#parts.reader.ask({ kind: 'balances', since })
-      if (this.#forgotten !== forgotten) return
-      this.#load(rows)
-      this.#since = since
+      if (this.#balances.forgotten !== forgotten) return
+      this.#balances.load(rows as readonly unknown[] as readonly StoredBalance[])
+      this.#balances.since = since
     })
   }
 
   /** Reads the hours of a scope that a rolling budget of more days than before needs. */
   #extend(hours: Hours, days: number): Promise<void> {
     return this.#read(async () => {
-      const [forgotten, since] = [this.#forgotten, this.#since]
+      const { forgotten, since } = this.#balances
       if (!(await this.#parts.writer.flushed())) return
       const { rows } = await this.#parts.reader.ask({ kind: 'hours', scope: hours.scope, since: since - days * day })
-      if (this.#forgotten !== forgotten || this.#since < since) return
-      this.#load(rows)
+      if (this.#balances.forgotten !== forgotten || this.#balances.since < since) return
+      this.#balances.load(rows as readonly unknown[] as readonly StoredBalance[])
       hours.reach = Math.max(hours.reach, days)
     })
   }
@@ -307,35 +275,6 @@ export class Purses {
     } finally {
       this.#recalling = false
     }
-  }
-
-  #load(rows: readonly Row[]): void {
-    const found = new Map<string, { hour: number; posted: bigint; pending: bigint }[]>()
-    for (const row of rows) {
-      const [scope, window, limit] = [row['scope'] as string, row['window'] as string, row['limit'] as bigint | null]
-      const [posted, pending] = [row['posted'] as bigint, row['pending'] as bigint]
-      const days = daysOf(window)
-      if (days !== undefined) {
-        const hours = this.#hoursOf(scope)
-        // What is in memory may be newer, and reaches as far as it did.
-        if (hours.budgets.has(days)) continue
-        hours.budget(days, limit ?? undefined)
-        hours.reach = Math.max(hours.reach, days)
-      } else if (isHour(window)) {
-        const hours = found.get(scope) ?? []
-        found.set(scope, hours)
-        hours.push({ hour: hourOf(Date.parse(`${window}:00Z`)), posted, pending })
-      } else if (!this.#cells.get(scope)?.has(window)) {
-        this.#keep(Cell.of(scope, window, limit ?? undefined, posted, pending))
-      }
-    }
-    for (const [scope, hours] of found) this.#hoursOf(scope).load(hours)
-  }
-
-  #keep(cell: Cell): void {
-    let windows = this.#cells.get(cell.scope)
-    if (!windows) this.#cells.set(cell.scope, (windows = new Map()))
-    windows.set(cell.window, cell)
   }
 }
 

@@ -2,6 +2,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { Arena } from '../../../../core/store/shared/arena.ts'
+import type { Purse } from '../../../../core/store/embedded/balance/purse.ts'
 import { WorkerCells } from '../../../../core/store/shared/cells.ts'
 import { WorkerLimits } from '../../../../core/store/shared/limits.ts'
 import { Seat } from '../../../../core/store/shared/seat.ts'
@@ -260,12 +261,12 @@ t.test('a thread that ends at any step of making a row leaves the table whole', 
   endAnywhere(
     t,
     (seat) => {
-      const cells = new WorkerCells(seat)
-      return () => void cells.of('key:laptop', 'day', 3)
+      const cells = new WorkerCells(seat, 0)
+      return () => void cells.cell('key:laptop', 'day', 'tenant:acme')
     },
     (other) => {
-      const cells = new WorkerCells(other)
-      for (let i = 0; i < 5; i++) cells.of(`key:${i}`, 'day', 3)
+      const cells = new WorkerCells(other, 0)
+      for (let i = 0; i < 5; i++) cells.cell(`key:${i}`, 'day', 'tenant:acme')
     }
   )
 )
@@ -296,5 +297,29 @@ t.test('a thread that ends at any step of a charge has charged nothing that it p
       return () => purse.post(40n, 30n)
     },
     (other) => purseOf(other, scopes).hold(7n)
+  )
+)
+
+/** A purse of a project with a rolling budget, in the hours of 1970. */
+function rollingPurse(seat: Seat): Purse {
+  const cells = new WorkerCells(seat, 0)
+  const of = scope('project', 'acme/web', 90n, '1d')
+  const hours = cells.hours(of.id, of.id)
+  hours.begin(1)
+  const own = [hours.cell(3), cells.cell(of.id, 'total', of.id)]
+  const budgets = [{ scope: of, budget: of.budgets[0]!, balance: hours.sum(1, 3) }]
+  return cells.purse({ scopes: '{}', tags: null }, { from: 0, until: 1 }, { cells: own, budgets, moved: [] })
+}
+
+t.test('a thread that ends at any step of a hold by a rolling budget has held nothing that it published', (t) =>
+  endAnywhere(
+    t,
+    (seat) => {
+      const purse = rollingPurse(seat)
+      purse.hold(1n)
+      purse.post(1n, 0n)
+      return () => purse.hold(40n)
+    },
+    (other) => rollingPurse(other).hold(7n)
   )
 )

@@ -3,9 +3,9 @@ import { isMainThread, parentPort, workerData } from 'node:worker_threads'
 import type { LimitSet, Rates, Scope } from '../../../../core/catalogue/caller.ts'
 import { GatewayError } from '../../../../core/errors.ts'
 import { Arena, lockOf } from '../../../../core/store/shared/arena.ts'
+import type { Purse } from '../../../../core/store/embedded/balance/purse.ts'
 import { WorkerCells } from '../../../../core/store/shared/cells.ts'
 import { WorkerLimits } from '../../../../core/store/shared/limits.ts'
-import { WorkerPurse } from '../../../../core/store/shared/purse.ts'
 import { RingWriter } from '../../../../core/store/shared/ring.ts'
 import { Seat } from '../../../../core/store/shared/seat.ts'
 import type { Lease } from '../../../../core/store/limits.ts'
@@ -53,11 +53,10 @@ export function setsOf(levels: readonly Rates[], own: readonly Rates[]): readonl
 }
 
 /** A purse of these scopes with a calendar window each, of one tenant. */
-export function purseOf(seat: Seat, scopes: readonly Scope[], cells = new WorkerCells(seat)): WorkerPurse {
-  const lock = lockOf(scopes[0]!.id)
-  const own = scopes.map(({ id, budgets }) => cells.of(id, budgets[0]!.per, lock))
+export function purseOf(seat: Seat, scopes: readonly Scope[], cells = new WorkerCells(seat, 0)): Purse {
+  const own = scopes.map(({ id, budgets }) => cells.cell(id, budgets[0]!.per, scopes[0]!.id))
   const limited = scopes.map((scope, at) => ({ scope, budget: scope.budgets[0]!, balance: own[at]! }))
-  return new WorkerPurse({ scopes: '{}', tags: null }, { from: 0, until: 1 }, own, limited, [], seat, cells)
+  return cells.purse({ scopes: '{}', tags: null }, { from: 0, until: 1 }, { cells: own, budgets: limited, moved: [] })
 }
 
 function start({ scratch }: Own): void {
@@ -151,7 +150,7 @@ const tasks = {
 
   /** Holds and ends amounts at random. */
   spend(own: Own, { scopes, times }: { scopes: readonly (readonly Scope[])[]; times: number }): Moved[] {
-    const cells = new WorkerCells(own.seat)
+    const cells = new WorkerCells(own.seat, 0)
     const purses = scopes.map((one) => purseOf(own.seat, one, cells))
     const lock = lockOf(scopes[0]![0]!.id)
     const chance = chances(own.seat.number)

@@ -1,0 +1,146 @@
+// The balances that a ledger admits by, as they lie in the memory of its thread.
+import { daysOf, isHour, oldestWindow } from '../../window.ts'
+import { Cell } from './cell.ts'
+import { hourOf, Hours } from './hours.ts'
+import { Purse } from './purse.ts'
+import type { Limited } from './purse.ts'
+import type { Watch } from './thresholds.ts'
+
+/** A balance as stored. */
+export interface StoredBalance {
+  readonly scope: string
+  readonly window: string
+  readonly limit: bigint | null
+  readonly posted: bigint
+  readonly pending: bigint
+}
+
+/** What a purse is made of. */
+export interface PurseContents {
+  readonly cells: readonly Cell[]
+  readonly budgets: readonly Limited[]
+  /** Collects the cells whose balances are to be written. */
+  readonly moved: Cell[]
+  /** See {@link Purse}. */
+  readonly watches?: (() => readonly Watch[]) | undefined
+}
+
+/**
+ * Owns the balances. The home of a balance is the outermost scope of the caller: all that one request changes has the
+ * same home.
+ */
+export class Balances {
+  /**
+   * The beginning of a month, in Unix milliseconds. All balances of windows since then are in memory. Older ones may
+   * have been removed from memory.
+   */
+  since: number
+  /** How many balances were removed from memory. */
+  forgotten = 0
+  /** The balances by scope, then by window; not those of hours. */
+  readonly #cells = new Map<string, Map<string, Cell>>()
+  /** The hours of the scopes that have, or had, rolling budgets. */
+  readonly #hours = new Map<string, Hours>()
+
+  constructor(since: number) {
+    this.since = since
+  }
+
+  /** The scopes that have balances, in no order. */
+  get scopes(): readonly string[] {
+    return [...new Set([...this.#cells.keys(), ...this.#hours.keys()])]
+  }
+
+  /** The balance of a scope in a window that is no hour, if there is one. */
+  find(scope: string, window: string): Cell | undefined {
+    return this.#cells.get(scope)?.get(window)
+  }
+
+  /** The balance of a scope in a window that is no hour. One that is not there is made, with nothing in it. */
+  cell(scope: string, window: string, home: string): Cell {
+    const known = this.find(scope, window)
+    if (known) return known
+    const cell = this.make(scope, window, home)
+    this.keep(cell)
+    const windows = this.#cells.get(scope)!
+    const oldest = oldestWindow(this.since)
+    for (const [name, other] of windows) if (name < oldest && other.settled && windows.delete(name)) this.forgotten++
+    return cell
+  }
+
+  /** The hours of a scope, if it has, or had, rolling budgets. */
+  findHours(scope: string): Hours | undefined {
+    return this.#hours.get(scope)
+  }
+
+  /** The hours of a scope, which has them from now on. */
+  hours(scope: string, home: string): Hours {
+    let hours = this.#hours.get(scope)
+    if (!hours) this.#hours.set(scope, (hours = this.makeHours(scope, home)))
+    return hours
+  }
+
+  /** The purse of these balances in the windows of a time. */
+  purse(
+    texts: Pick<Purse, 'scopes' | 'tags'>,
+    window: Pick<Purse, 'from' | 'until'>,
+    { cells, budgets, moved, watches }: PurseContents
+  ): Purse {
+    return new Purse(texts, window, cells, budgets, moved, watches)
+  }
+
+  /** Takes over balances as stored. What is in memory may be newer, and stays. */
+  load(rows: Iterable<StoredBalance>): void {
+    const found = new Map<string, { hour: number; posted: bigint; pending: bigint }[]>()
+    for (const row of rows) {
+      const { scope, window, limit, posted, pending } = row
+      const days = daysOf(window)
+      if (days !== undefined) {
+        const hours = this.#storedHours(scope)
+        // What is in memory reaches as far as it did.
+        if (hours.budgets.has(days)) continue
+        hours.budget(days, limit ?? undefined)
+        hours.reach = Math.max(hours.reach, days)
+      } else if (isHour(window)) {
+        const hours = found.get(scope) ?? []
+        found.set(scope, hours)
+        hours.push({ hour: hourOf(Date.parse(`${window}:00Z`)), posted, pending })
+      } else if (!this.find(scope, window)) this.keep(this.stored(row))
+    }
+    for (const [scope, hours] of found) this.#storedHours(scope).load(hours)
+  }
+
+  /** Removes from memory what no window since `since` (Unix milliseconds) needs. */
+  forget(since: number): void {
+    this.since = since
+    for (const hours of this.#hours.values()) this.forgotten += hours.forget(since)
+  }
+
+  /** Makes the balance of a scope that is not there. */
+  protected make(...[scope, window]: [scope: string, window: string, home: string]): Cell {
+    return Cell.of(scope, window)
+  }
+
+  /** Makes a balance as stored. */
+  protected stored({ scope, window, limit, posted, pending }: StoredBalance): Cell {
+    return Cell.of(scope, window, limit ?? undefined, posted, pending)
+  }
+
+  /** Makes the hours of a scope. `home`: undefined for those that are stored. */
+  protected makeHours(...[scope]: [scope: string, home: string | undefined]): Hours {
+    return new Hours(scope)
+  }
+
+  /** Keeps a balance, in the place of another one of its scope and window. */
+  protected keep(cell: Cell): void {
+    let windows = this.#cells.get(cell.scope)
+    if (!windows) this.#cells.set(cell.scope, (windows = new Map()))
+    windows.set(cell.window, cell)
+  }
+
+  #storedHours(scope: string): Hours {
+    let hours = this.#hours.get(scope)
+    if (!hours) this.#hours.set(scope, (hours = this.makeHours(scope, undefined)))
+    return hours
+  }
+}
