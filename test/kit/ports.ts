@@ -6,11 +6,11 @@ import type { AddressInfo } from 'node:net'
 
 /**
  * A port that is free now, of those that no system gives to who asks for any. No test of this machine gets the same one
- * before this process ends.
+ * or the one after it before this process ends.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const server = createServer().listen(20_000 + Math.floor(Math.random() * 12_000), '127.0.0.1')
+    const server = createServer().listen(20_000 + 2 * Math.floor(Math.random() * 6000), '127.0.0.1')
     const free = await succeeds(once(server, 'listening'))
     const { port } = (server.address() ?? {}) as Partial<AddressInfo>
     server.close()

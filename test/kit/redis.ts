@@ -3,12 +3,11 @@ import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createClient } from '@redis/client'
 import type { Test } from 'tap'
+import { freePort } from './ports.ts'
 import { program } from './programs.ts'
 
 /** Whichever of the two is there. */
@@ -19,15 +18,6 @@ export const redisMissing = server === undefined && 'neither redis-server nor va
 
 /** Libraries of packages that were unpacked instead of installed. */
 const libraries = join(import.meta.dirname, '..', '..', '.cache', 'debian', 'usr', 'lib', 'x86_64-linux-gnu')
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  probe.close()
-  await once(probe, 'close')
-  return port
-}
 
 /** Ends the server when the process of the test ends, however that ends: then its standard input ends. */
 const guard = '"$0" "$@" & echo "pid $!"; cat >/dev/null; kill -KILL $!; wait'
