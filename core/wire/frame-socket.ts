@@ -10,6 +10,8 @@ const closeTimeout = 2000
  * the code.
  */
 const longestReason = 123
+/** The most messages and control frames of one socket that are read in one turn of the event loop. */
+const turnFrames = 256
 const nothing = Buffer.alloc(0)
 
 /**
@@ -39,7 +41,7 @@ export interface FrameTaker {
   frame(data: Buffer, binary: boolean): void
   /** The send buffer is empty again. */
   drained(): void
-  /** The connection ended, or the other side has closed it. Called once, and not while the socket is paused. */
+  /** The connection ended, or the other side has closed it. Called once. */
   closed(closing: Closing): void
 }
 
@@ -57,14 +59,17 @@ export interface FrameSocketOptions {
 
 /** A WebSocket on a stream on which the handshake was made. It reads nothing before {@link take} is called. */
 export class FrameSocket implements FrameSink {
-  /** When a message or the answer to a ping came last, as `performance.now()`. */
+  /** When anything came last, as `performance.now()`. */
   heardAt = performance.now()
   readonly #stream: Duplex
   readonly #masks: boolean
   readonly #reader: FrameReader
   #taker: FrameTaker | undefined
-  /** Bytes that have come before anybody took them. */
-  #early: Buffer
+  /** What has come and was not read: nobody takes it yet, the taker has paused, or it is the turn of others. */
+  #rest: Buffer
+  /** How many more messages and control frames are read in this turn of the event loop, or the next ones. */
+  #turn = turnFrames
+  #isDue = false
   #paused = true
   #pinged = false
   /** What the other side wants to have back, once there is room for it. */
@@ -73,7 +78,6 @@ export class FrameSocket implements FrameSink {
   #sent = false
   #heard = false
   #closing: Closing | undefined
-  #told = false
   #timer: NodeJS.Timeout | undefined
 
   /** `stream`: the stream of bytes, which is this socket's from now on. */
@@ -81,7 +85,7 @@ export class FrameSocket implements FrameSink {
     this.#stream = stream
     this.#masks = side === 'client'
     this.#reader = new FrameReader(side === 'server', maxMessage, this)
-    this.#early = head
+    this.#rest = head
     stream.pause()
     stream.on('error', () => stream.destroy())
     stream.on('end', () => this.#ended())
@@ -93,49 +97,36 @@ export class FrameSocket implements FrameSink {
   /** From now on, `taker` gets what is received. */
   take(taker: FrameTaker): void {
     this.#taker = taker
-    this.#paused = false
-    const early = this.#early
-    this.#early = nothing
-    if (early.length > 0) this.input(early)
-    if (this.#paused) return
-    this.#stream.resume()
-    if (this.#closing) this.#tell()
+    if (this.#closing) return this.#finish(this.#closing)
+    if (this.#rest.length > 0) taker.received(this.#rest.length)
+    this.resume()
   }
 
   /** Takes what the stream has read. The bytes are used during the call only. */
   input(bytes: Buffer): void {
     if (this.#heard) return
-    if (!this.#taker && !this.#sent) {
-      this.#early = Buffer.concat([this.#early, bytes])
-      return
-    }
+    this.heardAt = performance.now()
     this.#taker?.received(bytes.length)
-    try {
-      this.#reader.read(bytes)
-    } catch (error) {
-      if (!(error instanceof FrameFault)) throw error
-      this.#refuse(error)
-    }
+    if (this.#paused || this.#isDue) this.#rest = Buffer.concat([this.#rest, bytes])
+    else this.#read(bytes)
   }
 
   /** Called by the reader. */
   message(data: Buffer, binary: boolean): void {
-    this.heardAt = performance.now()
+    this.#count()
     this.#taker?.frame(data, binary)
   }
 
   /** Called by the reader. */
   control(opcode: number, payload: Buffer): void {
+    this.#count()
     if (opcode === opcodes.ping) this.#answer(payload)
-    else if (opcode === opcodes.pong) {
-      this.heardAt = performance.now()
-      this.#pinged = false
-    } else {
+    else if (opcode === opcodes.pong) this.#pinged = false
+    else {
       const { code, reason } = readClose(payload)
-      this.#heard = true
       this.#say(code, reason)
       this.#end()
-      this.#close({ code: code ?? noCode, reason, fault: undefined })
+      this.#finish({ code: code ?? noCode, reason, fault: undefined })
     }
   }
 
@@ -157,18 +148,20 @@ export class FrameSocket implements FrameSink {
     this.#write(opcodes.ping, nothing)
   }
 
-  /** Stops reading; some messages may still arrive. */
+  /** Stops reading. No message arrives before it is resumed. */
   pause(): void {
     if (this.#paused) return
     this.#paused = true
+    this.#reader.stop()
     this.#stream.pause()
   }
 
+  /** Reads on: messages arrive again when the caller has returned. */
   resume(): void {
     if (!this.#paused) return
     this.#paused = false
-    this.#stream.resume()
-    if (this.#closing) this.#tell()
+    if (this.#rest.length > 0) this.#readLater()
+    else if (!this.#isDue) this.#stream.resume()
   }
 
   /**
@@ -186,8 +179,55 @@ export class FrameSocket implements FrameSink {
   /** Closes at once, without a close frame. */
   destroy(): void {
     this.#taker = undefined
-    this.#sent = true
+    this.#sent = this.#heard = true
+    this.#rest = nothing
     this.#stream.destroy()
+  }
+
+  /** `isOwn`: the bytes may be kept as they are. */
+  #read(bytes: Buffer, isOwn = false): void {
+    const stream = this.#stream
+    let read: number
+    // The answers to many pings are written together.
+    stream.cork()
+    try {
+      read = this.#reader.read(bytes)
+    } catch (error) {
+      if (!(error instanceof FrameFault)) throw error
+      return this.#refuse(error)
+    } finally {
+      stream.uncork()
+    }
+    if (this.#heard) return
+    if (read < bytes.length) {
+      const rest = bytes.subarray(read)
+      this.#rest = isOwn ? rest : Buffer.from(rest)
+    }
+    if (!this.#paused && (this.#turn <= 0 || this.#rest.length > 0)) this.#readLater()
+  }
+
+  /** Small messages take a thousand times longer than their bytes: other connections are served between them. */
+  #readLater(): void {
+    if (this.#isDue) return
+    this.#isDue = true
+    this.#stream.pause()
+    setImmediate(readRest, this)
+  }
+
+  /** Reads what has waited for its turn. */
+  readRest(): void {
+    const rest = this.#rest
+    this.#isDue = false
+    this.#turn = turnFrames
+    if (this.#paused || this.#heard) return
+    this.#rest = nothing
+    if (rest.length > 0) this.#read(rest, true)
+    if (this.#stream.destroyed) this.#lost()
+    else if (!this.#paused && !this.#isDue) this.#stream.resume()
+  }
+
+  #count(): void {
+    if (--this.#turn === 0) this.#reader.stop()
   }
 
   #write(opcode: number, payload: Buffer): void {
@@ -231,10 +271,9 @@ export class FrameSocket implements FrameSink {
   }
 
   #refuse(fault: FrameFault): void {
-    this.#heard = true
     this.#say(fault.code)
     this.#end()
-    this.#close({ code: lostCode, reason: '', fault }, true)
+    this.#finish({ code: lostCode, reason: '', fault })
   }
 
   /** The other side sends nothing more, and has not said that it would. */
@@ -246,24 +285,28 @@ export class FrameSocket implements FrameSink {
     this.#timer ??= setTimeout(() => stream.destroy(), closeTimeout)
   }
 
+  /** The connection is gone. What has come and waits for its turn, or for somebody who takes it, is read first. */
   #lost(): void {
     clearTimeout(this.#timer)
-    this.#sent = this.#heard = true
-    this.#close({ code: lostCode, reason: '', fault: undefined }, this.#closing === undefined)
+    this.#sent = true
+    const isAwaited = this.#taker ? !this.#paused : this.#closing === undefined
+    if (this.#rest.length > 0 && isAwaited) return
+    this.#finish({ code: lostCode, reason: '', fault: undefined })
   }
 
-  /** `now`: even while the socket is paused. */
-  #close(closing: Closing, now = false): void {
+  /** Nothing is read any more. The taker is told how the connection ended, once. */
+  #finish(closing: Closing): void {
+    this.#heard = true
+    this.#rest = nothing
     this.#closing ??= closing
-    if (now || !this.#paused) this.#tell()
-  }
-
-  #tell(): void {
     const taker = this.#taker
-    if (!taker || this.#told) return
-    this.#told = true
-    taker.closed(this.#closing!)
+    this.#taker = undefined
+    taker?.closed(this.#closing)
   }
+}
+
+function readRest(socket: FrameSocket): void {
+  socket.readRest()
 }
 
 /** Cuts the reason to its limit, between two characters. */

@@ -63,6 +63,7 @@ export class FrameReader {
   #announced = 0
   #fragments = 0
   #over = false
+  #stopped = false
 
   /** `masked`: whether the peer is a client, which masks what it sends. `maxMessage`: in bytes. */
   constructor(masked: boolean, maxMessage: number, sink: FrameSink) {
@@ -72,27 +73,36 @@ export class FrameReader {
   }
 
   /**
-   * Reads on. The bytes are used during the call only.
+   * Reads on. The bytes are used during the call only. Returns how many were read: all of them, unless {@link stop} was
+   * called; the next call begins with the others.
    * @throws FrameFault
    */
-  read(bytes: Buffer): void {
+  read(bytes: Buffer): number {
     let at = 0
-    if (this.#cut.length > 0) {
+    const { length: before } = this.#cut
+    if (before > 0) {
       bytes = Buffer.concat([this.#cut, bytes])
       this.#cut = none
     }
-    while (at < bytes.length && !this.#over) {
+    this.#stopped = false
+    while (at < bytes.length && !this.#over && !this.#stopped) {
       if (this.#left === undefined) {
         at = this.#begin(bytes, at)
       }
       const left: number | undefined = this.#left
-      if (left === undefined) return
+      if (left === undefined) break
       const end = Math.min(at + left, bytes.length)
       if (end > at) this.#take(bytes, at, end)
       this.#left = left - (end - at)
       at = end
       if (this.#left === 0) this.#end()
     }
+    return (this.#over ? bytes.length : at) - before
+  }
+
+  /** Has nothing more read by the present call than the present frame. */
+  stop(): void {
+    this.#stopped = true
   }
 
   /** Reads the head of a frame, and returns the place behind it. One that is cut is kept. */

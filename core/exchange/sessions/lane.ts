@@ -22,7 +22,8 @@ export interface LaneParts {
 }
 
 /**
- * Messages keep their order. The source is paused while one waits, so at most one read of its socket queues up here.
+ * Messages keep their order. The source is paused while one waits, so what queues up here is only what stages made of
+ * one message.
  */
 export class Lane {
   readonly #parts: LaneParts

@@ -1,11 +1,12 @@
 // Frames of WebSockets as they are read and written: whatever the pieces, the masks and the places in memory.
-import { Duplex } from 'node:stream'
+import type { Writable } from 'node:stream'
 import fc from 'fast-check'
 import t from 'tap'
-import { FrameFault, frameOf, FrameReader, opcodes } from '../../../core/wire/frames.ts'
-import { FrameSocket } from '../../../core/wire/frame-socket.ts'
+import * as library from 'ws'
+import { closePayload, FrameFault, frameOf, FrameReader, opcodes, readClose } from '../../../core/wire/frames.ts'
 import { unmask } from '../../../core/wire/mask.ts'
 import { frameBytes, readFrames } from '../../kit/socket-upstream.ts'
+import type { FrameParts } from '../../kit/socket-upstream.ts'
 
 const runs = process.env['SLUICE_LONG'] ? 10_000 : 500
 
@@ -122,102 +123,91 @@ t.test('a message takes no more memory than twice what has come of it', async (t
   t.ok(taken < readers.length * 128 * 1024, `${taken} bytes for ${readers.length} of which one byte has come`)
 })
 
-/** A stream that a test reads and writes, and takes nothing while it is blocked. */
-class Line extends Duplex {
-  readonly sent: Buffer[] = []
-  blocked: (() => void) | undefined
-  isBlocked = false
-
-  override _read(): void {}
-  override _write(bytes: Buffer, _encoding: string, done: () => void): void {
-    this.sent.push(bytes)
-    if (this.isBlocked) this.blocked = done
-    else done()
-  }
-  get frames(): [number, string][] {
-    return readFrames(Buffer.concat(this.sent)).map(({ opcode, payload }) => [opcode, payload.toString('latin1')])
-  }
+/** It has this export, but its types do not. */
+const { Receiver } = library as unknown as {
+  Receiver: new (options: { isServer: boolean; maxPayload: number }) => Writable
 }
 
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
-const masked = true
-
-t.test('pings are answered, and only the latest of those that came while nothing could be sent', async (t) => {
-  const line = new Line({ writableHighWaterMark: 1 })
-  const socket = new FrameSocket(line, { side: 'server', maxMessage: 1000 })
-  const frames: string[] = []
-  socket.take({
-    received() {},
-    frame: (data) => void frames.push(String(data)),
-    drained() {},
-    closed() {}
-  })
-  line.isBlocked = true
-  for (let n = 0; n < 1000; n++) line.push(frameBytes(`ping ${n}`, { opcode: 9, masked }))
-  line.push(frameBytes('text', { opcode: 1, masked }))
-  await turn()
-  t.same(frames, ['text'])
-  t.same(line.frames, [[10, 'ping 0']])
-  line.isBlocked = false
-  line.blocked!()
-  await turn()
-  t.same(line.frames, [
-    [10, 'ping 0'],
-    [10, 'ping 999']
-  ])
-  line.destroy()
-})
-
-t.test('a close is told in its turn: not while the frames before it wait', async (t) => {
-  const line = new Line()
-  const socket = new FrameSocket(line, { side: 'server', maxMessage: 1000 })
-  const told: string[] = []
-  socket.take({
-    received() {},
-    frame(data) {
-      told.push(String(data))
-      socket.pause()
-    },
-    drained() {},
-    closed: ({ code, reason }) => void told.push(`closed ${code} ${reason}`)
-  })
-  line.push(
-    Buffer.concat([
-      frameBytes('last', { opcode: 1, masked }),
-      frameBytes(Buffer.concat([Buffer.from([3, 232]), Buffer.from('bye')]), { opcode: 8, masked }),
-      frameBytes('never', { opcode: 1, masked })
-    ])
+/** What the library `ws` finds. Of a close frame: its code and reason. */
+async function foundByLibrary(bytes: Buffer, masked: boolean, most: number): Promise<string[]> {
+  const said: string[] = []
+  const receiver = new Receiver({ isServer: masked, maxPayload: most })
+  const say = (opcode: number, payload: Buffer): void => void said.push(`${opcode} ${payload.toString('hex')}`)
+  receiver.on(
+    'message',
+    (data: Buffer, binary: boolean) => void said.push(`${binary ? 'binary' : 'text'} ${data.toString('hex')}`)
   )
-  await turn()
-  t.same(told, ['last'])
-  t.same(line.frames, [[8, '\u0003\u00e8bye']], 'the other side is answered at once')
-  socket.resume()
-  t.same(told, ['last', 'closed 1000 bye'])
-  line.destroy()
-  await turn()
-  t.equal(told.length, 2, 'and once')
+  receiver.on('ping', (payload: Buffer) => say(opcodes.ping, payload))
+  receiver.on('pong', (payload: Buffer) => say(opcodes.pong, payload))
+  receiver.on('conclude', (code: number, reason: Buffer) =>
+    say(opcodes.close, closePayload(code === 1005 ? undefined : code, String(reason)))
+  )
+  await new Promise<void>((resolve) => {
+    receiver.on('error', (error: Error & Record<symbol, number>) => {
+      const [code] = Object.getOwnPropertySymbols(error).map((symbol) => error[symbol])
+      said.push(`fault ${code}`)
+      resolve()
+    })
+    receiver.write(bytes, () => resolve())
+  })
+  return said
+}
+
+/** Any frame: mostly one that may stand where it stands. */
+const anyFrame = fc
+  .record({
+    opcode: fc.oneof({ weight: 9, arbitrary: fc.constantFrom(0, 0, 1, 2, 8, 9, 10) }, fc.nat({ max: 15 })),
+    fin: fc.boolean(),
+    reserved: fc.oneof({ weight: 20, arbitrary: fc.constant(0) }, fc.nat({ max: 7 })),
+    payload: fc.oneof(
+      { weight: 4, arbitrary: payload.map((bytes) => bytes.subarray(0, 125)) },
+      fc.uint8Array({ maxLength: 6 }).map((bytes) => Buffer.from(bytes)),
+      fc.nat({ max: 5200 }).map((code) => closePayload(code, 'why')),
+      fc.nat({ max: 400 }).map((length) => Buffer.alloc(length, 'x'))
+    ),
+    /** Sent in place of the real length; 2^53 and more are in eight bytes. */
+    length: fc.option(fc.constantFrom(0, 125, 126, 127, 65_535, 65_536, 2 ** 32, 2 ** 53, 2 ** 63), { freq: 30 }),
+    isWrong: fc.nat({ max: 40 }).map((n) => n === 0)
+  })
+  .map(({ length, ...parts }) => ({ ...parts, ...(length === null ? {} : { length }) }))
+
+t.test('what a peer sends is read, or refused, as the library ws does it, to the code', async (t) => {
+  const counts = new Map<string, number>()
+  await fc.assert(
+    fc.asyncProperty(fc.array(anyFrame, { maxLength: 8 }), fc.boolean(), async (frames, masked) => {
+      const bytes = Buffer.concat(
+        frames.map(({ payload, isWrong, fin, ...parts }) => {
+          const whole = fin || parts.opcode > opcodes.binary
+          return frameBytes(payload, { ...parts, fin: whole, masked: masked !== isWrong } satisfies FrameParts)
+        })
+      )
+      const said = found([bytes], masked, 300)
+      // Its close frames are read by whoever gets them.
+      const last = said.at(-1)
+      if (last?.startsWith('8 ')) {
+        try {
+          readClose(Buffer.from(last.slice(2), 'hex'))
+        } catch (error) {
+          said.splice(-1, 1, `fault ${(error as FrameFault).code}`)
+        }
+      }
+      const expected = await foundByLibrary(bytes, masked, 300)
+      if (JSON.stringify(said) !== JSON.stringify(expected))
+        throw new Error(`${JSON.stringify(said)}, not ${JSON.stringify(expected)}: ${bytes.toString('hex')}`)
+      for (const one of said) {
+        const kind = one.startsWith('fault') ? one : one.split(' ', 1)[0]!
+        counts.set(kind, (counts.get(kind) ?? 0) + 1)
+      }
+    }),
+    { numRuns: 4 * runs }
+  )
+  for (const kind of ['text', 'binary', '8', '9', '10', 'fault 1002', 'fault 1007', 'fault 1009'])
+    t.ok((counts.get(kind) ?? 0) > runs / 100, `${counts.get(kind)} of ${kind}`)
 })
 
-t.test('what came before anybody took it is taken first, and nothing is sent behind a close frame', async (t) => {
-  const line = new Line()
-  const head = Buffer.concat([frameBytes('one', { opcode: 1, masked }), frameBytes('two', { opcode: 1, masked })])
-  const socket = new FrameSocket(line, { side: 'server', maxMessage: 1000, head: head.subarray(0, 5) })
-  line.push(head.subarray(5))
-  await turn()
-  const told: string[] = []
-  socket.take({
-    received: (bytes) => void told.push(String(bytes)),
-    frame: (data) => void told.push(String(data)),
-    drained() {},
-    closed() {}
-  })
-  await turn()
-  t.same(told, ['5', String(head.length - 5), 'one', 'two'])
-  socket.close(1005, 'not said')
-  t.ok(socket.send(Buffer.from('x'), false))
-  socket.ping()
-  line.push(frameBytes('ping', { opcode: 9, masked }))
-  await turn()
-  t.same(line.frames, [[8, '']])
-  line.destroy()
+t.test('a length may be written in more bytes than it needs', async (t) => {
+  const payload = Buffer.from('{}')
+  const long = Buffer.from([0x82, 127, 0, 0, 0, 0, 0, 0, 0, 2])
+  t.same(found([Buffer.concat([Buffer.from([0x82, 126, 0, 2]), payload])], false), ['binary 7b7d'])
+  t.same(found([Buffer.concat([long, payload])], false), ['binary 7b7d'])
 })
