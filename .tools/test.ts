@@ -62,6 +62,9 @@ function filesOf(names: readonly string[]): string[] {
   })
 }
 
+/** How many lines are shown of what a file said before a signal ended it. */
+const lastLines = 12
+
 /** The result of one file. */
 interface Result extends Omit<Told, 'output'> {
   file: string
@@ -91,6 +94,8 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result> {
       clearTimeout(timer)
       running.delete(child)
       const ms = performance.now() - began
+      // What it was at is in no result.
+      if (signal) errors.push('It said last:', ...lines.slice(-lastLines))
       const { passed, failed, skipped, output } = tell(lines)
       const clean = code === 0 && failed === 0 && passed > 0
       const took = `${(ms / 1000).toFixed(1)} s${cpu === undefined ? '' : `, ${cpu.toFixed(1)} s of CPU time`}`
