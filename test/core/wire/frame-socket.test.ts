@@ -213,7 +213,7 @@ function libraryOn(stream: Duplex, isServer: boolean): WebSocket {
     setSocket(stream: Duplex, head: Buffer, options: object): void
   }
   socket._isServer = isServer
-  socket.setSocket(stream, Buffer.alloc(0), { allowSynchronousEvents: true, maxPayload: 1 << 20 })
+  socket.setSocket(stream, Buffer.alloc(0), { allowSynchronousEvents: true, maxPayload: 1 << 26 })
   return socket
 }
 
@@ -231,87 +231,103 @@ const step = fc.oneof(
 /** Each message with its kind. */
 const noted = (binary: boolean, text: string): string => `${binary} ${text}`
 
+/** What is said on a line, who is the server of it, and who closes it. */
+const conversation = fc.record({
+  steps: fc.array(step, { maxLength: 40 }),
+  isServer: fc.boolean(),
+  isSecure: fc.boolean(),
+  weClose: fc.boolean()
+})
+
+type Conversation = typeof conversation extends fc.Arbitrary<infer T> ? T : never
+
 t.test('a conversation with the library ws, on either side, with TLS and without', async (t) => {
   const [plain, secure] = [await lines(t, false), await lines(t, true)]
   let said = 0
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(step, { maxLength: 40 }),
-      fc.boolean(),
-      fc.boolean(),
-      fc.boolean(),
-      async (steps, isServer, isSecure, weClose) => {
-        const [near, far] = await (isSecure ? secure : plain)()
-        const ours = new FrameSocket(isServer ? far : near, {
-          side: isServer ? 'server' : 'client',
-          maxMessage: 1 << 20
-        })
-        const theirs = libraryOn(isServer ? near : far, !isServer)
-        const told: string[] = []
-        const sent: string[] = []
-        const heard: string[] = []
-        const back: string[] = []
-        let paused = false
-        let pongs = 0
-        ours.take({
-          ...taker(told),
-          frame(data, binary) {
-            if (paused) throw new Error('it has paused')
-            told.push(noted(binary, String(data)))
-          }
-        })
-        theirs.on('message', (data: Buffer, binary) => void heard.push(noted(binary, String(data))))
-        theirs.on('error', (error) => void heard.push(String(error)))
-        theirs.on('pong', () => void pongs++)
-        const end = once(theirs, 'close') as Promise<[number, Buffer]>
-        let begun: { binary: boolean; text: string } | undefined
-        const say = (text: string, binary: boolean, last: boolean): void => {
-          begun ??= { binary, text: '' }
-          begun.text += text
-          theirs.send(text, { binary, fin: last })
-          if (!last) return
-          sent.push(noted(begun.binary, begun.text))
-          begun = undefined
+  const converse = async (
+    { steps, isServer, weClose }: Conversation,
+    [near, far]: readonly [Duplex, Duplex]
+  ): Promise<void> => {
+    const ours = new FrameSocket(isServer ? far : near, {
+      side: isServer ? 'server' : 'client',
+      maxMessage: 1 << 26
+    })
+    const theirs = libraryOn(isServer ? near : far, !isServer)
+    const told: string[] = []
+    const sent: string[] = []
+    const heard: string[] = []
+    const back: string[] = []
+    let paused = false
+    let pongs = 0
+    ours.take({
+      ...taker(told),
+      frame(data, binary) {
+        if (paused) throw new Error('it has paused')
+        told.push(noted(binary, String(data)))
+      }
+    })
+    theirs.on('message', (data: Buffer, binary) => void heard.push(noted(binary, String(data))))
+    theirs.on('error', (error) => void heard.push(String(error)))
+    theirs.on('pong', () => void pongs++)
+    const end = once(theirs, 'close') as Promise<[number, Buffer]>
+    let begun: { binary: boolean; text: string } | undefined
+    const say = (text: string, binary: boolean, last: boolean): void => {
+      begun ??= { binary, text: '' }
+      begun.text += text
+      theirs.send(text, { binary, fin: last })
+      if (!last) return
+      sent.push(noted(begun.binary, begun.text))
+      begun = undefined
+    }
+    for (const one of steps) {
+      if (typeof one === 'object') {
+        const text = one.text.repeat(one.times)
+        said++
+        if (!one.ours) say(text, one.binary, one.last)
+        else {
+          ours.send(Buffer.from(text), one.binary)
+          back.push(noted(one.binary, text))
         }
-        for (const one of steps) {
-          if (typeof one === 'object') {
-            const text = one.text.repeat(one.times)
-            said++
-            if (!one.ours) say(text, one.binary, one.last)
-            else {
-              ours.send(Buffer.from(text), one.binary)
-              back.push(noted(one.binary, text))
-            }
-          } else if (one === 'pause') {
-            paused = true
-            ours.pause()
-          } else if (one === 'resume') {
-            paused = false
-            ours.resume()
-          } else if (one === 'ping') ours.ping()
-          else if (one === 'their ping') theirs.ping('x')
-          else if (one === 'their pause') theirs.pause()
-          else if (one === 'their resume') theirs.resume()
-          else await turn()
-        }
-        if (begun) say('', false, true)
-        theirs.resume()
-        ours.ping()
-        theirs.ping('last')
+      } else if (one === 'pause') {
+        paused = true
+        ours.pause()
+      } else if (one === 'resume') {
         paused = false
         ours.resume()
-        await eventually(() => told.length === sent.length && heard.length === back.length && !ours.isPinged)
-        await eventually(() => pongs > 0)
-        if (weClose) ours.close(4000, 'done')
-        else theirs.close(4000, 'done')
-        const [code, reason] = await end
-        if (!weClose) sent.push('closed 4000 done')
-        await eventually(() => near.destroyed && far.destroyed)
-        if (code !== 4000 || String(reason) !== 'done') throw new Error(`${code} ${String(reason)}`)
-        if (JSON.stringify([told, heard]) !== JSON.stringify([sent, back])) throw new Error('another conversation')
+      } else if (one === 'ping') ours.ping()
+      else if (one === 'their ping') theirs.ping('x')
+      else if (one === 'their pause') theirs.pause()
+      else if (one === 'their resume') theirs.resume()
+      else await turn()
+    }
+    if (begun) say('', false, true)
+    theirs.resume()
+    ours.ping()
+    theirs.ping('last')
+    paused = false
+    ours.resume()
+    await eventually(() => told.length === sent.length && heard.length === back.length && !ours.isPinged)
+    await eventually(() => pongs > 0)
+    if (weClose) ours.close(4000, 'done')
+    else theirs.close(4000, 'done')
+    const [code, reason] = await end
+    if (!weClose) sent.push('closed 4000 done')
+    await eventually(() => near.destroyed && far.destroyed)
+    if (code !== 4000 || String(reason) !== 'done') throw new Error(`${code} ${String(reason)}`)
+    if (JSON.stringify([told, heard]) !== JSON.stringify([sent, back])) throw new Error('another conversation')
+  }
+  // They mostly wait, so they take no longer together than one by itself.
+  const all = fc.sample(conversation, process.env['SLUICE_LONG'] ? 2000 : 60)
+  for (let at = 0; at < all.length; at += 30) {
+    const some: Promise<void>[] = []
+    for (const one of all.slice(at, at + 30)) {
+      const ends = await (one.isSecure ? secure : plain)()
+      const told = (cause: unknown): never => {
+        throw new Error(JSON.stringify(one), { cause })
       }
-    ),
-    { numRuns: process.env['SLUICE_LONG'] ? 2000 : 60 }
-  )
+      some.push(converse(one, ends).catch(told))
+    }
+    await Promise.all(some)
+  }
   t.ok(said > 100, `${said} messages`)
 })
