@@ -66,7 +66,8 @@ export default definePlugin({
       const digest = chosen ?? digests.of(key!)
       const begin = (found: Caller | undefined): Awaitable<void> => {
         if (!found) throw unknownKey(digest)
-        if (key !== undefined) digests.remember(key, digest)
+        // The caller's own, as that is in memory anyway.
+        if (key !== undefined) digests.remember(key, found.digest)
         exchange.set(caller, found)
         checkKey(found, exchange, exchange.receivedAt)
         // The body is read only now, so that a client without a key cannot make the gateway hold one.
