@@ -29,6 +29,8 @@ try {
   // Seconds that a file of tests may take unless it says otherwise. Only one that hangs takes that long, even on a busy
   // machine.
   if (!bare) env.TAP_TIMEOUT = env.TAP_TIMEOUT || '600'
+  // The library would remove the folder of a test while gateways that the test has started still write there.
+  if (!bare) env.TAP_SAVE_FIXTURE = '1'
   env.NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE || join(cache, 'compile')
   for (const folder of folders) installDependencies(folder, env)
   run(node, args, env)

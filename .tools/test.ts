@@ -2,7 +2,7 @@
 // assertions passed and failed. Before it stand what failed, once more, what was skipped and why, and the CPU time.
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
-import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -94,6 +94,7 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result> {
       clearTimeout(timer)
       running.delete(child)
       const ms = performance.now() - began
+      removeFolders(file)
       // What it was at is in no result.
       if (signal) errors.push('It said last:', ...lines.slice(-lastLines))
       const { passed, failed, skipped, output } = tell(lines)
@@ -110,6 +111,15 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result> {
       resolve({ file, passed, failed: clean ? 0 : Math.max(failed, 1), skipped, ms, report })
     })
   })
+}
+
+/** Removes the folders that the tests of a file leave behind. */
+function removeFolders(file: string): void {
+  const own = file.replace(/[^\w.-]+/g, '-')
+  const all = join(root, '.tap/fixtures')
+  if (!existsSync(all)) return
+  for (const name of readdirSync(all))
+    if (name === own || name.startsWith(`${own}-`)) rmSync(join(all, name), { recursive: true, force: true })
 }
 
 let counted = 0

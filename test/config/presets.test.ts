@@ -236,9 +236,9 @@ function faultOf({ target, headers, body, method }: Asked, preset: string): stri
 
 t.test('each is asked at the address, with the key and in the words that its vendor documents', async (t) => {
   for (const [preset, { at, has }] of Object.entries(documented)) {
+    const known = load(t, { preset, credential: 'secret' }).config!.channels.get('a')!
+    t.equal(known.baseUrl.href, at, preset)
     await t.test(preset, async (t) => {
-      const known = load(t, { preset, credential: 'secret' }).config!.channels.get('a')!
-      t.equal(known.baseUrl.href, at, preset)
       const faults: string[] = []
       const upstream = await tokenServer(t, (asked) => {
         const fault = faultOf(asked, preset)

@@ -200,9 +200,6 @@ export function gatewayFile(t: Test, overrides: Overrides | string = {}, setup: 
   // An earlier gateway of the test may be writing there while it is removed.
   if (setup.folder === undefined)
     rmSync(t.testdirName, { recursive: true, force: true, maxRetries: 20, retryDelay: 10 })
-  // The library removes the folder after what was to be closed when it was made, and before the rest. Without this a
-  // gateway that is the first thing of a test would serve without its folder at the end.
-  t.teardown(() => {})
   const file = join(setup.folder ?? t.testdir(), 'gateway.yaml')
   writeFileSync(file, typeof overrides === 'string' ? overrides : configText(file, overrides, setup))
   return file
