@@ -46,8 +46,8 @@ export class Handshake {
   readonly #pieces: Buffer[] = []
   #size = 0
   readonly #onData = (bytes: Buffer): void => this.input(bytes)
-  readonly #onError = (cause: Error): void => this.#fail(cause)
-  readonly #onEnd = (): void => this.#ended()
+  readonly #onError = (cause: Error): void => this.#ended(cause)
+  readonly #onEnd = (): void => this.#ended(new Error('the upstream closed the connection'))
 
   /** Sends the request. `reading`: what reads the stream, if it is not the stream itself. */
   constructor(channel: Channel, request: SocketRequest, stream: Socket, reading: Reading | undefined) {
@@ -95,7 +95,11 @@ export class Handshake {
     const accept = createHash('sha1')
       .update(this.#key + guid)
       .digest('base64')
-    if (String(headers['upgrade']).toLowerCase() !== 'websocket' || headers['sec-websocket-accept'] !== accept)
+    const isUpgrade = String(headers['connection'])
+      .split(',')
+      .some((option) => option.trim().toLowerCase() === 'upgrade')
+    const isWebSocket = isUpgrade && String(headers['upgrade']).toLowerCase() === 'websocket'
+    if (!isWebSocket || headers['sec-websocket-accept'] !== accept)
       return this.#fail(new BadResponse('the handshake was answered wrongly'))
     // Nothing of the kind was offered.
     for (const name of ['sec-websocket-protocol', 'sec-websocket-extensions'])
@@ -119,10 +123,10 @@ export class Handshake {
     this.#settled.resolve({ status, headers, body: Buffer.concat(this.#pieces).subarray(0, mostRefusalBytes) })
   }
 
-  /** The status is enough where the body is cut. */
-  #ended(): void {
+  /** The status is enough where the body is cut, or does not come in time. */
+  #ended(cause: Error): void {
     if (this.#parser.head) this.#refused()
-    else this.#fail(new Error('the upstream closed the connection'))
+    else this.#fail(cause)
   }
 
   #fail(cause: Error): void {
