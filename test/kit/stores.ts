@@ -8,7 +8,7 @@ import { verify } from '../../core/store/embedded/care/verify.ts'
 import { Database } from '../../core/store/cluster/database/database.ts'
 import { openSharedBook } from '../../core/store/cluster/shared-book.ts'
 import { openStore } from '../../core/store/embedded/store.ts'
-import type { OwnStore } from '../../core/store/embedded/store.ts'
+import type { OwnStore, StoreOptions } from '../../core/store/embedded/store.ts'
 import { Custody } from '../../core/handover/custody.ts'
 import { Line } from '../../core/handover/line.ts'
 import type { Port } from '../../core/handover/line.ts'
@@ -70,8 +70,12 @@ function servicesOf({ store, limits, secrets, claims }: Custody): Services {
   }
 }
 
-function opener(file: string, now?: () => number): (kept?: readonly KeptHold[]) => Promise<OwnStore> {
-  return (kept = []) => openStore({ file, durability: 'process', kept, ...(now && { now }) })
+function opener(
+  file: string,
+  now?: () => number,
+  options: Partial<StoreOptions> = {}
+): (kept?: readonly KeptHold[]) => Promise<OwnStore> {
+  return (kept = []) => openStore({ file, durability: 'process', kept, ...options, ...(now && { now }) })
 }
 
 function checked(t: Test, file: string, end: () => Promise<void>): () => Promise<void> {
@@ -85,19 +89,25 @@ function checked(t: Test, file: string, end: () => Promise<void>): () => Promise
   return close
 }
 
-const embedded: Implementation = {
-  name: 'a store of its own',
-  async open(t, now) {
-    const file = join(t.testdir(), 'sluice.db')
-    const open = opener(file, now)
-    const custody = new Custody(await open(), open)
-    return {
-      services: servicesOf(custody),
-      flush: () => custody.store.flush(),
-      close: checked(t, file, () => custody.close())
+function ownStore(name: string, options: Partial<StoreOptions> = {}): Implementation {
+  return {
+    name,
+    async open(t, now) {
+      const file = join(t.testdir(), 'sluice.db')
+      const open = opener(file, now, options)
+      const custody = new Custody(await open(), open)
+      return {
+        services: servicesOf(custody),
+        flush: () => custody.store.flush(),
+        close: checked(t, file, () => custody.close())
+      }
     }
   }
 }
+
+const embedded = ownStore('a store of its own')
+/** With small segments, so that a test has many. */
+const inSegments = ownStore('a journal in segments', { segments: { least: 4096, most: 65_536 } })
 
 /** Two ends of a channel between processes. Messages are copied, as they are between processes. */
 function ports(): [Port, Port] {
@@ -209,7 +219,15 @@ const sharedMoney: Implementation = {
 }
 
 /** All of them. */
-const implementations: readonly Implementation[] = [embedded, handedOver, workers, postgres, sharedMoney, redis]
+const implementations: readonly Implementation[] = [
+  embedded,
+  inSegments,
+  handedOver,
+  workers,
+  postgres,
+  sharedMoney,
+  redis
+]
 
 /** Runs a test with each implementation that has these parts. */
 export function eachStore<P extends Part>(

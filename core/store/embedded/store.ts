@@ -17,6 +17,7 @@ import type { Durability } from './files/sqlite.ts'
 import type { Store } from '../store.ts'
 import { silentLog } from '../../telling/log.ts'
 import type { Logger } from '../../telling/log.ts'
+import type { SegmentSizes } from './segments/segment-log.ts'
 import type { Keeping } from './upkeep/upkeep.ts'
 import { Writer } from './writer/writer.ts'
 import { doubted } from '../../money/settlement.ts'
@@ -40,6 +41,11 @@ export interface StoreOptions {
    * DEFERRED.md.
    */
   durability: Durability | 'deferred'
+  /**
+   * Keeps the journal in segments of these sizes, as the store from which the database is made. Only tests set it until
+   * stores of today can be taken over: segments/STEPS.md.
+   */
+  segments?: SegmentSizes | undefined
   /** How much is kept of what grows. Default: everything, for ever. */
   keeping?: Keeping | undefined
   /** How long a route is kept, in milliseconds. Default: as long as OpenAI keeps responses. */
@@ -68,6 +74,7 @@ export interface OwnStore extends Store {
 export async function openStore({
   file,
   durability,
+  segments,
   keeping,
   routeAge = usualRouteAge,
   kept = [],
@@ -90,7 +97,7 @@ export async function openStore({
   const results = new Results(path, synced)
   const found = await results.files().catch(refused)
   const { writer, snapshot } = await Writer.open(
-    { file: path, durability: synced, keeping, kept: [...new Set(kept.map(({ requestId }) => requestId))] },
+    { file: path, durability: synced, segments, keeping, kept: [...new Set(kept.map(({ requestId }) => requestId))] },
     troubles,
     clock,
     busy

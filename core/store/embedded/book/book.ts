@@ -17,7 +17,7 @@ import type { Reader } from '../reader/reader.ts'
 import type { Row } from '../files/sqlite.ts'
 import type { Troubles } from '../files/troubles.ts'
 import type { Writer } from '../writer/writer.ts'
-import type { Snapshot } from '../writer/writer-thread.ts'
+import type { Snapshot } from '../writer/snapshot.ts'
 
 /** A hold that its process goes on with after the store has gone to the next one. */
 export interface KeptHold {

@@ -15,6 +15,7 @@ import { canonicalPath } from '../files/lock.ts'
 import { attempt, checkFile, checkIntegers, checkWritten, sound } from './soundness.ts'
 import { openForReading, readRows } from '../files/sqlite.ts'
 import type { Database, Row, Value } from '../files/sqlite.ts'
+import { checkSegments } from './journal-check.ts'
 import { checkSpend } from './spend-check.ts'
 import { checkTraffic } from './traffic-check.ts'
 import { SpendSums } from '../database/spend-sums.ts'
@@ -28,7 +29,7 @@ import { daysOf } from '../../window.ts'
  * it begins with a large table.
  */
 export type Progress = (
-  table: 'file' | 'price' | 'journal' | 'reservation' | 'balance' | 'request' | 'traffic',
+  table: 'file' | 'price' | 'batch' | 'journal' | 'reservation' | 'balance' | 'request' | 'traffic',
   rows?: number,
   of?: number
 ) => void
@@ -79,6 +80,7 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
     const read = (rows: number): void => progress('traffic', rows, head.requests)
     check(['I20'], () => checkTraffic(database, head, Date.now(), report, read))
     check(['I18'], () => {
+      checkSegments(database, canonicalPath(file), report, (batches, of) => progress('batch', batches, of))
       for (const { file: path, text } of surveyBeside(file).damage) report('I18', basename(path), text)
     })
     return breaches

@@ -95,10 +95,16 @@ export class Committer {
   boot(moves: Batch['moves'], history: string, began: number): void {
     this.#begin()
     this.#balances(moves, [])
-    const boot = this.#next.boot + 1
-    this.#sql.boot.run(boot, Buffer.from(history, 'hex'), began)
-    this.#next = { ...this.#next, boot, history, open: true, batch: 0, balancedBatch: 0, balancedSeq: this.#next.seq }
+    this.turnTo({ boot: this.#next.boot + 1, history }, began)
+    this.#next = { ...this.#next, open: true, batch: 0, balancedBatch: 0, balancedSeq: this.#next.seq }
     this.commit()
+  }
+
+  /** Has what is added from here on be of another start, which began at that time (Unix milliseconds). */
+  turnTo({ boot, history }: Pick<Head, 'boot' | 'history'>, began: number): void {
+    this.enter(boot)
+    this.#sql.boot.run(boot, Buffer.from(history, 'hex'), began)
+    this.#next.history = history
   }
 
   /** Adds the next batch. It is stored by the next commit. */

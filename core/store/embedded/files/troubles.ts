@@ -9,6 +9,11 @@ const ailments = {
     over: 'the commit log is written again',
     refuses: true
   },
+  segment: {
+    begins: 'the next file of the journal cannot be made ready: the present one grows',
+    over: 'the next file of the journal is made ready again',
+    refuses: false
+  },
   backlog: {
     begins: 'the commit log is full, as the database is not written: new requests are refused',
     over: 'the commit log has room again',
@@ -27,6 +32,11 @@ const ailments = {
   upkeep: {
     begins: 'what is old cannot be put away: the database grows',
     over: 'what is old is put away again',
+    refuses: false
+  },
+  keeping: {
+    begins: 'the journal cannot be put away: a start has more to read, and the journal takes more room',
+    over: 'the journal is put away again',
     refuses: false
   },
   history: {

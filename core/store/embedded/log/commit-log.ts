@@ -1,5 +1,6 @@
 // The commit log: two files that take turns, with the batches that were acknowledged but are not in the database yet.
 import { close, constants, fstatSync, openSync, closeSync, write, writeSync } from 'node:fs'
+import type { BatchLog, Handed } from './batch-log.ts'
 import { encodeNote, framesAt, noteAt, segmentPaths, segmentStart } from './segment.ts'
 import type { SegmentHead } from './segment.ts'
 import type { Durability } from '../files/sqlite.ts'
@@ -20,19 +21,17 @@ interface Segment {
 }
 
 /** A full segment for the writer thread. */
-export interface Handed {
-  path: string
+export interface HandedFile extends Handed {
+  readonly path: string
   /** Valid in every thread of the process. */
-  fd: number
-  /** The number of the last batch in it. */
-  last: number
+  readonly fd: number
 }
 
 /**
  * Appends frames to one segment while the other is applied to the database. A frame is on disk when its write has
  * returned: with durability `power` the file is opened for synchronous writes, so one call does both.
  */
-export class CommitLog {
+export class CommitLog implements BatchLog {
   readonly #flags: number
   readonly #head: SegmentHead
   readonly #segments: readonly [Segment, Segment]
@@ -67,15 +66,10 @@ export class CommitLog {
     this.#active = first!
   }
 
-  /** How many bytes of frames are not applied yet. */
   get bytes(): number {
     return this.#segments[0].length + this.#segments[1].length
   }
 
-  /**
-   * Writes the frame of batch `number` behind the others. Only one call may be under way. A frame whose write failed
-   * must be appended again as a whole.
-   */
   append(frame: Buffer, number: number, done: (error: Error | null) => void): void {
     const segment = this.#active
     const fail = (error: unknown): void => {
@@ -108,7 +102,7 @@ export class CommitLog {
    * Returns the active segment, to be applied; undefined when it is empty. Later frames go to the other segment, which
    * must have been freed.
    */
-  turn(): Handed | undefined {
+  turn(): HandedFile | undefined {
     const full = this.#active
     const other = this.#other(full)
     if (full.length === 0) return undefined
@@ -117,8 +111,8 @@ export class CommitLog {
     return { path: full.path, fd: full.fd, last: full.last }
   }
 
-  /** Lets a segment be written again, once its batches are in the database. */
-  free({ path }: Handed): void {
+  /** Lets the file be written again. */
+  free({ path }: HandedFile): void {
     const segment = this.#segments.find((segment) => segment.path === path)!
     segment.length = 0
   }

@@ -11,6 +11,8 @@ const windowBytes = 256 * 1024
 export interface Frame {
   batch: Batch
   bytes: Buffer
+  /** The position behind it in what it was read from. */
+  end: number
 }
 
 /** A position in a file, and the bytes from there on that are in memory. */
@@ -64,7 +66,7 @@ export function* readFrames(fd: number, history: string, after: number, from: nu
     window.at += headBytes + head.length
     if (last <= after) continue
     batch = decodeBatch(payload, batch)
-    yield { batch, bytes: window.bytes.subarray(window.at - headBytes - head.length, window.at) }
+    yield { batch, bytes: window.bytes.subarray(window.at - headBytes - head.length, window.at), end: window.place }
   }
 }
 
@@ -81,7 +83,7 @@ export function* framesIn(bytes: Buffer, history: string, after: number): Genera
     const payload = bytes.subarray(at + headBytes, end)
     if (!head || end > bytes.length || crc32(payload) !== head.checksum)
       throw new Error(`has something else than a frame at byte ${at} of a block`)
-    if (head.number > after) yield { batch: (batch = decodeBatch(payload, batch)), bytes: bytes.subarray(at, end) }
+    if (head.number > after) yield { batch: (batch = decodeBatch(payload, batch)), bytes: bytes.subarray(at, end), end }
     at = end
   }
 }

@@ -7,12 +7,10 @@ import type { Usage } from '../../../money/usage.ts'
 import { emptyBatch, recordValues } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
 import type { Committer } from '../database/committer.ts'
+import type { HoldRow, Leftovers } from './leftovers.ts'
 import type { RequestRecord } from '../../requests.ts'
 import type { Value } from '../files/sqlite.ts'
 import { Sums } from '../balance/sums.ts'
-
-/** How many holds one transaction ends. After a crash in between, the next start ends the rest. */
-const chunk = 500
 
 /**
  * Computes what the balances on disk lack when the store stopped between two updates of them: the journal rows since
@@ -37,7 +35,9 @@ export function missingMoves({ database, head }: Pick<Committer, 'database' | 'h
   for (const row of rows('SELECT scopes, ts_ms, amount FROM reservation')) {
     moves.add(row['scopes'] as string, Number(row['ts_ms']), 0n, row['amount'] as bigint)
   }
-  return moves.moves()
+  return [...moves].flatMap(({ scope, window, posted, pending }) =>
+    posted === 0n && pending === 0n ? [] : [scope, window, posted, pending]
+  )
 }
 
 /** The result of a recovery. */
@@ -49,84 +49,27 @@ export interface Recovered {
 }
 
 /**
- * Ends the holds of earlier boots, except detached ones whose lease has not run out. A hold that was never dispatched
- * is given back, and so is a detached one. Any other is charged the estimated input, what else was counted of the
- * request, and the output that was delivered. The holds of the requests `kept` stay: the process that has them goes on
- * with them. `now` is in Unix milliseconds.
+ * Ends what was left open. A hold that was never dispatched is given back, and so is a detached one. Any other is
+ * charged the estimated input, what else was counted of the request, and the output that was delivered. `written` in
+ * Unix milliseconds.
  */
-export function recover(committer: Committer, written: number, now: number, kept: readonly string[]): Recovered {
-  const holds = committer.database.prepare(
-    `SELECT reservation.*, price.json AS price, own.json AS own FROM reservation
-     JOIN price ON price.version = price_version LEFT JOIN price AS own ON own.version = cost_price WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) AND (part = '') = ?
-       AND request_id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT ${chunk}`
-  )
-  holds.setReadBigInts(true)
-  const parts = committer.database.prepare(
-    "SELECT amount, usage_json FROM journal WHERE request_id = ? AND class = 'terminal' AND kind = 'settle' AND part <> ''"
-  )
-  parts.setReadBigInts(true)
-  const partsOf = (id: string): readonly PartRow[] => parts.all(id) as unknown as PartRow[]
+export function recover(left: Leftovers, written: number): Recovered {
   const recovered: Recovered = { ended: 0, doubted: 0 }
-  const keptJson = JSON.stringify(kept)
   // Parts are ended first, because the record of an exchange includes the charges of all its parts.
-  for (let whole = 0; ;) {
-    const rows = holds.all(committer.head.boot, now, whole, keptJson) as unknown as HoldRow[]
-    if (rows.length === 0) {
-      if (whole === 1) return recovered
-      whole = 1
-      continue
+  for (const whole of [false, true])
+    for (let rows = left.next(whole); rows.length > 0; rows = left.next(whole)) {
+      const batch = emptyBatch(0, written)
+      batch.balanced = true
+      const moves = new Sums()
+      for (const row of rows) end(row, batch, moves, left, () => recovered.doubted++)
+      batch.moves = moves.moves()
+      left.end(batch)
+      recovered.ended += rows.length
     }
-    const batch = emptyBatch(0, written)
-    batch.balanced = true
-    const moves = new Sums()
-    for (const row of rows) end(row, batch, moves, partsOf, () => recovered.doubted++)
-    batch.moves = moves.moves()
-    committer.add(batch)
-    committer.commit()
-    recovered.ended += rows.length
-  }
+  return recovered
 }
 
-/** A row of the table reservation with its price. */
-interface HoldRow {
-  id: bigint
-  request_id: string
-  part: string
-  scopes: string
-  amount: bigint
-  model: string
-  price_version: string
-  price: string
-  tags: string | null
-  cost_price: string | null
-  /** The price of the version `cost_price`. */
-  own: string | null
-  input_units: bigint
-  max_out: bigint
-  dispatched: bigint
-  channel: string | null
-  delivered_units: bigint
-  endpoint: string | null
-  client_protocol: string | null
-  streamed: bigint
-  ts_ms: bigint
-  lease_until: bigint | null
-  pieces: string | null
-}
-
-/** The charge of one part of an exchange. */
-interface PartRow {
-  amount: bigint
-  usage_json: string | null
-}
-
-function end(
-  row: HoldRow,
-  batch: Batch,
-  moves: Sums,
-  partsOf: (id: string) => readonly PartRow[],
-  doubt: () => void
-): void {
+function end(row: HoldRow, batch: Batch, moves: Sums, left: Pick<Leftovers, 'partsOf'>, doubt: () => void): void {
   const time = Number(row.ts_ms)
   const price = parsePrice(row.price_version, row.price)
   const charged =
@@ -165,7 +108,7 @@ function end(
   moves.add(row.scopes, time, amount, -row.amount)
   if (row.part !== '') return
   let [all, total] = [usage, amount]
-  for (const { usage_json, amount: charged } of partsOf(row.request_id)) {
+  for (const { usage_json, amount: charged } of left.partsOf(row.request_id)) {
     total += charged
     if (usage_json !== null) all = sumOf(all ?? noUsage, JSON.parse(usage_json) as Usage)
   }

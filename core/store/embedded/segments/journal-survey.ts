@@ -54,8 +54,11 @@ interface Begun {
   readonly most: number
 }
 
-/** Surveys the folder of a journal that nobody writes. */
-export function surveyJournal(folder: string): JournalSurvey {
+/**
+ * Surveys the folder of a journal. Where it is being written, `acknowledged` is the last batch that counts: then it is
+ * not asked whether there are more.
+ */
+export function surveyJournal(folder: string, acknowledged = Infinity): JournalSurvey {
   const files = listNumbered(folder)
   const damage: Damage[] = []
   const { fold, sound, passed } = newestState(files)
@@ -68,8 +71,9 @@ export function surveyJournal(folder: string): JournalSurvey {
   let covered = batch === 0
   for (const [i, segment] of begun.entries()) {
     const { head } = segment
+    if (head.after >= acknowledged) break
     // What is behind the place where the next segment goes on was not acknowledged.
-    const until = Math.min(begun[i + 1]?.head.after ?? Infinity, segment.most)
+    const until = Math.min(begun[i + 1]?.head.after ?? Infinity, segment.most, acknowledged)
     const open = i === begun.length - 1 && typeof segment.source === 'string'
     covered ||= head.after < batch && until >= batch
     const path = pathIn(segment)
@@ -94,7 +98,7 @@ export function surveyJournal(folder: string): JournalSurvey {
   }
   if (!covered && damage.length === 0)
     damage.push({ file: folder, text: `has no segment and no volume with batch ${batch}, which a checkpoint includes` })
-  if (damage.length === 0) damage.push(...witnesses(folder, files, unused, last, history))
+  if (damage.length === 0 && acknowledged === Infinity) damage.push(...witnesses(folder, files, unused, last, history))
   const ordinal = files.reduce((most, { kind, number }) => (kind === 'checkpoint' ? most : Math.max(most, number)), 0)
   return { fold, stretches, segments, volumes, sound, ordinal: ordinal + 1, unused, passed, damage }
 }

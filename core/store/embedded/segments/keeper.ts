@@ -1,23 +1,23 @@
 // The keeper: follows the log of a store as it is written, and makes checkpoints and volumes of it.
-import { closeSync, openSync } from 'node:fs'
 import type { Durability } from '../files/sqlite.ts'
-import { readFrames } from '../log/frame-reader.ts'
+import type { Batch } from '../rows/batch.ts'
 import { origin } from './chain.ts'
 import type { Place } from './chain.ts'
 import type { Checkpoints } from './checkpoint.ts'
 import type { Fold } from './fold.ts'
+import { Following } from './following.ts'
 import { placeAfter, seal } from './sealing.ts'
-import { framesFrom } from './segment-head.ts'
+import type { SegmentHead } from './segment-head.ts'
 import type { Written } from './segment-log.ts'
 import type { OpenedJournal } from './state.ts'
 import type { Volume } from './volume.ts'
 
-/** A segment that is followed. */
-interface Followed {
-  readonly ordinal: number
-  readonly fd: number
-  /** Where the next frame begins. */
-  at: number
+/** Who else takes the batches that a keeper follows. */
+export interface Companion {
+  /** The last batch that it has; infinite when it takes no more. */
+  readonly last: number
+  /** Takes the next batch. It does not throw. */
+  take(batch: Batch, head: SegmentHead): void
 }
 
 /**
@@ -36,7 +36,7 @@ export class Keeper {
   readonly #sealed: { readonly path: string; readonly last: number }[]
   /** The place behind the last volume. */
   #place: Readonly<Place>
-  #followed: Followed | undefined
+  readonly #following = new Following()
   /** How many bytes of frames were folded since the last checkpoint. */
   #bytes: number
 
@@ -59,11 +59,20 @@ export class Keeper {
   }
 
   /**
-   * Folds what was written.
+   * Folds what was written. `companion` takes the batches that it lacks.
    * @throws Error when a segment does not have what was acknowledged
    */
-  follow(written: readonly Written[]): void {
-    for (const segment of written) this.#follow(segment)
+  follow(written: readonly Written[], companion?: Companion): void {
+    for (const segment of written) this.#note(segment)
+    const { fold } = this
+    const from = Math.min(fold.place.batch, companion?.last ?? Infinity)
+    for (const { batch, bytes, head } of this.#following.frames(written, from)) {
+      if (batch.number > fold.place.batch) {
+        fold.add(batch, head)
+        this.#bytes += bytes.length
+      }
+      if (companion && batch.number > companion.last) companion.take(batch, head)
+    }
   }
 
   /** Writes a checkpoint if one is due, or `now`; returns whether it did. */
@@ -93,28 +102,15 @@ export class Keeper {
   }
 
   close(): void {
-    if (this.#followed) closeSync(this.#followed.fd)
-    this.#followed = undefined
+    this.#following.close()
   }
 
-  #follow(segment: Written): void {
-    const { head, path, last } = segment
-    const before = this.#unsealed.at(-1)
-    if (before?.head.ordinal === head.ordinal) this.#unsealed[this.#unsealed.length - 1] = segment
-    else this.#unsealed.push(segment)
-    if (this.#followed?.ordinal !== head.ordinal) {
-      this.close()
-      this.#followed = { ordinal: head.ordinal, fd: openSync(path, 'r'), at: framesFrom }
-    }
-    const followed = this.#followed!
-    const { fold } = this
-    for (const { batch, bytes } of readFrames(followed.fd, head.history, fold.place.batch, followed.at)) {
-      if (batch.number > last) break
-      fold.add(batch, head)
-      followed.at += bytes.length
-      this.#bytes += bytes.length
-    }
-    if (fold.place.batch < last)
-      throw new Error(`${path} is damaged: it ends with batch ${fold.place.batch} instead of ${last}`)
+  /** Notes how far a segment was written. */
+  #note(segment: Written): void {
+    const { ordinal } = segment.head
+    if (segment.last <= this.#place.batch) return
+    const known = this.#unsealed.findIndex(({ head }) => head.ordinal === ordinal)
+    if (known === -1) this.#unsealed.push(segment)
+    else if (this.#unsealed[known]!.last < segment.last) this.#unsealed[known] = segment
   }
 }

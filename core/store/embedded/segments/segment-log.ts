@@ -2,6 +2,7 @@
 import { close, closeSync, constants, openSync, rmSync, write } from 'node:fs'
 import { syncDirectory } from '../files/directory.ts'
 import type { Durability } from '../files/sqlite.ts'
+import type { BatchLog, Handed } from '../log/batch-log.ts'
 import { encodeNote } from '../log/segment.ts'
 import { pathOf, reachPath } from './folder.ts'
 import type { Start } from './chain.ts'
@@ -21,16 +22,22 @@ export interface Continuation extends Start {
   readonly ordinal: number
 }
 
+/** The sizes of the first segments, which double, and of the later ones. In bytes. */
+export interface SegmentSizes {
+  readonly least: number
+  readonly most: number
+}
+
+/** The usual sizes. */
+export const usualSizes: SegmentSizes = { least: 1024 * 1024, most: 64 * 1024 * 1024 }
+
 /** How the log writes. */
 export interface LogOptions {
   readonly durability: Durability
-  /** The sizes of the first segments, which double, and of the later ones. In bytes. */
-  readonly sizes?: { readonly least: number; readonly most: number }
+  readonly sizes?: SegmentSizes | undefined
   /** Called with an error when no next segment can be made ready, and with undefined when that is over. */
   readonly tell?: (error: string | undefined) => void
 }
-
-const usualSizes = { least: 1024 * 1024, most: 64 * 1024 * 1024 }
 
 /** How far a segment was written. */
 export interface Written {
@@ -38,6 +45,12 @@ export interface Written {
   readonly path: string
   /** The last batch in it that was acknowledged. */
   readonly last: number
+}
+
+/** What was written since the last turn. */
+export interface HandedSegments extends Handed {
+  readonly written: readonly Written[]
+  readonly bytes: number
 }
 
 interface Segment {
@@ -57,9 +70,9 @@ interface Segment {
  * Appends frames. A frame is on disk when its write has returned: with durability `power` the files are opened for
  * synchronous writes, so that one call does both.
  */
-export class SegmentLog {
+export class SegmentLog implements BatchLog {
   readonly #folder: string
-  readonly #options: Required<LogOptions>
+  readonly #options: { readonly [name in keyof LogOptions]-?: NonNullable<LogOptions[name]> }
   readonly #start: Start
   readonly #next: NextSegment
   readonly #reach: number
@@ -69,8 +82,11 @@ export class SegmentLog {
   #active: Segment | undefined
   /** Segments that are written to no more, since the last call of `taken`. */
   readonly #full: Written[] = []
-  /** The last batch on disk. */
+  /** The last batch on disk, and the last one that was handed over. */
   #last: number
+  #turned: number
+  /** How many bytes of frames were not freed yet. */
+  #bytes = 0
   #size: number
   #noteTimer: NodeJS.Timeout | undefined
   #noting = false
@@ -84,13 +100,14 @@ export class SegmentLog {
    */
   constructor(folder: string, { previous, after, ordinal, ...start }: Continuation, options: LogOptions) {
     this.#folder = folder
-    this.#options = { sizes: usualSizes, tell: () => {}, ...options }
+    const { durability, sizes = usualSizes, tell = () => {} } = options
+    this.#options = { durability, sizes, tell }
     this.#start = start
     this.#previous = previous
-    this.#last = after
+    this.#last = this.#turned = after
     this.#ordinal = ordinal
-    this.#size = this.#options.sizes.least
-    this.#next = new NextSegment(folder, options.durability, () => this.#ordinal++, this.#options.tell)
+    this.#size = sizes.least
+    this.#next = new NextSegment(folder, durability, () => this.#ordinal++, tell)
     this.#reach = openSync(reachPath(folder), constants.O_RDWR | constants.O_CREAT, 0o600)
     this.#next.prepare(this.#size)
   }
@@ -98,6 +115,10 @@ export class SegmentLog {
   /** The last batch on disk. */
   get last(): number {
     return this.#last
+  }
+
+  get bytes(): number {
+    return this.#bytes
   }
 
   /** Whether the next segment is ready. While it is not, a full one is written on. */
@@ -112,10 +133,18 @@ export class SegmentLog {
     return head && path !== undefined ? [...full, { head, path, last: this.#last }] : full
   }
 
-  /**
-   * Writes the frame of a batch behind the others. Only one call may be under way. A frame whose write failed must be
-   * appended again as a whole: it goes to another file.
-   */
+  turn(): HandedSegments | undefined {
+    if (this.#turned === this.#last) return undefined
+    this.#turned = this.#last
+    return { written: this.taken(), last: this.#last, bytes: this.#bytes }
+  }
+
+  free({ bytes }: HandedSegments, spent: readonly string[]): void {
+    this.#bytes -= bytes
+    for (const path of spent) this.give(path)
+  }
+
+  /** A frame whose write failed goes to another file when it is appended again. */
   append(frame: Buffer, number: number, done: (error: Error | null) => void): void {
     let segment: Segment
     try {
@@ -139,6 +168,7 @@ export class SegmentLog {
         if (written < bytes.length) return go()
         segment.head = head
         segment.end = from + bytes.length
+        this.#bytes += frame.length
         this.#previous = this.#start.history
         this.#last = number
         this.#noteTimer ??= setTimeout(this.#note, noteDelay).unref()

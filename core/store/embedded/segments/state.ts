@@ -29,12 +29,30 @@ export interface OpenedJournal extends Pick<JournalSurvey, 'segments' | 'volumes
  * @throws DamagedStore when frames are missing: nothing was changed then
  */
 export function openJournal(folder: string, file: string, durability: Durability): OpenedJournal {
-  const { fold, stretches, segments, volumes, sound, ordinal, unused, passed, damage } = surveyJournal(folder)
+  const found = surveyJournal(folder)
+  const opened = foldFound(found, folder, file, durability)
+  prepareFolder(folder)
+  for (const path of found.unused) rmSync(path, { force: true })
+  return opened
+}
+
+/**
+ * Reads the journal of a store that goes on being written, up to the batch `last`, which was acknowledged.
+ * @throws Error when it is not there
+ */
+export function resumeJournal(folder: string, file: string, durability: Durability, last: number): OpenedJournal {
+  const opened = foldFound(surveyJournal(folder, last), folder, file, durability)
+  const { batch } = opened.fold.place
+  if (batch === last) return opened
+  throw new Error(`the journal in ${folder} is damaged: it ends with batch ${batch} instead of ${last}`)
+}
+
+/** Folds what a survey found behind a checkpoint. */
+function foldFound(found: JournalSurvey, folder: string, file: string, durability: Durability): OpenedJournal {
+  const { fold, stretches, segments, volumes, sound, ordinal, passed, damage } = found
   if (damage.length > 0) throw DamagedStore.of(file, damage)
   let tail = 0
   for (const stretch of stretches) tail += foldStretch(fold, stretch)
-  prepareFolder(folder)
-  for (const path of unused) rmSync(path, { force: true })
   return {
     fold,
     segments,

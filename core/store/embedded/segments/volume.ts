@@ -119,6 +119,8 @@ function footerOf(blocks: readonly Block[], { contents, charges }: Summary): Buf
 /** A volume, of which only the footer was read. */
 export class Volume {
   readonly path: string
+  /** The size of its file. */
+  readonly bytes: number
   readonly contents: Contents
   /** What was charged in it: scope, window and amount of each sum. */
   readonly charged: readonly Value[]
@@ -134,6 +136,7 @@ export class Volume {
     const fd = openSync(path, 'r')
     try {
       const { size } = fstatSync(fd)
+      this.bytes = size
       const head = readAt(fd, 0, headBytes)
       const end = readAt(fd, Math.max(0, size - tail.bytes), tail.bytes)
       if (size < headBytes + tail.bytes || mark.compare(head, 0, mark.length) !== 0)

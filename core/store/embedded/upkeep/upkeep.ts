@@ -8,6 +8,7 @@ import { Retention } from './retention.ts'
 import type { Bounds } from './retention.ts'
 import { ShelfLife } from './shelf-life.ts'
 import { Sealing } from './sealing.ts'
+import { Slices } from './slices.ts'
 import type { JournalBounds } from './sealing.ts'
 import { isLow, keepSpare } from '../files/spare.ts'
 import { volumeFolder } from '../journal/volume.ts'
@@ -30,13 +31,8 @@ export interface Keeping {
   patience: number
 }
 
-/** After a slice, the thread is free for other work for this many times the slice's duration. */
-const rest = 4
 /** Milliseconds between two attempts to make the spare file. */
 const sparing = 60_000
-/** Milliseconds until the next slice when there was nothing to do, and after a failure. */
-const leisure = 1000
-const sulk = 10_000
 
 /** The owner of an upkeep, which is told about its results. */
 export interface UpkeepHost {
@@ -61,8 +57,7 @@ export class Upkeep {
   readonly #skew: number
   #retention: Retention | undefined
   #chores: { slice(now: number): boolean; stop?(): void }[] = []
-  #timer: NodeJS.Timeout | undefined
-  #ailing = false
+  readonly #slices: Slices
 
   /** `file` is the database. `start` is the current time in Unix milliseconds. */
   constructor(keeping: Keeping, file: string, start: number, host: UpkeepHost) {
@@ -71,6 +66,14 @@ export class Upkeep {
     this.#start = start
     this.#skew = start - Date.now()
     this.#host = host
+    this.#slices = new Slices({
+      slice: () => this.#slice(),
+      failed: (error) => {
+        this.stop()
+        host.failed(error)
+      },
+      healed: () => host.healed()
+    })
   }
 
   /** Takes a connection, until the next {@link Upkeep.stop}. Does nothing when it has one. */
@@ -86,7 +89,7 @@ export class Upkeep {
       new PastTraffic(committer)
     ]
     if (answers) this.#chores.push(new ShelfLife(committer, answers))
-    this.#again(this.#ailing ? sulk : leisure)
+    this.#slices.begin()
   }
 
   /**
@@ -104,34 +107,22 @@ export class Upkeep {
   stop(): void {
     for (const chore of this.#chores) chore.stop?.()
     this.#chores = []
-    clearTimeout(this.#timer)
+    this.#slices.stop()
   }
 
-  #again(delay: number): void {
-    this.#timer = setTimeout(this.#slice, delay).unref()
-  }
-
-  readonly #slice = (): void => {
-    const began = performance.now()
-    try {
-      const now = this.#now()
-      const more = this.#chores.some((chore) => chore.slice(now))
-      if (!more) this.#look(began)
-      this.#again(more ? rest * (performance.now() - began) : leisure)
-      if (this.#ailing) this.#host.healed()
-      this.#ailing = false
-    } catch (error) {
-      this.#ailing = true
-      this.stop()
-      this.#host.failed(error)
-    }
+  #slice(): boolean {
+    const now = this.#now()
+    const more = this.#chores.some((chore) => chore.slice(now))
+    if (!more) this.#look()
+    return more
   }
 
   /**
    * Makes room before the disk is full, because old records are of no use in a store that cannot continue. Makes the
    * spare file if it is missing.
    */
-  #look(now: number): void {
+  #look(): void {
+    const now = performance.now()
     const retention = this.#retention!
     if (isLow(this.#file) && retention.cramped && retention.relieve()) {
       this.#keeping = { ...this.#keeping, requests: retention.bounds }

@@ -1,11 +1,12 @@
 // The main thread's side of the writer thread: hands it the full segments of the commit log, and tries again when it
 // fails.
-import type { CommitLog, Handed } from '../log/commit-log.ts'
+import type { BatchLog, Handed } from '../log/batch-log.ts'
 import { Resident } from '../threads/resident.ts'
 import { Thread } from '../threads/thread.ts'
-import type { Volume } from '../journal/volume.ts'
+import type { SealedVolume, WriterOptions } from './feed.ts'
+import type { Snapshot } from './snapshot.ts'
 import { StoreWriter } from './writer-thread.ts'
-import type { Snapshot, WriterMessage, WriterOptions, WriterRequest } from './writer-thread.ts'
+import type { WriterMessage, WriterRequest } from './writer-thread.ts'
 
 /** The delays before another try after a failure, in milliseconds: the first one, and the longest. */
 const firstRetry = 50
@@ -35,9 +36,9 @@ export interface ApplierHost {
   /** A segment is in the database, which took `seconds`. The applier is idle again. */
   applied(seconds: number): void
   failed(error: string): void
-  /** Called with an error when the upkeep of the database fails, and with undefined when it works again. */
-  upkeep(error: string | undefined): void
-  sealed(volume: Volume): void
+  /** Called with an error when the upkeep of files fails, and with undefined when it works again. */
+  upkeep(of: 'upkeep' | 'keeping', error: string | undefined): void
+  sealed(volume: SealedVolume): void
   /** Request records were deleted to make room on a full disk. */
   relieved(): void
 }
@@ -47,7 +48,7 @@ export class Applier {
   /** The number of the last batch in the database. */
   applied: number
   readonly #options: WriterOptions
-  readonly #log: CommitLog
+  readonly #log: BatchLog
   readonly #host: ApplierHost
   #thread: WriterThread | ResidentWriter | undefined
   #handed: Handed | undefined
@@ -61,10 +62,10 @@ export class Applier {
     thread: WriterThread | ResidentWriter,
     options: WriterOptions,
     snapshot: Snapshot,
-    log: CommitLog,
+    log: BatchLog,
     host: ApplierHost
   ) {
-    this.#options = { ...options, history: snapshot.log.history }
+    this.#options = { ...options, log: snapshot.log }
     this.#log = log
     this.#host = host
     this.applied = snapshot.batch
@@ -122,9 +123,9 @@ export class Applier {
   #listen<Running extends WriterThread | ResidentWriter>(thread: Running): Running {
     this.#thread = thread
     thread.on('message', (message) => {
-      if (message.kind === 'applied') this.#applied(message.seconds)
+      if (message.kind === 'applied') this.#applied(message.seconds, message.spent)
       else if (message.kind === 'failed') this.#failed(message.error)
-      else if (message.kind === 'upkeep') this.#host.upkeep(message.error)
+      else if (message.kind === 'upkeep') this.#host.upkeep(message.of, message.error)
       else if (message.kind === 'sealed') this.#host.sealed(message.volume)
       else if (message.kind === 'relieved') this.#host.relieved()
     })
@@ -135,11 +136,11 @@ export class Applier {
     return thread
   }
 
-  #applied(seconds: number): void {
+  #applied(seconds: number, spent: readonly string[]): void {
     const handed = this.#handed!
     this.#handed = undefined
     this.#retryDelay = firstRetry
-    this.#log.free(handed)
+    this.#log.free(handed, spent)
     this.applied = handed.last
     const waiting = this.#waiting
     this.#waiting = waiting.filter(({ batch }) => batch > handed.last)

@@ -4,7 +4,7 @@ import type { GatewayError } from '../../../errors.ts'
 import { Applier, residentWriter, writerThread } from './applier.ts'
 import type { ResidentWriter, WriterThread } from './applier.ts'
 import type { Batch } from '../rows/batch.ts'
-import { CommitLog } from '../log/commit-log.ts'
+import type { BatchLog } from '../log/batch-log.ts'
 import { Draft } from './draft.ts'
 import { FrameEncoder } from '../log/frame.ts'
 import type { Hold } from '../balance/hold.ts'
@@ -14,7 +14,9 @@ import { unavailable } from './unavailable.ts'
 import { newHealth } from './store-health.ts'
 import type { StoreHealth } from '../../store.ts'
 import type { Troubles } from '../files/troubles.ts'
-import type { Snapshot, WriterOptions } from './writer-thread.ts'
+import type { WriterOptions } from './feed.ts'
+import { openLog } from './open-log.ts'
+import type { Snapshot } from './snapshot.ts'
 
 /** New reservations are refused while more operations, or bytes, than this wait for the next batch. */
 const queueLimit = { ops: 20_000, bytes: 64 * 1024 * 1024 }
@@ -65,7 +67,7 @@ export class Writer {
   onBalance: (batch: Batch) => void = () => {}
   readonly #file: string
   readonly #now: () => number
-  readonly #log: CommitLog
+  readonly #log: BatchLog
   readonly #encoder: FrameEncoder
   readonly #applier: Applier
   readonly #troubles: Troubles
@@ -108,7 +110,7 @@ export class Writer {
     this.#number = snapshot.batch
     this.#written = snapshot.written
     this.health.recovered = snapshot.recovered.ended
-    this.#log = new CommitLog(options.file, options.durability, snapshot.log)
+    this.#log = openLog(options, snapshot.log, troubles)
     const { health } = this
     this.#applier = new Applier(thread, options, snapshot, this.#log, {
       applied: (seconds) => {
@@ -123,14 +125,14 @@ export class Writer {
         health.lastError = error
         troubles.begin('database', error)
       },
-      upkeep: (error) => {
-        if (error === undefined) return troubles.over('upkeep')
+      upkeep: (of, error) => {
+        if (error === undefined) return troubles.over(of)
         health.failures++
         health.lastError = error
-        troubles.begin('upkeep', error)
+        troubles.begin(of, error)
       },
-      sealed: ({ file, first, last, bytes }) =>
-        troubles.log.info('a volume of the journal was sealed', { volume: file, first, last, bytes }),
+      sealed: ({ file: volume, first, last, bytes }) =>
+        troubles.log.info('a volume of the journal was sealed', { volume, first, last, bytes }),
       relieved: () =>
         troubles.log.warn('the disk is nearly full: the oldest request records went to make room', {
           store: options.file,
@@ -145,24 +147,21 @@ export class Writer {
    * @throws Error when the file cannot be opened or was written by a newer version
    */
   static async open(
-    store: Pick<WriterOptions, 'file' | 'durability' | 'keeping' | 'kept'>,
+    store: Pick<WriterOptions, 'file' | 'durability' | 'segments' | 'keeping' | 'kept'>,
     troubles: Troubles,
     now: () => number,
     busy: boolean
   ): Promise<{ writer: Writer; snapshot: Snapshot }> {
-    const options: WriterOptions = { ...store, now: now(), history: undefined }
+    const options: WriterOptions = { ...store, now: now(), log: undefined }
     const thread = busy ? writerThread(options) : residentWriter(options)
     const message = await thread.next()
-    if (message.kind === 'open') {
-      try {
-        return { writer: new Writer(thread, options, message.snapshot, troubles, now), snapshot: message.snapshot }
-      } catch (error) {
-        await thread.end()
-        throw error
-      }
+    try {
+      if (message.kind !== 'open') throw new Error(message.kind === 'failed' ? message.error : message.kind)
+      return { writer: new Writer(thread, options, message.snapshot, troubles, now), snapshot: message.snapshot }
+    } catch (error) {
+      await thread.end()
+      throw error
     }
-    await thread.end()
-    throw new Error(message.kind === 'failed' ? message.error : message.kind)
   }
 
   /** The current draft, for operations of requests that were admitted before. Call `wake` after adding to it. */
@@ -243,8 +242,7 @@ export class Writer {
 
   /** The health, with the current queue. */
   report(): StoreHealth {
-    const { health } = this
-    const flight = this.#flight?.draft
+    const [{ health }, flight] = [this, this.#flight?.draft]
     return {
       ...health,
       healthy: health.healthy && this.#log.bytes < logLimit,
@@ -276,7 +274,7 @@ export class Writer {
     clearTimeout(this.#later)
     clearTimeout(this.#retry)
     await this.#applier.close(lost === 0 && this.#log.bytes === 0)
-    this.#log.close()
+    await this.#log.close()
     if (lost > 0)
       throw new Error(`${this.#file} could not be written, ${lost} operations are lost: ${this.health.lastError}`)
   }

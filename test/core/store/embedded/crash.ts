@@ -1,5 +1,5 @@
-// A process for the durability tests to kill: `node crash.ts serve|defer|hold|open|fill <file>`. It says on stdout what
-// it was promised.
+// A process for the durability tests to kill: `node crash.ts serve|defer|hold|open|fill <file> [log|journal]`. It says
+// on stdout what it was promised.
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, rmSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -10,9 +10,12 @@ import { openStore } from '../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../core/store/store.ts'
 import { verify } from '../../../../core/store/embedded/care/verify.ts'
 import { createLogger } from '../../../../core/telling/log.ts'
+import { forms } from './forms.ts'
+import type { Form } from './forms.ts'
 import { giveBack, query, reserve, scope, settle } from './sample.ts'
 
-const [mode, file = ''] = process.argv.slice(2)
+const [mode, file = '', form = 'log'] = process.argv.slice(2)
+const { options } = forms[form as Form['name']]
 
 /** Is out of the process before anything else happens, as the next moment may be its last. */
 function say(...words: unknown[]): void {
@@ -112,7 +115,7 @@ async function grow(): Promise<void> {
   const keeping = { requests: ever, journal: { ...ever, rows: 65_536 }, patience: 0 }
   const lines: { msg: string }[] = []
   const log = createLogger({ write: (line) => lines.push(JSON.parse(line) as { msg: string }) })
-  let store = await openStore({ file, durability: 'process', keeping, log })
+  let store = await openStore({ file, durability: 'process', keeping, log, ...options })
   let served = 0
   let refused = 0
   const serve = async (count: number): Promise<void> => {
@@ -144,7 +147,7 @@ async function grow(): Promise<void> {
   }
   let start = 'started'
   try {
-    store = await openStore({ file, durability: 'process', keeping, log })
+    store = await openStore({ file, durability: 'process', keeping, log, ...options })
     await serve(100)
     await store.close()
   } catch (error) {
@@ -153,7 +156,7 @@ async function grow(): Promise<void> {
   rmSync(junk)
   // The store may have filled the disk without any junk.
   execFileSync('mount', ['-o', 'remount,size=64m', dirname(file)])
-  if (start !== 'started') await (await openStore({ file, durability: 'process', keeping, log })).close()
+  if (start !== 'started') await (await openStore({ file, durability: 'process', keeping, log, ...options })).close()
   say(
     JSON.stringify({
       before,
@@ -169,7 +172,7 @@ async function grow(): Promise<void> {
 
 /** Does what the mode says with a store that is opened for it. */
 async function run(): Promise<void> {
-  const store = await openStore({ file, durability: mode === 'defer' ? 'deferred' : 'power' })
+  const store = await openStore({ file, durability: mode === 'defer' ? 'deferred' : 'power', ...options })
   say('ready', store.health().recovered)
   if (mode === 'serve' || mode === 'defer') await Promise.all([1, 2, 3, 4, 5, 6, 7].map((i) => exchange(store, i)))
   else if (mode === 'fill') await fill(store)

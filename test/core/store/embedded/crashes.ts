@@ -4,6 +4,7 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import type { Form } from './forms.ts'
 
 const program = join(import.meta.dirname, 'crash.ts')
 
@@ -16,9 +17,9 @@ export interface CrashChild {
   kill(): Promise<void>
 }
 
-/** Starts crash.ts in a mode; `command`: what stands before it, such as `env`. */
-export function startCrash(mode: string, file: string, command: string[] = []): CrashChild {
-  const [first, ...rest] = [...command, process.execPath, program, mode, file]
+/** Starts crash.ts in a mode with a store of a form; `command`: what stands before it, such as `env`. */
+export function startCrash(mode: string, file: string, command: string[] = [], form: Form['name'] = 'log'): CrashChild {
+  const [first, ...rest] = [...command, process.execPath, program, mode, file, form]
   const child = spawn(first!, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
   const lines: string[] = []
   const reader = createInterface({ input: child.stdout! })

@@ -11,6 +11,7 @@ import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { OwnStore } from '../../../../../core/store/embedded/store.ts'
 import type { Start } from '../../../../../core/store/embedded/segments/chain.ts'
 import type { Chance } from '../../../../kit/chance.ts'
+import type { Form } from '../forms.ts'
 import { giveBack, noon, query, reserve, scope, settle, used, work } from '../sample.ts'
 
 const hour = 3_600_000
@@ -48,14 +49,20 @@ const trees: Scope[][] = Array.from({ length: 6 }, (_, i) => [
 ])
 
 /** Runs a store for some starts, each with so many steps, and returns its batches. The store is closed in the end. */
-export async function capture(file: string, chance: Chance, starts: number, steps: number): Promise<Captured[]> {
+export async function capture(
+  file: string,
+  chance: Chance,
+  starts: number,
+  steps: number,
+  options: Form['options'] = {}
+): Promise<Captured[]> {
   const all: Captured[] = []
   let now = noon
   for (let boot = 1; boot <= starts; boot++) {
     const capture = new Capture()
     capture.begin()
     try {
-      const store = await openStore({ file, durability: 'process', now: () => now })
+      const store = await openStore({ file, durability: 'process', now: () => now, ...options })
       await run(store, chance, steps, () => (now += chance.below(5) === 0 ? hour * chance.below(40) : chance.below(50)))
       await store.close()
     } finally {

@@ -1,0 +1,93 @@
+// What a recovery works with: the holds that a crash left open, and where their ends are written.
+import type { Batch } from '../rows/batch.ts'
+import type { Committer } from '../database/committer.ts'
+import type { Statement } from '../files/sqlite.ts'
+
+/** How many holds are ended together. After a crash in between, the next start ends the rest. */
+export const chunk = 500
+
+/** An open hold with its price, integers as bigint. */
+export interface HoldRow {
+  id: bigint
+  request_id: string
+  part: string
+  scopes: string
+  amount: bigint
+  model: string
+  price_version: string
+  price: string
+  tags: string | null
+  cost_price: string | null
+  /** The price of the version `cost_price`. */
+  own: string | null
+  input_units: bigint
+  max_out: bigint
+  dispatched: bigint
+  channel: string | null
+  delivered_units: bigint
+  endpoint: string | null
+  client_protocol: string | null
+  streamed: bigint
+  ts_ms: bigint
+  lease_until: bigint | null
+  pieces: string | null
+}
+
+/** The charge of one part of an exchange, or of several. */
+export interface PartRow {
+  amount: bigint
+  usage_json: string | null
+}
+
+/**
+ * The holds that a recovery ends: those of earlier starts, except detached ones whose lease has not run out, and those
+ * of requests that another process goes on with.
+ */
+export interface Leftovers {
+  /** The next {@link chunk} of them, by id: those of parts, or of `whole` exchanges. */
+  next(whole: boolean): readonly HoldRow[]
+  /** What was charged for the parts of a request. */
+  partsOf(requestId: string): readonly PartRow[]
+  /** Writes the ends of those that were given last, which are then no leftovers. */
+  end(batch: Batch): void
+}
+
+/** Leftovers of a database, whose ends are committed to it. */
+export class StoredLeftovers implements Leftovers {
+  readonly #committer: Committer
+  readonly #holds: Statement
+  readonly #parts: Statement
+  readonly #now: number
+  readonly #kept: string
+
+  /** `now` in Unix milliseconds. The holds of the requests `kept` are none. */
+  constructor(committer: Committer, now: number, kept: readonly string[]) {
+    this.#committer = committer
+    this.#now = now
+    this.#kept = JSON.stringify(kept)
+    this.#holds = committer.database.prepare(
+      `SELECT reservation.*, price.json AS price, own.json AS own FROM reservation
+     JOIN price ON price.version = price_version LEFT JOIN price AS own ON own.version = cost_price WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) AND (part = '') = ?
+       AND request_id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT ${chunk}`
+    )
+    this.#holds.setReadBigInts(true)
+    this.#parts = committer.database.prepare(
+      "SELECT amount, usage_json FROM journal WHERE request_id = ? AND class = 'terminal' AND kind = 'settle' AND part <> ''"
+    )
+    this.#parts.setReadBigInts(true)
+  }
+
+  next(whole: boolean): readonly HoldRow[] {
+    const { boot } = this.#committer.head
+    return this.#holds.all(boot, this.#now, whole ? 1 : 0, this.#kept) as unknown as HoldRow[]
+  }
+
+  partsOf(requestId: string): readonly PartRow[] {
+    return this.#parts.all(requestId) as unknown as PartRow[]
+  }
+
+  end(batch: Batch): void {
+    this.#committer.add(batch)
+    this.#committer.commit()
+  }
+}

@@ -1,0 +1,45 @@
+// Reads a journal from any batch on, whether it is in a segment or in a volume.
+import { Following } from './following.ts'
+import type { FollowedFrame } from './following.ts'
+import type { JournalSurvey } from './journal-survey.ts'
+import type { SegmentHead } from './segment-head.ts'
+import type { Written } from './segment-log.ts'
+import { Volume } from './volume.ts'
+
+/** Where frames are: segments, and volumes of those that have gone. */
+export type Sources = Pick<JournalSurvey, 'segments' | 'volumes'>
+
+/** What has frames, by the last of them. */
+function sourcesOf({ segments, volumes }: Sources): { head: SegmentHead; last: number; source: Written | Volume }[] {
+  const kept = new Set(segments.map(({ head }) => head.ordinal))
+  return [
+    ...segments.map((source) => ({ head: source.head, last: source.last, source })),
+    ...volumes
+      .filter(({ contents }) => !kept.has(contents.ordinal))
+      .map((source) => ({ head: source.contents, last: source.contents.last, source }))
+  ].sort((one, other) => one.head.ordinal - other.head.ordinal)
+}
+
+/** The history of the start that wrote a batch; undefined when the journal does not have it. */
+export function historyAt(sources: Sources, batch: number): string | undefined {
+  return sourcesOf(sources).find(({ head, last }) => head.after < batch && batch <= last)?.head.history
+}
+
+/**
+ * Yields the frames behind the batch `after`, in order.
+ * @throws Error when one is missing or damaged
+ */
+export function* framesBehind(sources: Sources, after: number): Generator<FollowedFrame> {
+  const following = new Following()
+  let number = after
+  try {
+    for (const { head, last, source } of sourcesOf(sources)) {
+      if (last <= number) continue
+      if (source instanceof Volume) for (const frame of source.frames(number)) yield { ...frame, head }
+      else yield* following.frames([source], number)
+      number = last
+    }
+  } finally {
+    following.close()
+  }
+}

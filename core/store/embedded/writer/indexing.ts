@@ -1,0 +1,51 @@
+// Brings the batches of a journal into the database, from which clients and operators read.
+import type { Committer } from '../database/committer.ts'
+import type { Batch } from '../rows/batch.ts'
+import { transactionValues } from '../recovery/replay.ts'
+import type { Companion } from '../segments/keeper.ts'
+import type { SegmentHead } from '../segments/segment-head.ts'
+
+/** Takes batches until one fails: the connection is of no use then. */
+export class Indexing implements Companion {
+  readonly #committer: Committer
+  #failure: { readonly error: unknown } | undefined
+  #values = 0
+
+  constructor(committer: Committer) {
+    this.#committer = committer
+  }
+
+  get last(): number {
+    return this.#failure ? Infinity : this.#committer.last
+  }
+
+  take(batch: Batch, head: SegmentHead): void {
+    const committer = this.#committer
+    try {
+      if (committer.next.history !== head.history) {
+        // What is open is written with the start that opened it.
+        this.#commit()
+        committer.turnTo(head, batch.written)
+      }
+      committer.add(batch)
+      this.#values += batch.entries.length + batch.opened.length
+      if (this.#values >= transactionValues) this.#commit()
+    } catch (error) {
+      this.#failure = { error }
+    }
+  }
+
+  /**
+   * Commits what was taken.
+   * @throws the error of the batch that failed
+   */
+  end(): void {
+    if (this.#failure) throw this.#failure.error
+    this.#commit()
+  }
+
+  #commit(): void {
+    this.#committer.commit()
+    this.#values = 0
+  }
+}

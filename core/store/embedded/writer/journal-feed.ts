@@ -1,0 +1,166 @@
+// Keeps the journal, which is the store, and brings it into the database, which is only read from.
+import { randomBytes } from 'node:crypto'
+import type { Committer } from '../database/committer.ts'
+import type { Head } from '../database/head.ts'
+import { DamagedStore } from '../files/damage.ts'
+import { volumeFolder } from '../journal/volume.ts'
+import { historyBytes } from '../log/segment.ts'
+import { emptyBatch } from '../rows/batch.ts'
+import type { Batch } from '../rows/batch.ts'
+import { FoldedLeftovers } from '../recovery/folded-leftovers.ts'
+import { missingMoves, recover } from '../recovery/recovery.ts'
+import { survey } from '../recovery/survey.ts'
+import { FirstSegment } from '../segments/first-segment.ts'
+import { framesBehind, historyAt } from '../segments/frames.ts'
+import { Keeper } from '../segments/keeper.ts'
+import type { HandedSegments } from '../segments/segment-log.ts'
+import { openJournal, resumeJournal } from '../segments/state.ts'
+import type { OpenedJournal } from '../segments/state.ts'
+import { Slices } from '../upkeep/slices.ts'
+import type { Feed, SealedVolume, WriterOptions } from './feed.ts'
+import { snapshotOf } from './folded-snapshot.ts'
+import { Indexing } from './indexing.ts'
+import type { Snapshot } from './snapshot.ts'
+
+/** The owner of a feed, which is told how its journal is kept. */
+export interface KeepingHost {
+  /** Called with an error when a checkpoint or a volume cannot be made, and with undefined when that is over. */
+  keeping(error: string | undefined): void
+  sealed(volume: SealedVolume): void
+}
+
+/** The feed of one store. */
+export class JournalFeed implements Feed {
+  /** What the database loses with the power is brought into it again. */
+  readonly durability = 'process'
+  readonly #options: WriterOptions
+  readonly #folder: string
+  histories: readonly string[]
+  #keeper: Keeper | undefined
+  readonly #slices: Slices
+
+  constructor(options: WriterOptions, host: KeepingHost) {
+    const { file, log } = options
+    this.#options = options
+    this.#folder = volumeFolder(file)
+    this.histories = log && 'previous' in log ? [log.history, log.previous] : []
+    this.#slices = new Slices({
+      slice: () => this.#keep(host),
+      failed: (error) => {
+        host.keeping(String(error))
+        this.#slices.begin()
+      },
+      healed: () => host.keeping(undefined)
+    })
+  }
+
+  start(open: () => Committer): Snapshot {
+    const { file, durability, now, kept } = this.#options
+    const opened = openJournal(this.#folder, file, durability)
+    this.#checkDatabase(opened)
+    const { fold } = opened
+    const committer = open()
+    // One that was just made has no head with a checksum yet.
+    if (committer.head.writes === 0) committer.alter(() => {})
+    const indexing = new Indexing(committer)
+    for (const { batch, head } of framesBehind(opened, committer.head.batch)) indexing.take(batch, head)
+    indexing.end()
+    const { batch: after, boot, history: previous, written: before } = fold.place
+    const begun = { history: randomBytes(historyBytes).toString('hex'), boot: Math.max(boot, committer.head.boot) + 1 }
+    const first = new FirstSegment(this.#folder, { ...begun, ordinal: opened.ordinal, previous, after }, durability)
+    const keeper = (this.#keeper = new Keeper(this.#folder, opened, durability))
+    const write = (batch: Batch): void => {
+      keeper.follow([first.append({ ...batch, number: fold.place.batch + 1 })], indexing)
+      indexing.end()
+    }
+    const written = Math.max(now, before)
+    try {
+      const moves = missingMoves(committer)
+      if (moves.length > 0) write({ ...emptyBatch(0, written), balanced: true, moves })
+      const recovered = recover(new FoldedLeftovers(fold, now, kept, write), written)
+      const log = {
+        ...begun,
+        previous: fold.place.history,
+        after: fold.place.batch,
+        ordinal: opened.ordinal + (first.begun ? 1 : 0)
+      }
+      this.histories = [log.history, log.previous]
+      this.#slices.begin()
+      return { ...snapshotOf(fold, now), log, written, recovered }
+    } finally {
+      first.close()
+    }
+  }
+
+  apply(committer: Committer, { written, last }: HandedSegments): string[] {
+    const { file, durability } = this.#options
+    this.#keeper ??= new Keeper(this.#folder, resumeJournal(this.#folder, file, durability, last), durability)
+    const indexing = new Indexing(committer)
+    try {
+      this.#keeper.follow(written, indexing)
+    } catch (error) {
+      // The state may have a part of a batch.
+      this.#drop()
+      throw error
+    }
+    indexing.end()
+    this.#slices.begin()
+    return this.#keeper.spent()
+  }
+
+  /** The next start has nothing to fold then. If the disk fails here, nothing is lost. */
+  close(): void {
+    this.#keeper?.checkpoint(true)
+  }
+
+  end(): void {
+    this.#slices.stop()
+    this.#drop()
+  }
+
+  #drop(): void {
+    this.#keeper?.close()
+    this.#keeper = undefined
+  }
+
+  /** Makes a checkpoint or a volume, if one is due. */
+  #keep(host: KeepingHost): boolean {
+    const keeper = this.#keeper
+    if (!keeper) return false
+    if (keeper.checkpoint()) return true
+    const volume = keeper.seal()
+    if (!volume) return false
+    const { path: file, bytes, contents } = volume
+    host.sealed({ file, first: contents.after + 1, last: contents.last, bytes })
+    return true
+  }
+
+  /**
+   * Checks that the database is one that the journal can go on with, or is not there.
+   * @throws Error when it is not: nothing was changed then
+   */
+  #checkDatabase(opened: OpenedJournal): void {
+    const { file } = this.#options
+    const { head, damage } = survey(file)
+    const { batch } = opened.fold.place
+    if (head && head.history !== '' && head.batch > batch)
+      throw DamagedStore.of(file, [
+        {
+          file: this.#folder,
+          text: `ends with batch ${batch}, and ${file} has batch ${head.batch}: the journal is missing, older or has lost its end`
+        }
+      ])
+    const [found] = damage
+    const wrong = found ? `${found.file} ${found.text}` : head && this.#mismatch(opened, head)
+    if (wrong === undefined) return
+    throw new Error(
+      `${wrong}. All that it should have is in ${this.#folder}: move ${file} away with the files whose names begin so, but not that folder, and the next start makes it anew`
+    )
+  }
+
+  /** Says how the database contradicts the journal, if it does. */
+  #mismatch(opened: OpenedJournal, { history, batch }: Head): string | undefined {
+    if (history === '' || historyAt(opened, batch) === history) return undefined
+    return `${this.#options.file} has batch ${batch} of history ${history}, which the journal does not have`
+  }
+}

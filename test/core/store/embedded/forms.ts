@@ -1,0 +1,37 @@
+// The two forms in which a store keeps what it has: a commit log behind which the database is the store, and a journal
+// in segments from which the database is made.
+import { cpSync, existsSync, mkdirSync, mkdtempSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { volumeFolder } from '../../../../core/store/embedded/journal/volume.ts'
+import { listNumbered, reachPath } from '../../../../core/store/embedded/segments/folder.ts'
+import type { SegmentSizes } from '../../../../core/store/embedded/segments/segment-log.ts'
+
+/** One form. */
+export interface Form {
+  readonly name: 'log' | 'journal'
+  /** The options that a store is opened with besides others. */
+  readonly options: { readonly segments?: SegmentSizes }
+}
+
+/** Both. Segments are small, so that a test has many. */
+export const forms = {
+  log: { name: 'log', options: {} },
+  journal: { name: 'journal', options: { segments: { least: 64 * 1024, most: 256 * 1024 } } }
+} as const satisfies Readonly<Record<string, Form>>
+
+/** The files of a store as a crash at this moment would leave them. */
+export function image(file: string): string {
+  const copy = join(mkdtempSync(`${dirname(file)}/image-`), 'sluice.db')
+  for (const ending of ['', '-wal', '.log0', '.log1']) copyFile(`${file}${ending}`, `${copy}${ending}`)
+  const [from, to] = [volumeFolder(file), volumeFolder(copy)]
+  if (!existsSync(from)) return copy
+  mkdirSync(to)
+  // What says how far the log has gone is copied before the log itself, which goes on.
+  const numbered = listNumbered(from).map(({ path }) => path)
+  for (const path of [reachPath(from), ...numbered]) copyFile(path, join(to, basename(path)))
+  return copy
+}
+
+function copyFile(from: string, to: string): void {
+  if (existsSync(from)) cpSync(from, to)
+}

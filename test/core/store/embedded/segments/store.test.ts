@@ -1,0 +1,186 @@
+// A store whose journal is in segments: what its database is worth, what a start refuses, and what `verify` sees.
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { verify } from '../../../../../core/store/embedded/care/verify.ts'
+import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts'
+import { volumeFolder } from '../../../../../core/store/embedded/journal/volume.ts'
+import { listNumbered, pathOf } from '../../../../../core/store/embedded/segments/folder.ts'
+import { openStore } from '../../../../../core/store/embedded/store.ts'
+import type { OwnStore } from '../../../../../core/store/embedded/store.ts'
+import { createLogger } from '../../../../../core/telling/log.ts'
+import type { Logger } from '../../../../../core/telling/log.ts'
+import { chance } from '../../../../kit/chance.ts'
+import { eventually } from '../../../../kit/probe.ts'
+import { forms, image } from '../forms.ts'
+import { query, reserve, scope, settle } from '../sample.ts'
+import { capture } from './captured.ts'
+
+t.setTimeout(300_000)
+
+const scopes = [scope('tenant', 'acme', 10n ** 12n, 'month'), scope('key', 'laptop')]
+
+function open(file: string, log?: Logger): Promise<OwnStore> {
+  return openStore({ file, durability: 'process', ...forms.journal.options, ...(log && { log }) })
+}
+
+async function charge(store: OwnStore, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await settle(store, reserve(store.ledger, scopes, 1000n), 7)
+}
+
+/** Makes enough requests for some volumes, and waits for those. */
+async function fill(store: OwnStore, file: string, volumes: number): Promise<void> {
+  for (let round = 0; round < 8; round++) {
+    await Promise.all(Array.from({ length: 100 }, () => settle(store, reserve(store.ledger, scopes, 1000n), 7)))
+    await store.flush()
+  }
+  await eventually(() => listNumbered(volumeFolder(file)).filter(({ kind }) => kind === 'volume').length >= volumes)
+}
+
+function kinds(file: string): string[] {
+  return [...new Set(listNumbered(volumeFolder(file)).map(({ kind }) => kind))].sort()
+}
+
+/** All that a database says which follows from the journal. */
+function said(file: string): object {
+  const tables = ['balance', 'journal', 'reservation', 'price', 'request', 'document', 'work', 'spend_hour', 'boot']
+  const present = new Set(query(file, "SELECT name FROM sqlite_schema WHERE type = 'table'").map(({ name }) => name))
+  return Object.fromEntries(
+    tables.flatMap((name) => (present.has(name) ? [[name, query(file, `SELECT * FROM ${name} ORDER BY 1, 2`)]] : []))
+  )
+}
+
+t.test('a database that is gone is made anew from the journal, also from volumes, and says the same', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  await capture(file, chance(7), 3, 150, forms.journal.options)
+  const store = await open(file)
+  await fill(store, file, 1)
+  await store.close()
+  t.same(kinds(file), ['checkpoint', 'segment', 'volume'])
+  const [before, breaches] = [said(file), verify(file)]
+  t.ok(
+    breaches.every(({ invariant }) => invariant === 'I8'),
+    'the schedule writes no records of its parts'
+  )
+  for (const { kind, number, path } of listNumbered(volumeFolder(file)))
+    if (kind === 'segment' && existsSync(pathOf(volumeFolder(file), 'volume', number))) rmSync(path)
+  for (const ending of ['', '-wal', '-shm']) rmSync(`${file}${ending}`, { force: true })
+  await (await open(file)).close()
+  t.same(said(file), before)
+  t.same(verify(file), breaches)
+})
+
+t.test('a database that is behind is brought up to date, and one that is ahead stops the start', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await open(file)
+  await charge(store, 3)
+  await store.flush()
+  const early = image(file)
+  await charge(store, 3)
+  await store.close()
+  const late = image(file)
+  for (const name of readdirSync(volumeFolder(late)))
+    cpSync(join(volumeFolder(late), name), join(volumeFolder(early), name))
+  await (await open(early)).close()
+  t.same(verify(early), [])
+  t.match(query(early, 'SELECT count(*) AS n FROM journal'), [{ n: 6n }])
+
+  rmSync(volumeFolder(late), { recursive: true })
+  await t.rejects(open(late), { message: /ends with batch 0, and .* has batch \d+: the journal is missing, older/ })
+})
+
+t.test('a store of one form is not opened as one of the other', async (t) => {
+  const folder = t.testdir()
+  const [log, journal] = [join(folder, 'log.db'), join(folder, 'journal.db')]
+  const store = await openStore({ file: log, durability: 'process' })
+  await charge(store, 2)
+  await store.close()
+  await t.rejects(open(log), { message: /the journal is missing/ })
+  const other = await open(journal)
+  await charge(other, 2)
+  await other.close()
+  await t.rejects(openStore({ file: journal, durability: 'process' }), { message: /is made of the journal in / })
+  for (const file of [log, journal]) t.same(verify(file), [])
+})
+
+t.test('a database of a copy that went on by itself, or that is damaged, is named with what to do', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await open(file)
+  await charge(store, 2)
+  await store.close()
+  const copy = image(file)
+  for (const path of [file, copy]) {
+    const again = await open(path)
+    await charge(again, 3)
+    await again.close()
+  }
+  for (const name of ['', '-wal']) {
+    rmSync(`${file}${name}`, { force: true })
+    if (existsSync(`${copy}${name}`)) cpSync(`${copy}${name}`, `${file}${name}`)
+  }
+  const remedy = /move .* away .*, and the next start makes it anew/
+  await t.rejects(open(file), { message: /of history .*, which the journal does not have/ })
+  await t.rejects(open(file), { message: remedy })
+  const bytes = readFileSync(file)
+  writeFileSync(file, bytes.fill(7, 0, 4096))
+  await t.rejects(open(file), { message: remedy })
+  rmSync(file)
+  await (await open(file)).close()
+  t.same(verify(file), [])
+  t.match(query(file, 'SELECT count(*) AS n FROM journal'), [{ n: 5n }])
+})
+
+/** Changes one file of a store and checks what is reported of that. */
+function tamper(t: Test, file: string, change: (copy: string) => void, invariant: string, says: RegExp): void {
+  const copy = image(file)
+  change(copy)
+  const found = verify(copy).filter((breach) => breach.invariant === invariant)
+  t.ok(
+    found.some(({ row, message }) => says.test(`${row} ${message}`)),
+    `${says} in ${JSON.stringify(found)}`
+  )
+  rmSync(dirname(copy), { recursive: true })
+}
+
+t.test('verify compares volumes, checkpoints and the database with each other', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await open(file)
+  await fill(store, file, 2)
+  await store.close()
+  t.same(verify(file), [])
+  const flip = (kind: string) => (copy: string) => {
+    const { path } = listNumbered(volumeFolder(copy)).find((one) => one.kind === kind)!
+    const bytes = readFileSync(path)
+    bytes[Math.floor(bytes.length / 2)]! ^= 1
+    writeFileSync(path, bytes)
+  }
+  tamper(t, file, flip('volume'), 'I18', /volume-0+1 /)
+  tamper(t, file, flip('checkpoint'), 'I18', /checkpoint-\d+ .*SHA-256/)
+  const edit = (sql: string) => (copy: string) => {
+    const database = openDatabase(copy, 'process')
+    database.exec(sql)
+    database.close()
+  }
+  const shifted = "UPDATE balance SET posted = posted + 1 WHERE scope = 'key:laptop'"
+  tamper(t, file, edit(shifted), 'I1', /balance key:laptop total has \d+ posted where the segments make/)
+})
+
+t.test('a volume that cannot be made is told of, tried again, and nothing is lost', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const lines: { msg: string }[] = []
+  const log = createLogger({ write: (line) => lines.push(JSON.parse(line) as { msg: string }) })
+  const store = await open(file, log)
+  // A folder stands where the volume is to be written.
+  const block = `${pathOf(volumeFolder(file), 'volume', 1)}.part`
+  mkdirSync(block)
+  await fill(store, file, 0)
+  await eventually(() => lines.some(({ msg }) => msg.startsWith('the journal cannot be put away')), 60_000)
+  t.match(store.health(), { healthy: true, troubles: [{ ailment: 'keeping', refuses: false }] })
+  await charge(store, 1)
+  rmSync(block, { recursive: true })
+  await eventually(() => lines.some(({ msg }) => msg === 'the journal is put away again'), 60_000)
+  await store.close()
+  t.same(verify(file), [])
+  t.match(query(file, 'SELECT count(*) AS n FROM journal'), [{ n: 801n }])
+})
