@@ -63,7 +63,7 @@ const causes: readonly (readonly [says: RegExp, cause: string, remedy: string, o
     true
   ],
   [
-    /locked|SQLITE_BUSY|in use by a reader/i,
+    /locked|SQLITE_BUSY/i,
     'another process holds the database',
     'end that process, or wait for it: `fuser FILE` names it'
   ],
