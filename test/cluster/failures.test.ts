@@ -112,9 +112,15 @@ t.test(
     const { status: end, data } = await shown()
     t.equal(end, 'succeeded')
     t.equal(data?.length, 1)
-    t.match(await all.sql('select kind, amount > 0 as charged from sluice.journal'), [
-      { kind: 'settle', charged: true }
-    ])
+    const [settled, ...more] = await all.sql('select kind, amount, request_id from sluice.journal')
+    t.same([settled.kind, more], ['settle', []])
+    t.ok(BigInt(settled.amount) > 0n)
+    // A gateway that was killed has written no record: who ends the work does, and says what was charged.
+    const logged = async (): Promise<any[]> =>
+      (await b.admin(`/admin/v1/requests?request_id=${settled.request_id}`)).data
+    await eventually(async () => (await logged()).length === 1, patience)
+    t.match(await logged(), [{ outcome: 'completed', cost_nano: String(settled.amount), usage_source: 'upstream' }])
+    t.match((await b.admin('/admin/v1/spend')).data, [{ requests: 1, charge_nano: String(settled.amount) }])
     await b.gateway.close()
     t.same(await brokenIn(all.database), [])
   }

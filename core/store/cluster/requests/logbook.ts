@@ -1,6 +1,5 @@
 // The request log that all gateways share, and the traffic that its records add up to.
 import { GatewayError } from '../../../errors.ts'
-import { isRecovered } from '../../embedded/recovery/recovery.ts'
 import type { RequestBook, RequestQuery, RequestRecord, RequestTotals, WrittenRecord } from '../../requests.ts'
 import { pointsOf, rowsFor, trafficKept, trafficSpans } from '../../traffic.ts'
 import type { StoredTraffic, TrafficPoint, TrafficQuery, TrafficSpan } from '../../traffic.ts'
@@ -15,7 +14,7 @@ import { unfound } from '../unavailable.ts'
 import { cursorOf, filterOf, readCursor } from './request-filter.ts'
 import { columnsOf, lineColumns, lineRows } from './line.ts'
 import type { Line } from './line.ts'
-import { correctStandIns, placeOf, replaceStandIns } from './stand-ins.ts'
+import { correctRecords, mayBeWrong, placeOf, replaceStandIns } from './stand-ins.ts'
 import type { Place, Replaced } from './stand-ins.ts'
 import { TrafficSums } from './traffic-sums.ts'
 
@@ -73,8 +72,8 @@ export class Logbook implements RequestBook {
   }
 
   /**
-   * The charge of a request was corrected that others had ended: the record in the place of its own says what the
-   * journal says. `time`: when the request arrived.
+   * The charge of a request was corrected that others had ended: its record says what the journal says. `time`: when
+   * the request arrived.
    */
   corrected(requestId: string, time: number): void {
     this.#corrections.add({ requestId, time }).catch(() => {})
@@ -259,11 +258,11 @@ export class Logbook implements RequestBook {
     const [fresh, known] = [[] as Line[], [] as Line[]]
     for (const line of lines) (added.delete(plain(line.record.request_id)) ? fresh : known).push(line)
     await this.#count(transaction, fresh, await replaceStandIns(transaction, known))
-    await this.#correct(transaction, fresh.filter(({ record }) => isRecovered(record)).map(placeOf))
+    await this.#correct(transaction, fresh.filter(({ record }) => mayBeWrong(record)).map(placeOf))
   }
 
   async #correct(transaction: Transaction, places: readonly Place[]): Promise<void> {
-    await this.#count(transaction, [], await correctStandIns(transaction, places))
+    await this.#count(transaction, [], await correctRecords(transaction, places))
   }
 
   /** Writes the sums that change with new records, and with those that were replaced. */

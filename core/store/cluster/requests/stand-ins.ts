@@ -1,5 +1,5 @@
-// Records that others have written in the place of an exchange's own, as they ended it by estimate. The own one
-// replaces it when it comes after all; and where the charge is corrected, so is the record.
+// Records that others have written for an exchange, as its gateway was gone. Its own replaces one that was made by
+// estimate, and where somebody else has charged for it, or corrected that, the record says what the journal says.
 import { formatDollars } from '../../../money/money.ts'
 import { noUsage, sumOf } from '../../../money/usage.ts'
 import type { Usage } from '../../../money/usage.ts'
@@ -31,21 +31,29 @@ export function placeOf({ record, time }: Line): Place {
 /** Writes the own records of exchanges that only have one in its place. The others stay as they are. */
 export async function replaceStandIns(transaction: Transaction, lines: readonly Line[]): Promise<Replaced[]> {
   const own = lines.filter(({ record }) => !isRecovered(record))
-  const before = await standInsAt(transaction, own.map(placeOf))
+  const before = await recordsAt(transaction, own.map(placeOf))
   return write(
     transaction,
     own.flatMap((after) => {
       const found = before.get(plain(after.record.request_id))
       // Of two of one exchange, the first.
       before.delete(plain(after.record.request_id))
-      return found ? [{ before: found, after }] : []
+      return found && isRecovered(found.record) ? [{ before: found, after }] : []
     })
   )
 }
 
-/** Has records that are in the place of others say what the journal says of their requests, where these have ended. */
-export async function correctStandIns(transaction: Transaction, places: readonly Place[]): Promise<Replaced[]> {
-  const before = await standInsAt(transaction, places)
+/**
+ * Whether a record may not say what was charged: it was made by estimate, or says that all of what was held was given
+ * back. Of work whose gateway was killed behind the charge whoever ends it knows no more.
+ */
+export function mayBeWrong(record: RequestRecord): boolean {
+  return isRecovered(record) || (record.reserved_nano !== null && record.usage_source === null)
+}
+
+/** Has records say what the journal says was charged for their requests, where these have ended. */
+export async function correctRecords(transaction: Transaction, places: readonly Place[]): Promise<Replaced[]> {
+  const before = await recordsAt(transaction, places)
   if (before.size === 0) return []
   const { rows } = await transaction.query<Entry>(
     `select request_id, part, class, amount, usage_json, source, price_version, channel from sluice.journal
@@ -106,8 +114,8 @@ function lineOf(record: RequestRecord, time: number): Line {
   return { record, json: JSON.stringify(record), time }
 }
 
-/** Those of some records that are in the place of others, by their ids as stored. They are locked. */
-async function standInsAt(transaction: Transaction, places: readonly Place[]): Promise<Map<string, Line>> {
+/** The records of some places, by their ids as stored. They are locked. */
+async function recordsAt(transaction: Transaction, places: readonly Place[]): Promise<Map<string, Line>> {
   if (places.length === 0) return new Map()
   const { rows } = await transaction.query<{ time: bigint; request_id: string; json: string }>(
     `select time, request_id, json from sluice.request where (time, request_id) in (
@@ -115,11 +123,12 @@ async function standInsAt(transaction: Transaction, places: readonly Place[]): P
      order by time, request_id for update`,
     [JSON.stringify(places.map(({ requestId, time }) => ({ time, request_id: plain(requestId) })))]
   )
-  const lines = rows.map(({ time, request_id: id, json }): [string, Line] => [
-    id,
-    { record: JSON.parse(json) as RequestRecord, json, time: Number(time) }
-  ])
-  return new Map(lines.filter(([, { record }]) => isRecovered(record)))
+  return new Map(
+    rows.map(({ time, request_id: id, json }) => [
+      id,
+      { record: JSON.parse(json) as RequestRecord, json, time: Number(time) }
+    ])
+  )
 }
 
 async function write(transaction: Transaction, replaced: readonly Replaced[]): Promise<Replaced[]> {
