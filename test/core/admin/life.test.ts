@@ -10,7 +10,8 @@ import type { ReceivedReply } from '../../kit/client.ts'
 import { gateway, testKey } from '../../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../../kit/gateway.ts'
 import { openRealtime } from '../../kit/realtime.ts'
-import { chunk, endOfBody, events, head, pause, reset, Upstream } from '../../kit/upstream.ts'
+import { readByPeer } from '../../kit/unread.ts'
+import { chunk, endOfBody, events, head, pause, reset, until, Upstream } from '../../kit/upstream.ts'
 
 interface Step {
   what: string
@@ -46,7 +47,7 @@ const stepsOf = ({ timeline }: { timeline: Step[] }, what: string): Step[] =>
 t.test('a request over two channels tells of both attempts, in order and within the whole', async (t) => {
   const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
   first.script(head(500, json), chunk('{"error": {"message": "<b>no</b>"}}'), endOfBody())
-  second.script(head(200, json), pause(30), chunk(whole), endOfBody())
+  second.script(head(200, json), ({ socket }) => readByPeer(socket), pause(30), chunk(whole), endOfBody())
   const local = await gateway(t, {}, { upstreams: { first, second } })
   const life = await lifeOf(local, await local.chat())
   t.same(whats(life), ['received', 'body', 'attempt', 'attempt', 'shown', 'end', 'settled'])
@@ -74,8 +75,12 @@ t.test('streams: whole ones, and those that are cut', async (t) => {
   t.match(stepsOf(cut, 'end')[0], { outcome: 'failed', error_code: 'upstream_stream_interrupted' })
   t.match(stepsOf(cut, 'attempt')[0], { status: 200, outcome: 'failed' })
   const end = { ...delta, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
-  upstream.script(head(200, stream), events([delta]), pause(30), events([end, '[DONE]']), endOfBody())
-  const done = await lifeOf(local, await local.chat({ stream: true }))
+  const gone = Promise.withResolvers<void>()
+  upstream.script(head(200, stream), events([delta]), until(gone.promise), events([end, '[DONE]']), endOfBody())
+  const client = await local.openChat({ stream: true })
+  await client.body('data: ')
+  setTimeout(gone.resolve, 30)
+  const done = await lifeOf(local, await client.reply())
   const [shown, over] = [stepsOf(done, 'shown')[0]!, stepsOf(done, 'end')[0]!]
   t.match(over, { outcome: 'completed' })
   t.ok(over.at_ms - shown.at_ms >= 15, 'the first event is long before the end')
