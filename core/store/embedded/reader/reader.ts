@@ -11,6 +11,7 @@ export class Reader {
   readonly #waiting = new Map<number, PromiseWithResolvers<ReaderReply>>()
   #thread: Thread<NumberedQuestion, Answered> | undefined
   #last = 0
+  #closed = false
 
   constructor(file: string) {
     this.#file = file
@@ -18,11 +19,13 @@ export class Reader {
 
   /**
    * Asks a question. The reply is from the database's last transaction.
-   * @throws Error when the database cannot be read
+   * @throws Error when the database cannot be read, or the store is closed
    */
   async ask<Kind extends ReaderQuestion['kind']>(
     question: Extract<ReaderQuestion, { kind: Kind }>
   ): Promise<Extract<ReaderReply, { kind: Kind }>> {
+    // A thread that is begun now would never be ended, and keep the process from ending.
+    if (this.#closed) throw new Error(`${this.#file} could not be read: the store is closed`)
     this.#thread ??= this.#start()
     const id = ++this.#last
     const waiting = Promise.withResolvers<ReaderReply>()
@@ -43,6 +46,7 @@ export class Reader {
 
   /** Ends the thread. Questions without a reply yet are rejected. */
   async close(): Promise<void> {
+    this.#closed = true
     if (this.#waiting.size > 0) await this.#thread?.terminate()
     else await this.#thread?.end()
   }
