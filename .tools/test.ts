@@ -113,13 +113,17 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result> {
   })
 }
 
-/** Removes the folders that the tests of a file leave behind. */
+/** Removes the folders that the tests of a file leave behind. What cannot be removed is left to their next run. */
 function removeFolders(file: string): void {
   const own = file.replace(/[^\w.-]+/g, '-')
   const all = join(root, '.tap/fixtures')
   if (!existsSync(all)) return
-  for (const name of readdirSync(all))
-    if (name === own || name.startsWith(`${own}-`)) rmSync(join(all, name), { recursive: true, force: true })
+  for (const name of readdirSync(all)) {
+    if (name !== own && !name.startsWith(`${own}-`)) continue
+    try {
+      rmSync(join(all, name), { recursive: true, force: true, maxRetries: 10 })
+    } catch {}
+  }
 }
 
 let counted = 0
