@@ -1,5 +1,5 @@
-// The upkeep: keeps the database from growing for ever. The writer thread runs it in short slices between the segments
-// that it applies.
+// The upkeep: keeps the database from growing for ever. Whoever writes the database runs it in short slices between
+// the segments that are applied.
 import type { Committer } from '../database/committer.ts'
 import { Forgetting } from './forgetting.ts'
 import { PastHours } from './past-hours.ts'
