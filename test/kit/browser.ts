@@ -1,10 +1,8 @@
 // A real browser for tests of the console: Debian's Chromium, one for each file, a context for each page. Any error or
 // warning in a page, any request to elsewhere and anything that its policy refused fails an assertion of the file.
-import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { chromium } from 'playwright-core'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import type { Test } from 'tap'
@@ -42,25 +40,7 @@ async function launch(): Promise<Browser> {
   return launched
 }
 
-t.teardown(async () => {
-  const open = await browser
-  if (!open) return
-  // It has hung in its own end: the pages are closed by then, and nothing of it is looked at any more.
-  const closed = open.close()
-  const late = await Promise.race([closed, sleep(patience, true, { ref: false })])
-  if (!late) return
-  for (const child of childrenOf(process.pid)) process.kill(child, 'SIGKILL')
-  await closed
-})
-
-/** The processes that a process has started and that live. */
-function childrenOf(pid: number): number[] {
-  const { stdout } = spawnSync('ps', ['-o', 'pid=,comm=', '--ppid', String(pid)], { encoding: 'utf8' })
-  return (stdout ?? '')
-    .split('\n')
-    .filter((line) => line.includes('chrom'))
-    .map((line) => parseInt(line))
-}
+t.teardown(async () => (await browser)?.close())
 
 /** What the pages of a test did wrong. It is complete when the test is over and its pages are closed. */
 const wrongs = new WeakMap<object, string[]>()
