@@ -99,15 +99,16 @@ export class RedisServer {
     })
     this.#guard = guarding
     let said = ''
-    await new Promise<void>((resolve, reject) => {
+    this.#pid = await new Promise<number>((resolve, reject) => {
       guarding.stdout.on('data', (text: Buffer) => {
         said += String(text)
-        if (/ready to accept connections|Sentinel ID is/i.test(said)) resolve()
+        // The server may be ready before the shell that began it has said its id.
+        const pid = /^pid (\d+)$/m.exec(said)
+        if (pid && /ready to accept connections|Sentinel ID is/i.test(said)) resolve(Number(pid[1]))
         if (/already in use|fatal|not found|error/i.test(said)) reject(new Error(`Redis did not start: ${said}`))
       })
       guarding.on('error', reject)
     })
-    this.#pid = Number(/^pid (\d+)$/m.exec(said)![1])
   }
 
   /** Stops it at once, with all that it has. */
