@@ -1,5 +1,5 @@
 // `sluice check --online`: the channels of a file are tried without a gateway, and nothing is left behind.
-import { readdirSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
@@ -17,19 +17,22 @@ const file = (channels: string): string => {
   )
   return join(folder, 'gateway.yaml')
 }
-const left = (): string[] => readdirSync(tmpdir()).filter((name) => name.startsWith('sluice-check-'))
 
 t.test('each channel is tried, and nothing is left behind', async (t) => {
-  const before = left()
+  const temporary = mkdtempSync(join(tmpdir(), 'sluice-test-'))
+  t.teardown(() => rmSync(temporary, { recursive: true }))
   const right = file('')
-  const ran = await sluice(['check', '--online', '--config', right], { alone: true })
+  const ran = await sluice(['check', '--online', '--config', right], { alone: true, env: { TMPDIR: temporary } })
   t.match(ran, {
     code: 0,
     err: /^(?:trying the channels, \d+ s\n)*$/,
     out: /is right[^]*\nCHANNEL .*\ngood +chat +demo +ok +200 /
   })
   t.strictSame(readdirSync(join(right, '..')), ['gateway.yaml'], 'neither a store nor the log of the chain')
-  t.strictSame(left(), before)
+  t.strictSame(
+    readdirSync(temporary).filter((name) => name.startsWith('sluice-check-')),
+    []
+  )
 })
 
 t.test('a channel that fails makes the check fail, with the reason', async (t) => {

@@ -24,7 +24,21 @@ import {
   until
 } from '../kit/upstream.ts'
 import type { Step } from '../kit/upstream.ts'
-import { before, billed, completion, delta, done, finish, one, opening, sse, two, usage, whole } from './vendor.ts'
+import {
+  afterContent,
+  before,
+  billed,
+  completion,
+  delta,
+  done,
+  finish,
+  one,
+  opening,
+  sse,
+  two,
+  usage,
+  whole
+} from './vendor.ts'
 
 // Some thirty scenarios of a second or so: on a busy machine they take longer than a file is given.
 t.setTimeout(600_000)
@@ -41,8 +55,7 @@ t.test('what is delivered before a break is followed by an error, never by an en
     'an HTML page': [chunk('<html><body>502</body></html>\n\n'), endOfBody()]
   }
   for (const [what, steps] of Object.entries(breaks)) {
-    vendor.script(sse, events([opening, delta('So'), delta(' far')]), pause(10), ...steps)
-    const reply = await local.chat({ stream: true })
+    const reply = await afterContent(local, vendor, steps)
     t.equal(reply.status, 200, what)
     t.ok(reply.complete, what)
     const answer = checkChatStream(reply.body, { error: true })

@@ -328,7 +328,9 @@ t.test('when no other channel is left, one whose failure may pass is asked again
   for (const [what, steps] of Object.entries(passing)) {
     const bench = await Workbench.open(t, sections)
     upstream.script(...steps).script(...good)
+    const watch = stopwatch()
     const { status, exchange } = await bench.send()
+    t.ok(watch.ms < 1500, `${what}: ${watch.ms} ms in all`)
     t.equal(status, 200, what)
     t.same(
       exchange.attempts.map(({ channel }) => channel.name),
@@ -337,7 +339,7 @@ t.test('when no other channel is left, one whose failure may pass is asked again
     )
     const [first, second] = upstream.requests.slice(-2) as [ReceivedRequest, ReceivedRequest]
     const gap = second.at - first.at
-    t.ok(gap >= (what === 'too many requests' ? 500 : 200) && gap < 1500, `${what}: after ${gap} ms`)
+    t.ok(gap >= (what === 'too many requests' ? 500 : 200), `${what}: after ${gap} ms`)
     t.same(second.body, first.body)
   }
   const failing = await Workbench.open(t, sections)

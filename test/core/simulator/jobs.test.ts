@@ -20,7 +20,7 @@ t.test('a video is queued, made and then there to be read', async (t) => {
   const { json, send, upload, stats } = bench
   const parts = [
     ['model', 'sora-2'],
-    ['prompt', tell({ queue_ms: 300, work_ms: 1500 })],
+    ['prompt', tell({ queue_ms: 1000, work_ms: 1500 })],
     ['seconds', '8'],
     ['size', '640x360']
   ] as const
@@ -81,7 +81,7 @@ t.test('a task has an address when it succeeded, in the words of the vendor', as
   const states = { queued: 'PENDING', in_progress: 'RUNNING', completed: 'SUCCEEDED' }
   const made = await json('/v1/video/generations', {
     model: 'm',
-    prompt: tell({ queue_ms: 300, work_ms: 1500, states }),
+    prompt: tell({ queue_ms: 1000, work_ms: 1500, states }),
     duration: 5,
     width: 64,
     height: 48

@@ -269,7 +269,7 @@ t.test('in the background it goes on by itself, and its stream can be taken up a
 
 t.test('who polls sees it queued, under way and over', async (t) => {
   const { json, stats } = await start(t)
-  const begun = await json(path, request({ queue_ms: 40, work_ms: 1500 }, { background: true }))
+  const begun = await json(path, request({ queue_ms: 1000, work_ms: 1500 }, { background: true }))
   t.match(begun, { status: 'queued', output: [], usage: null, completed_at: null })
   const seen = new Set<string>()
   await eventually(async () => {

@@ -1,8 +1,9 @@
 // Forms with files: what is found in them, what is kept of them, and what becomes of those that are none.
 import { isUtf8 } from 'node:buffer'
 import { createHash, randomBytes } from 'node:crypto'
-import { readdirSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import fc from 'fast-check'
 import t from 'tap'
@@ -119,7 +120,11 @@ async function bytesOf(body: UpstreamBody): Promise<Buffer> {
   return bytes
 }
 
-const uploads = (): string[] => readdirSync(tmpdir()).filter((name) => name.startsWith('sluice-upload-'))
+// A folder of this process alone: other processes of this machine read forms as well.
+const temporary = mkdtempSync(join(tmpdir(), 'sluice-test-'))
+process.env['TMPDIR'] = temporary
+t.teardown(() => rmSync(temporary, { recursive: true }))
+const uploads = (): string[] => readdirSync(temporary).filter((name) => name.startsWith('sluice-upload-'))
 
 t.test('fields and files are found, and the bytes are kept, however they are cut', async (t) => {
   const file = randomBytes(300)
