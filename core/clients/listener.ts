@@ -2,6 +2,7 @@
 import type { Http2Server } from 'node:http2'
 import { Server as NetServer } from 'node:net'
 import type { Socket } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { TLSSocket } from 'node:tls'
 import { backlog, bind, descriptorOf } from './bind.ts'
@@ -75,9 +76,10 @@ export class Listener implements PeekHost {
   #inner: NetServer | undefined
   #http2: Http2Server | undefined
   readonly #sockets = new Set<Socket>()
+  /** How many connections were accepted. */
+  #accepted = 0
   /** Those on which nothing was sent yet. */
   readonly #peeking = new Set<Peek>()
-  #leaving = false
   /** The callbacks of callers that wait for the last connection to close. */
   readonly #onEmpty: (() => void)[] = []
   #complainedAt = -Infinity
@@ -144,15 +146,29 @@ export class Listener implements PeekHost {
     await new Promise<void>((resolve, reject) => inner.once('error', reject).listen({ path, backlog }, resolve))
   }
 
-  /** Accepts no more connections. Those that are open can be used on. */
+  /** Accepts no more connections, from now on. Those that are open can be used on. */
   stop(): void {
     this.#port.close()
   }
 
-  /** Closes the connections on which nothing was sent yet. */
-  leave(): void {
-    this.#leaving = true
-    for (const peek of this.#peeking) peek.close()
+  /**
+   * Accepts those who wait for it, and then no more: the kernel resets those who wait at a port that is closed, and
+   * they cannot tell whether what they have sent was begun. Node accepts one in a turn of the loop, so a process that
+   * is busy may have many. Of those who come meanwhile no more are accepted than may wait at one time.
+   */
+  async lastCall(): Promise<void> {
+    await turn()
+    for (let most = backlog; most > 0 && this.#port.listening; most--) {
+      const before = this.#accepted
+      await turn()
+      if (this.#accepted === before) break
+    }
+    this.stop()
+  }
+
+  /** Closes the connections on which nothing is sent within `ms`. */
+  leave(ms: number): void {
+    for (const peek of this.#peeking) peek.hasten(performance.now() + ms)
   }
 
   /** Resolves true when the last connection is closed, false after the time. */
@@ -179,6 +195,7 @@ export class Listener implements PeekHost {
   }
 
   #accept(accepted: Socket, isInner = false): void {
+    this.#accepted++
     if (this.#sockets.size >= this.#options.limits.connections) {
       this.refused++
       accepted.destroy()
@@ -219,8 +236,7 @@ export class Listener implements PeekHost {
 
   #secured(socket: TLSSocket): void {
     socket.on('error', () => {})
-    if (this.#leaving || socket.destroyed) socket.destroy()
-    else this.#route(new Inlet(socket), socket.alpnProtocol === 'h2', undefined)
+    if (!socket.destroyed) this.#route(new Inlet(socket), socket.alpnProtocol === 'h2', undefined)
   }
 
   /** `client`: the address of the client, where another process has its connection. */

@@ -22,7 +22,8 @@ export class Peek implements Taker, Watched {
   readonly #host: PeekHost
   readonly #isInner: boolean
   /** The end of the time for it (`performance.now()`). */
-  readonly #until: number
+  #until: number
+  #isLate = false
   #seen: Buffer | undefined
   #client: string | undefined
   readonly #leave = (): void => this.#given()
@@ -38,13 +39,15 @@ export class Peek implements Taker, Watched {
   }
 
   check(now: number): void {
-    if (now > this.#until) this.#given()
+    if (now <= this.#until) return
+    // When the process stood still, what has arrived meanwhile is read first.
+    if (this.#isLate) this.#given()
+    this.#isLate = true
   }
 
-  /** Closes the connection, on which nothing more is of interest. */
-  close(): void {
-    this.inlet.feed({ input: () => {} })
-    this.inlet.socket.end()
+  /** Leaves it no longer than until a time (`performance.now()`). */
+  hasten(until: number): void {
+    this.#until = Math.min(this.#until, until)
   }
 
   input(bytes: Buffer): void {

@@ -29,6 +29,7 @@ export type { Address } from './listener.ts'
 const defaultStreamsPerSecond = 10_000
 /** Milliseconds between telling the engine to end what is left and closing the connections. */
 const graceMs = 1000
+const defaultFirstRequest = 1000
 
 /** What a server needs. */
 export interface ServerOptions {
@@ -36,6 +37,8 @@ export interface ServerOptions {
   limits: Pick<Limits, 'clientHeader' | 'clientStall' | 'keepAlive' | 'connections'>
   /** New streams of one HTTP/2 session in a second; those above are refused unseen. Default 10,000. */
   streamsPerSecond?: number | undefined
+  /** Milliseconds that a connection without a request has for its first one when the server stops. Default 1000. */
+  firstRequest?: number | undefined
   log: Logger
   /** Called for every valid request. Must answer through `incoming.client`. */
   handle(incoming: Incoming): void
@@ -62,6 +65,7 @@ export class Server implements Http1Front {
   readonly clientHeader: number
   readonly clientStall: number
   readonly keepAlive: number
+  readonly firstRequest: number
   draining = false
   forwarder: Forwarder | undefined = undefined
   readonly #options: ServerOptions
@@ -75,6 +79,8 @@ export class Server implements Http1Front {
   #active = 0
   #refusedRequests = 0
   #drained: Promise<{ cut: number }> | undefined
+  /** Whether connections that are idle are to be closed. */
+  #leaving = false
   /** Resolves when the processes before are gone. */
   #gone = Promise.resolve()
   #hurried = false
@@ -88,6 +94,7 @@ export class Server implements Http1Front {
     this.clientHeader = clientHeader
     this.clientStall = clientStall
     this.keepAlive = keepAlive
+    this.firstRequest = options.firstRequest ?? defaultFirstRequest
     this.#watchdog = new Watchdog(Math.min(500, Math.max(20, Math.min(clientHeader, keepAlive) / 4)))
     this.#listener = new Listener({
       ...options,
@@ -127,12 +134,12 @@ export class Server implements Http1Front {
   }
 
   /**
-   * Stops in good order: accepts no more connections, and lets answers under way finish. Requests that still come on
-   * open connections are handed on, and their answers are the last there. Connections that are idle when the last
-   * answer is over are closed. After `timeoutMs`, `onDrainTimeout` is called, and a second later all connections that
-   * are still open are closed; answers of another process have as much time again before that. `cut`: how many answers
-   * had not finished by themselves. Calling it again with 0 ends the waiting. With `patient`, idle connections are
-   * closed only after `timeoutMs`.
+   * Stops in good order: accepts the connections that wait and no more, and lets answers under way finish. What still
+   * comes on open connections is handed on, and its answer is the last there. Connections that are idle when
+   * the last answer is over are closed; those without a request until then have a second for it. After `timeoutMs`,
+   * `onDrainTimeout` is called, and a second later all connections that are still open are closed; answers of another
+   * process have as much time again before that. `cut`: how many answers had not finished by themselves. Calling it
+   * again with 0 ends the waiting. With `patient`, idle connections are closed only after `timeoutMs`.
    */
   drain(timeoutMs: number, patient = false): Promise<{ cut: number }> {
     if (timeoutMs === 0) {
@@ -179,12 +186,13 @@ export class Server implements Http1Front {
 
   async #drain(timeoutMs: number, patient: boolean): Promise<{ cut: number }> {
     this.draining = true
-    this.#listener.stop()
     for (const connection of this.#http2) {
       if (patient) connection.leave()
       else connection.drain()
     }
-    const ended = (patient ? Promise.resolve() : this.#quiet().then(() => this.#leaveIdle()))
+    const ended = this.#listener
+      .lastCall()
+      .then(() => (patient ? undefined : this.#quiet().then(() => this.#leaveIdle())))
       .then(() => this.#gone)
       .then(() => this.#listener.emptied())
     let cut = 0
@@ -217,7 +225,8 @@ export class Server implements Http1Front {
 
   /** Closes the connections that are idle, and the others when they become so. */
   #leaveIdle(): void {
-    this.#listener.leave()
+    this.#leaving = true
+    this.#listener.leave(this.firstRequest)
     for (const connection of this.#http1) connection.leave()
     for (const connection of this.#http2) connection.drain()
   }
@@ -232,6 +241,7 @@ export class Server implements Http1Front {
     this.#http1.add(connection)
     this.#watchdog.add(connection)
     if (first) connection.input(first)
+    if (this.#leaving) connection.leave()
   }
 
   #openHttp2(socket: Socket, remoteAddress: string, isInner: boolean): void {
@@ -247,6 +257,7 @@ export class Server implements Http1Front {
         (...request) => this.#onStream(...request)
       )
       this.#http2.add(connection)
+      if (this.#leaving) connection.drain()
       socket.once('close', () => this.#http2.delete(connection))
     }
     // The session is made before emit() returns.

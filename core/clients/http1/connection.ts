@@ -41,6 +41,8 @@ const invitation = 'HTTP/1.1 100 Continue\r\n\r\n'
 export interface Http1Front extends Front {
   /** Milliseconds that the head of a request may take to arrive. */
   readonly clientHeader: number
+  /** Milliseconds until the first request of a connection must come when the server stops. */
+  readonly firstRequest: number
   /** Takes a valid request. It always answers the request, and never throws. */
   serve(incoming: Incoming): void
   /** Counts a request that was refused before it could be served. */
@@ -81,6 +83,8 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   #paused = false
   /** True when the connection is to be closed as soon as it is idle. */
   #leaving = false
+  /** Whether no request has come on it. */
+  #isNew = true
   /** How long the client is waited for, 0 when it is not, and when that time ends, 0 until the next {@link check}. */
   #limit: number
   #until = 0
@@ -106,11 +110,14 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
 
   /**
    * Closes the connection as soon as it is idle, for writing first: a request that crosses the end of the connection is
-   * read and not answered with a reset, which would also take away an answer that the client has not read.
+   * read and not answered with a reset, which would also take away an answer that the client has not read. The first
+   * request is waited for, as it comes right behind the connection.
    */
   leave(): void {
     this.#leaving = true
-    if (this.client === undefined && this.#backlog.length === 0 && !this.closing) this.#retire(farewellMs)
+    if (this.client !== undefined || this.#backlog.length > 0 || this.closing) return
+    if (this.#isNew) this.#wait(this.front.firstRequest)
+    else this.#retire(farewellMs)
   }
 
   /** Closes the connection now. An unfinished answer must not look complete. */
@@ -195,6 +202,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
 
   #begin(head: Http1Head, bytes: Buffer, at: number): number {
     this.#limit = 0
+    this.#isNew = false
     const { method, target, headers, httpVersion, length } = head
     if (head.webSocket) {
       this.#upgrade(head, Buffer.from(bytes.subarray(at)))

@@ -3,7 +3,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect as dial } from 'node:net'
 import { createInterface } from 'node:readline'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Client, Incoming } from '../../../core/clients/client.ts'
@@ -122,6 +123,25 @@ t.test('without file descriptors connections are refused, and the server recover
   await once(child, 'exit')
 })
 
+/** Clients in a thread of their own: each connects, sends a request, and waits for what comes. */
+const waitingClients = `
+const { parentPort, workerData: { port, count, connected } } = require('node:worker_threads')
+const over = { answered: 0, reset: 0 }
+const end = (how) => ++over[how] + over[how === 'reset' ? 'answered' : 'reset'] === count && parentPort.postMessage(over)
+parentPort.once('message', () => {
+  for (let one = 0; one < count; one++) {
+    let heard = ''
+    const socket = require('node:net').connect(port, '127.0.0.1', () => {
+      socket.write('GET / HTTP/1.1\\r\\nHost: here\\r\\n\\r\\n', () => {
+        Atomics.add(connected, 0, 1)
+        Atomics.notify(connected, 0)
+      })
+    })
+    socket.on('data', (bytes) => (heard += bytes)).on('error', () => {})
+    socket.on('close', () => end(heard.endsWith('here') ? 'answered' : 'reset'))
+  }
+})`
+
 t.test('draining', async (t) => {
   /** A server whose answers begin at once and end when the test says so. */
   async function begun(t: Test, onDrainTimeout?: () => void) {
@@ -141,7 +161,6 @@ t.test('draining', async (t) => {
 
   t.test('closes idle connections at once and accepts no new ones', async (t) => {
     const { server, url, port } = await begun(t)
-    const silent = await connect(t, url)
     const http1 = await connect(t, url)
     await http1.send({ path: '/quick' }).reply()
     const http2 = openSession(t, url)
@@ -149,11 +168,63 @@ t.test('draining', async (t) => {
     const began = stopwatch()
     t.same(await server.drain(5000), { cut: 0 })
     t.ok(began.ms < 1000)
-    await Promise.all([silent.closed, http1.closed])
+    await http1.closed
     t.ok(http2.closed || http2.destroyed)
     const [error] = (await once(dial({ port, host: '127.0.0.1' }), 'error')) as [NodeJS.ErrnoException]
     t.equal(error.code, 'ECONNREFUSED')
     t.equal(server.drain(1), server.drain(2), 'asked again it is the same')
+  })
+
+  t.test('answers those who still wait to be accepted, before its port is closed', async (t) => {
+    const { server, port } = await runServer(t, ({ client }) =>
+      client.reply(200, HeaderLines.of(), Buffer.from('here'))
+    )
+    const count = 50
+    const connected = new Int32Array(new SharedArrayBuffer(4))
+    const clients = new Worker(waitingClients, { eval: true, workerData: { port, count, connected } })
+    t.teardown(() => clients.terminate())
+    await once(clients, 'online')
+    const over = once(clients, 'message')
+    clients.postMessage('go')
+    // This loop stands still meanwhile, so that nobody but the kernel has taken them.
+    for (let now = 0; now < count; now = Atomics.load(connected, 0)) Atomics.wait(connected, 0, now)
+    t.same(await server.drain(60_000), { cut: 0 })
+    t.same(await over, [{ answered: count, reset: 0 }])
+  })
+
+  t.test('answers the first request of a connection that was just made', async (t) => {
+    const { pem } = makeCertificate(t)
+    for (const tls of [undefined, pem]) {
+      const ca = tls?.cert
+      const { server, url } = await runServer(
+        t,
+        ({ client }) => client.reply(200, HeaderLines.of(), Buffer.from('here')),
+        { listen: { host: '127.0.0.1', port: 0, tls }, firstRequest: 60_000 }
+      )
+      const [one, slow] = [await connect(t, url, ca), await connect(t, url, ca)]
+      slow.write('GET / HT')
+      const drained = server.drain(60_000)
+      // It takes two turns of the loop to close the port, and a third to leave those that are idle.
+      for (let turns = 0; turns < 4; turns++) await turn()
+      one.send({ path: '/' })
+      slow.write('TP/1.1\r\nHost: here\r\n\r\n')
+      for (const client of [one, slow])
+        t.match(await client.reply(), { status: 200, headers: { connection: 'close' }, text: 'here' })
+      t.same(await drained, { cut: 0 })
+    }
+  })
+
+  t.test('closes connections without a request', async (t) => {
+    const { pem } = makeCertificate(t)
+    for (const tls of [undefined, pem]) {
+      const ca = tls?.cert
+      const { server, url } = await runServer(t, echo, { listen: { host: '127.0.0.1', port: 0, tls } })
+      const [silent, slow] = [await connect(t, url, ca), await connect(t, url, ca)]
+      slow.write('GET / HT')
+      t.same(await server.drain(60_000), { cut: 0 })
+      await Promise.all([silent.closed, slow.closed])
+      t.same(silent.replies, [])
+    }
   })
 
   t.test('lets answers finish, and what comes behind them is the last of its connection', async (t) => {
