@@ -11,19 +11,26 @@ export function alive(): Answer {
 
 /**
  * Says whether the gateway should get new requests; a 503 says why not. Troubles of the store that refuse no requests,
- * and those of the credentials of channels, are shown with a 200.
+ * those of the credentials of channels, and a configuration that was refused are shown with a 200.
  */
-export function ready(_call: Call, { stopping, store, credentials }: AdminParts): Answer {
+export function ready(_call: Call, { stopping, store, credentials, reloader: { refused } }: AdminParts): Answer {
   const { healthy, troubles } = store.health()
   const reasons = [
     ...(stopping() ? ['draining: the gateway is stopping'] : []),
     ...troubles.map(({ text, cause, since }) => `store: ${text}; ${cause}, since ${new Date(since).toISOString()}`),
-    ...credentials.reasons
+    ...credentials.reasons,
+    ...(refused ? [refusedSince(refused.time)] : [])
   ]
   if (reasons.length === 0) return alive()
   return healthy && !stopping()
     ? { json: { status: 'degraded', reasons } }
     : { status: 503, json: { status: 'unavailable', reasons } }
+}
+
+/** The problems are for operators alone: they have names and paths. */
+function refusedSince(time: number): string {
+  const since = new Date(time).toISOString()
+  return `configuration: the files are refused since ${since}, and what was in use before stays; GET /admin/v1/config has the problems`
 }
 
 /** Shows all metrics, in the format that the Accept header asks for. */

@@ -70,6 +70,7 @@ export class Reloader {
   #tail: Promise<unknown> = Promise.resolve()
   #queued: Promise<ReloadResult> | undefined
   #last: ReloadResult | undefined
+  #refused: ReloadResult | undefined
 
   /** Made when the first configuration is in use, which the metrics count as a success. */
   constructor(parts: ReloaderParts) {
@@ -97,6 +98,11 @@ export class Reloader {
     return this.#last
   }
 
+  /** The first reload that was refused since the files say what is not taken over; undefined when all is. */
+  get refused(): ReloadResult | undefined {
+    return this.#refused
+  }
+
   /**
    * Reads the file and applies it. Never rejects. A reload that is asked for during another one begins after it, and is
    * shared by everyone who asks before it begins. So the newest file is applied, and is not read more often than
@@ -104,9 +110,11 @@ export class Reloader {
    */
   reload(reason: string, by: string | null = null): Promise<ReloadResult> {
     if (this.#queued) return this.#queued
-    const result = this.#tail.then(() => {
+    const result = this.#tail.then(async () => {
       this.#queued = undefined
-      return this.#run(reason, by)
+      const done = await this.#run(reason, by)
+      if (!done.ok) this.#refused ??= done
+      return done
     })
     this.#queued = result
     this.#tail = result
@@ -114,8 +122,8 @@ export class Reloader {
   }
 
   /**
-   * Calls `work` when no reload is under way, with a function that reloads at once. Other reloads begin after it.
-   * Resolves and rejects as `work` does.
+   * Calls `work` when no reload is under way, with a function that reloads at once. Other reloads begin after it. When
+   * that one is refused, `work` puts the files back. Resolves and rejects as `work` does.
    */
   alone<T>(work: (reload: Reloader['reload']) => Promise<T>): Promise<T> {
     const result = this.#tail.then(() => work((reason, by) => this.#run(reason, by ?? null)))
@@ -159,6 +167,7 @@ export class Reloader {
     this.#count.add({ outcome: ok ? 'success' : 'refused' })
     this.#successful.set({}, ok ? 1 : 0)
     if (ok) {
+      this.#refused = undefined
       this.#timestamp.set({}, Date.now() / 1000)
       log.info('the configuration was reloaded', {
         reason,

@@ -1,5 +1,5 @@
 // Two gateways that share one store in PostgreSQL and Redis are one gateway to whoever uses them.
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -95,6 +95,19 @@ t.test('what one gateway does, the other has done', { skip: nodesMissing }, asyn
     t.equal(data.find(({ scope }: any) => scope === 'tenant:acme').posted_nano, charged)
     t.match((await b.admin('/admin/v1/spend?by=model')).data, [{ requests: 1, charge_nano: charged }])
     t.same(await b.admin('/readyz'), { status: 'ok' })
+  })
+
+  await t.test('one that cannot take over its configuration says so itself, and goes on', async (t) => {
+    const text = readFileSync(a.file, 'utf8')
+    writeFileSync(a.file, `${text}\nnonsense: 1\n`)
+    t.match(await a.gateway.reload('test'), { ok: false })
+    const refused = { status: 'degraded', reasons: [/^configuration: the files are refused since 20/] }
+    t.match(await a.admin('/readyz'), refused)
+    t.same(await b.admin('/readyz'), { status: 'ok' })
+    t.equal((await a.chat()).status, 200)
+    writeFileSync(a.file, text)
+    t.match(await a.gateway.reload('test'), { ok: true })
+    t.same(await a.admin('/readyz'), { status: 'ok' })
   })
 
   await t.test('a budget is one budget, and limits are one', async (t) => {

@@ -468,6 +468,10 @@ t.test('a reload is taken over or refused with its problems while the old config
   t.strictSame([ok, hash], [false, before])
   t.match((await local.admin('/admin/v1/config')).last_reload, { ok: false, reason: 'admin API', problems })
   t.equal((await local.chat()).status, 200, 'the old one serves')
+  const ready = await admin('GET', '/readyz')
+  t.equal(ready.status, 200)
+  t.match(ready.json(), { status: 'degraded', reasons: [/^configuration: the files are refused since 20/] })
+  t.notMatch(ready.text, /acmee|nonsense|gateway\.yaml/, 'which anybody may read')
 
   t.match(await local.admin('/admin/v1/config/diff'), { in_use: before, on_disk: null, changes: [], problems })
   local.configure({ tenants: { acme: {}, fresh: {} } })
@@ -477,6 +481,7 @@ t.test('a reload is taken over or refused with its problems while the old config
   const taken = await admin('POST', '/admin/v1/reload')
   t.equal(taken.status, 200)
   t.match(taken.json(), { ok: true, hash: diff.on_disk, problems: [], changes: ['tenant fresh is added'] })
+  t.same(await local.admin('/readyz'), { status: 'ok' })
   const logged = local.lines.find(({ message }) => message === 'the configuration was reloaded')
   t.strictSame(logged?.fields['changes'], ['tenant fresh is added'])
   const after = await local.admin('/admin/v1/config')

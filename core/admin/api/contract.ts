@@ -40,7 +40,7 @@ export interface AdminParts {
   store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'spend' | 'traffic' | 'health' | 'nodes'>
   metrics: Pick<Metrics, 'expose'>
   generations: Pick<Generations, 'current'>
-  reloader: Pick<Reloader, 'last' | 'preview' | 'reload' | 'alone'>
+  reloader: Pick<Reloader, 'last' | 'refused' | 'preview' | 'reload' | 'alone'>
   history: Pick<ConfigHistory, 'entries' | 'find'>
   configFile: Pick<ConfigFile, 'schema' | 'show' | 'check' | 'write'>
   log: Logger
