@@ -68,6 +68,51 @@ t.test('backends that are terminated lose nothing', { skip: postgresMissing, tim
   t.same(await brokenIn(url), [])
 })
 
+t.test(
+  'a batch that is ended as a deadlock is done again, once',
+  { skip: postgresMissing, timeout: 300_000 },
+  async (t) => {
+    const server = await sharedPostgres()
+    const url = await moneyBook()
+    // The batch alone looks for one: of the other session's locks nobody does in time.
+    await server.sql(`alter database ${new URL(url).pathname.slice(1)} set deadlock_timeout = '3s'`, url)
+    const node = await moneyNode(t, url, 'one', { folder: logFolder(t) })
+    await (await hold(node.ledger, scopes, 100n)).void()
+    await node.flush()
+    const [first, last] = (await server.sql('select id from sluice.balance order by id', url)).map(({ id }) => id)
+    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    const other = server.sql(
+      `set deadlock_timeout = '100s';
+     do $$ declare waits int := 0; begin
+       perform from sluice.balance where id = ${last} for update;
+       while waits = 0 loop
+         perform pg_sleep(0.02);
+         perform pg_stat_clear_snapshot();
+         select count(*) into waits from pg_stat_activity
+           where datname = current_database() and wait_event_type = 'Lock';
+       end loop;
+       perform from sluice.balance where id = ${first} for update;
+     end $$`,
+      url
+    )
+    const deadlocks = async (): Promise<number> =>
+      Number(
+        (await server.sql('select deadlocks from pg_stat_database where datname = current_database()', url))[0]
+          .deadlocks
+      )
+    const asleep = `select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`
+    await eventually(async () => (await server.sql(asleep, url)).length > 0, 20_000)
+    const made = await hold(node.ledger, scopes, 100n)
+    await made.settle(charge(7))
+    await other
+    await node.flush()
+    await eventually(async () => (await deadlocks()) > 0, 60_000)
+    t.same(await server.sql(waiting, url), [])
+    t.same((await endsIn(url)).get(made.requestId), ['settle 7 upstream'])
+    t.same(await brokenIn(url), [])
+  }
+)
+
 t.test('a server that is killed', { skip: postgresMissing, timeout: 300_000 }, async (t) => {
   const server = await Postgres.start()
   const url = await server.database()
