@@ -35,7 +35,10 @@ import { ExpectedBody, ExpectedEvents } from './response.ts'
  * `servers`: others, of which that of all that they have started counts, too.
  */
 export type Job =
-  /** A closed loop: every connection sends the next request as soon as its answer is complete. */
+  /**
+   * A closed loop: every connection sends the next request as soon as its answer is complete. With `rate`, connections
+   * that have their answer wait, and so many requests a second are sent by them together.
+   */
   | ({
       kind: 'json'
       port: number
@@ -44,6 +47,7 @@ export type Job =
       connections: number
       requests: Requests
       answerSize: number
+      rate?: number | undefined
     } & Window)
   /**
    * One stream per connection, all at the same time. They last longer than the window, and all are read to their end.
@@ -119,18 +123,17 @@ async function json(job: Job & { kind: 'json' }): Promise<void> {
   const next = cycle(job.requests)
   const body = answerTo(job.requests, job.answerSize)
   const asking = new Set<Connection>()
+  const pace = job.rate === undefined ? undefined : new Pace(job.rate)
   let over = false
   const start = () => {
-    let sent = performance.now()
+    let sent = 0
     const connection = new Connection(
       job.port,
       new ExpectedBody(body),
       () => {
-        const now = performance.now()
-        record((now - sent) * 1000)
+        record((performance.now() - sent) * 1000)
         count++
-        sent = now
-        if (!over) return connection.send(next())
+        if (!over) return ask()
         asking.delete(connection)
         connection.close()
       },
@@ -141,13 +144,48 @@ async function json(job: Job & { kind: 'json' }): Promise<void> {
         if (!over) setTimeout(start, 50)
       }
     )
-    asking.add(connection)
-    connection.send(next())
+    const send = () => {
+      asking.add(connection)
+      sent = performance.now()
+      connection.send(next())
+    }
+    const ask = () => {
+      if (!pace) return send()
+      asking.delete(connection)
+      pace.waiting.push({ send, leave: () => connection.close() })
+    }
+    ask()
   }
   for (let opened = 0; opened < job.connections; opened++) start()
   await measure(job)
   over = true
+  pace?.end()
   await ended(asking, 5)
+}
+
+/** Lets connections send at a steady rate, whoever has waited for longest first. */
+class Pace {
+  readonly waiting: { send(): void; leave(): void }[] = []
+  readonly #timer: NodeJS.Timeout
+
+  /** `rate`: how many a second. */
+  constructor(rate: number) {
+    let due = 0
+    let before = performance.now()
+    this.#timer = setInterval(() => {
+      const now = performance.now()
+      due += ((now - before) / 1000) * rate
+      before = now
+      for (; due >= 1 && this.waiting.length > 0; due--) this.waiting.shift()!.send()
+      // What nobody was free for is not made up for in a burst.
+      due = Math.min(due, 1)
+    }, 1)
+  }
+
+  end(): void {
+    clearInterval(this.#timer)
+    for (const { leave } of this.waiting) leave()
+  }
 }
 
 function answerTo(requests: Requests, size: number): Buffer {
