@@ -8,11 +8,11 @@ import type { DocumentChange, Documents } from '../store/documents.ts'
 import type { KeptSecret, Secrets } from '../store/secrets.ts'
 import type { RuleReason } from '../errors.ts'
 import { Callers } from './callers.ts'
-import type { Held, Key } from './held.ts'
+import type { Held } from './held.ts'
 import { Levels, storedRights } from './levels.ts'
 import { whyInvalid } from './refusals.ts'
 import { keyDocuments, levelKinds } from './stored.ts'
-import type { StoredKey } from './stored.ts'
+import { StoredKeys } from './stored-keys.ts'
 
 /** How many were made, so that budgets of an earlier configuration are told from those of a later one. */
 let generations = 0
@@ -36,12 +36,8 @@ export class Tenancy implements Pick<
   readonly #unwatch: () => void
   /** The secrets of the keys of the file, by the SHA-256 as latin1. */
   readonly #declared: ReadonlyMap<string, Held>
-  /** Those of the keys of the store that are not revoked. Of two with the same secret, that of the file counts. */
-  readonly #held = new Map<string, Held>()
-  /** The same texts for the keys of the store, by the name of the key. */
-  readonly #digests = new Map<string, string[]>()
-  /** The names of revoked keys, by their secrets as in `#held`. */
-  readonly #revoked = new Map<string, string>()
+  /** Those of the store. Of two keys with the same secret, that of the file counts. */
+  readonly #stored: StoredKeys
   #callers: Callers
   #tenants: ReadonlyMap<string, Tenant> | undefined
   /**
@@ -59,7 +55,7 @@ export class Tenancy implements Pick<
     this.#secrets = secrets
     this.levels = new Levels(config, documents)
     this.#callers = this.#makeCallers()
-    for (const key of documents.all(keyDocuments)) this.#hold(key)
+    this.#stored = StoredKeys.of(documents)
     this.#declared = new Map(
       config.keys.map((key) => [
         key.sha256.toString('latin1'),
@@ -118,7 +114,7 @@ export class Tenancy implements Pick<
     const text = sha256.toString('latin1')
     const held = this.#heldOf(text)
     if (held) return whyInvalid(held, this.levels, Date.now())
-    const name = this.#revoked.get(text)
+    const name = this.#stored.revoked(text)
     const revoked = name === undefined ? undefined : this.#documents.find(keyDocuments, name)?.revoked
     const remedy = 'make another key'
     if (revoked !== undefined)
@@ -156,7 +152,7 @@ export class Tenancy implements Pick<
   }
 
   #heldOf(text: string): Held | undefined {
-    return this.#declared.get(text) ?? this.#held.get(text)
+    return this.#declared.get(text) ?? this.#stored.find(text)
   }
 
   #bearerOf(secret: KeptSecret | undefined): Caller | undefined {
@@ -170,14 +166,9 @@ export class Tenancy implements Pick<
 
   #follow(changes: readonly DocumentChange[]): void {
     let relevant = false
-    for (const { kind, id } of changes) {
-      if (kind === keyDocuments.name) {
-        relevant = true
-        for (const text of this.#digests.get(id) ?? []) this.#held.delete(text)
-        this.#digests.delete(id)
-        const key = this.#documents.find(keyDocuments, id)
-        if (key) this.#hold(key)
-      } else if (levelKinds.some((level) => level === kind)) {
+    for (const { kind } of changes) {
+      if (kind === keyDocuments.name) relevant = true
+      else if (levelKinds.some((level) => level === kind)) {
         relevant = true
         this.levels.forget()
         this.#tenants = undefined
@@ -192,27 +183,6 @@ export class Tenancy implements Pick<
   #makeCallers(): Callers {
     return new Callers(() => this.#generation, this.levels, this.#config.models)
   }
-
-  #hold(stored: StoredKey): void {
-    const { name, secrets, revoked } = stored
-    if (revoked !== undefined) {
-      for (const { sha256 } of secrets) this.#revoked.set(Buffer.from(sha256, 'hex').toString('latin1'), name)
-      return
-    }
-    let made: Key | undefined
-    const key = (): Key => (made ??= keyOf(stored))
-    const texts = secrets.map(({ sha256: hex, until }) => {
-      const sha256 = Buffer.from(hex, 'hex')
-      const text = sha256.toString('latin1')
-      this.#held.set(text, { sha256, key, until })
-      return text
-    })
-    this.#digests.set(name, texts)
-  }
-}
-
-function keyOf({ name, tenant, project, member, settings }: StoredKey): Key {
-  return { ...storedRights(settings, 'key'), name, tenant, project, member, stored: true }
 }
 
 /**

@@ -153,6 +153,27 @@ t.test('keys of the store count from the moment they are there until they are re
   t.equal(tenancy.findKey(remembered), undefined)
 })
 
+t.test(
+  'a later configuration reads the keys of the store no more, and follows them when the one before is over',
+  async (t) => {
+    const store = new MemoryDocuments()
+    await putKey(store, storedKey('made', { models: ['claude'] }))
+    const before = open(store)
+    const read = t.capture(store, 'all')
+    const tenancy = open(store)
+    t.notOk(read().some(({ args: [kind] }) => kind === keyDocuments))
+    t.same(usable(tenancy.findKey(digest('sk-made'))), ['claude'])
+    before.close()
+    await putKey(store, storedKey('made', { models: ['gpt*'] }))
+    await putKey(store, storedKey('other'))
+    t.same(usable(tenancy.findKey(digest('sk-made'))), ['gpt-5', 'gpt-5-mini'])
+    t.equal(tenancy.findKey(digest('sk-other'))?.key, 'other')
+    await putKey(store, storedKey('other', {}, { revoked: 1 }))
+    t.equal(tenancy.findKey(digest('sk-other')), undefined)
+    t.match(tenancy.whyNoKey(digest('sk-other')), { by: 'key', where: 'key:other in the store' })
+  }
+)
+
 t.test('a rotated key is found by both secrets until the older one is over', async (t) => {
   const store = new MemoryDocuments()
   const tenancy = open(store)
@@ -223,6 +244,8 @@ t.test('what belongs to nobody, or to somebody who is closed or disabled, is not
   await putKey(store, storedKey('whole', {}, { project: 'web', member: 'alice' }))
   await putKey(store, storedKey('unclear', { budget: { usd: '1', per: 'eon' } }))
   const tenancy = open(store)
+  const { watched } = store
+  const later = open(store)
   const found = (): string[] =>
     store
       .all(keyDocuments)
@@ -237,8 +260,8 @@ t.test('what belongs to nobody, or to somebody who is closed or disabled, is not
   await level('tenant', ['gone'], { closed: 1 })
   await level('project', ['acme', 'gone'], { settings: { enabled: false } })
   t.same(found(), ['of-member', 'whole'])
-  tenancy.close()
-  t.equal(store.watched, 0, 'a generation that is over follows nothing')
+  later.close()
+  t.equal(store.watched, watched, 'a generation that is over follows nothing')
 })
 
 t.test('all levels together say what a key may do', async (t) => {
