@@ -112,7 +112,7 @@ async function measure(
   const { cpu, frames, seconds: passed } = await ask({ gap, warm, seconds })
   await upstream.child.ask<object>({ gap: 0 })
   const points: [number, number][] = []
-  for (const open of quick ? [300, 600, 900] : [1000, 2000, 3000]) {
+  for (const open of quick ? [300, 600, 900] : [4000, 6000, 8000]) {
     await ask({ sessions: open })
     await collect()
     await delay(500)

@@ -25,7 +25,7 @@ export class Dialer {
 export class Dial {
   readonly #dialer: Dialer
   readonly #keeper: Keeper
-  readonly #timer: NodeJS.Timeout
+  #timer: NodeJS.Timeout | undefined
   /** Undefined once it was called. */
   #done: Dialed | undefined
   #tunnel: Tunnel | undefined
@@ -82,6 +82,7 @@ export class Dial {
 
   #settle(error: Error | null, socket: Socket | null): void {
     clearTimeout(this.#timer)
+    this.#timer = undefined
     const done = this.#done
     this.#done = undefined
     done?.(error, socket)

@@ -118,8 +118,7 @@ export class Handshake {
 
   #refused(): void {
     const { status, headers } = this.#parser.head!
-    this.#leave()
-    this.#stream.destroy()
+    this.#discard()
     this.#settled.resolve({ status, headers, body: Buffer.concat(this.#pieces).subarray(0, mostRefusalBytes) })
   }
 
@@ -130,15 +129,20 @@ export class Handshake {
   }
 
   #fail(cause: Error): void {
-    this.#leave()
-    this.#stream.destroy()
+    this.#discard()
     this.#settled.reject(cause)
+  }
+
+  #discard(): void {
+    this.#leave()
+    // What goes wrong from now on is nobody's.
+    this.#stream.on('error', ignore).destroy()
   }
 
   #leave(): void {
     if (this.#reading) this.#reading.taker = undefined
     this.#stream.off('error', this.#onError).off('end', this.#onEnd).off('close', this.#onEnd).off('data', this.#onData)
-    // What goes wrong from now on is somebody else's, or nobody's.
-    this.#stream.on('error', () => {})
   }
 }
+
+function ignore(): void {}

@@ -35,6 +35,7 @@ const farewellMs = 1000
 const restMs = 2000
 /** An idle connection is kept this much longer than its client was told. */
 const graceMs = 1000
+const nothing = Buffer.alloc(0)
 const invitation = 'HTTP/1.1 100 Continue\r\n\r\n'
 
 /** The server, as its HTTP/1.x connections see it. */
@@ -205,7 +206,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     this.#isNew = false
     const { method, target, headers, httpVersion, length } = head
     if (head.webSocket) {
-      this.#upgrade(head, Buffer.from(bytes.subarray(at)))
+      this.#upgrade(head, at < bytes.length ? Buffer.from(bytes.subarray(at)) : nothing)
       return bytes.length
     }
     const body = length === 0 ? undefined : new Http1Body(this, head.expects)

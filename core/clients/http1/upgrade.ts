@@ -45,7 +45,7 @@ export class Upgrade extends Answer implements SocketOffer {
     this.#socket = socket
     this.#head = head
     this.#key = key
-    socket.once('close', this.#closed)
+    socket.on('close', this.#closed)
   }
 
   accept(headers: HeaderLines, subprotocol: string | undefined, maxMessage: number): FrameSocket {
@@ -55,7 +55,7 @@ export class Upgrade extends Answer implements SocketOffer {
       .digest('base64')
     this.headSent = this.over = true
     socket.off('close', this.#closed)
-    socket.once('close', () => this.#front.ended())
+    socket.on('close', () => this.#front.ended())
     socket.write(
       `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n` +
         `${subprotocol === undefined ? '' : `Sec-WebSocket-Protocol: ${subprotocol}\r\n`}${headers.text}\r\n`,

@@ -1,40 +1,52 @@
-// One direction of a session: lets messages through one after the other, and holds their sender back while one waits.
+// One direction of a session: takes what one side sends, lets messages through one after the other, and holds their
+// sender back while one waits.
+import type { BodyMemory } from '../../bodies/body-memory.ts'
 import type { Awaitable } from '../../contract/contract.ts'
-import type { Message } from '../../contract/message.ts'
-import type { FrameRoom } from './frame-room.ts'
+import { Message } from '../../contract/message.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Closing, FrameTaker } from '../../wire/frame-socket.ts'
+import { FrameRoom } from './frame-room.ts'
 
-/** Who sends what goes along a lane. */
-export interface LaneSource {
-  pause(): void
-  resume(): void
-}
+/** The side that sends what goes along a lane. */
+export type Side = 'client' | 'upstream'
 
-/** What a lane is for. */
-export interface LaneParts {
-  source: LaneSource
+/** The session that a lane is part of. A silent session is little else than memory, so that lanes have no closures. */
+export interface LaneHost {
+  /** Nothing that still comes counts. */
+  readonly over: boolean
+  /** The connection of a side. */
+  socketOf(side: Side): { pause(): void; resume(): void }
+  /** A whole message has come from a side. */
+  came(from: Side, message: Message): void
   /** Returns the message to pass on, if any. While its promise is pending, later messages wait. */
-  gate(message: Message): Awaitable<Message | undefined>
-  onward(message: Message): void
-  /** Counts the memory of messages that were received and not yet passed on. */
-  room: FrameRoom
-  /** Called with an error that `gate` or `onward` throws. */
-  failed(error: unknown): void
+  gate(from: Side, message: Message): Awaitable<Message | undefined>
+  onward(from: Side, message: Message): void
+  /** All that was sent to a side has gone out. */
+  drained(side: Side): void
+  closed(side: Side, closing: Closing): void
+  /** Called with an error that one of the others throws. */
+  fail(error: unknown): void
 }
 
 /**
  * Messages keep their order. The source is paused while one waits, so what queues up here is only what stages made of
  * one message.
  */
-export class Lane {
-  readonly #parts: LaneParts
+export class Lane implements FrameTaker {
+  readonly #from: Side
+  readonly #host: LaneHost
+  /** Counts the memory of messages that were received and not yet passed on. */
+  readonly #room: FrameRoom
   readonly #waiting: Message[] = []
   #busy = false
   #full = false
   #unheard = false
   #paused = false
 
-  constructor(parts: LaneParts) {
-    this.#parts = parts
+  constructor(from: Side, host: LaneHost, memory: BodyMemory) {
+    this.#from = from
+    this.#host = host
+    this.#room = new FrameRoom(memory)
   }
 
   /** The source is paused. */
@@ -42,30 +54,44 @@ export class Lane {
     return this.#paused
   }
 
-  put(message: Message): void {
-    if (this.#busy) return void this.#waiting.push(message)
+  received(bytes: number): void {
+    if (this.#host.over || this.#room.take(bytes)) return
+    this.#host.fail(new GatewayError('overloaded', 'Too much is on its way in sessions. Try again shortly.'))
+  }
+
+  frame(data: Buffer, binary: boolean): void {
+    const host = this.#host
+    if (host.over) return
     try {
-      const passed = this.#parts.gate(message)
-      if (passed instanceof Promise) this.#wait(passed)
-      else if (passed) this.#parts.onward(passed)
+      host.came(this.#from, Message.frame(data, this.#from, binary))
+      this.#rest()
     } catch (error) {
-      this.#parts.failed(error)
+      host.fail(error)
     }
   }
 
-  /** Counts bytes that were received. False: there is no memory for them. */
-  come(bytes: number): boolean {
-    return this.#parts.room.take(bytes)
+  drained(): void {
+    if (!this.#host.over) this.#host.drained(this.#from)
   }
 
-  /** Gives the memory back when no message waits. */
-  rest(): void {
-    if (!this.#busy && !this.#full) this.#parts.room.empty()
+  closed(closing: Closing): void {
+    this.#host.closed(this.#from, closing)
+  }
+
+  put(message: Message): void {
+    if (this.#busy) return void this.#waiting.push(message)
+    try {
+      const passed = this.#host.gate(this.#from, message)
+      if (passed instanceof Promise) this.#wait(passed)
+      else if (passed) this.#host.onward(this.#from, passed)
+    } catch (error) {
+      this.#host.fail(error)
+    }
   }
 
   /** Ends the lane and gives its memory back. */
   close(): void {
-    this.#parts.room.empty()
+    this.#room.empty()
   }
 
   /** Whether the receiver accepts no more messages for now. */
@@ -85,20 +111,26 @@ export class Lane {
     this.#hold()
     passed
       .then((message) => {
-        if (message) this.#parts.onward(message)
+        if (message) this.#host.onward(this.#from, message)
         this.#busy = false
         while (!this.#busy && this.#waiting.length > 0) this.put(this.#waiting.shift()!)
         this.#hold()
       })
-      .catch((error: unknown) => this.#parts.failed(error))
+      .catch((error: unknown) => this.#host.fail(error))
   }
 
   #hold(): void {
     const held = this.#busy || this.#full || this.#unheard
-    this.rest()
+    this.#rest()
     if (held === this.#paused) return
     this.#paused = held
-    if (held) this.#parts.source.pause()
-    else this.#parts.source.resume()
+    const socket = this.#host.socketOf(this.#from)
+    if (held) socket.pause()
+    else socket.resume()
+  }
+
+  /** Gives the memory back when no message waits. */
+  #rest(): void {
+    if (!this.#busy && !this.#full) this.#room.empty()
   }
 }

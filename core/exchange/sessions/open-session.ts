@@ -69,6 +69,7 @@ export async function openSession(
         if (exchange.over) throw exchange.over
         const subprotocol = offer.subprotocols.find((name) => name === operation.subprotocol)
         session.open(offer.accept(exchange.replyHeaders, subprotocol, maxMessage))
+        exchange.committed()
         exchange.session = session
         return session
       } catch (error) {

@@ -10,18 +10,18 @@ import { protocols } from '../../protocols/index.ts'
 import type { FrameProtocol } from '../../protocols/index.ts'
 import type { Watchdog, Watched } from '../../watchdog/watchdog.ts'
 import { lostCode, noCode } from '../../wire/frame-socket.ts'
-import type { Closing, FrameSocket, FrameTaker } from '../../wire/frame-socket.ts'
+import type { Closing, FrameSocket } from '../../wire/frame-socket.ts'
 import type { Chain } from '../state/chain.ts'
 import type { LiveExchange } from '../state/exchange.ts'
 import type { OpenSession } from '../state/under-way.ts'
-import { FrameRoom } from './frame-room.ts'
 import { FrameStages } from './frame-stages.ts'
 import { Lane } from './lane.ts'
-import type { LaneSource } from './lane.ts'
+import type { LaneHost, Side } from './lane.ts'
 import { cleanText } from '../failures/redact.ts'
 import { shownError } from '../replies.ts'
 import type { PluginStage } from '../answers/stages.ts'
 import { Turns } from './turns.ts'
+import type { TurnHost } from './turns.ts'
 
 /** Close codes (RFC 6455 §7.4.1; 1012 and 1013: IANA's registry). */
 const normal = 1000
@@ -50,7 +50,7 @@ interface Farewell {
 }
 
 /** One per exchange. Made when the upstream has accepted the session; carries frames from {@link open} on. */
-export class Session implements OpenSession, Watched {
+export class Session implements OpenSession, Watched, LaneHost, TurnHost {
   /** Why the session failed; undefined when it ended in good order. */
   error: GatewayError | undefined
   bytes = 0
@@ -58,8 +58,11 @@ export class Session implements OpenSession, Watched {
   over = false
   rosterPlace: number | undefined = undefined
   readonly attempt: Attempt
-  readonly #parts: SessionParts
-  readonly #frames: FrameProtocol
+  readonly exchange: LiveExchange
+  readonly onTurn: Chain['onTurn']
+  readonly frames: FrameProtocol
+  readonly #upstream: FrameSocket
+  readonly #watchdog: Watchdog
   readonly #stages: FrameStages
   readonly #turns: Turns
   readonly #up: Lane
@@ -69,7 +72,7 @@ export class Session implements OpenSession, Watched {
   #activeAt = performance.now()
   #pingedAt = performance.now()
   /** Which side reads nothing, and since when; undefined while both read. */
-  #stalled: { side: 'client' | 'upstream'; since: number } | undefined
+  #stalled: { side: Side; since: number } | undefined
   /** Until when the upstream may still report the usage of open turns, after the client has left. */
   #drainUntil: number | undefined
   /** Why the gateway ended the session. */
@@ -85,66 +88,29 @@ export class Session implements OpenSession, Watched {
   #settled: Promise<unknown> | undefined
 
   constructor(parts: SessionParts) {
-    const { exchange, attempt, upstream } = parts
-    this.#parts = parts
+    const { exchange, attempt, upstream, onTurn, watchdog, memory } = parts
+    this.#upstream = upstream
+    this.#watchdog = watchdog
     this.attempt = attempt
-    this.#frames = protocols[exchange.request.operation.protocol].frames!
+    this.exchange = exchange
+    this.onTurn = onTurn
+    this.frames = protocols[exchange.request.operation.protocol].frames!
     this.#stages = new FrameStages(parts.stages, (message) => this.#pass(message))
-    this.#turns = new Turns({
-      exchange,
-      attempt,
-      onTurn: parts.onTurn,
-      frames: this.#frames,
-      tell: (error, event) => this.#tell(error, event),
-      endWith: (error) => this.#endWith(error),
-      say: (payload) => void upstream.send(Buffer.from(payload), false)
-    })
-    const failed = (error: unknown): void => this.fail(error)
-    const client: LaneSource = { pause: () => this.#client!.pause(), resume: () => this.#client!.resume() }
-    this.#up = new Lane({
-      source: client,
-      gate: (message) => this.#turns.client(message),
-      onward: (message) => this.#toUpstream(message),
-      room: new FrameRoom(parts.memory),
-      failed
-    })
-    this.#down = new Lane({
-      source: upstream,
-      gate: (message) => this.#hold(this.#turns.upstream(message)),
-      onward: (message) => this.#stages.pass(message),
-      room: new FrameRoom(parts.memory),
-      failed
-    })
+    this.#turns = new Turns(this)
+    this.#up = new Lane('client', this, memory)
+    this.#down = new Lane('upstream', this, memory)
   }
 
   /** Begins to carry frames. */
   open(client: FrameSocket): void {
-    const { upstream, watchdog } = this.#parts
     this.#client = client
     this.#openedAt = this.#activeAt = this.#pingedAt = performance.now()
-    watchdog.add(this)
+    this.#watchdog.add(this)
     // The settings of a client secret are sent before the client's own frames.
-    const settings = this.#parts.exchange.find(caller)?.secret?.settings
-    if (settings !== undefined) this.#up.put(Message.frame(this.#frames.configure(settings), 'client'))
-    upstream.take(
-      this.#taker(
-        'upstream',
-        this.#down,
-        (message) => this.#down.put(message),
-        () => (this.#up.full = false)
-      )
-    )
-    client.take(
-      this.#taker(
-        'client',
-        this.#up,
-        (message) => this.#stages.pass(message),
-        () => {
-          this.#down.full = false
-          this.#up.unheard = false
-        }
-      )
-    )
+    const settings = this.exchange.find(caller)?.secret?.settings
+    if (settings !== undefined) this.#up.put(Message.frame(this.frames.configure(settings), 'client'))
+    this.#upstream.take(this.#down)
+    client.take(this.#up)
     if (this.#retiring) this.#retireIfIdle()
   }
 
@@ -173,7 +139,7 @@ export class Session implements OpenSession, Watched {
     const client = this.#client!
     const reason = error ?? this.#reason
     if (reason?.code === 'client_stalled') return client.destroy()
-    if (reason) client.send(Buffer.from(this.#frames.error(shownError(reason))), false)
+    if (reason) client.send(Buffer.from(this.frames.error(shownError(reason))), false)
     const { code, reason: text } = reason
       ? { code: codeOf(reason), reason: reason.message }
       : (this.#farewell ?? { code: normal, reason: '' })
@@ -182,8 +148,7 @@ export class Session implements OpenSession, Watched {
 
   check(now: number): void {
     if (this.over) return
-    const { exchange, attempt } = this.#parts
-    const { realtime, clientStall } = exchange.limits
+    const { realtime, clientStall } = this.exchange.limits
     if (this.#drainUntil !== undefined) {
       if (now > this.#drainUntil) this.#left()
       return
@@ -196,35 +161,61 @@ export class Session implements OpenSession, Watched {
       const { side, since } = this.#stalled
       if (side === 'client' && now - since > clientStall)
         return this.fail(new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`))
-      if (side === 'upstream' && now - since > attempt.channel.timeouts.idle)
+      if (side === 'upstream' && now - since > this.attempt.channel.timeouts.idle)
         return this.fail(new GatewayError('upstream_timeout_idle', 'The upstream reads nothing.'))
     }
     if (now - this.#pingedAt > realtime.ping) this.#ping(now)
   }
 
-  #taker(from: 'client' | 'upstream', lane: Lane, put: (message: Message) => void, drained: () => void): FrameTaker {
-    return {
-      received: (bytes) => {
-        if (this.over || lane.come(bytes)) return
-        this.fail(new GatewayError('overloaded', 'Too much is on its way in sessions. Try again shortly.'))
-      },
-      frame: (data, binary) => {
-        if (this.over) return
-        this.#activeAt = this.#parts.watchdog.now
-        try {
-          put(Message.frame(data, from, binary))
-          lane.rest()
-        } catch (error) {
-          this.fail(error)
-        }
-      },
-      drained: () => {
-        if (this.over) return
-        if (this.#stalled?.side === from) this.#stalled = undefined
-        drained()
-      },
-      closed: (closing) => (from === 'client' ? this.#clientClosed(closing) : this.#upstreamClosed(closing))
+  socketOf(side: Side): FrameSocket {
+    return side === 'client' ? this.#client! : this.#upstream
+  }
+
+  came(from: Side, message: Message): void {
+    this.#activeAt = this.#watchdog.now
+    if (from === 'client') this.#stages.pass(message)
+    else this.#down.put(message)
+  }
+
+  gate(from: Side, message: Message): Awaitable<Message | undefined> {
+    return from === 'client' ? this.#turns.client(message) : this.#hold(this.#turns.upstream(message))
+  }
+
+  onward(from: Side, message: Message): void {
+    if (from === 'client') this.#toUpstream(message)
+    else this.#stages.pass(message)
+  }
+
+  drained(side: Side): void {
+    if (this.#stalled?.side === side) this.#stalled = undefined
+    if (side === 'upstream') this.#up.full = false
+    else {
+      this.#down.full = false
+      this.#up.unheard = false
     }
+  }
+
+  closed(side: Side, closing: Closing): void {
+    if (side === 'client') this.#clientClosed(closing)
+    else this.#upstreamClosed(closing)
+  }
+
+  tell(error: GatewayError, event: string | undefined): void {
+    if (this.over || this.#drainUntil !== undefined) return
+    const { log } = this.exchange
+    if (error.code === 'internal_error') log.error('a plugin failed in a session', { error: String(error.cause) })
+    // A client that sends refused frames and does not read the refusals would fill the memory with them.
+    if (!this.#toClient(Message.frame(this.frames.error(shownError(error), event), 'upstream'))) this.#up.unheard = true
+  }
+
+  endWith(error: GatewayError): void {
+    this.#reason = error
+    this.#farewell = { code: goingAway, reason: '' }
+    this.#drain()
+  }
+
+  say(payload: string): void {
+    this.#upstream.send(Buffer.from(payload), false)
   }
 
   /** Passes on a frame that has gone through the stages. */
@@ -267,25 +258,16 @@ export class Session implements OpenSession, Watched {
   }
 
   #toUpstream({ data, binary }: Message): void {
-    if (this.#parts.upstream.send(data, binary)) return
+    if (this.#upstream.send(data, binary)) return
     this.#up.full = true
     this.#stalled ??= { side: 'upstream', since: performance.now() }
   }
 
-  #tell(error: GatewayError, event: string | undefined): void {
-    if (this.over || this.#drainUntil !== undefined) return
-    const { log } = this.#parts.exchange
-    if (error.code === 'internal_error') log.error('a plugin failed in a session', { error: String(error.cause) })
-    // A client that sends refused frames and does not read the refusals would fill the memory with them.
-    if (!this.#toClient(Message.frame(this.#frames.error(shownError(error), event), 'upstream')))
-      this.#up.unheard = true
-  }
-
   #ping(now: number): void {
-    const { upstream, exchange } = this.#parts
+    const upstream = this.#upstream
     const client = this.#client!
     this.#pingedAt = now
-    const dead = now - 2 * exchange.limits.realtime.ping
+    const dead = now - 2 * this.exchange.limits.realtime.ping
     // While a side is paused its pongs are not read.
     if (upstream.isPinged && !this.#down.paused && upstream.heardAt < dead)
       return this.fail(new GatewayError('upstream_timeout_idle', 'The upstream does not answer any more.'))
@@ -305,7 +287,7 @@ export class Session implements OpenSession, Watched {
       )
       return this.#conclude(error, undefined, { code: goingAway, reason: '' })
     }
-    const { exchange } = this.#parts
+    const { exchange } = this
     if (code === lostCode) exchange.gone = true
     this.#farewell = code === lostCode ? { code: goingAway, reason: '' } : { code, reason }
     if (this.#turns.open === 0 || exchange.limits.onDisconnect === 'abort') return this.#left()
@@ -313,22 +295,15 @@ export class Session implements OpenSession, Watched {
     this.#drain()
   }
 
-  /** Ends the session once the turns that have begun are over, so that they are charged for their usage. */
-  #endWith(error: GatewayError): void {
-    this.#reason = error
-    this.#farewell = { code: goingAway, reason: '' }
-    this.#drain()
-  }
-
   /** Cancels the open turns, and passes on nothing else from now on. */
   #drain(): void {
-    this.#drainUntil = performance.now() + this.#parts.exchange.limits.disconnectDrain.time
+    this.#drainUntil = performance.now() + this.exchange.limits.disconnectDrain.time
     this.#turns.cancel()
   }
 
   /** Ends the session after the client has left, or must not go on: no turn is open, or the time for them is up. */
   #left(): void {
-    const { exchange } = this.#parts
+    const { exchange } = this
     this.#hasLeft = this.#reason === undefined
     this.#conclude(exchange.gone ? clientClosed() : this.#reason, undefined, this.#farewell!)
   }
@@ -357,8 +332,7 @@ export class Session implements OpenSession, Watched {
   #conclude(error: GatewayError | undefined, toClient: Farewell | undefined, toUpstream: Farewell | undefined): void {
     if (this.#concluding) return
     this.#concluding = true
-    const { watchdog, upstream } = this.#parts
-    watchdog.delete(this)
+    this.#watchdog.delete(this)
     this.error = error
     if (toClient) this.#farewell = toClient
     this.attempt.endedAt = performance.now()
@@ -372,7 +346,7 @@ export class Session implements OpenSession, Watched {
     this.over = true
     this.#up.close()
     this.#down.close()
-    upstream.close(toUpstream?.code ?? normal, toUpstream?.reason)
+    this.#upstream.close(toUpstream?.code ?? normal, toUpstream?.reason)
     this.attempt.error = this.error
     // A turn that plugins are still asked about ends after that, and belongs to the record of the session.
     const admissions = this.#turns.admissions

@@ -8,6 +8,8 @@ import { GatewayError } from '../../errors.ts'
 
 /** One per turn. Made when the client asks for it, or when the upstream reports one that nobody asked for. */
 export class LiveTurn implements SharedTurn {
+  /** The upstream's, once it has begun. */
+  id = ''
   begun = false
   ended = false
   abandoned = false

@@ -23,11 +23,11 @@ const mostRemembered = 64
 const progressStep = 16
 
 /** What {@link Turns} needs of its session. */
-export interface TurnParts {
-  exchange: LiveExchange
-  attempt: Attempt
-  onTurn: Chain['onTurn']
-  frames: FrameProtocol
+export interface TurnHost {
+  readonly exchange: LiveExchange
+  readonly attempt: Attempt
+  readonly onTurn: Chain['onTurn']
+  readonly frames: FrameProtocol
   /** Tells the client that something it sent had no effect, or that a turn is not allowed. */
   tell(error: GatewayError, event: string | undefined): void
   /** Ends the session for this reason, once no turn is open. */
@@ -38,52 +38,53 @@ export interface TurnParts {
 
 /** Follows the turns of one session by the frames that are sent to the upstream and received from it. */
 export class Turns {
-  readonly #parts: TurnParts
+  readonly #host: TurnHost
   readonly #watch
   /** Turns that were asked for and that the upstream has not begun. */
   readonly #asked: LiveTurn[] = []
-  readonly #begun = new Map<string, LiveTurn>()
-  readonly #over = new Set<string>()
+  readonly #begun: LiveTurn[] = []
+  /** The ids of the latest turns that have ended. */
+  readonly #over: string[] = []
   /** Turns that the upstream reported with their usage alone, until their hold is on disk. */
-  readonly #heard = new Map<LiveTurn, ReportedUsage>()
+  readonly #heard: { readonly turn: LiveTurn; readonly usage: ReportedUsage }[] = []
   /** Turns that plugins are still asked about. */
-  readonly #admissions = new Set<Promise<void>>()
+  readonly #admissions: Promise<void>[] = []
   #count = 0
   #latest: LiveTurn | undefined
   #cancelling = false
   /** The session is over. */
   #closed = false
 
-  constructor(parts: TurnParts) {
-    this.#parts = parts
-    this.#watch = parts.frames.watch()
+  constructor(host: TurnHost) {
+    this.#host = host
+    this.#watch = host.frames.watch()
   }
 
   /** Turns that were asked for or have begun, and have not ended. */
   get open(): number {
-    return this.#asked.length + this.#begun.size
+    return this.#asked.length + this.#begun.length
   }
 
   /** Resolves when no plugin is asked about a turn any more; undefined when none is. */
   get admissions(): Promise<unknown> | undefined {
-    return this.#admissions.size === 0 ? undefined : Promise.all(this.#admissions)
+    return this.#admissions.length === 0 ? undefined : Promise.all(this.#admissions)
   }
 
   /** Takes a frame for the upstream, and returns the frame to send, if any. A large one is scanned in slices. */
   client(message: Message): Awaitable<Message | undefined> {
-    const looked = message.lookInto(this.#parts.frames.looksInto)
+    const looked = message.lookInto(this.#host.frames.looksInto)
     return looked ? looked.then(() => this.#client(message)) : this.#client(message)
   }
 
   /** Takes a frame of the upstream, and returns the frame for the client once its turn's writes are on disk. */
   upstream(message: Message): Awaitable<Message | undefined> {
-    const looked = message.lookInto(this.#parts.frames.looksInto)
+    const looked = message.lookInto(this.#host.frames.looksInto)
     return looked ? looked.then(() => this.#upstream(message)) : this.#upstream(message)
   }
 
   #client(message: Message): Awaitable<Message | undefined> {
     if (this.#closed) return undefined
-    const { exchange, attempt, frames } = this.#parts
+    const { exchange, attempt, frames } = this.#host
     const asked = isText(message) ? this.#watch.client(message) : noText
     switch (asked.kind) {
       case 'response':
@@ -112,7 +113,7 @@ export class Turns {
   #upstream(message: Message): Awaitable<Message | undefined> {
     // A frame that waited when the session ended begins no turn.
     if (this.#closed) return undefined
-    const { exchange, attempt, frames } = this.#parts
+    const { exchange, attempt, frames } = this.#host
     const before = this.#watch.output
     const said = isText(message) ? this.#watch.upstream(message) : noText
     switch (said.kind) {
@@ -154,26 +155,25 @@ export class Turns {
   /** Cancels all turns that have begun, and those that begin from now on, so that the upstream reports their usage. */
   cancel(): void {
     this.#cancelling = true
-    for (const id of this.#begun.keys()) this.#parts.say(this.#parts.frames.cancel(id))
+    for (const { id } of this.#begun) this.#host.say(this.#host.frames.cancel(id))
   }
 
   /** Releases all turns, as the session is over. `left`: the client abandoned them. Resolves with their releases. */
   end(left: boolean): Promise<unknown> | undefined {
     this.#closed = true
     if (this.#latest) this.#latest.output += this.#watch.output
-    const open = [...this.#asked.splice(0), ...this.#begun.values()].flatMap((turn) => {
+    const open = [...this.#asked.splice(0), ...this.#begun.splice(0)].flatMap((turn) => {
       turn.abandoned = left
       return turn.giveBack() ?? []
     })
-    this.#begun.clear()
-    const dues = [...open, ...[...this.#heard.keys()].flatMap((turn) => this.#finishHeard(turn) ?? [])]
+    const dues = [...open, ...[...this.#heard].flatMap(({ turn }) => this.#finishHeard(turn) ?? [])]
     return dues.length === 0 ? undefined : Promise.all(dues)
   }
 
   #clean(message: Message): Message {
     const {
       attempt: { protocol, channel }
-    } = this.#parts
+    } = this.#host
     return withCleanErrors(message, protocol.errorPlaces ?? [], channel)
   }
 
@@ -185,7 +185,7 @@ export class Turns {
       )
     }
     const turn = new LiveTurn(
-      this.#parts.exchange,
+      this.#host.exchange,
       this.#part(),
       { asked: true, input: this.#watch.input, maxOutput },
       event
@@ -212,7 +212,7 @@ export class Turns {
    * plugins even if one refuses it, because it has to be measured and charged. The first refusal is thrown at the end.
    */
   #admit(turn: LiveTurn): Promise<void> | undefined {
-    const { exchange, onTurn } = this.#parts
+    const { exchange, onTurn } = this.#host
     let refusal: GatewayError | undefined
     const conclude = (): void => {
       if (refusal) throw refusal
@@ -234,8 +234,8 @@ export class Turns {
     if (asked instanceof Promise) {
       turn.admission = asked
       const { admission } = turn
-      this.#admissions.add(admission!)
-      void admission!.then(() => this.#admissions.delete(admission!))
+      this.#admissions.push(admission!)
+      void admission!.then(() => leave(this.#admissions, admission!))
       return asked.then(conclude)
     }
     conclude()
@@ -244,24 +244,25 @@ export class Turns {
 
   #begin(id: string): Promise<unknown> | undefined {
     // The upstream reported its beginning twice.
-    if (this.#begun.has(id)) return undefined
+    if (this.#begun.some((turn) => turn.id === id)) return undefined
     // The upstream uses the id of an ended turn again for a new one.
-    this.#over.delete(id)
+    leave(this.#over, id)
     const turn = this.#asked.shift()
     if (turn) {
       this.#keep(id, turn)
-      if (this.#cancelling) this.#parts.say(this.#parts.frames.cancel(id))
+      if (this.#cancelling) this.#host.say(this.#host.frames.cancel(id))
       return turn.held
     }
     return this.#unasked(
       (own) => this.#keep(id, own),
-      () => this.#parts.say(this.#parts.frames.cancel(id))
+      () => this.#host.say(this.#host.frames.cancel(id))
     )
   }
 
   #keep(id: string, turn: LiveTurn): void {
     turn.begun = true
-    this.#begun.set(id, turn)
+    turn.id = id
+    this.#begun.push(turn)
     this.#latest = turn
   }
 
@@ -269,7 +270,7 @@ export class Turns {
   #unasked(begun: (turn: LiveTurn) => void, refused: () => void): Promise<unknown> | undefined {
     if (this.open >= mostOpen + mostUnasked)
       throw new GatewayError('upstream_bad_response', 'The upstream began more responses than a session may have.')
-    const turn = new LiveTurn(this.#parts.exchange, this.#part(), {
+    const turn = new LiveTurn(this.#host.exchange, this.#part(), {
       asked: false,
       input: this.#watch.input,
       maxOutput: this.#watch.maxOutput
@@ -278,8 +279,8 @@ export class Turns {
     const stop = (error: unknown): void => {
       const own = asGatewayError(error)
       // Cancelling single responses would not stop an upstream that begins new ones by itself.
-      if (!own.later && !this.#cancelling) return this.#parts.endWith(own)
-      this.#parts.tell(own, undefined)
+      if (!own.later && !this.#cancelling) return this.#host.endWith(own)
+      this.#host.tell(own, undefined)
       refused()
     }
     try {
@@ -292,11 +293,11 @@ export class Turns {
   }
 
   #end(id: string, usage: ReportedUsage, output: number): Promise<unknown> | undefined {
-    if (this.#over.has(id)) return undefined
+    if (this.#over.includes(id)) return undefined
     this.#remember(id)
-    const turn = this.#begun.get(id)
+    const turn = this.#begun.find((turn) => turn.id === id)
     if (!turn) return this.#hear(`response ${id}`, usage)
-    this.#begun.delete(id)
+    leave(this.#begun, turn)
     if (turn === this.#latest) {
       turn.output += output
       this.#latest = undefined
@@ -306,14 +307,14 @@ export class Turns {
 
   /** Charges a turn that is reported once, with its usage. */
   #hear(id: string, usage: ReportedUsage): Promise<unknown> | undefined {
-    if (usage === undefined || this.#over.has(id)) return undefined
+    if (usage === undefined || this.#over.includes(id)) return undefined
     this.#remember(id)
     let heard: LiveTurn | undefined
     const held = this.#unasked(
       (turn) => {
         turn.begun = true
         heard = turn
-        this.#heard.set(turn, usage)
+        this.#heard.push({ turn, usage })
       },
       () => {}
     )
@@ -322,8 +323,10 @@ export class Turns {
 
   /** Ends such a turn, once: when its hold is on disk, or with the session. */
   #finishHeard(turn: LiveTurn): Promise<void> | undefined {
-    const usage = this.#heard.get(turn)
-    return this.#heard.delete(turn) ? finish(turn, usage) : undefined
+    const heard = this.#heard.find((one) => one.turn === turn)
+    if (!heard) return undefined
+    leave(this.#heard, heard)
+    return finish(turn, heard.usage)
   }
 
   /** Releases a turn that the upstream refused: the one asked for by this event, or the oldest without an event id. */
@@ -333,19 +336,24 @@ export class Turns {
   }
 
   #remember(id: string): void {
-    if (this.#over.size >= mostRemembered) this.#over.delete(this.#over.values().next().value!)
-    this.#over.add(id)
+    if (this.#over.length >= mostRemembered) this.#over.shift()
+    this.#over.push(id)
   }
 
   #refuse(error: GatewayError, event: string | undefined): undefined {
-    const { exchange } = this.#parts
+    const { exchange } = this.#host
     if (!exchange.find(refusedTurn)) exchange.set(refusedTurn, error)
-    this.#parts.tell(error, event)
+    this.#host.tell(error, event)
   }
 
   #part(): string {
     return String(++this.#count)
   }
+}
+
+function leave<T>(list: T[], one: T): void {
+  const at = list.indexOf(one)
+  if (at !== -1) list.splice(at, 1)
 }
 
 function finish(turn: LiveTurn, usage: ReportedUsage): Promise<void> | undefined {
