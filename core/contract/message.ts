@@ -132,7 +132,7 @@ export class Message {
     let found = this.#inside?.get(key)
     if (found === undefined && this.lens?.type(key) === 'object') {
       found = lensOf(this.lens.slice(key)!)
-      ;(this.#inside ??= new Map()).set(key, found)
+      this.#keep(key, found)
     }
     return found
   }
@@ -147,14 +147,24 @@ export class Message {
     return this.#lookInside((this.#lens = found), members)
   }
 
-  #lookInside(lens: Lens | null, [key, ...others]: readonly string[]): Promise<void> | undefined {
-    if (key === undefined || lens === null) return undefined
-    const found = lens.type(key) === 'object' ? lensInTurns(lens.slice(key)!) : undefined
-    const keep = (inner: Lens | null | undefined): Promise<void> | undefined => {
-      if (inner !== undefined) (this.#inside ??= new Map()).set(key, inner)
-      return this.#lookInside(lens, others)
+  #lookInside(lens: Lens | null, members: readonly string[]): Promise<void> | undefined {
+    for (let at = 0; lens !== null && at < members.length; at++) {
+      const key = members[at]!
+      if (lens.type(key) !== 'object') continue
+      const found = lensInTurns(lens.slice(key)!)
+      if (found instanceof Promise)
+        return found.then((inner) => {
+          this.#keep(key, inner)
+          return this.#lookInside(lens, members.slice(at + 1))
+        })
+      this.#keep(key, found)
     }
-    return found instanceof Promise ? found.then(keep) : keep(found)
+    return undefined
+  }
+
+  #keep(key: string, inner: Lens | null): void {
+    this.#inside ??= new Map()
+    this.#inside.set(key, inner)
   }
 
   /** The same message in memory of its own. */

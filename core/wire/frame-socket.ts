@@ -1,7 +1,18 @@
 // One end of a realtime connection: whole messages over WebSocket (RFC 6455), which the receiver can pause.
+import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { closePayload, FrameFault, frameOf, FrameReader, isCloseCode, opcodes, readClose } from './frames.ts'
+import {
+  closePayload,
+  FrameFault,
+  frameOf,
+  FrameReader,
+  isCloseCode,
+  oneWriteBytes,
+  opcodes,
+  readClose
+} from './frames.ts'
 import type { FrameSink } from './frames.ts'
+import { outgoing, writeOutgoing } from './outgoing.ts'
 
 /** Milliseconds that the other side has to answer a close frame and to close the connection. */
 const closeTimeout = 2000
@@ -85,9 +96,9 @@ export class FrameSocket implements FrameSink {
     this.#stream = stream
     this.#masks = side === 'client'
     this.#reader = new FrameReader(side === 'server', maxMessage, this)
-    this.#rest = head
+    this.#rest = head.length === 0 ? nothing : head
     stream.pause()
-    stream.on('error', () => stream.destroy())
+    stream.on('error', destroy)
     stream.on('end', () => this.#ended())
     stream.on('close', () => this.#lost())
     stream.on('drain', () => this.#drained())
@@ -232,8 +243,12 @@ export class FrameSocket implements FrameSink {
 
   #write(opcode: number, payload: Buffer): void {
     const stream = this.#stream
+    if (stream instanceof Socket && payload.length <= oneWriteBytes) {
+      const [frame] = frameOf(opcode, payload, this.#masks, outgoing)
+      return void writeOutgoing(stream, frame!)
+    }
     const pieces = frameOf(opcode, payload, this.#masks)
-    if (pieces.length === 1) return void stream.write(pieces[0])
+    if (pieces.length === 1) return void stream.write(pieces[0]!)
     stream.cork()
     for (const piece of pieces) stream.write(piece)
     stream.uncork()
@@ -303,6 +318,10 @@ export class FrameSocket implements FrameSink {
     this.#taker = undefined
     taker?.closed(this.#closing)
   }
+}
+
+function destroy(this: Duplex): void {
+  this.destroy()
 }
 
 function readRest(socket: FrameSocket): void {

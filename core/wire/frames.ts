@@ -1,6 +1,7 @@
 // Reads and writes the frames of WebSockets (RFC 6455 §5) in bytes that come in any pieces.
 import { isUtf8 } from 'node:buffer'
 import { freshMask, noMask, unmask } from './mask.ts'
+import { outgoingBytes } from './outgoing.ts'
 
 /** The kinds of frames (RFC 6455 §5.2). */
 export const opcodes = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const
@@ -11,8 +12,10 @@ const maxFragments = 4096
 const controlBytes = 125
 /** As much memory as is taken before any of a message has come, in bytes. */
 const firstBytes = 64 * 1024
+/** The longest head of a frame, with its mask. */
+const mostHeadBytes = 14
 /** Payloads up to this size are written in one piece with their head, in bytes. */
-const oneWriteBytes = 16 * 1024
+export const oneWriteBytes = outgoingBytes - mostHeadBytes
 const none = Buffer.alloc(0)
 
 /** Close codes (RFC 6455 §7.4.1). */
@@ -196,13 +199,21 @@ function longLength(bytes: Buffer, at: number): number {
   return bytes.readUInt32BE(at) * 2 ** 32 + bytes.readUInt32BE(at + 4)
 }
 
-/** The bytes of a frame with a whole message or a control frame, in one or two pieces. `masked`: as clients send it. */
-export function frameOf(opcode: number, payload: Buffer, masked: boolean): readonly Buffer[] {
+/**
+ * The bytes of a frame with a whole message or a control frame, in one or two pieces. `masked`: as clients send it.
+ * `room` gives memory for the piece that is made.
+ */
+export function frameOf(
+  opcode: number,
+  payload: Buffer,
+  masked: boolean,
+  room: (length: number) => Buffer = Buffer.allocUnsafe
+): readonly Buffer[] {
   const { length } = payload
   const size = length <= controlBytes ? 0 : length < 65536 ? 2 : 8
   const body = 2 + size + (masked ? 4 : 0)
   const joined = masked || length <= oneWriteBytes
-  const frame = Buffer.allocUnsafe(joined ? body + length : body)
+  const frame = room(joined ? body + length : body)
   const bit = masked ? 0x80 : 0
   frame[0] = 0x80 | opcode
   frame[1] = bit | (size === 0 ? length : size === 2 ? 126 : 127)

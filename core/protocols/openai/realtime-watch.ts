@@ -28,8 +28,11 @@ const types = new KnownNames(['session.update', 'response.create', 'input_audio_
 const members = new KnownNames(['type', 'session', 'response', 'event_id', 'item', 'audio'])
 const settings = new KnownNames(['model', ...limits])
 /** Members that are objects, and the names in them that no other name may resemble. */
-const inner: Readonly<Record<string, KnownNames>> = { session: settings, response: settings }
-export const looksInto = [...Object.keys(inner), 'error', 'item']
+const inner: readonly (readonly [string, KnownNames])[] = [
+  ['session', settings],
+  ['response', settings]
+]
+export const looksInto = [...inner.map(([key]) => key), 'error', 'item']
 
 /** Follows one session. It scans every frame once. */
 export class RealtimeWatch implements FrameWatch {
@@ -143,7 +146,7 @@ function twofold(frame: Payload, lens: Lens): string | undefined {
   const type = short(lens, 'type')
   if (type === undefined) return 'its type is no short text'
   if (types.takenFor(type) !== undefined) return `its type is written otherwise than those that there are`
-  for (const [key, names] of Object.entries(inner)) {
+  for (const [key, names] of inner) {
     const within = frame.inside(key)
     if (within === null) return `${key} names a member twice`
     const alike = within && names.lookalike(within)
