@@ -19,7 +19,7 @@ const numberBytes: i32 = 4
 /** The present member: bytes of text, escapes as the characters that they stand for; and pictures, sounds and files. */
 export let said: i32 = 0
 export let media: i32 = 0
-/** Of the latest key, until a value has ended. */
+/** Of the latest key, until the first value after it has ended: a string, a number, a word or a container. */
 export let kind: Kind = Kind.text
 /** How many bytes of the present string are still to be looked at, and whether none so far shows that it is text. */
 export let near: i32 = 0
@@ -50,8 +50,8 @@ export function takeKey(name: usize, length: i32, place: usize): void {
   if ((same & wanted) == wanted) kind = load<u8>(entry, longestName + 1)
 }
 
-/** A key of which not every byte is plainly there has ended. */
-export function passKey(): void {
+/** What strings come is not known by a key: its value has ended, or not every byte of it is plainly there. */
+export function dropKey(): void {
   kind = Kind.text
 }
 
@@ -79,11 +79,11 @@ export function look(next: usize, limit: usize): void {
 export function endText(length: i32): void {
   if (opaque && (kind == Kind.media || length >= resultBytes)) media++
   else if (kind != Kind.silent) said += length - spelling
-  kind = Kind.text
+  dropKey()
 }
 
 /** A number has ended. */
 export function endNumber(): void {
   said += numberBytes
-  kind = Kind.text
+  dropKey()
 }

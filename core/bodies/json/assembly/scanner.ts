@@ -1,6 +1,6 @@
 // Checks that a text is one JSON object and records where its members are. Written in AssemblyScript; ../README.md says
 // why.
-import { beginMember, beginSaid, beginText, endNumber, endText, look, media, near, passKey, said, takeKey } from './said'
+import { beginMember, beginSaid, beginText, dropKey, endNumber, endText, look, media, near, said, takeKey } from './said'
 import { escape, Escape, high, openString, passString, plain, quote } from './string'
 
 // The state of a scan is in the exported globals and in the stack: a caller that saves both can run another scan
@@ -199,6 +199,7 @@ function run(): Status {
         if (next == limit) break
         return refuse(Reason.value, tokenStart)
       }
+      dropKey()
     }
 
     now = State.comma
@@ -241,6 +242,7 @@ function open(object: bool): State {
 function close(): State {
   depth--
   inObject = load<u8>(stack + depth) != 0
+  dropKey()
   return depth == 0 ? State.nothing : State.ended
 }
 
@@ -263,7 +265,7 @@ function addMember(valueEnd: i32, isPlain: bool): void {
 function mention(after: usize): void {
   if (!plain || tokenStart < input - kept) {
     mentioned = -1
-    return passKey()
+    return dropKey()
   }
   const name = tokenStart + 1
   const length = <i32>(after - name) - 1

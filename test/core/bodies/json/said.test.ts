@@ -12,6 +12,7 @@ const media = ['url', 'data', 'file_data', 'image_url', 'b64_json']
 type Node =
   | { string: string }
   | { number: string }
+  | { word: string }
   | { list: readonly Node[] }
   | { object: readonly (readonly [string, Node])[] }
 
@@ -31,6 +32,7 @@ const { node } = fc.letrec<{ node: Node }>((tie) => ({
     { maxDepth: 3, withCrossShrink: true },
     string,
     fc.constantFrom('0', '-1.5e+7', '12345').map((number) => ({ number })),
+    fc.constantFrom('true', 'false', 'null').map((word) => ({ word })),
     fc.array(tie('node'), { maxLength: 3 }).map((list) => ({ list })),
     fc
       .uniqueArray(fc.tuple(key, tie('node')), { maxLength: 4, selector: ([name]) => name })
@@ -41,11 +43,15 @@ const { node } = fc.letrec<{ node: Node }>((tie) => ({
 function written(node: Node): string {
   if ('string' in node) return `"${node.string}"`
   if ('number' in node) return node.number
+  if ('word' in node) return node.word
   if ('list' in node) return `[${node.list.map(written).join(', ')}]`
   return `{${node.object.map(([key, value]) => `"${key}" : ${written(value)}`).join(',')}}`
 }
 
-/** What is said, by the rules: a string under a key is what the key's kind says, the strings after it are text. */
+/**
+ * What is said, by the rules: a string under a key is what the key's kind says, what comes after its first value is
+ * text.
+ */
 function countOf(top: Node): { said: number; media: number } {
   const counted = { said: 0, media: 0 }
   let latest = ''
@@ -57,7 +63,7 @@ function countOf(top: Node): { said: number; media: number } {
         count(value)
       }
     else if ('number' in node) counted.said += 4
-    else {
+    else if ('string' in node) {
       const near = Buffer.from(node.string).subarray(0, 256).toString('latin1')
       // An escaped quote counts where it is near as a whole.
       const opaque = !/^(?:\\[^"]|[^\\])*?(?:[ \x80-\xff]|\\")/.test(near)
@@ -66,7 +72,7 @@ function countOf(top: Node): { said: number; media: number } {
       else if (!silent.includes(latest))
         counted.said += Buffer.byteLength(node.string.replaceAll(/\\u..../g, '€').replaceAll(/\\./g, 'x'))
     }
-    if (!('list' in node || 'object' in node)) latest = ''
+    latest = ''
   }
   count(top)
   return counted
@@ -112,6 +118,16 @@ t.test('a key of a kind that the end of a stretch cuts is known all the same', (
       const head = '{"messages":[{'
       const bytes = Buffer.from(`${head}${' '.repeat(stretch - head.length - at)}"${key}":"${'A'.repeat(5000)}"}]}`)
       t.same(counted(scan(bytes)), { said: 0, media: key === 'media_type' ? 0 : 1 }, `${key} cut at ${at}`)
+    }
+  t.end()
+})
+
+t.test('the kind of a key ends with its value, also with one that has no strings', (t) => {
+  const text = 'word '.repeat(100)
+  for (const value of ['[]', '{}', '[[]]', '[{}]', 'null', 'true', '1', '""', '"x"'])
+    for (const key of ['type', 'data']) {
+      const bytes = Buffer.from(`{"messages":[{"${key}":${value}},"${text}"]}`)
+      t.ok((counted(scan(bytes)) as { said: number }).said >= text.length, `${key}: ${value}`)
     }
   t.end()
 })
