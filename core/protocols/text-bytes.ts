@@ -7,6 +7,7 @@ const structure: ReadonlySet<string> = new Set([
   'id',
   'call_id',
   'item_id',
+  'toolUseId',
   'status',
   'signature',
   'thoughtSignature',
@@ -22,19 +23,30 @@ const structure: ReadonlySet<string> = new Set([
  */
 const resultKey = 'result'
 const resultLength = 1024
+/** The members with the arguments of a call. Protocols that do not write them as a string have them as an object. */
+const argumentKeys: ReadonlySet<string> = new Set(['args', 'arguments', 'input'])
 const text = /[ "\u0080-\uffff]/
 
 /**
  * The bytes of text in a value, in UTF-8. All strings count, whatever their member is called, except those of
- * `structure`.
+ * `structure`. Arguments of calls count as they are written, as the model has written all of them.
  */
 export function textBytes(value: unknown): number {
   if (typeof value === 'string') return Buffer.byteLength(value)
   if (typeof value !== 'object' || value === null) return 0
   let bytes = 0
-  for (const [key, inner] of Object.entries(value))
-    if (!structure.has(key) && !(key === resultKey && isPicture(inner))) bytes += textBytes(inner)
+  for (const [key, inner] of Object.entries(value)) {
+    if (structure.has(key) || (key === resultKey && isPicture(inner))) continue
+    bytes += argumentKeys.has(key) && typeof inner !== 'string' ? argumentBytes(inner) : textBytes(inner)
+  }
   return bytes
+}
+
+/** A number says how many bytes were left out of a large event in its place. */
+function argumentBytes(value: unknown): number {
+  if (typeof value === 'number') return value
+  if (typeof value !== 'object' || value === null || Object.keys(value).length === 0) return 0
+  return Buffer.byteLength(JSON.stringify(value))
 }
 
 function isPicture(value: unknown): boolean {

@@ -114,6 +114,43 @@ t.test('the envelope of events is the usual one of those with text, and without 
   t.end()
 })
 
+/** What a model has written for a call of a tool. */
+const written = (length: number): object => ({
+  a_member_with_a_name: 'x'.repeat(length),
+  url: 'https://example.com/?q=a',
+  id: 'id',
+  type: ['type', { data: 'd', status: 12_345, inner: { deeper: { deepest: [true, null, 'é'] } } }]
+})
+
+t.test('arguments of a call count as they are written, names and numbers too, wherever they are objects', (t) => {
+  const calls: { [protocol in keyof typeof protocols]?: (args: object) => object } = {
+    gemini: (args) => ({ candidates: [{ content: { parts: [{ functionCall: { name: 'f', args } }] } }] }),
+    anthropic: (input) => ({ content: [{ type: 'tool_use', id: 'toolu_1', name: 'f', input }] }),
+    bedrock: (input) => ({
+      output: { message: { content: [{ toolUse: { toolUseId: 'tooluse_1', name: 'f', input } }] } }
+    }),
+    'openai-chat': (args) => ({
+      choices: [{ message: { tool_calls: [{ id: 'c', function: { name: 'f', arguments: args } }] } }]
+    })
+  }
+  const bytesOf = (args: object): number => Buffer.byteLength(JSON.stringify(args)) + 'f'.length
+  for (const [protocol, call] of Object.entries(calls) as [keyof typeof protocols, (args: object) => object][]) {
+    const limits = { bytesPerToken: 1, protocol }
+    const args = written(100)
+    const message = new Message('json', Buffer.from(JSON.stringify(call(args))))
+    t.equal(read([message], true, limits).usage.output, bytesOf(args), protocol)
+    const none = new Message('json', Buffer.from(JSON.stringify(call({}))))
+    t.equal(read([none], true, limits).usage.output, 1, `${protocol}: no arguments`)
+  }
+  // Events of all sizes: counted by their length, parsed, and read near their top only.
+  for (const length of [10, 5000, 70_000, 200_000]) {
+    const args = written(length)
+    const events = [event(calls.gemini!(args)), event(calls.gemini!(args))]
+    t.equal(read(events, false, { bytesPerToken: 1, protocol: 'gemini' }).usage.output, 2 * bytesOf(args), `${length}`)
+  }
+  t.end()
+})
+
 t.test('events that are no longer than an end marker are none, and a whole answer counts by its text', (t) => {
   const output = (messages: Message[], more: Limits = {}): number => read(messages, true, more).usage.output
   t.equal(output([event('[DONE]'), event('{}')]), 0)
