@@ -102,8 +102,14 @@ export class Upgrade extends Answer implements SocketOffer {
   #end(last: Buffer): void {
     const socket = this.#socket
     this.release()
+    const destroy = (): void => void socket.destroy()
+    let timer = setTimeout(destroy, this.#front.clientStall).unref()
     // Unread bytes would turn the end into a reset, so what the client still sends is thrown away for a while.
-    socket.once('finish', () => setTimeout(() => socket.destroy(), lingerMs).unref())
+    socket.once('finish', () => {
+      clearTimeout(timer)
+      timer = setTimeout(destroy, lingerMs).unref()
+    })
+    socket.once('close', () => clearTimeout(timer))
     socket.resume()
     socket.end(last)
   }

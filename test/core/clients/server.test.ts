@@ -334,6 +334,22 @@ t.test('WebSocket', async (t) => {
     }
   })
 
+  t.test('is closed after a refusal that its client never reads, whatever it sends', async (t) => {
+    const answer = (incoming: Incoming): void => {
+      incoming.client.reply(403, HeaderLines.of(), Buffer.alloc(32 * 1024 * 1024))
+    }
+    const { server, port } = await runServer(t, answer, { limits: { clientStall: 300 } })
+    for (const sends of [false, true]) {
+      const socket = dial({ port, host: '127.0.0.1' }).on('error', () => {})
+      socket.pause().write(handshake())
+      await eventually(() => server.figures.connections.http1 === 1)
+      const drips = sends ? setInterval(() => socket.write('x'), 50) : undefined
+      await eventually(() => server.figures.connections.http1 === 0)
+      clearInterval(drips)
+      socket.destroy()
+    }
+  })
+
   t.test('is opened, with what was sent behind the handshake', async (t) => {
     const { server, url } = await runServer(t, handle)
     const client = await connect(t, url)
