@@ -1,22 +1,24 @@
-// Recognizes JSON texts that differ from an earlier one only in their strings: that takes two microseconds less for
-// each event than parsing it.
+// Recognizes JSON texts that differ from an earlier one only in their strings, and not in what they say they are: that
+// takes two microseconds less for each event than parsing it.
 
 const quote = 0x22
 const backslash = 0x5c
 const colon = 0x3a
 const lowerU = 0x75
+/** The key of a string that says what it stands in: that string counts as part of the structure. */
+const typeKey = Buffer.from('type')
 /** The characters that may follow a backslash, besides `u` (RFC 8259 §7). */
 const escapes: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'))
 
 /**
  * Remembers a JSON text and compares others with it in one pass: whether they have the same keys, numbers and
- * structure, byte for byte, and strings in the same places. Such a text is valid JSON as well, and all that was found
- * out about the first is true of it, unless it depends on a string value. A text that is only spelled differently does
- * not fit.
+ * structure, byte for byte, and strings in the same places, those called `type` with the same contents. Such a text is
+ * valid JSON as well, and all that was found out about the first is true of it, unless it depends on another string. A
+ * text that is only spelled differently does not fit.
  */
 export class Likeness {
   readonly #text: Buffer
-  /** For each string value: where its contents begin, and where its closing quote is. */
+  /** For each string value that may differ: where its contents begin, and where its closing quote is. */
   readonly #strings: readonly number[]
   /**
    * The index in the list of the one string that differed in the last comparison; undefined when none or several did.
@@ -31,17 +33,21 @@ export class Likeness {
     this.#text = Buffer.allocUnsafeSlow(text.length)
     text.copy(this.#text)
     const strings: number[] = []
+    let isType = false
     for (let at = 0; at < text.length; at++) {
       if (text[at] !== quote) continue
       const from = at + 1
       at = stringEnd(text, from)
-      if (text[skipSpace(text, at + 1)] !== colon) strings.push(from, at)
+      const isKey = text[skipSpace(text, at + 1)] === colon
+      if (!isKey && !isType) strings.push(from, at)
+      const contents = text.subarray(from, at)
+      isType = isKey && (typeKey.equals(contents) || contents.includes(backslash))
     }
     // Without the room that a list has which was added to.
     this.#strings = strings.slice()
   }
 
-  /** How many string values the text has. */
+  /** How many string values the text has that may differ. */
   get strings(): number {
     return this.#strings.length / 2
   }

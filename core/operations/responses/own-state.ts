@@ -167,7 +167,7 @@ export function pageOf({ own, response }: KeptState, query: URLSearchParams): un
 }
 
 function isLast(message: Message): boolean {
-  return !openings.has(message.lens?.string('type') ?? message.event)
+  return !openings.has(message.lens?.string('type') ?? '')
 }
 
 /** How much of a conversation the next request takes in: bytes, tokens, and the bytes of each output item. */

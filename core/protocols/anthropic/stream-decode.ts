@@ -6,6 +6,7 @@ import { exactJson, readArgumentsObject } from '../canonical/json.ts'
 import { Parts } from '../canonical/parts.ts'
 import type { OpenPart } from '../canonical/parts.ts'
 import { badAnswer, tooLarge } from '../canonical/untranslatable.ts'
+import { typeOfEvent } from '../event-type.ts'
 import { asObject, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Payload } from '../protocol.ts'
@@ -44,8 +45,8 @@ export class MessagesStreamDecoder implements StreamDecoder {
     if (this.#stopped) return
     const body = asObject(event.json())
     if (!body) throw badAnswer('The upstream sent an event that is not of its protocol.')
-    const type = body['type']
-    if (type === 'error' || (type === undefined && body['error'] != null)) {
+    const type = typeOfEvent(event, body['type'])
+    if (type === 'error' || (type === '' && body['error'] != null)) {
       throw badAnswer(asText(asObject(body['error'])?.['message']) || 'The upstream reported an error.')
     }
     if (type === 'message_start') return this.#start(asObject(body['message']) ?? {}, emit)

@@ -1,4 +1,5 @@
 // Follows an Anthropic stream: says what each event means, and whether the answer is complete.
+import { typeOfEvent } from '../event-type.ts'
 import { Likeness } from '../likeness.ts'
 import { isError } from '../errors.ts'
 import { asObject, asText } from '../object.ts'
@@ -40,7 +41,7 @@ export class MessagesWatch implements StreamWatch {
   }
 
   #look(event: Payload, body: JsonObject): EventKind {
-    const type = asText(body['type']) || event.event
+    const type = typeOfEvent(event, body['type'])
     if (type === 'error' || body['error'] != null || (type === '' && isError(body))) return 'error'
     if (type === 'message_start') {
       if (this.#started) return 'invalid'

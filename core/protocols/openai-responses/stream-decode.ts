@@ -7,6 +7,7 @@ import { readArguments } from '../canonical/json.ts'
 import { readTokens } from '../canonical/logprobs.ts'
 import { Parts } from '../canonical/parts.ts'
 import { badAnswer, tooLarge } from '../canonical/untranslatable.ts'
+import { typeOfEvent } from '../event-type.ts'
 import type { Usage } from '../../money/usage.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
@@ -37,7 +38,7 @@ export class ResponsesStreamDecoder implements StreamDecoder {
       if (this.#started && event.data.toString('latin1').trim() === '[DONE]') return
       throw badAnswer('The upstream sent an event that is not of its protocol.')
     }
-    const type = asText(body['type']) || event.event
+    const type = typeOfEvent(event, body['type'])
     switch (type) {
       case 'error':
         throw badAnswer(

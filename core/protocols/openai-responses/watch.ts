@@ -1,5 +1,6 @@
 // Follows a Responses stream: says what each event means, and whether the answer is complete.
 import type { Lens } from '../../bodies/lens.ts'
+import { typeOfEvent } from '../event-type.ts'
 import { isError } from '../errors.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 
@@ -19,7 +20,7 @@ export class ResponsesWatch implements StreamWatch {
   see(event: Payload): EventKind {
     const { lens } = event
     if (!lens) return this.#ended ? 'content' : 'invalid'
-    const type = lens.string('type') || event.event
+    const type = typeOfEvent(event, lens.string('type'))
     if (type === 'error' || (!type.startsWith('response.') && isFailure(event, lens, type))) return 'error'
     if (terminal.has(type)) return this.#end()
     // Before any content another upstream may still answer. After that, the client sees the failure as the upstream

@@ -1,4 +1,5 @@
 // Follows streams whose events name their type in `type`, and whose last event has the whole answer.
+import { typeOfEvent } from '../event-type.ts'
 import { asObject } from '../object.ts'
 import { isError } from '../errors.ts'
 import type { Collector, EventKind, Payload, StreamWatch } from '../protocol.ts'
@@ -20,9 +21,9 @@ export class TypedWatch implements StreamWatch {
   see(event: Payload): EventKind {
     if (event.data[0] === 0x5b && event.data.toString('latin1').trimEnd() === '[DONE]') return 'end'
     // Events with pictures are large, so a lens is used instead of parsing.
-    const type = event.lens?.string('type')
-    if (event.event === 'error' || type === 'error' || event.lens?.type('error') === 'object') return 'error'
-    if (type === undefined) return isError(event.shallow()) ? 'error' : 'invalid'
+    const type = typeOfEvent(event, event.lens?.string('type'))
+    if (type === 'error' || event.lens?.type('error') === 'object') return 'error'
+    if (type === '') return isError(event.shallow()) ? 'error' : 'invalid'
     if (this.#last.has(type)) this.#ended++
     return 'content'
   }
