@@ -7,6 +7,7 @@ import { request as secure } from 'node:https'
 import t from 'tap'
 import { definePlugin, Message } from '../../core/contract/contract.ts'
 import type { Stage } from '../../core/contract/contract.ts'
+import { giveBlock, takeBlock } from '../../core/wire/read-blocks.ts'
 import { plugins } from '../../plugins/index.ts'
 import { makeCertificate } from '../kit/certificate.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
@@ -137,12 +138,33 @@ t.test('a stage with a promise may cut a run into pieces that are sent one after
   t.same(await askAll(running.url, 4), [0, 1, 2, 3])
 })
 
-t.test('clients that stop reading get what was written in the meantime, as others get theirs', async (t) => {
-  const { running, upstream } = await open(t, [long, long, ...four], () => undefined)
-  const slow = [await ask(running.url), await ask(running.url)]
-  const written = (): number => upstream.connections.reduce((sum, connection) => sum + connection.written, 0)
-  for (let last = -1; last !== written(); await new Promise((resolve) => setTimeout(resolve, 500))) last = written()
-  t.ok(written() < long, 'they are held back')
-  t.same(await askAll(running.url, 4), [2, 3, 4, 5])
-  t.same(await Promise.all(slow.map((answer) => hear(answer))), [0, 1])
-})
+/** Writes over all memory that may be read into again, as other answers would. */
+function poison(): void {
+  const blocks = Array.from({ length: 100 }, () => takeBlock().fill(0xdb))
+  for (const block of blocks) giveBlock(block)
+}
+
+for (const over of ['clear text', 'TLS'])
+  t.test(`over ${over}, clients that stop reading get what was written in the meantime, as others do`, async (t) => {
+    const { cert, key, ca } = makeCertificate(t)
+    const isSecure = over === 'TLS'
+    const { running, upstream } = await open(
+      t,
+      [long, long, ...four],
+      () => undefined,
+      isSecure ? { tls: { cert, key } } : {}
+    )
+    const [url, trusted] = isSecure ? [running.url.replace('http:', 'https:'), ca] : [running.url]
+    const slow = [await ask(url, trusted), await ask(url, trusted)]
+    const written = (): number => upstream.connections.reduce((sum, connection) => sum + connection.written, 0)
+    for (let last = -1; last !== written(); await new Promise((resolve) => setTimeout(resolve, 500))) {
+      last = written()
+      poison()
+    }
+    t.ok(written() < 2 * long, 'they are held back')
+    t.same(await askAll(url, 4, trusted), [2, 3, 4, 5])
+    poison()
+    const poisoning = setInterval(poison, 5)
+    t.same(await Promise.all(slow.map((answer) => hear(answer))), [0, 1])
+    clearInterval(poisoning)
+  })
