@@ -26,6 +26,7 @@ import { documentOf } from './openapi.ts'
 import { paging } from './api/query.ts'
 import { underWayRoute } from './requests/under-way.ts'
 import { closedOfRequests, hiddenOfRequests, listRequests, requestFilters } from './requests/requests.ts'
+import { requestLife, requestRecord } from './requests/record-shapes.ts'
 import { hiddenOfSpend, listSpend, spendParameters } from './requests/spend.ts'
 import * as shapes from './api/shapes.ts'
 import { ledgerRoutes } from './ledger/verification.ts'
@@ -88,7 +89,7 @@ export const routes: readonly Route[] = [
     summary: 'Lists records of requests, newest first',
     access: { needs: 'see', tenant: { in: 'query', hidden: hiddenOfRequests, closed: closedOfRequests } },
     query: [...requestFilters, ...paging],
-    answers: { 200: shapes.page(shapes.requestRecord) },
+    answers: { 200: shapes.page(requestRecord) },
     handle: listRequests
   },
   {
@@ -116,7 +117,7 @@ export const routes: readonly Route[] = [
     summary: 'Shows the life of one request',
     access: { needs: 'see', tenant: { in: 'found', hidden: hiddenOfRequests } },
     query: [],
-    answers: { 200: shapes.requestLife },
+    answers: { 200: requestLife },
     handle: showRequest
   },
   {

@@ -138,6 +138,11 @@ export interface RequestRecord {
   duration_ms: number
   /** The client's own X-Request-Id. */
   client_request_id: string | null
+  /**
+   * True where others have written it, as the process of the exchange was gone. Absent in all other records, and in
+   * those of before 2026-11-28.
+   */
+  recovered?: true
   /** Absent in records of before 2026-11-23. */
   times?: TimesRecord
   /**

@@ -19,7 +19,6 @@ import {
   usd
 } from './shape.ts'
 import type { Shape } from './shape.ts'
-import { stepShape } from '../requests/timeline.ts'
 
 /** A page of a list. `more` are members beside it. */
 export function page(items: Shape, more: Readonly<Record<string, Shape>> = {}): Shape {
@@ -206,7 +205,8 @@ export const spendSum: Shape = {
 
 const why = { code: text, reason: text, until: text }
 const candidate = { channel: text, rank: number, weight: number }
-const decision = object(
+/** How the channel of a request was chosen, and why a request was refused. */
+export const decision = object(
   {
     order: listOf(object({ ...candidate, health: object(why, { optional: ['until'] }) }, { optional: ['health'] })),
     excluded: listOf(
@@ -218,49 +218,7 @@ const decision = object(
   },
   { optional: ['stopped', 'models', 'omitted'] }
 )
-const reason = object({ by: text }, { open: true })
-
-const recordMembers = {
-  request_id: text,
-  time,
-  tenant: nullable(text),
-  project: nullable(text),
-  member: nullable(text),
-  key: nullable(text),
-  model: nullable(text),
-  requested_model: nullable(text),
-  endpoint: text,
-  client_protocol: text,
-  channel: nullable(text),
-  channel_protocol: nullable(text),
-  status: count,
-  error_code: nullable(text),
-  outcome: oneOf('completed', 'rejected', 'failed', 'aborted'),
-  streamed: flag,
-  usage: nullable(mapOf(number)),
-  usage_source: nullable(text),
-  cost_usd: usd,
-  cost_nano: nano,
-  cost_lines: nullable(listOf(object({ class: text, units: number, usd_per_million: usd }))),
-  price_version: nullable(text),
-  reserved_nano: nullable(nano),
-  attempts: listOf(object({ channel: text, duration_ms: number }, { open: true })),
-  times: object({ plugins_ms: number }, { open: true }),
-  first_byte_ms: nullable(number),
-  duration_ms: number,
-  client_request_id: nullable(text),
-  dropped: listOf(text),
-  reason,
-  decision,
-  playground: object({ actor_kind: text, actor: text })
-}
-const recordOptions = {
-  optional: ['channel', 'channel_protocol', 'attempts', 'times', 'dropped', 'reason', 'decision', 'playground'],
-  open: true
-}
-export const requestRecord = object(recordMembers, recordOptions)
-/** A record with the steps of its life. */
-export const requestLife = object({ ...recordMembers, timeline: listOf(stepShape) }, recordOptions)
+export const reason = object({ by: text }, { open: true })
 
 const fates = mapOf(
   object(

@@ -182,11 +182,12 @@ export function recoveredRecord(
     attempts: channel === null ? [] : [{ channel, error_code: 'internal_error', duration_ms: 0 }],
     first_byte_ms: null,
     duration_ms: 0,
-    client_request_id: null
+    client_request_id: null,
+    recovered: true
   }
 }
 
-/** Whether a record was made by {@link recoveredRecord}: those of exchanges say where their time went. */
-export function isRecovered({ times, duration_ms: duration, outcome, status }: RequestRecord): boolean {
-  return times === undefined && duration === 0 && outcome === 'failed' && status === 500
+/** Whether a record was made by {@link recoveredRecord}. Older ones have no mark, and do not say where time went. */
+export function isRecovered({ recovered, times, duration_ms: duration, outcome, status }: RequestRecord): boolean {
+  return recovered ?? (times === undefined && duration === 0 && outcome === 'failed' && status === 500)
 }

@@ -211,6 +211,8 @@ t.test(
       const how = { endpoint: 'chat', clientProtocol: 'openai-chat', streamed: false, time: Date.parse(time) }
       return recoveredRecord({ ...who, ...how }, used(2), 200n)
     })
+    // Those of older versions have no mark.
+    delete standIns[1]!.recovered
     own.append(made[0]!)
     other.append(standIns[1]!)
     await Promise.all([own.idle(), other.idle()])
