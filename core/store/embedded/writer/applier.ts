@@ -55,6 +55,8 @@ export class Applier {
   #waiting: { batch: number; tell: () => void }[] = []
   #retry: NodeJS.Timeout | undefined
   #retryDelay = firstRetry
+  /** Whether a writer of the database has failed. */
+  #doubted = false
   #closed = false
 
   /** `thread` must have reported already that it opened the database. */
@@ -116,13 +118,14 @@ export class Applier {
       void this.#thread.end()
       this.#thread = undefined
     }
-    this.#thread ??= this.#listen(writerThread(this.#options))
+    this.#thread ??= this.#listen(writerThread({ ...this.#options, doubted: this.#doubted }))
     this.#thread.ask(this.#handed!)
   }
 
   #listen<Running extends WriterThread | ResidentWriter>(thread: Running): Running {
     this.#thread = thread
     thread.on('message', (message) => {
+      if (message.kind === 'failed' || (message.kind === 'upkeep' && message.error !== undefined)) this.#doubted = true
       if (message.kind === 'applied') this.#applied(message.seconds, message.spent)
       else if (message.kind === 'failed') this.#failed(message.error)
       else if (message.kind === 'upkeep') this.#host.upkeep(message.of, message.error)
@@ -131,6 +134,7 @@ export class Applier {
     })
     thread.on('over', (reason) => {
       this.#thread = undefined
+      this.#doubted = true
       if (this.#handed && !this.#retry && !this.#closed) this.#failed(reason)
     })
     return thread

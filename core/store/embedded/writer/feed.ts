@@ -18,8 +18,10 @@ export interface WriterOptions {
   keeping: Keeping | undefined
   /** The requests whose holds the process before goes on with. */
   kept: readonly string[]
-  /** The log to continue, after the thread for it died. Undefined begins a new history, with a recovery. */
+  /** The log to continue, in the place of another writer of it. Undefined begins a new history, with a recovery. */
   log: Snapshot['log'] | undefined
+  /** Whether the writer before failed, so that what it wrote may only seem to be stored. */
+  doubted: boolean
 }
 
 /** A volume of the journal: its file with its size, and the first and last row or batch in it. */

@@ -41,6 +41,8 @@ export class StoreWriter implements Service<WriterRequest> {
   readonly #say: (message: WriterMessage) => void
   readonly #feed: Feed
   #committer: Committer | undefined
+  /** Whether what an earlier connection wrote may only seem to be stored, as it has failed. */
+  #doubted: boolean
   /** Whether the disk was full at the last failure. */
   #full = false
   /** Keeps the database from growing for ever. It has the connection as long as that works. */
@@ -49,6 +51,7 @@ export class StoreWriter implements Service<WriterRequest> {
   /** Opens the database and sends the result as a message, unless it continues a history. */
   constructor(options: WriterOptions, say: (message: WriterMessage) => void) {
     this.#options = options
+    this.#doubted = options.doubted
     this.#say = say
     this.#feed = options.segments
       ? new JournalFeed(options, {
@@ -128,6 +131,7 @@ export class StoreWriter implements Service<WriterRequest> {
 
   /** Closes the connection after an error. On a full disk it deletes the spare file. */
   #fail(error: unknown): void {
+    this.#doubted = true
     this.#close()
     if (!isFull(error)) return
     this.#full = true
@@ -160,16 +164,18 @@ export class StoreWriter implements Service<WriterRequest> {
   }
 
   /**
-   * Opens a new connection after a failure. Data that the failed one wrote may seem stored without being so, because
-   * the kernel does not repeat a failed sync. So a full checkpoint writes and syncs everything again first.
+   * Opens a new connection, after that of another thread or a failure. Data that a failed one wrote may seem stored
+   * without being so, because the kernel does not repeat a failed sync. So a full checkpoint writes and syncs
+   * everything again then, for which nobody may be reading.
    */
   #reopen(): Committer {
     const database = openDatabase(this.#options.file, this.#feed.durability)
     try {
-      const checkpoint = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()!
-      if (checkpoint['busy'] !== 0)
+      const checkpoint = this.#doubted && database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()!
+      if (checkpoint && checkpoint['busy'] !== 0)
         throw new Error('the database is locked, or read from: its write-ahead log is checked when that is over')
       this.#verifyHead(database)
+      this.#doubted = false
       return new Committer(database)
     } catch (error) {
       database.close()

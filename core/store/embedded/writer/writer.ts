@@ -152,7 +152,7 @@ export class Writer {
     now: () => number,
     busy: boolean
   ): Promise<{ writer: Writer; snapshot: Snapshot }> {
-    const options: WriterOptions = { ...store, now: now(), log: undefined }
+    const options: WriterOptions = { ...store, now: now(), log: undefined, doubted: false }
     const thread = busy ? writerThread(options) : residentWriter(options)
     const message = await thread.next()
     try {

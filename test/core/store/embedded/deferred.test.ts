@@ -148,6 +148,11 @@ t.test('killed at any moment, only the last moments are lost, and nothing is cha
     ends.set(request_id as string, [...(ends.get(request_id as string) ?? []), amount as bigint])
   const found = [...acknowledged].map(([id, { amount, ago }]) => ({ amount, ago, written: ends.get(id) }))
   t.equal(found.filter(({ written }) => written && written.length > 1).length, 0, 'nobody has two ends')
+  const records = query(file, 'SELECT request_id FROM request').map(({ request_id: id }) => id as string)
+  t.equal(new Set(records).size, records.length, 'nobody has two records')
+  t.same(records.toSorted(), [...ends.keys()].toSorted(), 'no end is without its record, and no record without its end')
+  t.match(query(file, 'SELECT count(*) AS n FROM reservation'), [{ n: 0n }], 'no hold is left open')
+  t.match(query(file, 'SELECT sum(pending) AS held FROM balance'), [{ held: 0n }], 'nothing is held for nobody')
   const lost = found.filter(({ written, amount }) => written?.[0] !== amount)
   // What is acknowledged while a batch is with the disk, which is waited for when it takes a tenth of a second.
   const longest = lost.reduce((most, { ago }) => Math.max(most, ago), 0)

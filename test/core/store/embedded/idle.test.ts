@@ -4,6 +4,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import t from 'tap'
 import { verify } from '../../../../core/store/embedded/care/verify.ts'
+import { openForReading } from '../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
 import { giveBack, query, reserve, scope, settle } from './sample.ts'
 
@@ -62,6 +63,21 @@ t.test('the first write starts the thread, which goes on where the opening left 
   await store.flush()
   t.equal(threads(), 1)
   t.match(query(file, 'SELECT count(*) AS n, sum(amount) AS spent FROM journal'), [{ n: 1n, spent: 4n }])
+  await store.close()
+  t.same(verify(file), [])
+})
+
+t.test('the first write does not wait for somebody who reads for long, such as a backup', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await openStore({ file, durability: 'power' })
+  const reader = openForReading(file)
+  reader.exec('BEGIN')
+  reader.prepare('SELECT count(*) FROM journal').get()
+  await settle(store, reserve(store.ledger, scopes, 9n), 4)
+  await store.flush()
+  t.match(store.health(), { failures: 0, unappliedBytes: 0 })
+  reader.exec('COMMIT')
+  reader.close()
   await store.close()
   t.same(verify(file), [])
 })
