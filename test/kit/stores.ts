@@ -19,12 +19,14 @@ import { WorkerLimits } from '../../core/store/shared/limits.ts'
 import { Seat } from '../../core/store/shared/seat.ts'
 import { Seats } from '../../core/store/shared/seats.ts'
 import { SealedVault } from '../../core/store/sealed/vault.ts'
+import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import type { Services } from '../../core/store/services.ts'
 import { silentLog } from '../../core/telling/log.ts'
 import { brokenIn, logFolder, moneyBook, moneyNode } from './cluster-money.ts'
 import { postgresMissing, sharedPostgres } from './postgres.ts'
 import { sharedLimits } from './limits.ts'
+import { deskOf, WorkerStore } from './workers.ts'
 import { RedisServer, redisMissing } from './redis.ts'
 
 /** The name of a part of the stores. */
@@ -198,6 +200,42 @@ const workers: Implementation = {
   }
 }
 
+/** The ledger of two workers of one gateway, which are asked by turns, and write to one journal by rings. */
+const workersMoney: Implementation = {
+  name: 'books over memory that workers share',
+  parts: ['ledger'],
+  async open(t, now = Date.now) {
+    const file = join(t.testdir(), 'sluice.db')
+    const store = await WorkerStore.open(file, 2, now)
+    const desks = [1, 2].map(() => {
+      const place = store.give()
+      return deskOf(new Seat(store.arena, place.seat), place, now)
+    })
+    let asked = 0
+    const next = (): Ledger => desks[asked++ % desks.length]!.book
+    const ledger: Ledger = {
+      reserve: (request) => next().reserve(request),
+      look: (request) => next().look(request),
+      detached: (requestId, part) => next().detached(requestId, part),
+      scopes: () => [...new Set(desks.flatMap(({ book }) => book.scopes()))],
+      balances: (filter) => next().balances(filter),
+      watch: (watcher) => next().watch(watcher),
+      affordable: (scopes, time) => next().affordable(scopes, time),
+      standings: (scopes, time) => next().standings(scopes, time),
+      price: (version) => next().price(version)
+    }
+    const flush = async (): Promise<void> => {
+      for (const { writer } of desks) await writer.flushed()
+      await store.flush()
+    }
+    const close = checked(t, file, async () => {
+      await flush()
+      await store.close()
+    })
+    return { services: { ledger }, flush, close }
+  }
+}
+
 /** The ledger of a node whose book is in PostgreSQL. */
 const sharedMoney: Implementation = {
   name: 'a book that nodes share',
@@ -224,6 +262,7 @@ const implementations: readonly Implementation[] = [
   inSegments,
   handedOver,
   workers,
+  workersMoney,
   postgres,
   sharedMoney,
   redis

@@ -30,7 +30,7 @@ export class WorkerCells extends Balances {
 
   /** @throws GatewayError `billing_unavailable` when there is no room for another balance */
   override cell(scope: string, window: string, home: string): WorkerCell {
-    const known = this.find(scope, window)
+    const known = this.known(scope, window)
     // Asked without the lock: a balance is forgotten only when its window is long over.
     if (known && !this.directory.isAt(known.place)) this.keep(this.make(scope, window, home))
     const cell = super.cell(scope, window, home) as WorkerCell
@@ -44,8 +44,15 @@ export class WorkerCells extends Balances {
     return hours
   }
 
+  /** The balance of a scope in a window, whichever thread has made it. */
   override find(scope: string, window: string): WorkerCell | undefined {
-    return super.find(scope, window) as WorkerCell | undefined
+    const known = this.known(scope, window)
+    if (known) return known
+    const place = this.directory.look(nameOf(scope, window))
+    if (!place) return undefined
+    const cell = new WorkerCell(scope, window, undefined, this.#seat, place)
+    this.keep(cell)
+    return cell
   }
 
   /**
@@ -75,6 +82,10 @@ export class WorkerCells extends Balances {
     contents: PurseContents
   ): Purse {
     return new WorkerPurse(texts, window, contents, this.#seat, this.directory)
+  }
+
+  protected override known(scope: string, window: string): WorkerCell | undefined {
+    return super.known(scope, window) as WorkerCell | undefined
   }
 
   protected override make(scope: string, window: string, home: string): WorkerCell {

@@ -43,22 +43,23 @@ export class WorkerPurse extends Purse {
     this.#change(() => super.check(amount))
   }
 
-  override fits(amount: bigint, held: bigint): boolean {
-    return this.#change(() => super.fits(amount, held))
-  }
-
   override post(held: bigint, amount: bigint): void {
-    this.#change(() => {
-      this.#save()
-      super.post(held, amount)
-    })
+    // Its hold has ended already, so it has to count, whoever has the lock.
+    this.#seat.surely(() =>
+      this.#change(() => {
+        this.#save()
+        super.post(held, amount)
+      })
+    )
   }
 
   override resume(): void {
-    this.#change(() => {
-      this.#save()
-      super.resume()
-    })
+    this.#seat.surely(() =>
+      this.#change(() => {
+        this.#save()
+        super.resume()
+      })
+    )
   }
 
   override left(): bigint | undefined {

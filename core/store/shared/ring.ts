@@ -1,12 +1,11 @@
-// The way of records from one worker to the journal's thread: a ring of bytes in shared memory, which one thread
-// writes
+// The way of records from one worker to the journal's thread: a ring of bytes in shared memory, which one thread writes
 // and one reads.
 
 /**
  * The words of a ring, before its bytes. Positions count units of 64 bits, and go on from the largest to the
- * least.
+ * least. Failures count how often those who wait were to be told of one.
  */
-const [marked, size, written, taken, kept, news, failing] = [0, 1, 2, 3, 4, 5, 6]
+const [marked, size, written, taken, kept, news, refusing, failures] = [0, 1, 2, 3, 4, 5, 6, 7]
 const headWords = 16
 const magic = 0x5c1ce002
 
@@ -68,10 +67,17 @@ export class RingWriter {
   readonly #away: Sent[] = []
   #waitingBytes = 0
   #listens = false
+  #failures: number
+  /**
+   * Called when the journal could not be written for so long that those who wait are to be told. What was sent is
+   * written nevertheless, when it can be.
+   */
+  onFailure: () => void = () => {}
 
   constructor(ring: SharedArrayBuffer, bell: SharedArrayBuffer) {
     this.#ring = new Ring(ring)
     this.#bell = new Int32Array(bell)
+    this.#failures = Atomics.load(this.#ring.words, failures)
   }
 
   /** The bytes that found no room in the ring yet. Who sends more while they are many fills the memory. */
@@ -79,9 +85,9 @@ export class RingWriter {
     return this.#waitingBytes
   }
 
-  /** Whether the journal says that it cannot write at present. */
-  get failing(): boolean {
-    return Atomics.load(this.#ring.words, failing) !== 0
+  /** Whether the journal takes nothing for new requests at present. */
+  get refuses(): boolean {
+    return Atomics.load(this.#ring.words, refusing) !== 0
   }
 
   /**
@@ -104,6 +110,7 @@ export class RingWriter {
       const heard = Atomics.load(words, news)
       this.#settle()
       this.#fill()
+      this.#hear()
       if (this.#queue.length === 0 && this.#away.length === 0) break
       const next = Atomics.waitAsync(words, news, heard)
       if (next.async) await next.value
@@ -114,6 +121,13 @@ export class RingWriter {
   #settle(): void {
     const until = Atomics.load(this.#ring.words, kept)
     while (this.#away.length > 0 && ((until - this.#away[0]!.end) | 0) >= 0) this.#away.shift()!.done.resolve()
+  }
+
+  #hear(): void {
+    const count = Atomics.load(this.#ring.words, failures)
+    if (count === this.#failures) return
+    this.#failures = count
+    this.onFailure()
   }
 
   #fill(): void {
@@ -201,9 +215,14 @@ export class RingReader {
     this.#tell()
   }
 
-  /** Says whether the journal cannot write at present. */
-  fail(fails: boolean): void {
-    Atomics.store(this.#ring.words, failing, fails ? 1 : 0)
+  /** Says whether the journal takes nothing for new requests at present. */
+  refuse(refuses: boolean): void {
+    Atomics.store(this.#ring.words, refusing, refuses ? 1 : 0)
+  }
+
+  /** Has those told who wait, as the journal cannot be written. */
+  disappoint(): void {
+    Atomics.add(this.#ring.words, failures, 1)
     this.#tell()
   }
 
@@ -236,6 +255,7 @@ export class Rings {
   readonly #bell: Int32Array
   readonly #readers = new Map<number, RingReader>()
   #heard = 0
+  #refuses = false
 
   constructor(bell: SharedArrayBuffer) {
     this.#bell = new Int32Array(bell)
@@ -243,12 +263,13 @@ export class Rings {
 
   /** Reads the ring of a seat from now on. */
   add(seat: number, ring: SharedArrayBuffer): void {
-    this.#readers.set(seat, new RingReader(ring))
+    const reader = new RingReader(ring)
+    reader.refuse(this.#refuses)
+    this.#readers.set(seat, reader)
   }
 
   /**
-   * Forgets a ring. Call it when its writer has ended, and what it had written was taken: a part of a record is
-   * lost.
+   * Forgets a ring. Call it when its writer has ended, and what it had written was taken: a part of a record is lost.
    */
   remove(seat: number): void {
     this.#readers.delete(seat)
@@ -279,8 +300,15 @@ export class Rings {
     if (next.async) await next.value
   }
 
-  /** Tells all writers whether the journal cannot write at present. */
-  fail(fails: boolean): void {
-    for (const reader of this.#readers.values()) reader.fail(fails)
+  /** Tells all writers whether the journal takes nothing for new requests at present. */
+  refuse(refuses: boolean): void {
+    if (refuses === this.#refuses) return
+    this.#refuses = refuses
+    for (const reader of this.#readers.values()) reader.refuse(refuses)
+  }
+
+  /** Has all those told who wait, as the journal cannot be written. */
+  disappoint(): void {
+    for (const reader of this.#readers.values()) reader.disappoint()
   }
 }

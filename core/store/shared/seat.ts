@@ -6,6 +6,8 @@ import { undoUnits } from './arena.ts'
 const spins = 100
 /** The longest wait for a lock before it is looked at again, in milliseconds. */
 const nap = 1
+/** When a change is tried again that found a lock taken, in milliseconds. */
+const again = 5
 
 /** Beside who has a lock: others wait for it, and have to be woken. */
 const wanted = 1 << 30
@@ -99,6 +101,20 @@ export class Seat {
       throw error
     } finally {
       while (locked.length > 0) free(this.#words, this.arena.lockAt(locked.pop()!))
+    }
+  }
+
+  /**
+   * Does work that makes one change, which nothing may prevent. Where the patience of this seat is over, it is done
+   * soon, when the lock is free.
+   */
+  surely(work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      // Within another change that one is undone too, and whoever began it has to do it again.
+      if (!(error instanceof BusyLock) || this.#locked.length > 0) throw error
+      setTimeout(() => this.surely(work), again).unref()
     }
   }
 

@@ -75,7 +75,7 @@ export class Seats {
     )
     const shares = new Map<number, Share>()
     for (const { scope, window, ...share } of published()) {
-      const place = await this.#patiently(() => this.#cells.look(nameOf(scope, window)))
+      const place = await this.patiently(() => this.#cells.look(nameOf(scope, window)))
       if (place) shares.set(place.row, share)
     }
     const has = (row: number): boolean => {
@@ -135,6 +135,18 @@ export class Seats {
     return forgotten
   }
 
+  /** Does work that takes locks, again and again until they are free: who has one may hang, and is ended meanwhile. */
+  async patiently<T>(work: () => T): Promise<T> {
+    for (;;) {
+      try {
+        return work()
+      } catch (error) {
+        if (!(error instanceof BusyLock)) throw error
+        await wait(pause)
+      }
+    }
+  }
+
   #bootOf(seat: number): number {
     return Atomics.load(this.#arena.words, this.#arena.seatAt(seat) + boot)
   }
@@ -148,22 +160,10 @@ export class Seats {
   async #each(directory: Directory, has: (row: number) => boolean, work: (row: number) => void): Promise<void> {
     for (let row = 1; row <= directory.used; row++) {
       if (!has(row)) continue
-      await this.#patiently(() => {
+      await this.patiently(() => {
         const place = directory.at(row)
         if (place) this.own.change([place.lock], () => directory.isAt(place) && work(row))
       })
-    }
-  }
-
-  /** Tries until the locks are free: who has one may hang, and is to be ended meanwhile. */
-  async #patiently<T>(work: () => T): Promise<T> {
-    for (;;) {
-      try {
-        return work()
-      } catch (error) {
-        if (!(error instanceof BusyLock)) throw error
-        await wait(pause)
-      }
     }
   }
 }

@@ -53,12 +53,12 @@ export class Balances {
 
   /** The balance of a scope in a window that is no hour, if there is one. */
   find(scope: string, window: string): Cell | undefined {
-    return this.#cells.get(scope)?.get(window)
+    return this.known(scope, window)
   }
 
   /** The balance of a scope in a window that is no hour. One that is not there is made, with nothing in it. */
   cell(scope: string, window: string, home: string): Cell {
-    const known = this.find(scope, window)
+    const known = this.known(scope, window)
     if (known) return known
     const cell = this.make(scope, window, home)
     this.keep(cell)
@@ -105,7 +105,7 @@ export class Balances {
         const hours = found.get(scope) ?? []
         found.set(scope, hours)
         hours.push({ hour: hourOf(Date.parse(`${window}:00Z`)), posted, pending })
-      } else if (!this.find(scope, window)) this.keep(this.stored(row))
+      } else if (!this.known(scope, window)) this.keep(this.stored(row))
     }
     for (const [scope, hours] of found) this.#storedHours(scope).load(hours)
   }
@@ -114,6 +114,11 @@ export class Balances {
   forget(since: number): void {
     this.since = since
     for (const hours of this.#hours.values()) this.forgotten += hours.forget(since)
+  }
+
+  /** A balance that this object has made. */
+  protected known(scope: string, window: string): Cell | undefined {
+    return this.#cells.get(scope)?.get(window)
   }
 
   /** Makes the balance of a scope that is not there. */

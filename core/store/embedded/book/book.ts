@@ -13,10 +13,10 @@ import type { Gathering, HoldKeeper } from '../balance/hold.ts'
 import type { Balance, BudgetStanding, BudgetWatcher, Ledger, Reservation, ReserveRequest, Sale } from '../../ledger.ts'
 import { LookedAt } from '../balance/looked-at.ts'
 import { Purses } from './purses.ts'
-import type { Reader } from '../reader/reader.ts'
+import type { BalanceReader } from './purses.ts'
 import type { Row } from '../files/sqlite.ts'
 import type { Troubles } from '../files/troubles.ts'
-import type { Writer } from '../writer/writer.ts'
+import type { Drafts } from '../writer/draft.ts'
 import type { Snapshot } from '../writer/snapshot.ts'
 
 /** A hold that its process goes on with after the store has gone to the next one. */
@@ -38,7 +38,7 @@ export interface Heir {
 
 /** Owns the holds and their balances while the process lives. There is one book per store. */
 export class Book implements Ledger, HoldKeeper {
-  readonly #writer: Writer
+  readonly #writer: Drafts
   readonly #purses: Purses
   readonly #prices = new Map<string, string>()
   readonly #knownPrices = new WeakSet<Price>()
@@ -52,20 +52,21 @@ export class Book implements Ledger, HoldKeeper {
 
   /**
    * `now` decides only which windows {@link Book.balances} calls current. `deferred`: holds and their ends are
-   * acknowledged before they are on disk, as long as the disk keeps up.
+   * acknowledged before they are on disk, as long as the disk keeps up. `memory`: where the balances lie.
    */
   constructor(
-    writer: Writer,
-    { since, balances, prices, open }: Snapshot,
-    reader: Reader,
-    troubles: Troubles,
+    writer: Drafts,
+    { since, balances, prices, open }: Pick<Snapshot, 'since' | 'balances' | 'prices' | 'open'>,
+    reader: BalanceReader,
+    troubles: Pick<Troubles, 'begin' | 'over'>,
     now: () => number,
     kept: readonly KeptHold[] = [],
-    deferred = false
+    deferred = false,
+    memory = new Balances(since)
   ) {
     this.#writer = writer
     this.#deferred = deferred
-    this.#purses = new Purses(new Balances(since), balances, { writer, reader, troubles, now })
+    this.#purses = new Purses(memory, balances, { writer, reader, troubles, now })
     for (const { version, json } of prices) this.#prices.set(version as string, json as string)
     const costs = new Map(kept.map((hold) => [nameOf(hold.requestId, hold.part), hold.costs]))
     for (const row of open) this.#resume(row, costs.get(nameOf(row['request_id'] as string, row['part'] as string)))
@@ -221,8 +222,21 @@ export class Book implements Ledger, HoldKeeper {
     }
   }
 
+  /**
+   * Takes over an open hold of another thread, which has gone. `row`: as stored, but with an id of this book's writer. The
+   * balances include it already. `prices`: those in the journal, as JSON by version.
+   */
+  takeOver(row: Row, prices: ReadonlyMap<string, string>): Hold {
+    for (const name of ['price_version', 'cost_price']) {
+      const version = row[name] as string | null
+      const json = version === null ? undefined : prices.get(version)
+      if (json !== undefined) this.#prices.set(version!, json)
+    }
+    return this.#resume(row, undefined)
+  }
+
   /** Takes over a hold of an earlier start. The balances include it already. */
-  #resume(row: Row, kept: KeptHold['costs']): void {
+  #resume(row: Row, kept: KeptHold['costs']): Hold {
     const text = (name: string): string => row[name] as string
     const count = (name: string): number => Number(row[name])
     const [scopes, time] = [text('scopes'), count('ts_ms')]
@@ -259,7 +273,9 @@ export class Book implements Ledger, HoldKeeper {
       recovered
     }
     const purse = this.#purses.stored({ scopes, tags }, time)
-    this.#follow(nameOf(requestId, part), new Hold(request, purse, stored, this))
+    const hold = new Hold(request, purse, stored, this)
+    this.#follow(nameOf(requestId, part), hold)
+    return hold
   }
 
   #follow(name: string, hold: Hold): void {

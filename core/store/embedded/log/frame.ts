@@ -70,6 +70,23 @@ export class FrameEncoder {
 
   /** Returns the bytes of a frame, which are valid until the next call. */
   encode(batch: Batch): Buffer {
+    const bytes = this.#write(batch)
+    mark.copy(bytes, head.mark)
+    bytes.writeUInt32BE(bytes.length - head.bytes, head.length)
+    this.#history.copy(bytes, head.history)
+    writeNumber(bytes, batch.number, head.number)
+    bytes.writeUInt32BE(crc32(bytes.subarray(head.bytes)), head.payload)
+    bytes.writeUInt32BE(crc32(bytes.subarray(0, head.head)), head.head)
+    return bytes
+  }
+
+  /** Returns the bytes of a batch alone, for {@link decodeBatch}. They are valid until the next call. */
+  pack(batch: Batch): Buffer {
+    return this.#write(batch).subarray(head.bytes)
+  }
+
+  /** Writes a batch behind the room of a head. */
+  #write(batch: Batch): Buffer {
     const packer = this.#packer
     packer.rows([batch.number, batch.written, batch.balanced ? 1 : 0], 3)
     packer.rows(batch.prices, 2)
@@ -90,14 +107,7 @@ export class FrameEncoder {
     const room = most <= this.#room.length ? this.#room : Buffer.allocUnsafeSlow(most)
     if (most <= mostRoomBytes) this.#room = room
     room[head.bytes] = format
-    const bytes = room.subarray(0, packer.write(room, head.bytes + 1))
-    mark.copy(bytes, head.mark)
-    bytes.writeUInt32BE(bytes.length - head.bytes, head.length)
-    this.#history.copy(bytes, head.history)
-    writeNumber(bytes, batch.number, head.number)
-    bytes.writeUInt32BE(crc32(bytes.subarray(head.bytes)), head.payload)
-    bytes.writeUInt32BE(crc32(bytes.subarray(0, head.head)), head.head)
-    return bytes
+    return room.subarray(0, packer.write(room, head.bytes + 1))
   }
 }
 

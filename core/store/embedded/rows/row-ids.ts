@@ -20,6 +20,11 @@ export class RowIds {
     return this.#given.pop() ?? this.#free.pop() ?? ++this.#last
   }
 
+  /** An id that no row has had, for one that another thread has written. */
+  fresh(): number {
+    return ++this.#last
+  }
+
   give(slot: number): void {
     this.#given.push(slot)
   }

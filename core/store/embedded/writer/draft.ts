@@ -13,6 +13,49 @@ export interface ChangeRows {
   readonly revocable: boolean
 }
 
+/** Where a book puts its operations, and has them made durable. */
+export interface Drafts {
+  /** The current draft, for operations of requests that were admitted before. Call `wake` after adding to it. */
+  readonly draft: Draft
+  /** Whether new requests are refused. */
+  readonly full: boolean
+  /** Whether what is added to the draft will be on disk within moments, as far as can be known. */
+  readonly keepsUp: boolean
+  /**
+   * The current draft, for new requests.
+   * @throws GatewayError `billing_unavailable` while the disk fails, or too much waits for it
+   */
+  admit(): Draft
+  /** Sends the draft at once, as somebody waits for it. */
+  wake(): void
+  /** Sends the draft within some milliseconds. */
+  wakeSoon(): void
+  /** Sends the draft within about a quarter of a second. */
+  wakeLater(): void
+  /** Resolves with true when everything queued until now is where the readers find it; with false on failure. */
+  flushed(): Promise<boolean>
+}
+
+/** What another thread has gathered, and joins a draft. */
+export interface Joined {
+  /** The number of its operations, and of its bytes. */
+  readonly ops: number
+  readonly bytes: number
+  /** Writes its rows to a batch. Runs once, after every {@link Hold.writeEnd} of the batch. */
+  write(batch: Batch, rowIds: RowIds): void
+}
+
+/** New requests are refused while a draft has more operations, or bytes, than this. */
+const limit = { ops: 20_000, bytes: 64 * 1024 * 1024 }
+
+/**
+ * How long operations that nobody waits for are delayed, in milliseconds, to be written together with others. It is
+ * short, so that a crash loses hardly more.
+ */
+export const company = 5
+/** How long the disk may take for a batch, in milliseconds, until it does not keep up. */
+export const lag = 100
+
 /** The assumed memory of an operation, in bytes, besides its text. */
 const opBytes = 512
 
@@ -32,6 +75,7 @@ export class Draft implements Gathering {
   readonly answers: Value[] = []
   readonly routes: Value[] = []
   readonly works: Value[] = []
+  readonly #joined: Joined[] = []
   /** The number of operations, and the approximate number of bytes, collected. */
   ops = 0
   bytes = 0
@@ -41,6 +85,18 @@ export class Draft implements Gathering {
   count(text = 0): void {
     this.ops++
     this.bytes += opBytes + text
+  }
+
+  /** Whether so much waits in it that new requests are refused. */
+  get full(): boolean {
+    return this.ops >= limit.ops || this.bytes >= limit.bytes
+  }
+
+  /** Adds what another thread has gathered. */
+  join(joined: Joined): void {
+    this.#joined.push(joined)
+    this.ops += joined.ops
+    this.bytes += joined.bytes
   }
 
   get durable(): Promise<void> {
@@ -92,6 +148,7 @@ export class Draft implements Gathering {
     batch.works = this.works
     for (const hold of this.touched) hold.writeTouch(batch)
     for (const hold of this.ended) hold.writeEnd(batch, rowIds)
+    for (const joined of this.#joined) joined.write(batch, rowIds)
     for (const hold of this.opened) {
       if (next && hold.moveTo(next, young)) this.#hand(hold, next)
       else if (hold.lasts) hold.writeOpen(batch, rowIds)

@@ -5,7 +5,8 @@ import { Applier, residentWriter, writerThread } from './applier.ts'
 import type { ResidentWriter, WriterThread } from './applier.ts'
 import type { Batch } from '../rows/batch.ts'
 import type { BatchLog } from '../log/batch-log.ts'
-import { Draft } from './draft.ts'
+import { company, Draft, lag } from './draft.ts'
+import type { Drafts } from './draft.ts'
 import { FrameEncoder } from '../log/frame.ts'
 import type { Hold } from '../balance/hold.ts'
 import { RowIds } from '../rows/row-ids.ts'
@@ -18,11 +19,8 @@ import type { WriterOptions } from './feed.ts'
 import { openLog } from './open-log.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** New reservations are refused while more operations, or bytes, than this wait for the next batch. */
-const queueLimit = { ops: 20_000, bytes: 64 * 1024 * 1024 }
-
 /**
- * They are also refused while the commit log has more bytes than this, because the database has not been written for
+ * New requests are refused while the commit log has more bytes than this, because the database has not been written for
  * minutes.
  */
 const logLimit = 256 * 1024 * 1024
@@ -35,13 +33,6 @@ const lastRetry = 1000
  * unnoticed.
  */
 const patience = 2000
-/**
- * How long operations that nobody waits for are delayed, in milliseconds, to be written together with others. It is
- * short, so that a crash loses hardly more.
- */
-const company = 5
-/** How long the disk may take for a batch, in milliseconds, until it does not keep up. */
-const lag = 100
 /** How many ticks of a busy event loop a batch waits for more operations. */
 const busyTurns = 3
 /** How far the database may be behind the commit log, in milliseconds. */
@@ -59,7 +50,7 @@ interface Flight {
 }
 
 /** The writer of one store. Nothing is acknowledged before it is on disk, and nothing that was accepted is dropped. */
-export class Writer {
+export class Writer implements Drafts {
   readonly health: StoreHealth = newHealth()
   /** Called with the holds whose end has become durable. */
   onEnded: (ended: readonly Hold[]) => void = () => {}
@@ -199,13 +190,7 @@ export class Writer {
 
   /** Whether new requests are refused. */
   get full(): boolean {
-    return (
-      this.#closing ||
-      !this.health.healthy ||
-      this.#draft.ops >= queueLimit.ops ||
-      this.#draft.bytes >= queueLimit.bytes ||
-      this.#log.bytes >= logLimit
-    )
+    return this.#closing || !this.health.healthy || this.#draft.full || this.#log.bytes >= logLimit
   }
 
   /**

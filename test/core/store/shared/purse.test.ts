@@ -162,3 +162,17 @@ t.test('a worker writes the limits of its balances, and no sums', (t) => {
   )
   t.end()
 })
+
+t.test('a charge of the supervisor counts, also when somebody has the lock for longer than it waits', async (t) => {
+  const { arena, seats } = arenaOf(1)
+  const worker = new Seat(arena, seats.give())
+  const purse = purseOf(seats.own, callers[0]!)
+  purse.hold(50n)
+  worker.change([lockOf('tenant:acme')], () => {
+    t.throws(() => purse.hold(1n), /has the lock for too long/)
+    purse.post(50n, 20n)
+  })
+  t.equal(purse.left(), 70n)
+  // The charge keeps no loop running; a gateway has listeners that do.
+  await eventually(() => purse.left() === 100n)
+})

@@ -1,5 +1,4 @@
-// The rings from workers to the journal's thread: records come whole, in order, once, and are acknowledged by
-// position.
+// The rings from workers to the journal's thread: records come whole, in order, once, and are acknowledged by position.
 import fc from 'fast-check'
 import t from 'tap'
 import { Arena } from '../../../../core/store/shared/arena.ts'
@@ -76,11 +75,11 @@ t.test('a full ring keeps what comes with the worker, and says how much', async 
   let found = first
   for (; found < 20; found += reader.take().length) await turn()
   t.equal(writer.waitingBytes, 0)
-  t.notOk(writer.failing)
-  reader.fail(true)
-  t.ok(writer.failing)
-  reader.fail(false)
-  t.notOk(writer.failing)
+  t.notOk(writer.refuses)
+  reader.refuse(true)
+  t.ok(writer.refuses)
+  reader.refuse(false)
+  t.notOk(writer.refuses)
   reader.acknowledge(reader.position)
   await Promise.all(sending)
 })

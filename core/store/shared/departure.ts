@@ -1,0 +1,68 @@
+// What the supervisor does when the thread of a worker has ended: its seat is left, and its open holds end.
+import { endAbandoned } from '../embedded/abandoned.ts'
+import type { Book } from '../embedded/book/book.ts'
+import { holdColumns } from '../embedded/rows/batch.ts'
+import type { OpenHold } from '../embedded/segments/holds.ts'
+import type { Row } from '../embedded/files/sqlite.ts'
+import type { Logger } from '../../telling/log.ts'
+import type { RequestLog } from '../requests.ts'
+import type { RecordReader } from './record-reader.ts'
+import type { RecordWriter } from './record-writer.ts'
+import type { SeatRecords } from './seat-records.ts'
+import type { Seats } from './seats.ts'
+
+const partAt = holdColumns.indexOf('part')
+
+/** What the supervisor has. Its own ledger writes records too, as that of a worker does. */
+export interface Supervision {
+  readonly seats: Seats
+  readonly reader: RecordReader
+  readonly writer: RecordWriter
+  /** What its own records have said. */
+  readonly records: SeatRecords
+  readonly book: Book
+  /** Puts records of requests into the drafts of `writer`, so that each goes with the end that it tells of. */
+  readonly requests: Pick<RequestLog, 'append'>
+  readonly log: Logger
+}
+
+/**
+ * Brings home what a worker has left whose thread has ended. What it published stays; its open holds end by estimate, as
+ * after a crash, but for detached ones, which are the supervisor's from now on. Returns how many it ended. Resolves when
+ * the seat can be given again and all ends are queued; while the disk fails, that is when it has healed.
+ */
+export async function bringHome(
+  seat: number,
+  { seats, reader, writer, records, book, requests, log }: Supervision
+): Promise<number> {
+  const gone = reader.remove(seat)
+  await seats.leave(seat, () => gone.published())
+  // Only then all rows have the ids that they have in the journal.
+  await reader.kept
+  let ended = 0
+  // Parts end before the whole, whose record has the charges of all.
+  for (const hold of [...gone.open].sort((one, other) => Number(isWhole(one)) - Number(isWhole(other)))) {
+    const own = { ...hold, row: [writer.rowIds.fresh(), ...hold.row.slice(1)] }
+    const taken = await seats.patiently(() => book.takeOver(rowOf(own), reader.prices))
+    records.adopt(own, gone.idOf(hold)!)
+    if (taken.detached) continue
+    const { requestId, part } = taken
+    endAbandoned(taken, requests, log, gone.open.parts.get(requestId))
+    const { end } = taken
+    if (part !== '' && 'settlement' in end)
+      gone.open.charge(requestId, end.settlement.amount, JSON.stringify(end.settlement.usage))
+    ended++
+  }
+  if (ended > 0) log.warn('a worker that has gone left requests open: they were ended by estimate', { requests: ended })
+  return ended
+}
+
+/** Whether a hold is that of a request, and not of a part of one. */
+function isWhole({ row }: OpenHold): boolean {
+  return row[partAt] === ''
+}
+
+/** A hold as it is stored. */
+function rowOf({ row, lease }: OpenHold): Row {
+  return { ...Object.fromEntries(holdColumns.map((name, at) => [name, row[at]!])), lease_until: lease }
+}

@@ -1,0 +1,314 @@
+// What a worker leaves that ends at any moment: nothing that was acknowledged is lost, nothing is doubled, and what it
+// held comes back.
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import t from 'tap'
+import type { Test } from 'tap'
+import { verify } from '../../../../core/store/embedded/care/verify.ts'
+import type { Reservation } from '../../../../core/store/ledger.ts'
+import { sharedNow } from '../../../../core/store/shared/clock.ts'
+import { WorkerLimits } from '../../../../core/store/shared/limits.ts'
+import { createBell } from '../../../../core/store/shared/ring.ts'
+import { Seat } from '../../../../core/store/shared/seat.ts'
+import { eventually } from '../../../kit/probe.ts'
+import { deskOf, WorkerStore } from '../../../kit/workers.ts'
+import type { Desk, Place } from '../../../kit/workers.ts'
+import { noon, price, query, record, reserve, used } from '../embedded/sample.ts'
+import { admitted, chargeOf, finished, scopes, sets, slots } from './serving.ts'
+import type { Serving } from './serving.ts'
+
+t.setTimeout(600_000)
+
+const now = (): number => noon
+
+async function storeOf(t: Test, workers = 2): Promise<{ store: WorkerStore; file: string }> {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await WorkerStore.open(file, workers, now)
+  return { store, file }
+}
+
+/** A worker in this thread. */
+function deskOn(store: WorkerStore, bytes?: number, bell?: SharedArrayBuffer): { desk: Desk } & Place {
+  const place = store.give(bytes)
+  return { ...place, desk: deskOf(new Seat(store.arena, place.seat), { ...place, ...(bell && { bell }) }, now) }
+}
+
+/** The entries of a request in the journal, when the store is flushed. */
+function endsOf(file: string, requestId: string): unknown[] {
+  return query(file, `SELECT part, kind, amount, source FROM journal WHERE request_id = '${requestId}' ORDER BY seq`)
+}
+
+/** The next turn of the loop, when a draft that is waited for is in the ring. */
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+function settle(hold: Reservation, output: number): Promise<void> {
+  return hold.settle({ usage: used(output), amount: BigInt(output), source: 'upstream', channel: 'openai' })
+}
+
+function settleWithRecord(desk: Desk, hold: Reservation, output: number): Promise<void> {
+  const settled = settle(hold, output)
+  desk.requests.append(
+    record({ request_id: hold.requestId, usage: used(output), cost_nano: String(output), cost_usd: '0' })
+  )
+  return settled
+}
+
+/** What a worker does before it ends, and what is in the journal then. A hold is 50, of 10 tokens of input at 2. */
+const moments: Readonly<Record<string, { run(desk: Desk, id: string): Promise<unknown>; ends: readonly object[] }>> = {
+  'a hold is in no record': {
+    run: async ({ book }, requestId) => void reserve(book, scopes, 50n, { requestId }),
+    ends: []
+  },
+  'the record of a hold was not read': {
+    async run({ book }, requestId) {
+      void reserve(book, scopes, 50n, { requestId }).durable
+      await turn()
+    },
+    ends: [{ kind: 'void', amount: 0n }]
+  },
+  'its client has seen something': {
+    async run({ book, writer }, requestId) {
+      const hold = reserve(book, scopes, 50n, { requestId })
+      await hold.durable
+      hold.dispatched('openai')
+      hold.delivered(7)
+      await writer.flushed()
+    },
+    ends: [{ kind: 'settle', amount: 27n, source: 'recovered' }]
+  },
+  'an end is in no record': {
+    async run(desk, requestId) {
+      const hold = reserve(desk.book, scopes, 50n, { requestId })
+      hold.dispatched('openai')
+      await hold.durable
+      void settleWithRecord(desk, hold, 9)
+    },
+    ends: [{ kind: 'settle', amount: 20n, source: 'recovered' }]
+  },
+  'the record of an end was not read': {
+    async run(desk, requestId) {
+      const hold = reserve(desk.book, scopes, 50n, { requestId })
+      await hold.durable
+      void settleWithRecord(desk, hold, 9)
+      await turn()
+    },
+    ends: [{ kind: 'settle', amount: 9n, source: 'upstream' }]
+  },
+  'an end was acknowledged': {
+    async run(desk, requestId) {
+      await settleWithRecord(desk, reserve(desk.book, scopes, 50n, { requestId }), 9)
+    },
+    ends: [{ kind: 'settle', amount: 9n, source: 'upstream' }]
+  },
+  'a session has parts that ended, and one that goes on': {
+    async run({ book, writer }, requestId) {
+      reserve(book, scopes, 0n, { requestId })
+      const parts = ['1', '2'].map((part) => reserve(book, scopes, 50n, { requestId, part }))
+      for (const part of parts) part.dispatched('openai')
+      await Promise.all(parts.map(({ durable }) => durable))
+      await settle(parts[0]!, 9)
+      await writer.flushed()
+    },
+    ends: [
+      { part: '1', kind: 'settle', amount: 9n, source: 'upstream' },
+      { part: '2', kind: 'settle', amount: 20n, source: 'recovered' },
+      { part: '', kind: 'void', amount: 0n }
+    ]
+  }
+}
+
+t.test('a worker that has gone leaves what it published, and estimates of what it left open', async (t) => {
+  const { store, file } = await storeOf(t)
+  const stays = deskOn(store)
+  const left = (): bigint => stays.desk.book.affordable(scopes, noon)!
+  for (const [moment, { run, ends }] of Object.entries(moments)) {
+    const before = left()
+    const { desk, seat } = deskOn(store)
+    await run(desk, moment)
+    const ended = await store.leave(seat)
+    await store.flush()
+    const found = endsOf(file, moment)
+    t.match(found, ends, moment)
+    t.equal(found.length, ends.length, `each once, where ${moment}`)
+    t.equal(ended, ends.filter((end) => !('source' in end) || end.source !== 'upstream').length)
+    const charged = ends.reduce((sum, end) => sum + (end as { amount: bigint }).amount, 0n)
+    t.equal(before - left(), charged, 'what was held and not charged is there again')
+  }
+  await store.close()
+  t.same(verify(file), [], 'records of requests say what all their parts cost')
+})
+
+t.test('a record counts when its last piece is in the ring, and not before', async (t) => {
+  const { store, file } = await storeOf(t)
+  const stays = deskOn(store)
+  let [counted, pieces] = [0, 1]
+  for (let whole = 0; whole <= pieces; whole++) {
+    // Nobody looks into its ring while it lives, as it rings a bell of its own.
+    const { desk, seat, ring } = deskOn(store, 1024, createBell())
+    const limits = new WorkerLimits(new Seat(store.arena, seat), sharedNow)
+    limits.decide(sets, 10)
+    void reserve(desk.book, scopes, 50n, { requestId: `request ${whole}` }).durable
+    await turn()
+    const ends = piecesOf(ring)
+    pieces = ends.length
+    new Int32Array(ring)[writtenWord] = whole === 0 ? 0 : ends[whole - 1]!
+    counted += await store.leave(seat)
+    await store.flush()
+    t.equal(endsOf(file, `request ${whole}`).length, whole === pieces ? 1 : 0, `${whole} of ${pieces} pieces`)
+    t.equal(stays.desk.book.affordable(scopes, noon), 10n ** 12n)
+  }
+  t.equal(counted, 1)
+  t.ok(pieces > 1, `${pieces} pieces`)
+  const free = new WorkerLimits(new Seat(store.arena, stays.seat), sharedNow)
+  t.equal(freeSlots(free), slots)
+  await store.close()
+  t.same(verify(file), [])
+})
+
+t.test("a detached hold is the supervisor's when its worker has gone, and is ended once", async (t) => {
+  const { store, file } = await storeOf(t)
+  const { desk, seat } = deskOn(store)
+  const hold = reserve(desk.book, scopes, 50n, { requestId: 'video' })
+  hold.dispatched('openai')
+  await hold.detach(noon + 1000)
+  // The supervisor has holds of its own meanwhile, which come and go.
+  const { book } = store.supervision
+  await settle(reserve(book, scopes, 5n, { requestId: 'own' }), 1)
+  const other = reserve(book, scopes, 5n, { requestId: 'other' })
+  await other.durable
+  const leaving = store.leave(seat)
+  const ending = settle(other, 2)
+  t.equal(await leaving, 0, 'it goes on')
+  await ending
+  const taken = book.detached('video')!
+  t.match([taken.amount, taken.price.version], [50n, price.version])
+  taken.delivered(3)
+  await settle(taken, 30)
+  store.supervision.requests.append(record({ request_id: 'video', cost_nano: '30' }))
+  await store.flush()
+  t.match(endsOf(file, 'video'), [{ kind: 'settle', amount: 30n }])
+  t.same(query(file, 'SELECT id FROM reservation'), [])
+  t.equal(deskOn(store).desk.book.affordable(scopes, noon), 10n ** 12n - 33n)
+  for (const [id, cost] of Object.entries({ own: '1', other: '2' }))
+    store.supervision.requests.append(record({ request_id: id, cost_nano: cost }))
+  await store.close()
+  t.same(verify(file), [])
+})
+
+t.test('what workers did while the disk failed is written when it has healed, also of one that has gone', async (t) => {
+  const { store, file } = await storeOf(t)
+  const [stays, goes] = [deskOn(store), deskOn(store)]
+  const [first, second] = [stays, goes].map(({ desk }, at) =>
+    reserve(desk.book, scopes, 50n, { requestId: `request ${at}` })
+  ) as [Reservation, Reservation]
+  await Promise.all([first.durable, second.durable])
+  const { write } = fs
+  const heal = (): void => {
+    fs.write = write
+    syncBuiltinESMExports()
+  }
+  t.teardown(heal)
+  const failing = (...call: unknown[]): void =>
+    void process.nextTick(call.at(-1) as (error: Error) => void, new Error('EIO: i/o error, write'))
+  fs.write = failing as unknown as typeof write
+  syncBuiltinESMExports()
+  const told = settleWithRecord(stays.desk, first, 9)
+  await t.rejects(told, { code: 'billing_unavailable' })
+  await eventually(() => stays.desk.writer.full)
+  t.throws(() => reserve(goes.desk.book, scopes, 1n), { code: 'billing_unavailable' })
+  let over = false
+  const leaving = store.leave(goes.seat).then((ended) => {
+    over = true
+    return ended
+  })
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  t.notOk(over, 'what it left cannot be written yet')
+  heal()
+  t.equal(await leaving, 1)
+  await eventually(() => !stays.desk.writer.full)
+  await settleWithRecord(stays.desk, reserve(stays.desk.book, scopes, 50n, { requestId: 'request 2' }), 3)
+  await store.flush()
+  t.match(
+    [0, 1, 2].flatMap((at) => endsOf(file, `request ${at}`)),
+    [{ amount: 9n }, { kind: 'void', amount: 0n }, { amount: 3n }]
+  )
+  await store.close()
+  t.same(verify(file), [])
+})
+
+t.test('threads that are ended anywhere lose nothing that their clients were told', async (t) => {
+  const { store, file } = await storeOf(t)
+  const told = new Map<string, Uint8Array>()
+  const start = (): { place: Place; worker: Worker; clients: Uint8Array } => {
+    const place = store.give()
+    const name = `worker ${told.size}`
+    const clients = new Uint8Array(new SharedArrayBuffer(4000))
+    told.set(name, clients)
+    const serving: Serving = { arena: store.arena.buffer, place, name, told: clients.buffer as SharedArrayBuffer }
+    const worker = new Worker(new URL('serving.ts', import.meta.url), { workerData: serving })
+    worker.on('error', (error) => t.error(error))
+    t.teardown(() => worker.terminate())
+    return { place, worker, clients }
+  }
+  const served = (clients: Uint8Array): number => clients.filter((one) => one === finished).length
+  let estimated = 0
+  const end = async ({ place, worker }: ReturnType<typeof start>): Promise<void> => {
+    await worker.terminate()
+    estimated += await store.leave(place.seat)
+  }
+  const stays = start()
+  for (let round = 0; round < 4; round++) {
+    const one = start()
+    const enough = 5 + Math.floor(Math.random() * 40)
+    await eventually(() => served(one.clients) > enough)
+    const before = served(stays.clients)
+    await end(one)
+    if (stays.clients.at(-1) === 0) await eventually(() => served(stays.clients) > before)
+  }
+  await end(stays)
+  await store.flush()
+  const ends = new Map(
+    query(file, "SELECT request_id, amount, source FROM journal WHERE class = 'terminal'").map((row) => [
+      row['request_id'] as string,
+      row
+    ])
+  )
+  let [clients, wrong] = [0, 0]
+  for (const [name, all] of told)
+    for (const [at, what] of all.entries()) {
+      if (what === 0) continue
+      clients++
+      const found = ends.get(`${name} ${at}`)
+      const charged = found?.['source'] === 'upstream' && found['amount'] === BigInt(chargeOf(at))
+      if (what === admitted ? !found : !charged) wrong++
+    }
+  t.equal(wrong, 0, `of ${clients} clients`)
+  t.ok(estimated > 0, `${estimated} were ended by estimate`)
+  const { desk, seat } = deskOn(store)
+  const spent = [...ends.values()].reduce((sum, { amount }) => sum + (amount as bigint), 0n)
+  t.equal(desk.book.affordable(scopes, noon), 10n ** 12n - spent)
+  t.equal(freeSlots(new WorkerLimits(new Seat(store.arena, seat), sharedNow)), slots)
+  t.same(query(file, 'SELECT id FROM reservation'), [])
+  await store.close()
+  t.same(verify(file), [], 'each end is there once')
+})
+
+/** How many requests are admitted until the slots are used up. */
+function freeSlots(limits: WorkerLimits): number {
+  let count = 0
+  while (limits.decide(sets, 1).admitted) count++
+  return count
+}
+
+/** The word of a ring that says how far it is written. */
+const writtenWord = 2
+
+/** Where the pieces of the first record in a ring end. */
+function piecesOf(ring: SharedArrayBuffer): number[] {
+  const words = new Int32Array(ring)
+  const ends: number[] = []
+  for (let at = 0; at < words[writtenWord]!; ends.push(at)) at += 1 + Math.ceil(words[16 + 2 * at]! / 8)
+  return ends
+}

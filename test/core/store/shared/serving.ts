@@ -1,0 +1,74 @@
+// A worker in a thread of its own: serves requests, several at once, until it is ended.
+import { workerData } from 'node:worker_threads'
+import type { LimitSet } from '../../../../core/catalogue/caller.ts'
+import { Arena } from '../../../../core/store/shared/arena.ts'
+import { sharedNow } from '../../../../core/store/shared/clock.ts'
+import { WorkerLimits } from '../../../../core/store/shared/limits.ts'
+import { Seat } from '../../../../core/store/shared/seat.ts'
+import { deskOf } from '../../../kit/workers.ts'
+import type { Place } from '../../../kit/workers.ts'
+import { noon, record, reserve, scope, used } from '../embedded/sample.ts'
+
+/** What it is started with. */
+export interface Serving {
+  readonly arena: SharedArrayBuffer
+  readonly place: Place
+  /** How the ids of its requests begin. */
+  readonly name: string
+  /** A byte for each request: what its client was told. */
+  readonly told: SharedArrayBuffer
+}
+
+/** What a client was told: that it is admitted, and the end. */
+export const [admitted, finished] = [1, 2]
+
+/** Whom the requests are of, and how many of them run at the same time at most. */
+export const scopes = [scope('tenant', 'acme', 10n ** 12n, 'month'), scope('key', 'laptop')]
+export const slots = 24
+export const sets: readonly LimitSet[] = [
+  { id: 'key', home: 'tenant:acme', level: 'key', scope: 'key', models: null, rates: { concurrency: slots } }
+]
+
+/** What a request is charged, by its number. */
+export function chargeOf(at: number): number {
+  return at % 90
+}
+
+const atOnce = 6
+
+async function work({ arena, place, name, told }: Serving): Promise<void> {
+  const seat = new Seat(new Arena(arena), place.seat)
+  const { book, requests } = deskOf(seat, place, () => noon)
+  const limits = new WorkerLimits(seat, sharedNow)
+  const clients = new Uint8Array(told)
+  const exchange = async (at: number): Promise<void> => {
+    const decision = limits.decide(sets, 10)
+    if (!decision.admitted) throw new Error('slots are lacking')
+    const requestId = `${name} ${at}`
+    const hold = reserve(book, scopes, 100n, { requestId })
+    if (at % 3 !== 0) {
+      await hold.durable
+      Atomics.store(clients, at, admitted)
+    }
+    hold.dispatched('openai')
+    if (at % 4 === 0) {
+      hold.delivered(5)
+      await new Promise((resolve) => setTimeout(resolve, at % 16))
+    }
+    const amount = chargeOf(at)
+    const ended = hold.settle({ usage: used(amount), amount: BigInt(amount), source: 'upstream', channel: 'openai' })
+    requests.append(record({ request_id: requestId, usage: used(amount), cost_nano: String(amount) }))
+    await ended
+    Atomics.store(clients, at, finished)
+    decision.lease.release(10)
+  }
+  // A thread of a gateway has a server that keeps it running.
+  setInterval(() => {}, 1000)
+  let next = 0
+  const client = async (): Promise<void> => {
+    while (next < clients.length) await exchange(next++)
+  }
+  await Promise.all(Array.from({ length: atOnce }, client))
+}
+
+if (workerData?.told) await work(workerData as Serving)
