@@ -15,9 +15,11 @@ import type { Port } from '../../core/handover/line.ts'
 import { MemoryCache } from '../../core/store/memory/cache.ts'
 import { Arena } from '../../core/store/shared/arena.ts'
 import { sharedNow } from '../../core/store/shared/clock.ts'
+import { Desk } from '../../core/store/shared/desk.ts'
 import { WorkerLimits } from '../../core/store/shared/limits.ts'
 import { Seat } from '../../core/store/shared/seat.ts'
 import { Seats } from '../../core/store/shared/seats.ts'
+import { openWorkerStore } from '../../core/store/shared/worker-store.ts'
 import { SealedVault } from '../../core/store/sealed/vault.ts'
 import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
@@ -26,7 +28,6 @@ import { silentLog } from '../../core/telling/log.ts'
 import { brokenIn, logFolder, moneyBook, moneyNode } from './cluster-money.ts'
 import { postgresMissing, sharedPostgres } from './postgres.ts'
 import { sharedLimits } from './limits.ts'
-import { deskOf, WorkerStore } from './workers.ts'
 import { RedisServer, redisMissing } from './redis.ts'
 
 /** The name of a part of the stores. */
@@ -200,24 +201,23 @@ const workers: Implementation = {
   }
 }
 
-/** The ledger of two workers of one gateway, which are asked by turns, and write to one journal by rings. */
+/** The ledger of two workers of one gateway, which are asked by turns, and the rest of their supervisor. */
 const workersMoney: Implementation = {
-  name: 'books over memory that workers share',
-  parts: ['ledger'],
+  name: 'a store that workers share',
+  parts: ['documents', 'ledger', 'requests', 'answers', 'routes', 'works', 'vault'],
   async open(t, now = Date.now) {
     const file = join(t.testdir(), 'sluice.db')
-    const store = await WorkerStore.open(file, 2, now)
-    const desks = [1, 2].map(() => {
-      const place = store.give()
-      return deskOf(new Seat(store.arena, place.seat), place, now)
-    })
+    const store = await openWorkerStore({ file, durability: 'process', now }, { seats: 3, sets: 2, cells: 1024 })
+    // A gateway has servers that keep it running.
+    const running = setInterval(() => {}, 1000)
+    const desks = [1, 2].map(() => new Desk(store.give(), now))
     let asked = 0
-    const next = (): Ledger => desks[asked++ % desks.length]!.book
+    const next = (): Ledger => desks[asked++ % desks.length]!.ledger
     const ledger: Ledger = {
       reserve: (request) => next().reserve(request),
       look: (request) => next().look(request),
       detached: (requestId, part) => next().detached(requestId, part),
-      scopes: () => [...new Set(desks.flatMap(({ book }) => book.scopes()))],
+      scopes: () => [...new Set(desks.flatMap(({ ledger }) => ledger.scopes()))],
       balances: (filter) => next().balances(filter),
       watch: (watcher) => next().watch(watcher),
       affordable: (scopes, time) => next().affordable(scopes, time),
@@ -225,14 +225,17 @@ const workersMoney: Implementation = {
       price: (version) => next().price(version)
     }
     const flush = async (): Promise<void> => {
-      for (const { writer } of desks) await writer.flushed()
+      for (const { drafts } of desks) await drafts.flushed()
       await store.flush()
     }
     const close = checked(t, file, async () => {
       await flush()
       await store.close()
+      clearInterval(running)
     })
-    return { services: { ledger }, flush, close }
+    const { documents, requests, answers, routes, works } = store
+    const vault = new SealedVault(works, state)
+    return { services: { documents, ledger, requests, answers, routes, works, vault }, flush, close }
   }
 }
 

@@ -19,6 +19,8 @@ import { silentLog } from '../../telling/log.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { SegmentSizes } from './segments/segment-log.ts'
 import type { Keeping } from './upkeep/upkeep.ts'
+import type { Drafts } from './writer/draft.ts'
+import type { Snapshot } from './writer/snapshot.ts'
 import { Writer } from './writer/writer.ts'
 import { doubted } from '../../money/settlement.ts'
 import { explain, Troubles } from './files/troubles.ts'
@@ -56,8 +58,31 @@ export interface StoreOptions {
   busy?: boolean
   /** Receives the troubles of the store. Default: none is logged. */
   log?: Logger
+  /** Makes the ledger. Default: one over balances that this thread alone has. */
+  ledger?: (parts: LedgerParts) => Accounting
   /** The clock, for tests. Default: the clock of the machine, and the steady time for everything that expires. */
   now?: () => number
+}
+
+/** What a ledger is made of. */
+export interface LedgerParts {
+  readonly writer: Writer
+  readonly snapshot: Snapshot
+  readonly reader: Reader
+  readonly troubles: Troubles
+  /** Unix milliseconds. */
+  readonly now: () => number
+  readonly kept: readonly KeptHold[]
+  readonly deferred: boolean
+}
+
+/** A ledger, and where its operations go. */
+export interface Accounting {
+  readonly ledger: Book
+  /** Records of requests go there too, behind the ends that they tell of. */
+  readonly drafts: Drafts
+  /** Brings what is left to the writer. Nothing may be called after it. */
+  close(): Promise<void>
 }
 
 /** A store of this process itself, which can hand its holds over. */
@@ -80,6 +105,7 @@ export async function openStore({
   kept = [],
   busy = false,
   log = silentLog,
+  ledger: account = ownAccounting,
   now
 }: StoreOptions): Promise<OwnStore> {
   const [clock, lasting] = [now ?? Date.now, now ?? steadyNow]
@@ -106,8 +132,9 @@ export async function openStore({
   const reader = new Reader(path)
   // What operators ask for may take long. It has a thread of its own, so that no request of a client waits for it.
   const searcher = new Reader(path)
-  const ledger = new Book(writer, snapshot, reader, troubles, clock, kept, deferred)
-  const requests = new Logbook(writer, searcher, troubles, (requestId) => ledger.owes(requestId))
+  const accounting = account({ writer, snapshot, reader, troubles, now: clock, kept, deferred })
+  const { ledger, drafts } = accounting
+  const requests = new Logbook(drafts, writer.health, searcher, troubles, (requestId) => ledger.owes(requestId))
   const answers = new Shelf(writer, reader, keeping?.answers?.age ?? Infinity, lasting)
   const { ended, doubted: doubtful } = snapshot.recovered
   if (ended > 0)
@@ -116,8 +143,6 @@ export async function openStore({
       requests: ended
     })
   if (doubtful > 0) log.error(doubted, { store: path, requests: doubtful })
-  writer.onEnded = (ended) => ledger.forget(ended)
-  writer.onBalance = (batch) => ledger.balance(batch)
   return {
     ledger,
     requests,
@@ -126,15 +151,15 @@ export async function openStore({
     documents: new DocumentBook(writer, searcher, snapshot.documents, clock),
     works: new WorkList(writer, reader, results, found, snapshot.works, new Room(snapshot.room), lasting),
     async spend(query) {
-      if (writer.health.healthy) await writer.flushed()
+      if (writer.health.healthy) await drafts.flushed()
       return (await searcher.ask({ kind: 'spend', query })).page
     },
     async traffic(query) {
-      if (writer.health.healthy) await writer.flushed()
+      if (writer.health.healthy) await drafts.flushed()
       return (await searcher.ask({ kind: 'traffic', query })).points
     },
     async flush() {
-      await writer.flushed()
+      await drafts.flushed()
     },
     health: () => writer.report(),
     nodes: () => [],
@@ -144,6 +169,7 @@ export async function openStore({
         await Promise.all([reader.quiet(), searcher.quiet()])
         await Promise.all([reader.close(), searcher.close()])
         owner.loosen()
+        await accounting.close()
         await writer.close()
       } finally {
         troubles.close()
@@ -152,6 +178,14 @@ export async function openStore({
       }
     }
   }
+}
+
+/** A ledger over balances of its own, whose drafts are those of the writer. */
+function ownAccounting({ writer, snapshot, reader, troubles, now, kept, deferred }: LedgerParts): Accounting {
+  const ledger = new Book(writer, snapshot, reader, troubles, now, kept, deferred)
+  writer.onEnded = (ended) => ledger.forget(ended)
+  writer.onBalance = (batch) => ledger.balance(batch)
+  return { ledger, drafts: writer, close: async () => {} }
 }
 
 function tellEnded({ file, ended }: Ownership, log: Logger): void {

@@ -1,9 +1,9 @@
 // What the supervisor does when the thread of a worker has ended: its seat is left, and its open holds end.
 import { endAbandoned } from '../embedded/abandoned.ts'
+import { rowOf } from '../embedded/recovery/folded-leftovers.ts'
 import type { Book } from '../embedded/book/book.ts'
 import { holdColumns } from '../embedded/rows/batch.ts'
 import type { OpenHold } from '../embedded/segments/holds.ts'
-import type { Row } from '../embedded/files/sqlite.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { RequestLog } from '../requests.ts'
 import type { RecordReader } from './record-reader.ts'
@@ -17,23 +17,23 @@ const partAt = holdColumns.indexOf('part')
 export interface Supervision {
   readonly seats: Seats
   readonly reader: RecordReader
-  readonly writer: RecordWriter
   /** What its own records have said. */
   readonly records: SeatRecords
-  readonly book: Book
-  /** Puts records of requests into the drafts of `writer`, so that each goes with the end that it tells of. */
+  readonly ledger: Book
+  /** Where the ledger puts its operations, and `requests` the records of requests: each goes with its end. */
+  readonly drafts: RecordWriter
   readonly requests: Pick<RequestLog, 'append'>
   readonly log: Logger
 }
 
 /**
- * Brings home what a worker has left whose thread has ended. What it published stays; its open holds end by estimate, as
- * after a crash, but for detached ones, which are the supervisor's from now on. Returns how many it ended. Resolves when
- * the seat can be given again and all ends are queued; while the disk fails, that is when it has healed.
+ * Brings home what a worker has left whose thread has ended. What it published stays; its open holds end by estimate,
+ * as after a crash, but for detached ones, which are the supervisor's from now on. Returns how many it ended. Resolves
+ * when the seat can be given again and all ends are queued; while the disk fails, that is when it has healed.
  */
 export async function bringHome(
   seat: number,
-  { seats, reader, writer, records, book, requests, log }: Supervision
+  { seats, reader, records, ledger, drafts, requests, log }: Supervision
 ): Promise<number> {
   const gone = reader.remove(seat)
   await seats.leave(seat, () => gone.published())
@@ -42,8 +42,8 @@ export async function bringHome(
   let ended = 0
   // Parts end before the whole, whose record has the charges of all.
   for (const hold of [...gone.open].sort((one, other) => Number(isWhole(one)) - Number(isWhole(other)))) {
-    const own = { ...hold, row: [writer.rowIds.fresh(), ...hold.row.slice(1)] }
-    const taken = await seats.patiently(() => book.takeOver(rowOf(own), reader.prices))
+    const own = { ...hold, row: [drafts.rowIds.fresh(), ...hold.row.slice(1)] }
+    const taken = await seats.patiently(() => ledger.takeOver(rowOf(own), reader.prices))
     records.adopt(own, gone.idOf(hold)!)
     if (taken.detached) continue
     const { requestId, part } = taken
@@ -60,9 +60,4 @@ export async function bringHome(
 /** Whether a hold is that of a request, and not of a part of one. */
 function isWhole({ row }: OpenHold): boolean {
   return row[partAt] === ''
-}
-
-/** A hold as it is stored. */
-function rowOf({ row, lease }: OpenHold): Row {
-  return { ...Object.fromEntries(holdColumns.map((name, at) => [name, row[at]!])), lease_until: lease }
 }

@@ -1,5 +1,5 @@
-// The supervisor's end of all rings: what workers sent goes into the journal's next frame, and is acknowledged when that
-// is on disk.
+// The supervisor's end of all rings: what workers sent goes into the journal's next frame, and is acknowledged when
+// that is on disk.
 import { Sums } from '../embedded/balance/sums.ts'
 import { decodeBatch } from '../embedded/log/frame.ts'
 import type { Batch } from '../embedded/rows/batch.ts'

@@ -14,8 +14,8 @@ const laziness = 250
 
 /**
  * The drafts of one worker. One record is under way at a time, and the draft gathers meanwhile, as the writer of a
- * process does with its frames. So there is never more than one record of a worker in a frame, and what a record says of
- * a hold comes behind what the one before said.
+ * process does with its frames. So there is never more than one record of a worker in a frame, and what a record says
+ * of a hold comes behind what the one before said.
  */
 export class RecordWriter implements Drafts {
   /** Called with the holds whose end has become durable. */
@@ -27,6 +27,7 @@ export class RecordWriter implements Drafts {
   readonly #ring: RingWriter
   readonly #encoder = new FrameEncoder('')
   readonly #now: () => number
+  readonly #follow: () => Promise<boolean>
   #draft = new Draft()
   /** What is under way, and since when by performance.now(). */
   #flight: { readonly draft: Draft; readonly began: number } | undefined
@@ -36,11 +37,15 @@ export class RecordWriter implements Drafts {
   #soon: NodeJS.Timeout | undefined
   #later: NodeJS.Timeout | undefined
 
-  /** `now`: Unix milliseconds. */
-  constructor(ring: RingWriter, rowIds: RowIds, now: () => number) {
+  /**
+   * `now`: Unix milliseconds. `follow` brings the database up to the journal, for who reads it in this thread; it
+   * resolves with false when that fails.
+   */
+  constructor(ring: RingWriter, rowIds: RowIds, now: () => number, follow = (): Promise<boolean> => followed) {
     this.#ring = ring
     this.rowIds = rowIds
     this.#now = now
+    this.#follow = follow
     ring.onFailure = () => this.#disappoint()
   }
 
@@ -81,10 +86,6 @@ export class RecordWriter implements Drafts {
     this.#later ??= setTimeout(() => this.wake(), laziness).unref()
   }
 
-  /**
-   * Resolves with true when everything that was queued is in the journal, and with false when that cannot be written.
-   * Who reads the database brings it up to the journal first.
-   */
   async flushed(): Promise<boolean> {
     try {
       while (this.#flight || this.#draft.ops > 0) {
@@ -92,7 +93,7 @@ export class RecordWriter implements Drafts {
         this.wake()
         await durable
       }
-      return true
+      return await this.#follow()
     } catch {
       return false
     }
@@ -136,3 +137,5 @@ export class RecordWriter implements Drafts {
     this.#draft.disappoint(error)
   }
 }
+
+const followed = Promise.resolve(true)

@@ -44,7 +44,7 @@ export class SeatRecords {
     }))
   }
 
-  /** Takes over an open hold whose row another thread wrote: `id` is that of the row, and `hold` has the thread's own. */
+  /** Takes over an open hold whose row another thread wrote. `id` is that of the row; `hold` has the thread's own. */
   adopt(hold: OpenHold, id: number): void {
     this.open.open(hold)
     this.#ids.set(hold.row[0] as number, id)

@@ -223,8 +223,8 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   /**
-   * Takes over an open hold of another thread, which has gone. `row`: as stored, but with an id of this book's writer. The
-   * balances include it already. `prices`: those in the journal, as JSON by version.
+   * Takes over an open hold of another thread, which has gone. `row`: as stored, but with an id of this book's writer.
+   * The balances include it already. `prices`: those in the journal, as JSON by version.
    */
   takeOver(row: Row, prices: ReadonlyMap<string, string>): Hold {
     for (const name of ['price_version', 'cost_price']) {

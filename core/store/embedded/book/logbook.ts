@@ -1,6 +1,5 @@
 // The request log of this store: records are written in the batches of the writer, and read by the reader thread.
 import { GatewayError } from '../../../errors.ts'
-import { recordValues } from '../rows/batch.ts'
 import type { Reader } from '../reader/reader.ts'
 import type { RequestSearch } from '../reader/request-search.ts'
 import type {
@@ -12,41 +11,38 @@ import type {
   WrittenRecord
 } from '../../requests.ts'
 import type { Troubles } from '../files/troubles.ts'
-import type { Writer } from '../writer/writer.ts'
+import type { Drafts } from '../writer/draft.ts'
+import type { StoreHealth } from '../../store.ts'
+import { RecordLog } from './record-log.ts'
 
 /** The request log. */
-export class Logbook implements RequestBook {
-  readonly #writer: Writer
+export class Logbook extends RecordLog implements RequestBook {
+  readonly #drafts: Drafts
+  readonly #health: StoreHealth
   readonly #reader: Reader
-  readonly #troubles: Troubles
-  readonly #owes: (requestId: string) => boolean
 
-  /** `owes` says whether a request has a hold whose end is not on disk: its record is never dropped. */
-  constructor(writer: Writer, reader: Reader, troubles: Troubles, owes: (requestId: string) => boolean) {
-    this.#writer = writer
+  /** `owes`: see {@link RecordLog}. */
+  constructor(
+    drafts: Drafts,
+    health: StoreHealth,
+    reader: Reader,
+    troubles: Troubles,
+    owes: (requestId: string) => boolean
+  ) {
+    super(drafts, owes, (dropped) => {
+      if (!dropped) return troubles.over('records')
+      health.droppedRecords++
+      troubles.begin('records', health.lastError ?? 'more comes than the disk takes')
+    })
+    this.#drafts = drafts
+    this.#health = health
     this.#reader = reader
-    this.#troubles = troubles
-    this.#owes = owes
-  }
-
-  append(record: RequestRecord, json?: string, time?: number): void {
-    if (this.#writer.full && !this.#owes(record.request_id)) {
-      this.#writer.health.droppedRecords++
-      this.#troubles.begin('records', this.#writer.health.lastError ?? 'more comes than the disk takes')
-      return
-    }
-    this.#troubles.over('records')
-    const { draft } = this.#writer
-    const values = recordValues(record, json, time)
-    draft.records.push(...values)
-    draft.count(values[5].length)
-    this.#writer.wakeSoon()
   }
 
   /** Includes everything appended before the call, unless the disk fails. */
   async list(query: RequestQuery): Promise<{ data: RequestRecord[]; next: string | null }> {
     const question = check(query)
-    if (this.#writer.health.healthy) await this.#writer.flushed()
+    if (this.#health.healthy) await this.#drafts.flushed()
     const { records, next } = await this.#reader.ask({ kind: 'requests', query: question })
     return {
       data: records.map((record) => JSON.parse(record) as RequestRecord),
@@ -56,7 +52,7 @@ export class Logbook implements RequestBook {
 
   /** Includes everything appended before the call, unless the disk fails. */
   async find(id: string, tenant?: string): Promise<WrittenRecord | undefined> {
-    if (this.#writer.health.healthy) await this.#writer.flushed()
+    if (this.#health.healthy) await this.#drafts.flushed()
     const { row } = await this.#reader.ask({ kind: 'request', id, tenant })
     return row && { record: JSON.parse(row.json) as RequestRecord, written: row.written }
   }
@@ -64,7 +60,7 @@ export class Logbook implements RequestBook {
   /** Likewise. */
   async totals(query: RequestQuery, parts: number): Promise<RequestTotals> {
     const question = check(query)
-    if (this.#writer.health.healthy) await this.#writer.flushed()
+    if (this.#health.healthy) await this.#drafts.flushed()
     const { totals } = await this.#reader.ask({ kind: 'totals', of: { query: question, parts, now: Date.now() } })
     return totals
   }

@@ -3,13 +3,24 @@ import type { Batch } from '../rows/batch.ts'
 import { holdColumns } from '../rows/batch.ts'
 import type { Row, Value } from '../files/sqlite.ts'
 import type { Fold } from '../segments/fold.ts'
+import type { OpenHold } from '../segments/holds.ts'
 import { chunk } from './leftovers.ts'
 import type { HoldRow, Leftovers, PartRow } from './leftovers.ts'
 
 /** A hold as a row of the table reservation, integers as bigint. */
-export function rowOf({ row, boot, lease }: { row: readonly Value[]; boot: number; lease: number | null }): Row {
+export function rowOf({ row, boot, lease }: OpenHold): Row {
   const values = Object.fromEntries(holdColumns.map((name, i) => [name, wide(row[i]!)]))
   return { ...values, boot_id: BigInt(boot), lease_until: wide(lease) }
+}
+
+/** The open hold that such a row is. */
+export function holdOf(row: Row): OpenHold {
+  const values = holdColumns.map((name) => (name === 'amount' ? row[name]! : narrow(row[name]!)))
+  return { row: values, boot: Number(row['boot_id']), lease: narrow(row['lease_until']!) as number | null }
+}
+
+function narrow(value: Value): Value {
+  return typeof value === 'bigint' ? Number(value) : value
 }
 
 function wide(value: Value): Value {

@@ -9,12 +9,16 @@ import type { Test } from 'tap'
 import { verify } from '../../../../core/store/embedded/care/verify.ts'
 import type { Reservation } from '../../../../core/store/ledger.ts'
 import { sharedNow } from '../../../../core/store/shared/clock.ts'
+import { Desk } from '../../../../core/store/shared/desk.ts'
+import type { Place } from '../../../../core/store/shared/desk.ts'
+import { openStore } from '../../../../core/store/embedded/store.ts'
 import { WorkerLimits } from '../../../../core/store/shared/limits.ts'
 import { createBell } from '../../../../core/store/shared/ring.ts'
-import { Seat } from '../../../../core/store/shared/seat.ts'
+import { openWorkerStore } from '../../../../core/store/shared/worker-store.ts'
+import type { WorkerStore } from '../../../../core/store/shared/worker-store.ts'
 import { eventually } from '../../../kit/probe.ts'
-import { deskOf, WorkerStore } from '../../../kit/workers.ts'
-import type { Desk, Place } from '../../../kit/workers.ts'
+import { forms } from '../embedded/forms.ts'
+import type { Form } from '../embedded/forms.ts'
 import { noon, price, query, record, reserve, used } from '../embedded/sample.ts'
 import { admitted, chargeOf, finished, scopes, sets, slots } from './serving.ts'
 import type { Serving } from './serving.ts'
@@ -23,16 +27,22 @@ t.setTimeout(600_000)
 
 const now = (): number => noon
 
-async function storeOf(t: Test, workers = 2): Promise<{ store: WorkerStore; file: string }> {
+/** Who waits for a ring keeps no loop running; a gateway has listeners that do. */
+const running = setInterval(() => {}, 1000)
+t.teardown(() => clearInterval(running))
+
+const sizes = { seats: 3, sets: 64, cells: 1024 }
+
+async function storeOf(t: Test, form: Form = forms.log): Promise<{ store: WorkerStore; file: string }> {
   const file = join(t.testdir(), 'sluice.db')
-  const store = await WorkerStore.open(file, workers, now)
+  const store = await openWorkerStore({ file, durability: 'process', now, ...form.options }, sizes)
   return { store, file }
 }
 
 /** A worker in this thread. */
-function deskOn(store: WorkerStore, bytes?: number, bell?: SharedArrayBuffer): { desk: Desk } & Place {
-  const place = store.give(bytes)
-  return { ...place, desk: deskOf(new Seat(store.arena, place.seat), { ...place, ...(bell && { bell }) }, now) }
+function deskOn(store: WorkerStore, more: Partial<Place> = {}, ring?: number): { desk: Desk } & Place {
+  const place = store.give(ring)
+  return { ...place, desk: new Desk({ ...place, ...more }, now) }
 }
 
 /** The entries of a request in the journal, when the store is flushed. */
@@ -58,29 +68,29 @@ function settleWithRecord(desk: Desk, hold: Reservation, output: number): Promis
 /** What a worker does before it ends, and what is in the journal then. A hold is 50, of 10 tokens of input at 2. */
 const moments: Readonly<Record<string, { run(desk: Desk, id: string): Promise<unknown>; ends: readonly object[] }>> = {
   'a hold is in no record': {
-    run: async ({ book }, requestId) => void reserve(book, scopes, 50n, { requestId }),
+    run: async ({ ledger }, requestId) => void reserve(ledger, scopes, 50n, { requestId }),
     ends: []
   },
   'the record of a hold was not read': {
-    async run({ book }, requestId) {
-      void reserve(book, scopes, 50n, { requestId }).durable
+    async run({ ledger }, requestId) {
+      void reserve(ledger, scopes, 50n, { requestId }).durable
       await turn()
     },
     ends: [{ kind: 'void', amount: 0n }]
   },
   'its client has seen something': {
-    async run({ book, writer }, requestId) {
-      const hold = reserve(book, scopes, 50n, { requestId })
+    async run({ ledger, drafts }, requestId) {
+      const hold = reserve(ledger, scopes, 50n, { requestId })
       await hold.durable
       hold.dispatched('openai')
       hold.delivered(7)
-      await writer.flushed()
+      await drafts.flushed()
     },
     ends: [{ kind: 'settle', amount: 27n, source: 'recovered' }]
   },
   'an end is in no record': {
     async run(desk, requestId) {
-      const hold = reserve(desk.book, scopes, 50n, { requestId })
+      const hold = reserve(desk.ledger, scopes, 50n, { requestId })
       hold.dispatched('openai')
       await hold.durable
       void settleWithRecord(desk, hold, 9)
@@ -89,7 +99,7 @@ const moments: Readonly<Record<string, { run(desk: Desk, id: string): Promise<un
   },
   'the record of an end was not read': {
     async run(desk, requestId) {
-      const hold = reserve(desk.book, scopes, 50n, { requestId })
+      const hold = reserve(desk.ledger, scopes, 50n, { requestId })
       await hold.durable
       void settleWithRecord(desk, hold, 9)
       await turn()
@@ -98,18 +108,18 @@ const moments: Readonly<Record<string, { run(desk: Desk, id: string): Promise<un
   },
   'an end was acknowledged': {
     async run(desk, requestId) {
-      await settleWithRecord(desk, reserve(desk.book, scopes, 50n, { requestId }), 9)
+      await settleWithRecord(desk, reserve(desk.ledger, scopes, 50n, { requestId }), 9)
     },
     ends: [{ kind: 'settle', amount: 9n, source: 'upstream' }]
   },
   'a session has parts that ended, and one that goes on': {
-    async run({ book, writer }, requestId) {
-      reserve(book, scopes, 0n, { requestId })
-      const parts = ['1', '2'].map((part) => reserve(book, scopes, 50n, { requestId, part }))
+    async run({ ledger, drafts }, requestId) {
+      reserve(ledger, scopes, 0n, { requestId })
+      const parts = ['1', '2'].map((part) => reserve(ledger, scopes, 50n, { requestId, part }))
       for (const part of parts) part.dispatched('openai')
       await Promise.all(parts.map(({ durable }) => durable))
       await settle(parts[0]!, 9)
-      await writer.flushed()
+      await drafts.flushed()
     },
     ends: [
       { part: '1', kind: 'settle', amount: 9n, source: 'upstream' },
@@ -119,26 +129,30 @@ const moments: Readonly<Record<string, { run(desk: Desk, id: string): Promise<un
   }
 }
 
-t.test('a worker that has gone leaves what it published, and estimates of what it left open', async (t) => {
-  const { store, file } = await storeOf(t)
-  const stays = deskOn(store)
-  const left = (): bigint => stays.desk.book.affordable(scopes, noon)!
-  for (const [moment, { run, ends }] of Object.entries(moments)) {
-    const before = left()
-    const { desk, seat } = deskOn(store)
-    await run(desk, moment)
-    const ended = await store.leave(seat)
-    await store.flush()
-    const found = endsOf(file, moment)
-    t.match(found, ends, moment)
-    t.equal(found.length, ends.length, `each once, where ${moment}`)
-    t.equal(ended, ends.filter((end) => !('source' in end) || end.source !== 'upstream').length)
-    const charged = ends.reduce((sum, end) => sum + (end as { amount: bigint }).amount, 0n)
-    t.equal(before - left(), charged, 'what was held and not charged is there again')
-  }
-  await store.close()
-  t.same(verify(file), [], 'records of requests say what all their parts cost')
-})
+for (const form of [forms.log, forms.journal])
+  t.test(
+    `${form.name}: a worker that has gone leaves what it published, and estimates of what it left open`,
+    async (t) => {
+      const { store, file } = await storeOf(t, form)
+      const stays = deskOn(store)
+      const left = (): bigint => stays.desk.ledger.affordable(scopes, noon)!
+      for (const [moment, { run, ends }] of Object.entries(moments)) {
+        const before = left()
+        const { desk, seat } = deskOn(store)
+        await run(desk, moment)
+        const ended = await store.leave(seat)
+        await store.flush()
+        const found = endsOf(file, moment)
+        t.match(found, ends, moment)
+        t.equal(found.length, ends.length, `each once, where ${moment}`)
+        t.equal(ended, ends.filter((end) => !('source' in end) || end.source !== 'upstream').length)
+        const charged = ends.reduce((sum, end) => sum + (end as { amount: bigint }).amount, 0n)
+        t.equal(before - left(), charged, 'what was held and not charged is there again')
+      }
+      await store.close()
+      t.same(verify(file), [], 'records of requests say what all their parts cost')
+    }
+  )
 
 t.test('a record counts when its last piece is in the ring, and not before', async (t) => {
   const { store, file } = await storeOf(t)
@@ -146,10 +160,9 @@ t.test('a record counts when its last piece is in the ring, and not before', asy
   let [counted, pieces] = [0, 1]
   for (let whole = 0; whole <= pieces; whole++) {
     // Nobody looks into its ring while it lives, as it rings a bell of its own.
-    const { desk, seat, ring } = deskOn(store, 1024, createBell())
-    const limits = new WorkerLimits(new Seat(store.arena, seat), sharedNow)
-    limits.decide(sets, 10)
-    void reserve(desk.book, scopes, 50n, { requestId: `request ${whole}` }).durable
+    const { desk, seat, ring } = deskOn(store, { bell: createBell() }, 1024)
+    new WorkerLimits(desk.seat, sharedNow).decide(sets, 10)
+    void reserve(desk.ledger, scopes, 50n, { requestId: `request ${whole}` }).durable
     await turn()
     const ends = piecesOf(ring)
     pieces = ends.length
@@ -157,12 +170,11 @@ t.test('a record counts when its last piece is in the ring, and not before', asy
     counted += await store.leave(seat)
     await store.flush()
     t.equal(endsOf(file, `request ${whole}`).length, whole === pieces ? 1 : 0, `${whole} of ${pieces} pieces`)
-    t.equal(stays.desk.book.affordable(scopes, noon), 10n ** 12n)
+    t.equal(stays.desk.ledger.affordable(scopes, noon), 10n ** 12n)
   }
   t.equal(counted, 1)
   t.ok(pieces > 1, `${pieces} pieces`)
-  const free = new WorkerLimits(new Seat(store.arena, stays.seat), sharedNow)
-  t.equal(freeSlots(free), slots)
+  t.equal(freeSlots(new WorkerLimits(stays.desk.seat, sharedNow)), slots)
   await store.close()
   t.same(verify(file), [])
 })
@@ -170,30 +182,62 @@ t.test('a record counts when its last piece is in the ring, and not before', asy
 t.test("a detached hold is the supervisor's when its worker has gone, and is ended once", async (t) => {
   const { store, file } = await storeOf(t)
   const { desk, seat } = deskOn(store)
-  const hold = reserve(desk.book, scopes, 50n, { requestId: 'video' })
+  const hold = reserve(desk.ledger, scopes, 50n, { requestId: 'video' })
   hold.dispatched('openai')
   await hold.detach(noon + 1000)
   // The supervisor has holds of its own meanwhile, which come and go.
-  const { book } = store.supervision
-  await settle(reserve(book, scopes, 5n, { requestId: 'own' }), 1)
-  const other = reserve(book, scopes, 5n, { requestId: 'other' })
+  const { ledger } = store
+  await settle(reserve(ledger, scopes, 5n, { requestId: 'own' }), 1)
+  const other = reserve(ledger, scopes, 5n, { requestId: 'other' })
   await other.durable
   const leaving = store.leave(seat)
   const ending = settle(other, 2)
   t.equal(await leaving, 0, 'it goes on')
   await ending
-  const taken = book.detached('video')!
+  const taken = ledger.detached('video')!
   t.match([taken.amount, taken.price.version], [50n, price.version])
   taken.delivered(3)
   await settle(taken, 30)
-  store.supervision.requests.append(record({ request_id: 'video', cost_nano: '30' }))
+  store.requests.append(record({ request_id: 'video', cost_nano: '30' }))
   await store.flush()
   t.match(endsOf(file, 'video'), [{ kind: 'settle', amount: 30n }])
   t.same(query(file, 'SELECT id FROM reservation'), [])
-  t.equal(deskOn(store).desk.book.affordable(scopes, noon), 10n ** 12n - 33n)
+  t.equal(deskOn(store).desk.ledger.affordable(scopes, noon), 10n ** 12n - 33n)
   for (const [id, cost] of Object.entries({ own: '1', other: '2' }))
-    store.supervision.requests.append(record({ request_id: id, cost_nano: cost }))
+    store.requests.append(record({ request_id: id, cost_nano: cost }))
   await store.close()
+  t.same(verify(file), [])
+})
+
+t.test('a detached hold goes on when the gateway starts again, with workers or without', async (t) => {
+  const { store, file } = await storeOf(t)
+  const { desk, seat } = deskOn(store)
+  for (const requestId of ['one', 'two']) {
+    const hold = reserve(desk.ledger, scopes, 50n, { requestId })
+    hold.dispatched('openai')
+    await hold.detach(noon + 1000)
+  }
+  await store.leave(seat)
+  await store.close()
+  const again = await openWorkerStore({ file, durability: 'process', now }, sizes)
+  const worker = deskOn(again).desk
+  t.equal(worker.ledger.affordable(scopes, noon), 10n ** 12n - 100n)
+  await settle(reserve(worker.ledger, scopes, 50n, { requestId: 'three' }), 1)
+  worker.requests.append(record({ request_id: 'three', cost_nano: '1' }))
+  await worker.drafts.flushed()
+  const first = again.ledger.detached('one')!
+  first.delivered(7)
+  await settle(first, 30)
+  again.requests.append(record({ request_id: 'one', cost_nano: '30' }))
+  t.equal(worker.ledger.affordable(scopes, noon), 10n ** 12n - 81n)
+  await again.close()
+  t.same(verify(file), [])
+  const alone = await openStore({ file, durability: 'process', now })
+  t.equal(alone.ledger.detached('one'), undefined)
+  await settle(alone.ledger.detached('two')!, 20)
+  alone.requests.append(record({ request_id: 'two', cost_nano: '20' }))
+  t.equal(alone.ledger.affordable(scopes, noon), 10n ** 12n - 51n)
+  await alone.close()
   t.same(verify(file), [])
 })
 
@@ -201,7 +245,7 @@ t.test('what workers did while the disk failed is written when it has healed, al
   const { store, file } = await storeOf(t)
   const [stays, goes] = [deskOn(store), deskOn(store)]
   const [first, second] = [stays, goes].map(({ desk }, at) =>
-    reserve(desk.book, scopes, 50n, { requestId: `request ${at}` })
+    reserve(desk.ledger, scopes, 50n, { requestId: `request ${at}` })
   ) as [Reservation, Reservation]
   await Promise.all([first.durable, second.durable])
   const { write } = fs
@@ -216,8 +260,8 @@ t.test('what workers did while the disk failed is written when it has healed, al
   syncBuiltinESMExports()
   const told = settleWithRecord(stays.desk, first, 9)
   await t.rejects(told, { code: 'billing_unavailable' })
-  await eventually(() => stays.desk.writer.full)
-  t.throws(() => reserve(goes.desk.book, scopes, 1n), { code: 'billing_unavailable' })
+  await eventually(() => stays.desk.drafts.full)
+  t.throws(() => reserve(goes.desk.ledger, scopes, 1n), { code: 'billing_unavailable' })
   let over = false
   const leaving = store.leave(goes.seat).then((ended) => {
     over = true
@@ -227,8 +271,8 @@ t.test('what workers did while the disk failed is written when it has healed, al
   t.notOk(over, 'what it left cannot be written yet')
   heal()
   t.equal(await leaving, 1)
-  await eventually(() => !stays.desk.writer.full)
-  await settleWithRecord(stays.desk, reserve(stays.desk.book, scopes, 50n, { requestId: 'request 2' }), 3)
+  await eventually(() => !stays.desk.drafts.full)
+  await settleWithRecord(stays.desk, reserve(stays.desk.ledger, scopes, 50n, { requestId: 'request 2' }), 3)
   await store.flush()
   t.match(
     [0, 1, 2].flatMap((at) => endsOf(file, `request ${at}`)),
@@ -239,14 +283,14 @@ t.test('what workers did while the disk failed is written when it has healed, al
 })
 
 t.test('threads that are ended anywhere lose nothing that their clients were told', async (t) => {
-  const { store, file } = await storeOf(t)
+  const { store, file } = await storeOf(t, forms.journal)
   const told = new Map<string, Uint8Array>()
   const start = (): { place: Place; worker: Worker; clients: Uint8Array } => {
     const place = store.give()
     const name = `worker ${told.size}`
     const clients = new Uint8Array(new SharedArrayBuffer(4000))
     told.set(name, clients)
-    const serving: Serving = { arena: store.arena.buffer, place, name, told: clients.buffer as SharedArrayBuffer }
+    const serving: Serving = { place, name, told: clients.buffer as SharedArrayBuffer }
     const worker = new Worker(new URL('serving.ts', import.meta.url), { workerData: serving })
     worker.on('error', (error) => t.error(error))
     t.teardown(() => worker.terminate())
@@ -286,10 +330,10 @@ t.test('threads that are ended anywhere lose nothing that their clients were tol
     }
   t.equal(wrong, 0, `of ${clients} clients`)
   t.ok(estimated > 0, `${estimated} were ended by estimate`)
-  const { desk, seat } = deskOn(store)
+  const { desk } = deskOn(store)
   const spent = [...ends.values()].reduce((sum, { amount }) => sum + (amount as bigint), 0n)
-  t.equal(desk.book.affordable(scopes, noon), 10n ** 12n - spent)
-  t.equal(freeSlots(new WorkerLimits(new Seat(store.arena, seat), sharedNow)), slots)
+  t.equal(desk.ledger.affordable(scopes, noon), 10n ** 12n - spent)
+  t.equal(freeSlots(new WorkerLimits(desk.seat, sharedNow)), slots)
   t.same(query(file, 'SELECT id FROM reservation'), [])
   await store.close()
   t.same(verify(file), [], 'each end is there once')

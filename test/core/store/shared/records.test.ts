@@ -8,13 +8,11 @@ import { RowIds } from '../../../../core/store/embedded/rows/row-ids.ts'
 import { Draft } from '../../../../core/store/embedded/writer/draft.ts'
 import { unavailable } from '../../../../core/store/embedded/writer/unavailable.ts'
 import { Arena } from '../../../../core/store/shared/arena.ts'
+import { Desk } from '../../../../core/store/shared/desk.ts'
 import { RecordReader } from '../../../../core/store/shared/record-reader.ts'
 import { createBell, createRing, Rings } from '../../../../core/store/shared/ring.ts'
-import { Seat } from '../../../../core/store/shared/seat.ts'
 import { Seats } from '../../../../core/store/shared/seats.ts'
 import { eventually } from '../../../kit/probe.ts'
-import { deskOf } from '../../../kit/workers.ts'
-import type { Desk } from '../../../kit/workers.ts'
 import { noon, reserve, scope, used } from '../embedded/sample.ts'
 
 /** Who waits for a ring keeps no loop running; a gateway has listeners that do. */
@@ -49,14 +47,14 @@ function office(t: Test, workers: number): { journal: SlowJournal; reader: Recor
   const desks = Array.from({ length: workers }, () => {
     const [seat, ring] = [seats.give(), createRing(2 ** 16)]
     reader.add(seat, ring)
-    return deskOf(new Seat(arena, seat), { ring, bell, since: 0 }, () => noon)
+    return new Desk({ arena: arena.buffer, seat, ring, bell, since: 0, deferred: false }, () => noon)
   })
   return { journal, reader, desks }
 }
 
 /** Holds and settles. Says what became of who waits. */
-function serve({ book }: Desk, output: number): { heard: string | undefined; settled: Promise<void> } {
-  const hold = reserve(book, scopes, 100n)
+function serve({ ledger }: Desk, output: number): { heard: string | undefined; settled: Promise<void> } {
+  const hold = reserve(ledger, scopes, 100n)
   const settled = hold.settle({ usage: used(output), amount: BigInt(output), source: 'upstream', channel: 'openai' })
   const told: ReturnType<typeof serve> = { heard: undefined, settled }
   settled.then(
@@ -123,10 +121,10 @@ t.test('a disk that fails is told to all who wait, and what they did is written 
   frame.draft.disappoint(error)
   journal.draft.disappoint(error)
   for (const { settled } of [first, behind, other]) await t.rejects(settled, { code: 'billing_unavailable' })
-  t.throws(() => reserve(two.book, scopes, 1n), { code: 'billing_unavailable' }, 'nothing new is admitted')
-  t.notOk(one.writer.keepsUp)
+  t.throws(() => reserve(two.ledger, scopes, 1n), { code: 'billing_unavailable' }, 'nothing new is admitted')
+  t.notOk(one.drafts.keepsUp)
   // Whoever comes to wait while it lasts is told at the next try.
-  const again = two.writer.flushed()
+  const again = two.drafts.flushed()
   frame.draft.disappoint(error)
   journal.draft.disappoint(error)
   t.equal(await again, false)
@@ -142,7 +140,7 @@ t.test('a disk that fails is told to all who wait, and what they did is written 
   journal.send().draft.resolve()
   await later.settled
   t.same(
-    one.book.balances({ scope: 'key:laptop' }).map(({ posted, pending }) => [posted, pending]),
+    one.ledger.balances({ scope: 'key:laptop' }).map(({ posted, pending }) => [posted, pending]),
     [[25n, 0n]]
   )
 })
@@ -159,7 +157,7 @@ t.test('rows of holds have ids of their own in the journal, whatever ids workers
     for (let i = 0; i < rows.length; i += holdColumns.length) opened.push([rows[i], rows[i + 1]])
     return batch
   }
-  const holds = desks.map(({ book }, at) => reserve(book, scopes, 10n, { requestId: `first ${at}` }))
+  const holds = desks.map(({ ledger }, at) => reserve(ledger, scopes, 10n, { requestId: `first ${at}` }))
   const durable = holds.map((hold) => hold.durable)
   await pass(4)
   await Promise.all(durable)
@@ -169,7 +167,7 @@ t.test('rows of holds have ids of their own in the journal, whatever ids workers
   holds[0]!.dispatched('openai')
   const detached = holds[0]!.detach(noon + 1000)
   const ended = holds[1]!.void()
-  const next = reserve(desks[1]!.book, scopes, 10n, { requestId: 'second 1' }).durable
+  const next = reserve(desks[1]!.ledger, scopes, 10n, { requestId: 'second 1' }).durable
   const batch = await pass(4)
   await Promise.all([detached, ended, next])
   t.same(batch.leased, [noon + 1000, idOf('first 0')])

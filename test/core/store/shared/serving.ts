@@ -1,17 +1,14 @@
 // A worker in a thread of its own: serves requests, several at once, until it is ended.
 import { workerData } from 'node:worker_threads'
 import type { LimitSet } from '../../../../core/catalogue/caller.ts'
-import { Arena } from '../../../../core/store/shared/arena.ts'
 import { sharedNow } from '../../../../core/store/shared/clock.ts'
+import { Desk } from '../../../../core/store/shared/desk.ts'
+import type { Place } from '../../../../core/store/shared/desk.ts'
 import { WorkerLimits } from '../../../../core/store/shared/limits.ts'
-import { Seat } from '../../../../core/store/shared/seat.ts'
-import { deskOf } from '../../../kit/workers.ts'
-import type { Place } from '../../../kit/workers.ts'
 import { noon, record, reserve, scope, used } from '../embedded/sample.ts'
 
 /** What it is started with. */
 export interface Serving {
-  readonly arena: SharedArrayBuffer
   readonly place: Place
   /** How the ids of its requests begin. */
   readonly name: string
@@ -36,16 +33,15 @@ export function chargeOf(at: number): number {
 
 const atOnce = 6
 
-async function work({ arena, place, name, told }: Serving): Promise<void> {
-  const seat = new Seat(new Arena(arena), place.seat)
-  const { book, requests } = deskOf(seat, place, () => noon)
+async function work({ place, name, told }: Serving): Promise<void> {
+  const { seat, ledger, requests } = new Desk(place, () => noon)
   const limits = new WorkerLimits(seat, sharedNow)
   const clients = new Uint8Array(told)
   const exchange = async (at: number): Promise<void> => {
     const decision = limits.decide(sets, 10)
     if (!decision.admitted) throw new Error('slots are lacking')
     const requestId = `${name} ${at}`
-    const hold = reserve(book, scopes, 100n, { requestId })
+    const hold = reserve(ledger, scopes, 100n, { requestId })
     if (at % 3 !== 0) {
       await hold.durable
       Atomics.store(clients, at, admitted)

@@ -1,0 +1,85 @@
+// What a thread has of the store: the ledger and the request log of its seat.
+import { Book } from '../embedded/book/book.ts'
+import type { KeptHold } from '../embedded/book/book.ts'
+import type { BalanceReader } from '../embedded/book/purses.ts'
+import { RecordLog } from '../embedded/book/record-log.ts'
+import type { Troubles } from '../embedded/files/troubles.ts'
+import { RowIds } from '../embedded/rows/row-ids.ts'
+import type { Snapshot } from '../embedded/writer/snapshot.ts'
+import type { RequestLog } from '../requests.ts'
+import { Arena } from './arena.ts'
+import { WorkerCells } from './cells.ts'
+import { RecordWriter } from './record-writer.ts'
+import { RingWriter } from './ring.ts'
+import { Seat } from './seat.ts'
+
+/** What a thread is given with its seat. It can be sent to the thread. */
+export interface Place {
+  readonly arena: SharedArrayBuffer
+  readonly seat: number
+  readonly ring: SharedArrayBuffer
+  readonly bell: SharedArrayBuffer
+  /** From when on, in Unix milliseconds, all balances are in the shared memory. */
+  readonly since: number
+  /** Whether holds and their ends are acknowledged before they are on disk, as long as the disk keeps up. */
+  readonly deferred: boolean
+}
+
+/** What the supervisor has of the store when it opens it. */
+export interface Stored extends Pick<Snapshot, 'balances' | 'prices' | 'open' | 'lastHold'> {
+  readonly kept: readonly KeptHold[]
+  readonly reader: BalanceReader
+  readonly troubles: Pick<Troubles, 'begin' | 'over'>
+  /** Brings the database up to the journal. Resolves with false when that fails. */
+  follow(): Promise<boolean>
+}
+
+/** The seat that the supervisor has, or a worker. */
+export class Desk {
+  readonly seat: Seat
+  readonly ledger: Book
+  readonly drafts: RecordWriter
+  readonly requests: Pick<RequestLog, 'append'>
+  /** How many records of requests were dropped, as more came than could be written. */
+  dropped = 0
+
+  /** `now`: Unix milliseconds. Without what is `stored` it refuses requests that need balances of months ago. */
+  constructor(
+    { arena, seat, ring, bell, since, deferred }: Place,
+    now: () => number,
+    { balances, prices, open, lastHold, kept, reader, troubles, follow }: Stored = nothing,
+    own = new Seat(new Arena(arena), seat)
+  ) {
+    this.seat = own
+    this.drafts = new RecordWriter(new RingWriter(ring, bell), new RowIds(lastHold), now, follow)
+    this.ledger = new Book(
+      this.drafts,
+      { since, balances, prices, open },
+      reader,
+      troubles,
+      now,
+      kept,
+      deferred,
+      new WorkerCells(own, since)
+    )
+    const { ledger, drafts } = this
+    drafts.onEnded = (ended) => ledger.forget(ended)
+    drafts.onBalance = (batch) => ledger.balance(batch)
+    this.requests = new RecordLog(
+      drafts,
+      (requestId) => ledger.owes(requestId),
+      (dropped) => void (this.dropped += dropped ? 1 : 0)
+    )
+  }
+}
+
+const nothing: Stored = {
+  balances: [],
+  prices: [],
+  open: [],
+  lastHold: 0,
+  kept: [],
+  reader: { ask: () => Promise.reject(new Error('this thread does not read the database')) },
+  troubles: { begin() {}, over() {} },
+  follow: () => Promise.resolve(true)
+}
