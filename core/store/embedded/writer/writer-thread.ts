@@ -62,10 +62,7 @@ export class StoreWriter implements Service<WriterRequest> {
     this.#upkeep =
       options.keeping &&
       new Upkeep(options.keeping, options.file, options.now, {
-        failed: (error) => {
-          this.#fail(error)
-          say({ kind: 'upkeep', of: 'upkeep', error: String(error) })
-        },
+        failed: (error) => this.#neglect(error),
         healed: () => say({ kind: 'upkeep', of: 'upkeep', error: undefined }),
         sealed: (volume) => say({ kind: 'sealed', volume }),
         relieved: () => say({ kind: 'relieved' })
@@ -73,11 +70,12 @@ export class StoreWriter implements Service<WriterRequest> {
     if (options.log) return
     try {
       say({ kind: 'open', snapshot: this.#open() })
-      this.#upkeep?.begin(this.#committer!)
     } catch (error) {
       this.end()
       say({ kind: 'failed', error: error instanceof Error ? error.message : String(error) })
+      return
     }
+    this.#keep()
   }
 
   ask(request: WriterRequest): void {
@@ -88,11 +86,11 @@ export class StoreWriter implements Service<WriterRequest> {
       if (this.#relieve(committer)) this.#say({ kind: 'relieved' })
       const spent = this.#feed.apply(committer, request)
       this.#say({ kind: 'applied', seconds: (performance.now() - began) / 1000, spent })
-      this.#upkeep?.begin(committer)
     } catch (error) {
       this.#fail(error)
-      this.#say({ kind: 'failed', error: String(error) })
+      return this.#say({ kind: 'failed', error: String(error) })
     }
+    this.#keep()
   }
 
   /** Releases everything. */
@@ -110,6 +108,21 @@ export class StoreWriter implements Service<WriterRequest> {
     }
     this.#committer = undefined
     this.#upkeep?.stop()
+  }
+
+  /** Has the upkeep begin, unless it has. What was asked is done, whether it can or not. */
+  #keep(): void {
+    try {
+      this.#upkeep?.begin(this.#committer!)
+    } catch (error) {
+      this.#neglect(error)
+    }
+  }
+
+  /** Tells that the upkeep failed. It waits for the next connection. */
+  #neglect(error: unknown): void {
+    this.#fail(error)
+    this.#say({ kind: 'upkeep', of: 'upkeep', error: String(error) })
   }
 
   /** Opens the store. On a full disk it tries once more, after the spare file was deleted. */

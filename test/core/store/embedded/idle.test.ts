@@ -2,10 +2,12 @@
 import fs, { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { basename, dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
 import { verify } from '../../../../core/store/embedded/care/verify.ts'
 import { openForReading } from '../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
+import { eventually } from '../../../kit/probe.ts'
 import { giveBack, query, reserve, scope, settle } from './sample.ts'
 
 /** How many threads of ours this process has. A thread that is over may be kept for the next store. */
@@ -108,6 +110,32 @@ t.test('a process that has requests to serve opens a store in a thread', async (
   const file = join(t.testdir(), 'sluice.db')
   const store = await openStore({ file, durability: 'process', busy: true })
   t.ok(threads() > 0)
+  await store.close()
+  t.same(verify(file), [])
+})
+
+t.test('an upkeep that cannot begin is told, and keeps nothing from being written', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const bounds = { age: 1e9, size: 2 ** 40 }
+  const keeping = { requests: bounds, journal: { ...bounds, rows: 1000 }, patience: 0 }
+  await (await openStore({ file, durability: 'power', keeping })).close()
+  const database = new DatabaseSync(file)
+  database.exec('ALTER TABLE volume RENAME TO elsewhere')
+  const store = await openStore({ file, durability: 'power', keeping })
+  const isTold = (): boolean => store.health().troubles.some(({ ailment }) => ailment === 'upkeep')
+  await eventually(isTold)
+  for (const spent of [4n, 8n, 12n]) {
+    await settle(store, reserve(store.ledger, scopes, 9n), 4)
+    await store.flush()
+    t.match(query(file, 'SELECT sum(amount) AS spent FROM journal'), [{ spent }])
+    t.match(store.health(), { healthy: true, unappliedBytes: 0 })
+    t.ok(isTold())
+  }
+  t.equal(store.health().applies, 3)
+  database.exec('ALTER TABLE elsewhere RENAME TO volume')
+  database.close()
+  await settle(store, reserve(store.ledger, scopes, 9n), 4)
+  await store.flush()
   await store.close()
   t.same(verify(file), [])
 })
