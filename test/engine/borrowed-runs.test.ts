@@ -40,15 +40,15 @@ async function open(t: Test, sizes: readonly number[], stage: () => Stage | unde
     protocol: 'openai',
     base_url: String(upstream.url),
     private: true,
-    endpoints: ['audio'],
-    models: { tts: 'tts-of-theirs' }
+    endpoints: ['audio', 'images'],
+    models: { tts: 'tts-of-theirs', painter: 'painter-of-theirs' }
   }
   const running = await gateway(
     t,
     {
       listen,
       channels: { up },
-      models: { tts: { price: { character: 1 } } },
+      models: { tts: { price: { character: 1 } }, painter: { price: { image: 1 } } },
       chain: [{ auth: {} }, { quota: {} }, { staged: {} }, { route: {} }, { 'usage-meter': {} }]
     },
     { upstreams: { other: upstream }, plugins: new Map([...plugins, ['staged', staged]]) }
@@ -70,16 +70,19 @@ async function open(t: Test, sizes: readonly number[], stage: () => Stage | unde
   return { upstream, running }
 }
 
-/** Asks for a sound; its answer, of which nothing has been read. */
-async function ask(url: string, ca?: string): Promise<IncomingMessage> {
+const speech = { path: '/v1/audio/speech', body: { model: 'tts', input: 'Hi', voice: 'alloy' } }
+const pictures = { path: '/v1/images/generations', body: { model: 'painter', prompt: 'A boat' } }
+
+/** Asks for a sound or a picture; its answer, of which nothing has been read. */
+async function ask(url: string, ca?: string, { path, body } = speech as typeof speech | typeof pictures) {
   const headers = { authorization: `Bearer ${testKey}`, 'content-type': 'application/json' }
-  const asked = (ca === undefined ? plain : secure)(`${url}/v1/audio/speech`, {
+  const asked = (ca === undefined ? plain : secure)(`${url}${path}`, {
     method: 'POST',
     agent: false,
     headers,
     ca
   })
-  asked.end(JSON.stringify({ model: 'tts', input: 'Hi', voice: 'alloy' }))
+  asked.end(JSON.stringify(body))
   const [answer] = await once(asked, 'response')
   return answer as IncomingMessage
 }
@@ -168,3 +171,17 @@ for (const over of ['clear text', 'TLS'])
     t.same(await Promise.all(slow.map((answer) => hear(answer))), [0, 1])
     clearInterval(poisoning)
   })
+
+t.test('pictures in JSON that is too large to be held arrive as they were sent', async (t) => {
+  const { running, upstream } = await open(t, [], () => undefined)
+  const sent = [...'ABCD'].map((letter) =>
+    Buffer.from(JSON.stringify({ created: 1, data: [{ b64_json: letter.repeat(short) }, { b64_json: letter }] }))
+  )
+  const type = { 'content-type': 'application/json' }
+  for (const body of sent) upstream.script(head(200, { ...type, 'content-length': String(body.length) }), bytes(body))
+  const poisoning = setInterval(poison, 5)
+  const answers = await Promise.all(sent.map(() => ask(running.url, undefined, pictures)))
+  const heard = await Promise.all(answers.map(async (answer) => Buffer.concat(await answer.toArray())))
+  clearInterval(poisoning)
+  t.same(heard.map((body) => sent.findIndex((picture) => picture.equals(body))).sort(), [0, 1, 2, 3])
+})

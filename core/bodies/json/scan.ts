@@ -261,19 +261,37 @@ const mostOutlined = 64 * 1024
 export class Following {
   readonly #number = ++scans
   #kept: State | undefined
-  /** The latest pieces, in which a small member may still begin; and the range of the object that they cover. */
-  readonly #latest: Buffer[] = []
+  /** Copies of the latest bytes, in which a small member may still begin; and the range of the object they cover. */
+  #latest: Buffer[] = []
+  /** Where the end of a large piece is copied to. */
+  #tail: Buffer | undefined
   #from = 0
   #to = 0
   /** The small members as they are written. */
   readonly #members: Buffer[] = []
   #outlined = 0
 
-  /** @throws LensError when the bytes cannot continue a JSON object; nothing may be pushed after that */
+  /**
+   * Takes the next bytes, and keeps no view of them.
+   * @throws LensError when the bytes cannot continue a JSON object; nothing may be pushed after that
+   */
   push(bytes: Buffer): void {
     this.#latest.push(bytes)
     this.#to += bytes.length
     for (let at = 0; at < bytes.length; at += stretch) this.#advance(bytes.subarray(at, at + stretch), 0)
+    this.#keep(bytes)
+  }
+
+  /** Puts copies in the place of the bytes just pushed, as far as a small member may have begun in them. */
+  #keep(bytes: Buffer): void {
+    if (bytes.length >= longestOutlined) {
+      this.#tail ??= Buffer.allocUnsafeSlow(longestOutlined)
+      bytes.copy(this.#tail, 0, bytes.length - longestOutlined)
+      this.#latest = [this.#tail]
+      this.#from = this.#to - longestOutlined
+      return
+    }
+    this.#latest[this.#latest.length - 1] = Buffer.from(bytes)
     while (this.#to - this.#from - this.#latest[0]!.length >= longestOutlined) {
       this.#from += this.#latest.shift()!.length
     }

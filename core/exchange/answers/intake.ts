@@ -267,7 +267,7 @@ export class BodyIntake implements Intake {
       if (this.#length > most) this.#host.fail(uninspected(blind, `larger than ${most} bytes`))
       return
     }
-    this.#inRuns = outlet.keepsLast = true
+    this.#inRuns = outlet.keepsLast = outlet.ownsRuns = true
     if (this.#chunks[0]!.toString('latin1', 0, 64).trimStart().startsWith('{')) this.#object = new Following()
     for (const run of this.#chunks) this.#run(run)
     this.#chunks = []

@@ -433,7 +433,12 @@ t.test('of a text that is followed in pieces its small members are known, wherev
       (body, size, indent) => {
         const bytes = Buffer.from(JSON.stringify(body, null, indent))
         const following = new Following()
-        for (let at = 0; at < bytes.length; at += size) following.push(bytes.subarray(at, at + size))
+        for (let at = 0; at < bytes.length; at += size) {
+          const piece = Buffer.from(bytes.subarray(at, at + size))
+          following.push(piece)
+          // Its memory is used again.
+          piece.fill('x')
+        }
         following.end()
         const outline = JSON.parse(following.outline.toString()) as Record<string, unknown>
         for (const [name, value] of Object.entries(body)) {
