@@ -34,7 +34,7 @@ export function logFolder(t: Test): string {
 
 /** Opens a node on a book. It is closed with the test, if it is not before. */
 export async function moneyNode(
-  t: Test,
+  t: Pick<Test, 'teardown'>,
   url: string,
   node: string,
   options: Partial<MoneyOptions> & { folder: string }

@@ -1,70 +1,79 @@
 // Measures admission at the edge: requests that race over three nodes for a budget that carries half of them.
 // node .tools/node.mjs test/core/store/cluster/money/measure-edge.ts [requests] [at a time]
 // With `--write` at the end the page of figures has them.
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { getPriority, loadavg } from 'node:os'
+import { availableParallelism, getPriority, loadavg } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { familyCpuOf } from '../../../../../bench/proc.ts'
-import { usualSizing } from '../../../../../core/store/cluster/money/slice.ts'
-import type { Sizing } from '../../../../../core/store/cluster/money/slice.ts'
-import { brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
+import { brokenIn, logFolder, moneyBook } from '../../../../kit/cluster-money.ts'
 import { sharedPostgres } from '../../../../kit/postgres.ts'
-import { scope } from '../../embedded/sample.ts'
-import { requestFor } from './oracle.ts'
+import type { Outcome, Part } from './edge-node.ts'
 
-const [requests = 10_000, atOnce = 192] = process.argv.slice(2).map(Number).filter(Number.isFinite)
+const [wanted = 10_000, atOnce = 192] = process.argv.slice(2).map(Number).filter(Number.isFinite)
+/** A whole number for each node. */
+const requests = Math.ceil(wanted / 6) * 6
+const cpus = availableParallelism()
+const program = join(import.meta.dirname, 'edge-node.ts')
 const page = join(import.meta.dirname, '../../../../../core/store/cluster/FIGURES.md')
 const [begin, end] = ['<!-- edge -->', '<!-- /edge -->']
 
-async function measure(t: Test, name: string, sizing: Sizing, room: number): Promise<string> {
-  const url = await moneyBook()
-  const nodes = await Promise.all(
-    ['one', 'two', 'three'].map((node) => moneyNode(t, url, node, { folder: logFolder(t), sizing }))
+/** Has the database note when each batch came, and when it had its turn at the balances. */
+async function noteTurns(url: string): Promise<void> {
+  const server = await sharedPostgres()
+  await server.sql(
+    `create table turn (number serial, node text, came timestamptz, at timestamptz);
+     create function note() returns trigger language plpgsql as $$ begin
+       insert into turn (node, came, at) values (new.name, statement_timestamp(), clock_timestamp());
+       return new;
+     end $$;
+     create trigger note after update of verdicts on sluice.node for each row execute function note()`,
+    url
   )
-  const others = scope('project', 'acme/web', 10n ** 15n, 'day')
-  const scopes = [scope('tenant', 'acme', BigInt(room) * 10n, 'month'), others, scope('key', 'laptop', 10n ** 15n)]
-  // Balances are made, and statements are compiled.
-  for (const { ledger } of nodes)
-    for (let i = 0; i < 3; i++)
-      await (await ledger.reserve(requestFor([others, scopes[2]!], 0n, { time: Date.now() }))).void()
-  const batches = async (): Promise<number> => {
-    const server = await sharedPostgres()
-    return Number((await server.sql('select sum(batch) as sum from sluice.node', url))[0].sum)
-  }
-  const [decided, refused]: [number[], number[]] = [[], []]
-  let [inMemory, next] = [0, 0]
+}
+
+/** How many batches of others had their turn between the coming of a batch and its own turn: mean / most. */
+async function passedBy(url: string): Promise<string> {
+  const server = await sharedPostgres()
+  const [{ mean, most }] = await server.sql(
+    `select avg(n) as mean, max(n) as most from turn t cross join lateral (
+       select count(*) as n from turn o where o.node <> t.node and o.at > t.came and o.at < t.at) as passed`,
+    url
+  )
+  return `${Number(mean).toFixed(1)} / ${most}`
+}
+
+async function measure(t: Test, name: string, slices: boolean, room: number): Promise<string> {
+  const url = await moneyBook()
+  const server = await sharedPostgres()
+  const nodes = ['one', 'two', 'three'].map((node) => {
+    const share = { url, node, folder: logFolder(t), requests: requests / 3, atOnce: atOnce / 3, room, slices }
+    return fork(program, [JSON.stringify(share satisfies Part)])
+  })
+  await Promise.all(nodes.map((node) => once(node, 'message')))
+  const batches = async (): Promise<number> =>
+    Number((await server.sql('select sum(batch) as sum from sluice.node', url))[0].sum)
   const before = await batches()
-  const { pid } = await sharedPostgres()
-  const server = familyCpuOf(pid)
-  const cpu = process.cpuUsage()
+  await noteTurns(url)
+  const used = familyCpuOf(server.pid)
   const began = performance.now()
-  const client = async (): Promise<void> => {
-    while (next < requests) {
-      const { ledger } = nodes[next++ % 3]!
-      const asked = performance.now()
-      try {
-        const made = ledger.reserve(requestFor(scopes, 10n, { time: Date.now() }))
-        if (!(made instanceof Promise)) inMemory++
-        else {
-          await made
-          decided.push(performance.now() - asked)
-        }
-      } catch {
-        refused.push(performance.now() - asked)
-      }
-    }
-  }
-  await Promise.all(Array.from({ length: atOnce }, client))
+  for (const node of nodes) node.send('go')
+  const parts = (await Promise.all(nodes.map((node) => once(node, 'message')))).map(([part]) => part as Outcome)
   const took = performance.now() - began
-  const { user, system } = process.cpuUsage(cpu)
-  const ofServer = familyCpuOf(pid) - server
+  const ofServer = familyCpuOf(server.pid) - used
   const sent = (await batches()) - before
-  t.equal(inMemory + decided.length, Math.min(room, requests), `${name}: as many as there is room for`)
-  await Promise.all(nodes.map((node) => node.flush()))
+  const passed = await passedBy(url)
+  for (const node of nodes) node.send('end')
+  await Promise.all(nodes.map((node) => once(node, 'exit')))
   t.same(await brokenIn(url), [])
-  await Promise.all(nodes.map((node) => node.close()))
+  const decided = parts.flatMap((part) => part.decided)
+  const refused = parts.flatMap((part) => part.refused)
+  const inMemory = parts.reduce((sum, part) => sum + part.inMemory, 0)
+  const cpu = parts.reduce((sum, part) => sum + part.cpu, 0)
+  t.equal(inMemory + decided.length, Math.min(room, requests), `${name}: as many as there is room for`)
   const figures = (times: number[]): string => {
     if (times.length === 0) return '–'
     times.sort((a, b) => a - b)
@@ -77,26 +86,29 @@ async function measure(t: Test, name: string, sizing: Sizing, room: number): Pro
     `${decided.length}: ${figures(decided)}`,
     `${refused.length}: ${figures(refused)}`,
     sent,
+    passed,
     ((3 * took) / sent).toFixed(1),
     (ofServer / sent / 1000).toFixed(1),
-    ((user + system) / requests).toFixed(0)
+    (cpu / requests).toFixed(0),
+    (((cpu + ofServer) / requests / 1000 / cpus) * atOnce).toFixed(1)
   ].join(' | ')} |`
 }
 
 t.test('measure', { timeout: 300_000 }, async (t) => {
-  const none = { ...usualSizing, idle: -1 }
   const rows = [
-    await measure(t, 'no slices, room for all', none, requests),
-    await measure(t, 'no slices, room for half', none, requests / 2),
-    await measure(t, 'slices, room for half', usualSizing, requests / 2)
+    await measure(t, 'no slices, room for all', false, requests),
+    await measure(t, 'no slices, room for half', false, requests / 2),
+    await measure(t, 'slices, room for half', true, requests / 2)
   ]
   const table = `${begin}
 \`node .tools/node.mjs test/core/store/cluster/money/measure-edge.ts ${requests} ${atOnce} --write\` has written this at a load of
-${loadavg()[0]!.toFixed(1)} and a priority of ${getPriority()}: three nodes in one process, ${requests.toLocaleString('en')} requests of one key, ${atOnce} at a time, each in three budgets,
-of which that of the tenant ends. Times are p50 / p99 / longest in ms; CPU is that of the process, without PostgreSQL.
+${loadavg()[0]!.toFixed(1)} and a priority of ${getPriority()}: three nodes, ${requests.toLocaleString('en')} requests of one key, ${atOnce} at a time, each in three budgets,
+of which that of the tenant ends. Times are p50 / p99 / longest in ms; CPU of a request is that
+of the nodes, without PostgreSQL. The last column is what all that is asked at once takes of ${cpus} processors, with PostgreSQL.
+Turns of others are those between the coming of a batch and its own: mean / most.
 
-| | requests/s | in memory | decided by the database | refused | batches | ms a batch | CPU ms of PostgreSQL a batch | CPU µs a request |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|
+| | requests/s | in memory | decided by the database | refused | batches | turns of others before one's own | ms a batch | CPU ms of PostgreSQL a batch | CPU µs a request | CPU ms of all at once |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 ${rows.join('\n')}
 ${end}`
   t.comment(table)

@@ -1,0 +1,69 @@
+// One node of measure-edge.ts, in a process of its own, as gateways are: it asks for its part of the requests.
+import { once } from 'node:events'
+import { usualSizing } from '../../../../../core/store/cluster/money/slice.ts'
+import { moneyNode } from '../../../../kit/cluster-money.ts'
+import { scope } from '../../embedded/sample.ts'
+import { requestFor } from './oracle.ts'
+
+/** What it is to do. */
+export interface Part {
+  readonly url: string
+  readonly node: string
+  readonly folder: string
+  readonly requests: number
+  readonly atOnce: number
+  /** How many requests the budget of the tenant carries, those of all nodes together. */
+  readonly room: number
+  readonly slices: boolean
+}
+
+/** What came of it. Times are in milliseconds, CPU time in microseconds. */
+export interface Outcome {
+  readonly inMemory: number
+  readonly decided: readonly number[]
+  readonly refused: readonly number[]
+  readonly cpu: number
+}
+
+const { url, node, folder, requests, atOnce, room, slices } = JSON.parse(process.argv[2]!) as Part
+const ends: (() => unknown)[] = []
+const sizing = slices ? usualSizing : { ...usualSizing, idle: -1 }
+const owner = { teardown: (end: () => unknown) => void ends.push(end) }
+const { ledger } = await moneyNode(owner, url, node, { folder, sizing })
+const others = [scope('project', 'acme/web', 10n ** 15n, 'day'), scope('key', 'laptop', 10n ** 15n)]
+const scopes = [scope('tenant', 'acme', BigInt(room) * 10n, 'month'), ...others]
+
+/** Balances are made, statements planned, and code compiled. */
+for (let wave = 0; wave < 10; wave++)
+  await Promise.all(
+    Array.from({ length: atOnce }, async () =>
+      (await ledger.reserve(requestFor(scopes, 0n, { time: Date.now() }))).void()
+    )
+  )
+process.send!('ready')
+await once(process, 'message')
+
+const [decided, refused]: [number[], number[]] = [[], []]
+let [inMemory, next] = [0, 0]
+const cpu = process.cpuUsage()
+const client = async (): Promise<void> => {
+  while (next++ < requests) {
+    const asked = performance.now()
+    try {
+      const made = ledger.reserve(requestFor(scopes, 10n, { time: Date.now() }))
+      if (!(made instanceof Promise)) inMemory++
+      else {
+        await made
+        decided.push(performance.now() - asked)
+      }
+    } catch {
+      refused.push(performance.now() - asked)
+    }
+  }
+}
+await Promise.all(Array.from({ length: atOnce }, client))
+const { user, system } = process.cpuUsage(cpu)
+process.send!({ inMemory, decided, refused, cpu: user + system } satisfies Outcome)
+await once(process, 'message')
+for (const end of ends.reverse()) await end()
+process.disconnect()
