@@ -53,6 +53,7 @@ export interface Stored {
 /** A hold. Only the book makes holds. */
 export class Hold implements Reservation {
   readonly purse: Purse
+  tableNext: this | undefined = undefined
   readonly recovered: Readonly<Usage> | undefined
   readonly #book: HoldKeeper
   readonly #request: ReserveRequest

@@ -9,6 +9,7 @@ import { parsePieces } from '../../../money/usage.ts'
 import type { Batch } from '../rows/batch.ts'
 import { Balances } from '../balance/balances.ts'
 import { Hold } from '../balance/hold.ts'
+import { HoldTable } from './hold-table.ts'
 import type { Gathering, HoldKeeper } from '../balance/hold.ts'
 import type { Balance, BudgetStanding, BudgetWatcher, Ledger, Reservation, ReserveRequest, Sale } from '../../ledger.ts'
 import { LookedAt } from '../balance/looked-at.ts'
@@ -42,10 +43,8 @@ export class Book implements Ledger, HoldKeeper {
   readonly #purses: Purses
   readonly #prices = new Map<string, string>()
   readonly #knownPrices = new WeakSet<Price>()
-  /** The holds whose end is not on disk yet. The keys are made by {@link nameOf}. */
-  readonly #live = new Map<string, Hold>()
-  /** How many of them are parts, by the id of the request. */
-  readonly #parts = new Map<string, number>()
+  /** The holds whose end is not on disk yet. */
+  readonly #live = new HoldTable<Hold>()
   readonly #deferred: boolean
   /** Ends the holds, once the store was handed over. */
   #heir: Heir | undefined
@@ -78,17 +77,17 @@ export class Book implements Ledger, HoldKeeper {
 
   /** The holds that have not ended. */
   get open(): readonly Hold[] {
-    return [...this.#live.values()].filter((hold) => !hold.ended)
+    return [...this.#live].filter((hold) => !hold.ended)
   }
 
   /** The holds whose end is not on disk. */
   get unsettled(): readonly Hold[] {
-    return [...this.#live.values()]
+    return [...this.#live]
   }
 
   /** An open hold, detached or not; undefined when there is none. */
   find(requestId: string, part: string): Hold | undefined {
-    const hold = this.#live.get(nameOf(requestId, part))
+    const hold = this.#live.get(requestId, part)
     return hold?.ended ? undefined : hold
   }
 
@@ -104,8 +103,8 @@ export class Book implements Ledger, HoldKeeper {
     const { requestId, part = '', amount, time } = request
     if (this.#heir) throw new Error('this ledger was handed over, and holds nothing any more')
     const draft = this.#writer.admit()
-    const name = nameOf(requestId, part)
-    if (this.#live.has(name)) throw new Error(`${requestId} has a reservation already: it needs another id or part`)
+    if (this.#live.get(requestId, part))
+      throw new Error(`${requestId} has a reservation already: it needs another id or part`)
     if (amount < 0n || !Number.isSafeInteger(time)) {
       throw new RangeError(
         `${requestId} asks to hold ${amount} nano-dollars at ${time}: amounts are not negative, and times are whole milliseconds`
@@ -115,7 +114,7 @@ export class Book implements Ledger, HoldKeeper {
     this.learn(request)
     purse.hold(amount)
     const hold = new Hold(request, purse, draft, this)
-    this.#follow(name, hold)
+    this.#live.add(hold)
     draft.opened.push(hold)
     draft.count()
     this.#writer.wakeSoon()
@@ -128,7 +127,7 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   detached(requestId: string, part = ''): Reservation | undefined {
-    const hold = this.#live.get(nameOf(requestId, part))
+    const hold = this.#live.get(requestId, part)
     return hold?.detached ? hold : undefined
   }
 
@@ -165,7 +164,7 @@ export class Book implements Ledger, HoldKeeper {
 
   /** Whether the request, or a part of it, has a hold whose end is not on disk yet. */
   owes(requestId: string): boolean {
-    return this.#live.has(requestId) || this.#parts.has(requestId)
+    return this.#live.has(requestId)
   }
 
   acknowledge(draft: Gathering): Promise<void> {
@@ -213,13 +212,7 @@ export class Book implements Ledger, HoldKeeper {
 
   /** Removes holds from memory. The writer calls it when their ends are on disk. */
   forget(ended: readonly Hold[]): void {
-    for (const { requestId, part } of ended) {
-      this.#live.delete(nameOf(requestId, part))
-      if (part === '') continue
-      const left = this.#parts.get(requestId)! - 1
-      if (left > 0) this.#parts.set(requestId, left)
-      else this.#parts.delete(requestId)
-    }
+    for (let i = 0; i < ended.length; i++) this.#live.delete(ended[i]!)
   }
 
   /**
@@ -274,13 +267,8 @@ export class Book implements Ledger, HoldKeeper {
     }
     const purse = this.#purses.stored({ scopes, tags }, time)
     const hold = new Hold(request, purse, stored, this)
-    this.#follow(nameOf(requestId, part), hold)
+    this.#live.add(hold)
     return hold
-  }
-
-  #follow(name: string, hold: Hold): void {
-    this.#live.set(name, hold)
-    if (hold.part !== '') this.#parts.set(hold.requestId, (this.#parts.get(hold.requestId) ?? 0) + 1)
   }
 
   learn({ price, costs }: Sale): void {
