@@ -37,7 +37,7 @@ export const storeShape = {
         size: {
           ...room,
           default: '8GiB',
-          description: 'How much room records take with their indexes, about; a request takes some 0.8 KiB.'
+          description: 'How much room records take with their indexes, about; a request takes some 0.5 KiB.'
         }
       }
     },

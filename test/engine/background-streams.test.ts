@@ -198,7 +198,7 @@ function sound(t: Test, database: string, requests: number): void {
     'each was charged once'
   )
   t.equal(
-    rows(database, "SELECT seq FROM request WHERE json ->> 'endpoint' = 'responses'").length,
+    rows(database, "SELECT seq FROM request WHERE json ->> 3 = 'responses'").length,
     requests,
     'and has one record'
   )

@@ -4,6 +4,8 @@ import { cpSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { verify } from '../../core/store/embedded/care/verify.ts'
+import { recordIn } from '../../core/store/embedded/rows/record-text.ts'
+import type { RecordRow } from '../../core/store/embedded/rows/record-text.ts'
 import { Disk, noDisk } from '../chaos/disk.ts'
 import { formOf } from '../kit/form.ts'
 import { nanoCost } from '../kit/oracle.ts'
@@ -288,11 +290,11 @@ t.test('what was sent when it was killed costs what it asked for, in whatever un
   await again.end('SIGTERM')
   t.same(verify(file), [], 'the book is in order')
   const ends = new Map(journal(file).map((entry) => [entry.request_id, entry]))
-  const records = rows(file, 'SELECT json FROM request').map(({ json }) => JSON.parse(json as string))
+  const records = rows(file, 'SELECT * FROM request').map((row) => recordIn(row as unknown as RecordRow))
   t.equal(records.length, asked.length)
   for (const [, , endpoint, usage] of asked) {
     const record = records.find((one) => one.endpoint === endpoint)
-    const end = ends.get(record?.request_id)
+    const end = ends.get(record?.request_id ?? '')
     t.match(end, { kind: 'settle', source: 'recovered', usage }, endpoint)
     t.ok(end!.amount > 0n && end!.amount <= end!.reserved, `${endpoint}: ${end?.amount} of ${end?.reserved}`)
   }

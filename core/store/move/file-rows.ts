@@ -156,7 +156,7 @@ export const writers: Readonly<Record<Part, (rows: readonly Row[], to: FileRows)
         (batch) => {
           for (const { json, time } of records) {
             const record = JSON.parse(json as string) as RequestRecord
-            batch.records.push(...recordValues(record, json as string, Number(time)))
+            batch.records.push(...recordValues(record, Number(time)))
           }
         },
         written

@@ -13,6 +13,8 @@ import type { Database, Row, Value } from '../embedded/files/sqlite.ts'
 import { readVolume, volumeFolder, volumeOf } from '../embedded/journal/volume.ts'
 import { surveyBeside } from '../embedded/recovery/survey.ts'
 import { entryColumns } from '../embedded/rows/batch.ts'
+import { recordIn } from '../embedded/rows/record-text.ts'
+import type { RecordRow } from '../embedded/rows/record-text.ts'
 import type { Balance } from '../ledger.ts'
 import { nodeOf, pieceBytes } from './parts.ts'
 import type { Carried, Counts, Key, Part, Source } from './parts.ts'
@@ -22,6 +24,8 @@ interface Read {
   readonly select: string
   readonly from: string
   readonly keys: readonly string[]
+  /** Makes of a row of the query what is carried. */
+  readonly carried?: (row: Row) => Row
 }
 
 const reads: Readonly<Partial<Record<Part, Read>>> = {
@@ -62,7 +66,15 @@ const reads: Readonly<Partial<Record<Part, Read>>> = {
     from: 'answer',
     keys: ['seq']
   },
-  request: { select: 'seq, request_id, time, written, json', from: 'request', keys: ['seq'] },
+  request: {
+    select: 'seq, request_id, tenant, key, model, time, written, json',
+    from: 'request',
+    keys: ['seq'],
+    carried: ({ tenant, key, model, ...row }) => ({
+      ...row,
+      json: JSON.stringify(recordIn({ ...row, tenant, key, model } as Row & RecordRow))
+    })
+  },
   traffic: {
     select: 'span, scope, time, model, channel, requests, codes, input, output, CAST(cost AS TEXT) AS cost, first',
     from: "(SELECT 'minute' AS span, * FROM traffic_minute UNION ALL SELECT 'hour', * FROM traffic_hour)",
@@ -132,7 +144,7 @@ export class FileSource implements Source {
     else yield* this.#query(reads[part]!, after)
   }
 
-  *#query({ select, from, keys }: Read, after: Key | undefined): Generator<Carried> {
+  *#query({ select, from, keys, carried }: Read, after: Key | undefined): Generator<Carried> {
     const names = keys.join(', ')
     const where = after ? `WHERE (${names}) > (${keys.map(() => '?').join(', ')})` : ''
     for (const row of readRows(
@@ -140,7 +152,7 @@ export class FileSource implements Source {
       `SELECT ${select} FROM ${from} ${where} ORDER BY ${names}`,
       ...((after ?? []) as Value[])
     ))
-      yield { key: keys.map((name) => keyValue(row[name]!)), row }
+      yield { key: keys.map((name) => keyValue(row[name]!)), row: carried ? carried(row) : row }
   }
 
   *#balances(after: Key | undefined): Generator<Carried> {

@@ -5,7 +5,6 @@ import { loadavg } from 'node:os'
 import { Writable } from 'node:stream'
 import { Audience } from '../../../core/admin/live/audience.ts'
 import { streamOf } from '../../../core/admin/live/stream.ts'
-import { factsOf } from '../../../core/store/embedded/rows/facts.ts'
 import { migrate } from '../../../core/store/embedded/database/migration.ts'
 import type { RequestRecord } from '../../../core/store/requests.ts'
 import { RequestTap } from '../../../core/store/request-tap.ts'
@@ -84,13 +83,11 @@ console.log(`a second with ten streams, without the sockets: ${us(second)}`)
 for (const kinds of [1, 150]) {
   const database = openDatabase(':memory:', 'process', (opened) => migrate(opened, ':memory:'))
   const table = new TrafficTable(database)
-  const facts = records.map(factsOf)
-  const json = records.map((record) => JSON.stringify(record))
   const start = Date.UTC(2026, 10, 20)
   const written = cost(400_000, (call) => {
     const one = kinds === 1 ? 0 : call % 1000
-    const { tenant, model } = records[one]!
-    table.add(call, tenant, model, start + call * 2, facts[one]!, json[one]!)
+    const record = records[one]!
+    table.add(call, { ...record, time: start + call * 2, json: '' }, record)
     // A transaction each quarter of a second, of 125 records.
     if (call % 125 === 124) table.flush(125)
   })

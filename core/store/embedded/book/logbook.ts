@@ -1,5 +1,6 @@
 // The request log of this store: records are written in the batches of the writer, and read by the reader thread.
 import { GatewayError } from '../../../errors.ts'
+import { recordIn } from '../rows/record-text.ts'
 import type { Reader } from '../reader/reader.ts'
 import type { RequestSearch } from '../reader/request-search.ts'
 import type {
@@ -45,7 +46,7 @@ export class Logbook extends RecordLog implements RequestBook {
     if (this.#health.healthy) await this.#drafts.flushed()
     const { records, next } = await this.#reader.ask({ kind: 'requests', query: question })
     return {
-      data: records.map((record) => JSON.parse(record) as RequestRecord),
+      data: records.map(recordIn),
       next: next === undefined ? null : String(next)
     }
   }
@@ -54,7 +55,7 @@ export class Logbook extends RecordLog implements RequestBook {
   async find(id: string, tenant?: string): Promise<WrittenRecord | undefined> {
     if (this.#health.healthy) await this.#drafts.flushed()
     const { row } = await this.#reader.ask({ kind: 'request', id, tenant })
-    return row && { record: JSON.parse(row.json) as RequestRecord, written: row.written }
+    return row && { record: recordIn(row), written: row.written }
   }
 
   /** Likewise. */

@@ -23,12 +23,12 @@ export class RecordLog implements Pick<RequestLog, 'append'> {
     this.#told = told
   }
 
-  append(record: RequestRecord, json?: string, time?: number): void {
+  append(record: RequestRecord, _json?: string, time?: number): void {
     const dropped = this.#drafts.full && !this.#owes(record.request_id)
     this.#told(dropped)
     if (dropped) return
     const { draft } = this.#drafts
-    const values = recordValues(record, json, time)
+    const values = recordValues(record, time)
     draft.records.push(...values)
     draft.count(values[5].length)
     this.#drafts.wakeSoon()

@@ -1,5 +1,5 @@
 // Says what one store has that another one lacks, for `sluice ledger restore`.
-import { auditColumns, documentColumns, entryColumns, recordColumns } from '../rows/batch.ts'
+import { auditColumns, documentColumns, entryColumns, requestColumns } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
 import { readHead } from '../database/head.ts'
 import { auditHash, entryHash } from '../journal/journal.ts'
@@ -163,12 +163,12 @@ class Contents {
 
   /** The request log by its ids. Old records go, and leave the numbers of the others. */
   get records(): Sequence {
-    const logged = this.#batches.flatMap(({ records }) => column(records, recordColumns, 'request_id'))
+    const logged = this.#batches.flatMap(({ records }) => column(records, requestColumns, 'request_id'))
     return this.#sequence('request', 'request_id', logged)
   }
 
   *recordsAfter(seq: number): Generator<number> {
-    yield* this.#after('request', seq, (batch) => column(batch.records, recordColumns, 'time'))
+    yield* this.#after('request', seq, (batch) => column(batch.records, requestColumns, 'time'))
   }
 
   /** The audit log by its hashes. */

@@ -4,7 +4,8 @@ import { checksum, recordChecksum } from '../files/checksum.ts'
 import { headColumns } from '../database/head.ts'
 import type { InvariantName, Report } from './invariants.ts'
 import { auditHash } from '../journal/journal.ts'
-import type { RequestRecord } from '../../requests.ts'
+import { checkedText, costPlace, recordIn } from '../rows/record-text.ts'
+import type { RecordRow } from '../rows/record-text.ts'
 import { readRows } from '../files/sqlite.ts'
 import type { Database, Row } from '../files/sqlite.ts'
 
@@ -48,10 +49,13 @@ function hexOf(value: Row[string] | undefined): string {
 
 /** Whether the row matches its checksum, and its columns match its JSON. */
 function isRecord(row: Row): boolean {
-  const json = String(row['json'])
-  if (recordChecksum(Number(row['seq']), Number(row['written']), json) !== Number(row['crc'])) return false
-  const values = recordValues(JSON.parse(json) as RequestRecord, json)
-  return requestColumns.every((name, column) => String(values[column]).toWellFormed() === String(row[name]))
+  const stored = row as Row & RecordRow
+  if (recordChecksum(Number(row['seq']), Number(row['written']), checkedText(stored)) !== Number(row['crc']))
+    return false
+  const values = recordValues(recordIn(stored))
+  return requestColumns.every(
+    (name, column) => name === 'json' || String(values[column]).toWellFormed() === String(row[name])
+  )
 }
 
 function checkCount(database: Database, table: 'request' | 'document', written: number, report: Report): number {
@@ -95,13 +99,19 @@ export function checkIntegers(database: Database, report: Report): void {
   const broken = {
     journal: `SELECT journal.seq AS id FROM journal, json_each(${sound('usage_json')}) AS units WHERE units.type <> 'integer'`,
     request: `SELECT request_id AS id FROM request
-      WHERE json_type(${sound('json')}, '$.cost_nano') IS NOT 'text' OR json_type(${sound('json')}, '$.cost_usd') IS NOT 'text'`,
+      WHERE typeof(${chargedIn('json')}) <> 'text' OR json_type(${sound('json')}) = 'object' AND json_type(${sound('json')}, '$.cost_usd') IS NOT 'text'`,
     price: `SELECT version AS id FROM price, json_tree(${sound('price.json')}) AS rate WHERE rate.type NOT IN ('text', 'array', 'object')`
   }
   for (const [table, query] of Object.entries(broken)) {
     for (const row of readRows(database, query))
       report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
   }
+}
+
+/** What a request record says that was charged, as SQL. */
+export function chargedIn(column: string): string {
+  const json = sound(column)
+  return `CASE json_type(${json}) WHEN 'array' THEN ${json} ->> ${costPlace} ELSE ${json} ->> 'cost_nano' END`
 }
 
 /** A JSON column as an argument of SQL functions, which fail on invalid JSON. */

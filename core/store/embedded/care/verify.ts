@@ -12,7 +12,7 @@ import { Origins, originOf } from '../journal/origins.ts'
 import { pastHours } from '../upkeep/past-hours.ts'
 import { checkSchema } from '../database/migration.ts'
 import { canonicalPath } from '../files/lock.ts'
-import { attempt, checkFile, checkIntegers, checkWritten, sound } from './soundness.ts'
+import { attempt, checkFile, checkIntegers, checkWritten, chargedIn } from './soundness.ts'
 import { openForReading, readRows } from '../files/sqlite.ts'
 import type { Database, Row, Value } from '../files/sqlite.ts'
 import { checkSegments } from './journal-check.ts'
@@ -202,7 +202,7 @@ function recordsOf(
   report: Report
 ): (name: string, row: Row) => boolean {
   const oldest = database.prepare('SELECT min(time) AS time FROM request').get()!['time'] as number | null
-  const find = database.prepare(`SELECT ${sound('json')} ->> 'cost_nano' AS cost FROM request WHERE request_id = ?`)
+  const find = database.prepare(`SELECT ${chargedIn('json')} AS cost FROM request WHERE request_id = ?`)
   const again = database.prepare(
     'SELECT seq FROM journal WHERE request_id = ? AND part = ? AND class = ? AND seq > (SELECT max(last) FROM volume)'
   )
@@ -353,7 +353,7 @@ function checkRecords(database: Database, head: Head, sealed: Sealed, report: Re
   for (const row of readRows(database, unrecorded))
     report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
   // The cost of a session is the sum of its parts.
-  const differing = `SELECT request.request_id AS id, ${sound('json')} ->> 'cost_nano' AS said, ended.amount AS own,
+  const differing = `SELECT request.request_id AS id, ${chargedIn('json')} AS said, ended.amount AS own,
       (SELECT sum(amount) FROM journal WHERE journal.request_id = request.request_id AND class = 'terminal' AND seq > ${sealed.last}) AS amount
     FROM request LEFT JOIN journal AS ended
       ON ended.request_id = request.request_id AND ended.part = '' AND ended.class = 'terminal' AND ended.seq > ${sealed.last}

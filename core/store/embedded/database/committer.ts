@@ -5,7 +5,7 @@ import {
   documentColumns,
   entryColumns,
   holdColumns,
-  recordColumns,
+  recordRow,
   requestColumns,
   routeColumns,
   touchColumns,
@@ -16,6 +16,7 @@ import { checksum, recordChecksum } from '../files/checksum.ts'
 import { headColumns, headValues, readHead } from './head.ts'
 import type { Head } from './head.ts'
 import { auditHash, entryHash, entryWidth } from '../journal/journal.ts'
+import { checkedText, recordIn } from '../rows/record-text.ts'
 import { RecordBlocks } from './record-blocks.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
 import { SpendTable } from './spend-table.ts'
@@ -24,10 +25,6 @@ import { TrafficTable } from './traffic-table.ts'
 import { versionAfter } from '../files/write-ahead.ts'
 
 const bodyColumn = answerColumns.indexOf('body')
-
-const [tenantColumn, modelColumn, timeColumn, jsonColumn, factsColumn] = (
-  ['tenant', 'model', 'time', 'json', 'facts'] as const
-).map((name) => recordColumns.indexOf(name)) as [number, number, number, number, number]
 
 /** Where a row of a hold has what changes while it is open; `dispatched` follows from the channel. */
 const changing = touchColumns.slice(0, -1).map((name) => holdColumns.indexOf(name as (typeof holdColumns)[number]))
@@ -223,20 +220,13 @@ export class Committer {
 
   #records({ records, written }: Batch): void {
     const { record } = this.#sql
-    for (let i = 0; i < records.length; i += recordColumns.length) {
+    for (let i = 0; i < records.length; i += requestColumns.length) {
       const seq = ++this.#request
-      const json = records[i + jsonColumn] as string
-      this.#blocks.add(records, i, seq, written)
-      if (this.#counting)
-        this.#traffic.add(
-          seq,
-          records[i + tenantColumn] as string | null,
-          records[i + modelColumn] as string | null,
-          records[i + timeColumn] as number,
-          records[i + factsColumn] as string | null,
-          json
-        )
-      record.add(records, i, seq, written, recordChecksum(seq, written, json))
+      const row = recordRow(records, i)
+      const read = recordIn(row)
+      this.#blocks.add(seq, written, row, read)
+      if (this.#counting) this.#traffic.add(seq, row, read)
+      record.add(records, i, seq, written, recordChecksum(seq, written, checkedText(row)))
     }
   }
 

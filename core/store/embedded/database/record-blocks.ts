@@ -1,19 +1,16 @@
 // The blocks of 1024 request records: stores of each full one what its records are found by. Runs in the writer thread.
-import { recordColumns } from '../rows/batch.ts'
 import { boundColumns, FactBlock, factsOf } from '../rows/facts.ts'
+import { recordIn } from '../rows/record-text.ts'
+import type { RecordRow } from '../rows/record-text.ts'
 import type { RequestRecord } from '../../requests.ts'
 import { blockSize } from './schema.ts'
-import type { Database, Statement, Value } from '../files/sqlite.ts'
+import type { Database, Statement } from '../files/sqlite.ts'
 
 /** The approximate number of bytes that a record takes besides its JSON, including its index entries and facts. */
 const recordBytes = 200
 
 /** The columns whose values are listed for each block, so that blocks without a value are passed over unread. */
 const fields = ['tenant', 'key', 'model'] as const
-
-const [tenantAt, keyAt, modelAt, timeAt, jsonAt, factsAt] = (
-  ['tenant', 'key', 'model', 'time', 'json', 'facts'] as const
-).map((name) => recordColumns.indexOf(name)) as [number, number, number, number, number, number]
 
 /** The block that is being filled. */
 export class RecordBlocks {
@@ -34,51 +31,26 @@ export class RecordBlocks {
       )
     }
     const rows = database
-      .prepare('SELECT seq, tenant, key, model, time, written, json FROM request WHERE seq >= ? ORDER BY seq')
-      .all(last - (last % blockSize)) as unknown as {
-      seq: number
-      tenant: string | null
-      key: string | null
-      model: string | null
-      time: number
-      written: number
-      json: string
-    }[]
-    for (const { seq, tenant, key, model, time, written, json } of rows)
-      this.#keep(seq, written, tenant, key, model, time, json, null)
+      .prepare(
+        'SELECT seq, written, request_id, tenant, key, model, time, json FROM request WHERE seq >= ? ORDER BY seq'
+      )
+      .all(last - (last % blockSize)) as unknown as (RecordRow & { seq: number; written: number })[]
+    for (const row of rows) this.#keep(row.seq, row.written, row, recordIn(row))
   }
 
-  /** Adds the record at index `at` of `records`, and closes the block before it when that is full. */
-  add(records: readonly Value[], at: number, seq: number, written: number): void {
+  /** Adds the record of a row, and closes the block before it when that is full. */
+  add(seq: number, written: number, row: RecordRow, record: RequestRecord): void {
     if (seq % blockSize === 0) this.#close(seq / blockSize - 1)
-    this.#keep(
-      seq,
-      written,
-      records[at + tenantAt] as string | null,
-      records[at + keyAt] as string | null,
-      records[at + modelAt] as string | null,
-      records[at + timeAt] as number,
-      records[at + jsonAt] as string,
-      records[at + factsAt] as string | null
-    )
+    this.#keep(seq, written, row, record)
   }
 
-  #keep(
-    seq: number,
-    written: number,
-    tenant: string | null,
-    key: string | null,
-    model: string | null,
-    time: number,
-    json: string,
-    facts: string | null
-  ): void {
+  #keep(seq: number, written: number, row: RecordRow, record: RequestRecord): void {
+    const { tenant, key, model, json } = row
+    const time = Number(row.time)
     if (tenant !== null) this.#values[0]!.add(tenant)
     if (key !== null) this.#values[1]!.add(key)
     if (model !== null) this.#values[2]!.add(model)
-    // A log of an earlier version has no facts.
-    const known = facts ?? factsOf(JSON.parse(json) as RequestRecord)
-    this.#facts.add(seq % blockSize, { tenant, key, model, time, facts: known })
+    this.#facts.add(seq % blockSize, { tenant, key, model, time, facts: factsOf(record) })
     const extent = this.#extent
     extent.bytes += json.length + recordBytes
     extent.written = written

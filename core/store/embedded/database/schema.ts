@@ -372,5 +372,9 @@ export const migrations: readonly string[] = [
     hash BLOB NOT NULL,
     UNIQUE (node, epoch)
   ) STRICT;
+  `,
+  `
+  -- From here on request.json has what its row has no column for, as an array of values: see record-text.ts. Older rows
+  -- stay as they are. This number keeps programs from the file that read objects alone.
   `
 ]

@@ -1,9 +1,11 @@
 // Writes traffic to the database by minute and by hour, in the transaction in which its records are written, so that
 // figures over time read as many rows as they have points, however many requests there were.
-import { passedIn } from '../rows/facts.ts'
+import { recordIn } from '../rows/record-text.ts'
+import type { RecordRow } from '../rows/record-text.ts'
+import type { RequestRecord } from '../../requests.ts'
 import { readRows } from '../files/sqlite.ts'
 import type { Database, Statement, Value } from '../files/sqlite.ts'
-import { cellsOf, placeOf, pointsOf, rowsFor, Traffic, trafficSpans } from '../../traffic.ts'
+import { cellsOf, passedOf, placeOf, pointsOf, rowsFor, Traffic, trafficSpans } from '../../traffic.ts'
 import type { Passed, StoredTraffic, TrafficPlace, TrafficPoint, TrafficQuery, TrafficSpan } from '../../traffic.ts'
 
 /** The columns of the sums. */
@@ -42,16 +44,9 @@ export class TrafficTable {
     this.#spans = (Object.keys(trafficSpans) as TrafficSpan[]).map((span) => new Span(database, span))
   }
 
-  /** Adds a record that is to be written as this row. `facts`: as it has them; null for one of an earlier version. */
-  add(
-    seq: number,
-    tenant: string | null,
-    model: string | null,
-    time: number,
-    facts: string | null,
-    json: string
-  ): void {
-    this.#waiting.push({ seq, tenant, model, time, passed: passedIn(facts, json) })
+  /** Adds a record that is to be written as this row. */
+  add(seq: number, { tenant, model, time }: RecordRow, record: RequestRecord): void {
+    this.#waiting.push({ seq, tenant, model, time: Number(time), passed: passedOf(record) })
   }
 
   /** Writes what was added since the last call. `inserted`: how many of these records became rows. */
@@ -70,10 +65,15 @@ export class TrafficTable {
    */
   fill(database: Database, after = -1, each?: (records: number) => void): void {
     let added = 0
-    for (const row of readRows(database, 'SELECT tenant, model, time, json FROM request WHERE time > ?', after)) {
-      const [tenant, model] = [row['tenant'] as string | null, row['model'] as string | null]
-      const passed = readable(row['json'] as string)
-      if (passed) this.#sum({ tenant, model, time: Number(row['time']), passed })
+    const rows = readRows(
+      database,
+      'SELECT request_id, tenant, key, model, time, json FROM request WHERE time > ?',
+      after
+    ) as Iterable<unknown> as Iterable<RecordRow>
+    for (const row of rows) {
+      const { tenant, model, time } = row
+      const passed = readable(row)
+      if (passed) this.#sum({ tenant, model, time: Number(time), passed })
       if (++added % mostKept === 0) {
         this.#write(after)
         each?.(added)
@@ -161,10 +161,10 @@ class Span {
 /** The sums as {@link StoredTraffic} has them: a number does not hold all costs. */
 export const selected = trafficColumns.map((name) => (name === 'cost' ? 'CAST(cost AS TEXT) AS cost' : name)).join(', ')
 
-/** What a record adds; undefined when its JSON was changed by hand and is no record, which `verify` names (I16). */
-function readable(json: string): Passed | undefined {
+/** What a record adds; undefined when it was changed by hand and is no record, which `verify` names (I16). */
+function readable(row: RecordRow): Passed | undefined {
   try {
-    return passedIn(null, json)
+    return passedOf(recordIn(row))
   } catch {
     return undefined
   }

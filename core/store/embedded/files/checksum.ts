@@ -9,10 +9,7 @@ export function checksum(values: readonly Value[]): number {
   )
 }
 
-/**
- * The CRC-32 of a request record's JSON, seeded with its row number and its time of writing. The other columns repeat
- * what the JSON says.
- */
-export function recordChecksum(seq: number, written: number, json: string): number {
-  return crc32(json, (seq * 31 + written) >>> 0)
+/** The CRC-32 of a request record's text (see record-text.ts), seeded with its row number and its time of writing. */
+export function recordChecksum(seq: number, written: number, text: string): number {
+  return crc32(text, (seq * 31 + written) >>> 0)
 }

@@ -6,7 +6,7 @@ import {
   documentColumns,
   entryColumns,
   holdColumns,
-  recordColumns,
+  requestColumns,
   routeColumns,
   touchColumns,
   workColumns
@@ -28,9 +28,9 @@ const mark = Buffer.from([0x9e, 0x5c, 0x1f, 0x0a])
 
 /**
  * The first byte of a payload: which rows it has, and which columns they have. Formats before 5 had rows of keys
- * instead of documents, and no audit log.
+ * instead of documents, and no audit log; those of 6 and 7 had what a record is searched by behind its other columns.
  */
-const format = 7
+const format = 8
 
 /** Columns that came after the first format: the format that brought them, and what older rows have there. */
 interface Later {
@@ -47,7 +47,6 @@ const laterTouches: readonly Later[] = [
   { since: 7, absent: { model: null, price_version: null } }
 ]
 const laterAnswers: readonly Later[] = [{ since: 2, absent: { tenant: '', headers: '{}' } }]
-const laterRecords: readonly Later[] = [{ since: 6, absent: { facts: null } }]
 const laterRoutes: readonly Later[] = [{ since: 2, absent: { tokens: null } }]
 
 /** The size of an encoder's buffer, which grows with its batches up to the second size. A larger one gets its own. */
@@ -96,7 +95,7 @@ export class FrameEncoder {
     packer.rows(batch.touched, touchColumns.length)
     packer.rows(batch.closed, 1)
     packer.rows(batch.entries, entryColumns.length)
-    packer.rows(batch.records, recordColumns.length)
+    packer.rows(batch.records, requestColumns.length)
     packer.rows(batch.documents, documentColumns.length)
     packer.rows(batch.leased, 2)
     packer.rows(batch.answers, answerColumns.length)
@@ -146,7 +145,10 @@ export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
     touched: nextRows(rows, touchColumns, version, laterTouches),
     closed: rows.next(1) as number[],
     entries: nextRows(rows, entryColumns, version, laterEntries, before?.entries),
-    records: nextRows(rows, recordColumns, version, laterRecords, before?.records),
+    records:
+      version === 6 || version === 7
+        ? withoutFacts(rows.next(requestColumns.length + 1))
+        : rows.next(requestColumns.length, before?.records),
     documents: version < 5 ? documentsOf(rows.next(keyColumns.length)) : rows.next(documentColumns.length),
     // Members that an earlier version did not write are empty.
     leased: rows.next(2) as number[],
@@ -174,6 +176,11 @@ function nextRows(
   return Array.from({ length: found.length / width }, () =>
     columns.map((name) => (Object.hasOwn(absent, name) ? absent[name]! : values.next().value!))
   ).flat()
+}
+
+/** Rows of records without what they are searched by. */
+function withoutFacts(values: readonly Value[]): Value[] {
+  return values.filter((_, i) => i % (requestColumns.length + 1) < requestColumns.length)
 }
 
 /** The contents of a frame's head. */

@@ -6,6 +6,7 @@ import type { AuditQuery } from '../../documents.ts'
 import { querySpend } from './spend-query.ts'
 import type { SpendPage, SpendQuery } from '../../spend.ts'
 import { searchRequests } from './request-search.ts'
+import type { RecordRow } from '../rows/record-text.ts'
 import { requestTotals } from './request-totals.ts'
 import type { TotalsQuery } from './request-totals.ts'
 import type { RequestTotals } from '../../requests.ts'
@@ -60,13 +61,13 @@ export interface StoredAnswer {
 }
 
 /**
- * The replies. Records are JSON, newest first; `next` is the `before` of the next page. Balances are rows as stored,
+ * The replies. Records are rows, newest first; `next` is the `before` of the next page. Balances are rows as stored,
  * with bigints. Work is JSON.
  */
 export type ReaderReply =
   | ({ kind: 'requests' } & FoundRequests)
   | { kind: 'totals'; totals: RequestTotals }
-  | { kind: 'request'; row: { json: string; written: number } | undefined }
+  | { kind: 'request'; row: (RecordRow & { written: number }) | undefined }
   | { kind: 'spend'; page: SpendPage }
   | { kind: 'traffic'; points: TrafficPoint[] }
   | { kind: 'balances' | 'hours'; rows: Row[] }
@@ -137,10 +138,11 @@ class StoreReader implements Service<NumberedQuestion> {
 function recordOf(
   database: Database,
   { id, tenant }: Extract<ReaderQuestion, { kind: 'request' }>
-): { json: string; written: number } | undefined {
-  const row = database.prepare('SELECT tenant, json, written FROM request WHERE request_id = ?').get(id)
-  if (!row || (tenant !== undefined && row['tenant'] !== tenant)) return undefined
-  return { json: row['json'] as string, written: row['written'] as number }
+): (RecordRow & { written: number }) | undefined {
+  const row = database
+    .prepare('SELECT request_id, tenant, key, model, time, json, written FROM request WHERE request_id = ?')
+    .get(id) as (RecordRow & { written: number }) | undefined
+  return row && (tenant === undefined || row.tenant === tenant) ? row : undefined
 }
 
 function answerOf(

@@ -1,7 +1,8 @@
 // Searches the request log in the database, block by block from the newest on. Runs in the reader thread.
 import { boundColumns, boundsOf, factsOf, matches, search } from '../rows/facts.ts'
 import type { FactQuery } from '../rows/facts.ts'
-import type { RequestRecord } from '../../requests.ts'
+import { recordIn } from '../rows/record-text.ts'
+import type { RecordRow } from '../rows/record-text.ts'
 import { blockSize } from '../database/schema.ts'
 import type { Database } from '../files/sqlite.ts'
 
@@ -17,17 +18,17 @@ export interface RequestSearch extends FactQuery {
 }
 
 /**
- * A page: records as JSON, newest first, and the `before` of the next page. One that read as many blocks as a question
+ * A page: rows of records, newest first, and the `before` of the next page. One that read as many blocks as a question
  * may has fewer records than asked for, or none, and the next goes on there.
  */
 export interface FoundRequests {
-  records: string[]
+  records: RecordRow[]
   next: number | undefined
 }
 
-interface Line {
-  seq: number
-  json: string
+interface Line extends RecordRow {
+  readonly seq: number
+  readonly time: number
 }
 
 /** Finds one page of records, of one moment. `most` is how many blocks it reads. */
@@ -37,23 +38,16 @@ export function searchRequests(database: Database, query: RequestSearch, most = 
     const { limit } = query
     const { lines, reached } = query.id === undefined ? scan(database, query, most) : find(database, query)
     const page = lines.slice(0, limit)
-    return { records: page.map(({ json }) => json), next: lines.length > limit ? page.at(-1)!.seq : reached }
+    return { records: page, next: lines.length > limit ? page.at(-1)!.seq : reached }
   } finally {
     database.exec('COMMIT')
   }
 }
 
-const columns = 'seq, tenant, key, model, time, json'
+const columns = 'seq, request_id, tenant, key, model, time, json'
 
-interface Row extends Line {
-  tenant: string | null
-  key: string | null
-  model: string | null
-  time: number
-}
-
-function fits(row: Row, query: RequestSearch): boolean {
-  return matches({ ...row, facts: factsOf(JSON.parse(row.json) as RequestRecord) }, query)
+function fits(row: Line, query: RequestSearch): boolean {
+  return matches({ ...row, facts: factsOf(recordIn(row)) }, query)
 }
 
 /** Lines that match; `reached`: those with a smaller seq were not looked at. */
@@ -65,7 +59,7 @@ interface Found {
 function find(database: Database, query: RequestSearch): Found {
   const rows = database
     .prepare(`SELECT ${columns} FROM request WHERE request_id = ? AND seq < ?`)
-    .all(query.id!, query.before ?? Number.MAX_SAFE_INTEGER) as unknown as Row[]
+    .all(query.id!, query.before ?? Number.MAX_SAFE_INTEGER) as unknown as Line[]
   return { lines: rows.filter((row) => fits(row, query)) }
 }
 
@@ -83,7 +77,7 @@ function scan(database: Database, query: RequestSearch, most: number): Found {
     `SELECT CASE WHEN ${overlap} THEN columns END AS columns FROM request_facts WHERE block = ?`
   )
   const bounds = boundsOf(query)
-  const line = database.prepare('SELECT seq, json FROM request WHERE seq = ?')
+  const line = database.prepare(`SELECT ${columns} FROM request WHERE seq = ?`)
   const rows = database.prepare(
     `SELECT ${columns} FROM request WHERE seq BETWEEN ? AND ? AND seq < ? ORDER BY seq DESC`
   )
@@ -111,7 +105,7 @@ function scan(database: Database, query: RequestSearch, most: number): Found {
     } else {
       // The block that is being filled, or one that an earlier version has filled.
       const all = rows.iterate(Math.max(first, from), from + blockSize - 1, before) as Iterable<unknown>
-      for (const row of all as Iterable<Row>) if (fits(row, query) && found.push(row) > limit) break
+      for (const row of all as Iterable<Line>) if (fits(row, query) && found.push(row) > limit) break
     }
   }
   return { lines: found }

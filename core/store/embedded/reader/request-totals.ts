@@ -1,7 +1,9 @@
 // Counts the requests of the log that match a query, over time. Runs in the reader thread.
 import { boundColumns, boundsOf, factsOf, matches, tally } from '../rows/facts.ts'
 import type { RequestSearch } from './request-search.ts'
-import type { RequestRecord, RequestTotals } from '../../requests.ts'
+import { recordIn } from '../rows/record-text.ts'
+import type { RecordRow } from '../rows/record-text.ts'
+import type { RequestTotals } from '../../requests.ts'
 import { blockSize } from '../database/schema.ts'
 import type { Database } from '../files/sqlite.ts'
 
@@ -46,14 +48,6 @@ export function requestTotals(database: Database, { query, parts, now }: TotalsQ
   return { from, to, width, counted, parts: counts.filter(({ at }) => at <= to) }
 }
 
-interface Row {
-  tenant: string | null
-  key: string | null
-  model: string | null
-  time: number
-  json: string
-}
-
 /** Returns the time before which nothing was counted, when there was too much. */
 function countBlocks(
   database: Database,
@@ -67,7 +61,9 @@ function countBlocks(
     `SELECT CASE WHEN ${overlap} THEN columns END AS columns, time_from FROM request_facts WHERE block = ?`
   )
   const bounds = boundsOf(query)
-  const rows = database.prepare('SELECT tenant, key, model, time, json FROM request WHERE seq BETWEEN ? AND ?')
+  const rows = database.prepare(
+    'SELECT request_id, tenant, key, model, time, json FROM request WHERE seq BETWEEN ? AND ?'
+  )
   const open = Math.floor(last / blockSize)
   let read = 0
   for (let block = open; block >= Math.floor(first / blockSize); block--) {
@@ -81,8 +77,8 @@ function countBlocks(
     }
     // The block that is being filled, or one that an earlier version has filled.
     for (const one of rows.iterate(block * blockSize, (block + 1) * blockSize - 1) as Iterable<unknown>) {
-      const row = one as Row
-      const record = JSON.parse(row.json) as RequestRecord
+      const row = one as RecordRow & { readonly time: number }
+      const record = recordIn(row)
       if (matches({ ...row, facts: factsOf(record) }, query)) count(row.time, record.status)
     }
   }

@@ -1,5 +1,6 @@
 // The batch: the changes of one commit, as flat arrays of values instead of an object per row.
-import { factsOf } from './facts.ts'
+import { textOfRecord } from './record-text.ts'
+import type { RecordRow } from './record-text.ts'
 import type { RequestRecord } from '../../requests.ts'
 import type { Value } from '../files/sqlite.ts'
 import { isOpen } from '../../works.ts'
@@ -37,7 +38,7 @@ export interface Batch {
   closed: number[]
   /** For each journal row: the columns of {@link entryColumns}. */
   entries: Value[]
-  /** For each request record: the columns of {@link recordColumns}. */
+  /** For each request record: the columns of {@link requestColumns}. */
   records: Value[]
   /** For each document that changed or is to be deleted: the columns of {@link documentColumns}. */
   documents: Value[]
@@ -96,30 +97,31 @@ export const holdColumns = [
 /** Columns in {@link Batch.touched}. */
 export const touchColumns = ['channel', 'cost_price', 'delivered_units', 'model', 'price_version', 'id'] as const
 
-/** Columns of the table request that come from a record; the writer adds seq and written. */
+/** Columns of a record in {@link Batch.records}; the writer adds seq, written and crc. `json`: see record-text.ts. */
 export const requestColumns = ['request_id', 'tenant', 'key', 'model', 'time', 'json'] as const
 
-/** Columns of a record in {@link Batch.records}; the last one is what it is searched by, see facts.ts. */
-export const recordColumns = [...requestColumns, 'facts'] as const
-
 /**
- * The values of a record in the order of {@link recordColumns}. A caller that already has the record's JSON, or its
- * time in Unix milliseconds, passes them.
+ * The values of a record in the order of {@link requestColumns}. A caller that already has its time in Unix
+ * milliseconds passes it.
  */
 export function recordValues(
   record: RequestRecord,
-  json = JSON.stringify(record),
   time = Date.parse(record.time)
-): [string, string | null, string | null, string | null, number, string, string] {
+): [string, string | null, string | null, string | null, number, string] {
   return [
     record.request_id,
     record.tenant ?? null,
     record.key ?? null,
     record.model ?? null,
     Number.isNaN(time) ? 0 : time,
-    json,
-    factsOf(record)
+    textOfRecord(record, time)
   ]
+}
+
+/** The row at an index of {@link Batch.records}, to read its record. */
+export function recordRow(records: readonly Value[], at: number): RecordRow {
+  const [request_id, tenant, key, model, time, json] = records.slice(at, at + requestColumns.length)
+  return { request_id, tenant, key, model, time, json } as RecordRow
 }
 
 /** All columns of the table document but its checksum. A document without JSON is deleted. */

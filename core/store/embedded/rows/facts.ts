@@ -1,8 +1,6 @@
 // What requests are searched by: their facts in columns, one block of records at a time, so that a search of a million
 // records reads some fifty megabytes of numbers instead of a gigabyte of JSON.
 import type { RequestRecord } from '../../requests.ts'
-import { passedOf } from '../../traffic.ts'
-import type { Passed } from '../../traffic.ts'
 
 /**
  * Separates the facts of a record, none of which has it: names have no control characters. It also separates the texts
@@ -39,32 +37,8 @@ type NumberFact = (typeof numbers)[number]
 /** The facts of one record. An empty text stands for none. */
 type Facts = Readonly<Record<TextFact, string> & Record<NumberFact, number>>
 
-/**
- * What the table request has of a record beside its columns, in the order of {@link readFacts}, and behind it what
- * {@link passedIn} reads.
- */
-export function factsOf(record: RequestRecord): string {
-  const { channel, input, output, first } = passedOf(record)
-  return `${searchedOf(record)}\x1f${channel}\x1f${input}\x1f${output}\x1f${first ?? ''}`
-}
-
-/** Reads what a record adds to traffic from its facts, or from its JSON where an earlier version wrote them. */
-export function passedIn(facts: string | null, json: string): Passed {
-  const parts = facts?.split(separator) ?? []
-  if (parts.length < 14) return passedOf(JSON.parse(json) as RequestRecord)
-  const [code = '', , , , cost = '0'] = parts.slice(4)
-  const [channel = '', input, output, first] = parts.slice(10)
-  return {
-    code,
-    cost: BigInt(cost),
-    channel,
-    input: Number(input),
-    output: Number(output),
-    first: first === '' ? null : Number(first)
-  }
-}
-
-function searchedOf({
+/** The facts of a record that its row has no column for, in the order of {@link readFacts}. */
+export function factsOf({
   project,
   member,
   endpoint,

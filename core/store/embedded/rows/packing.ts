@@ -3,10 +3,15 @@ import type { Value } from '../files/sqlite.ts'
 
 /**
  * The tag of a value: one byte that says how it is written. `same` stands for the value in the same column of the row
- * before. Numbers and bigints take eight bytes each, in an aligned array before the tags. All text is in one piece
- * behind the tags, and the lengths of the texts are among the tags.
+ * before, and `again` for the long text of a number, which counts those before it. `count` and `amount` are numbers and
+ * bigints from 0 to 2^53 - 1, written behind their tag. Others take eight bytes each, in an aligned array before the
+ * tags. All text is in one piece behind the tags, and the lengths of the texts are among the tags.
  */
-const tag = { same: 0, null: 1, number: 2, bigint: 3, text: 4, bytes: 5 } as const
+const tag = { same: 0, null: 1, number: 2, bigint: 3, text: 4, bytes: 5, again: 6, count: 7, amount: 8 } as const
+
+/** The least length of a text that is written once, however often it occurs. */
+const longText = 16
+const mostCount = BigInt(Number.MAX_SAFE_INTEGER)
 
 /** The length of the head, which has the number of tags and the number of bytes of numbers. */
 const headBytes = 8
@@ -27,6 +32,8 @@ export class Packer {
   #tags = 0
   #numbers = 0
   #texts: string[] = []
+  /** The numbers of long texts. */
+  readonly #long = new Map<string, number>()
   #length = 0
 
   /** Adds rows of `width` values each. `values` must have a whole number of rows. */
@@ -42,16 +49,33 @@ export class Packer {
       const value = values[i]!
       if (i >= width && value === values[i - width]) tags[at++] = tag.same
       else if (typeof value === 'string') {
+        const known = value.length < longText ? undefined : this.#long.get(value)
+        if (known !== undefined) {
+          tags[at++] = tag.again
+          at = writeCount(tags, at, known)
+          continue
+        }
+        if (value.length >= longText) this.#long.set(value, this.#long.size)
         tags[at++] = tag.text
         at = writeCount(tags, at, value.length)
         texts.push(value)
         this.#length += value.length
       } else if (typeof value === 'number') {
-        tags[at++] = tag.number
-        numbers[number++] = value
+        if (Number.isSafeInteger(value) && value >= 0 && !Object.is(value, -0)) {
+          tags[at++] = tag.count
+          at = writeCount(tags, at, value)
+        } else {
+          tags[at++] = tag.number
+          numbers[number++] = value
+        }
       } else if (typeof value === 'bigint') {
-        tags[at++] = tag.bigint
-        bigints[number++] = value
+        if (value >= 0n && value <= mostCount) {
+          tags[at++] = tag.amount
+          at = writeCount(tags, at, Number(value))
+        } else {
+          tags[at++] = tag.bigint
+          bigints[number++] = value
+        }
       } else if (value === null) tags[at++] = tag.null
       else {
         tags[at++] = tag.bytes
@@ -84,14 +108,15 @@ export class Packer {
     if (tags.length > keptBytes || numbers.length > keptBytes) this.#room = new Room()
     this.#tags = this.#numbers = this.#length = 0
     this.#texts = []
+    this.#long.clear()
     return end
   }
 
   #fit(values: number): void {
-    // Each value takes a tag, and a length of at most five bytes.
+    // Each value takes a tag, and a count of at most eight bytes.
     const { tags, numbers } = this.#room
-    if (this.#tags + values * 6 + 6 > tags.length) {
-      const larger = new Uint8Array(2 * (this.#tags + values * 6 + 6))
+    if (this.#tags + values * 9 + 9 > tags.length) {
+      const larger = new Uint8Array(2 * (this.#tags + values * 9 + 9))
       larger.set(tags)
       this.#room.tags = larger
     }
@@ -108,6 +133,7 @@ export class Packer {
 function writeCount(tags: Uint8Array, at: number, count: number): number {
   let end = at
   let rest = count
+  for (; rest > 0x7fff_ffff; rest = Math.floor(rest / 128)) tags[end++] = (rest % 128) | 128
   for (; rest > 127; rest >>>= 7) tags[end++] = (rest & 127) | 128
   tags[end++] = rest
   return end
@@ -119,6 +145,7 @@ export class Unpacker {
   readonly #numbers: Float64Array
   readonly #bigints: BigInt64Array
   readonly #text: string
+  readonly #long: string[] = []
   #tag = 0
   #number = 0
   #from = 0
@@ -160,8 +187,17 @@ export class Unpacker {
         return this.#numbers[this.#number++]!
       case tag.bigint:
         return this.#bigints[this.#number++]!
-      case tag.text:
-        return this.#slice()
+      case tag.count:
+        return this.#count()
+      case tag.amount:
+        return BigInt(this.#count())
+      case tag.text: {
+        const text = this.#slice()
+        if (text.length >= longText) this.#long.push(text)
+        return text
+      }
+      case tag.again:
+        return this.#long[this.#count()]!
       default:
         return Buffer.from(this.#slice(), 'latin1')
     }
@@ -175,9 +211,14 @@ export class Unpacker {
 
   #count(): number {
     let count = 0
-    for (let shift = 0; ; shift += 7) {
+    for (let shift = 0; shift < 28; shift += 7) {
       const byte = this.#tags[this.#tag++]!
       count |= (byte & 127) << shift
+      if (byte < 128) return count
+    }
+    for (let unit = 2 ** 28; ; unit *= 128) {
+      const byte = this.#tags[this.#tag++]!
+      count += (byte & 127) * unit
       if (byte < 128) return count
     }
   }

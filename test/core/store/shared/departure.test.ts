@@ -162,7 +162,7 @@ t.test('a record counts when its last piece is in the ring, and not before', asy
     // Nobody looks into its ring while it lives, as it rings a bell of its own.
     const { desk, seat, ring } = deskOn(store, { bell: createBell() }, 1024)
     new WorkerLimits(desk.seat, sharedNow).decide(sets, 10)
-    void reserve(desk.ledger, scopes, 50n, { requestId: `request ${whole}` }).durable
+    void reserve(desk.ledger, scopes, 50n, { requestId: `request ${whole}`, model: 'long '.repeat(100) }).durable
     await turn()
     const ends = piecesOf(ring)
     pieces = ends.length

@@ -172,14 +172,14 @@ const tampered: Record<string, [sql: string, ...breaches: string[]]> = {
   'how far the balances are': ['UPDATE head SET balanced_batch = balanced_batch - 1', 'I16 head'],
   'how many records there are': ['UPDATE head SET requests = requests + 1', 'I16 head', 'I16 request'],
   'the cost in a record': [
-    `UPDATE request SET json = json_set(json, '$.cost_nano', '1') WHERE request_id IN ('r40', 'refused')`,
+    `UPDATE request SET json = json_set(json, '$[13]', '1') WHERE request_id IN ('r40', 'refused')`,
     'I8 request r40',
     'I8 request refused',
     'I16 request r40',
     'I16 request refused'
   ],
   'a number for money in a record': [
-    `UPDATE request SET json = json_set(json, '$.cost_nano', 20) WHERE request_id = 'r20'`,
+    `UPDATE request SET json = json_set(json, '$[13]', 20) WHERE request_id = 'r20'`,
     'I8 request r20',
     'I11 request r20',
     'I16 request r20'

@@ -151,13 +151,13 @@ t.test('a file of sealed entries that is missing or was changed is named, with w
 t.test('entries that belong together are found wherever they are', async (t) => {
   const file = await roll(t)
   const database = openDatabase(file, 'process')
-  database.exec("UPDATE request SET json = json_set(json, '$.cost_nano', '9') WHERE seq = 7")
+  database.exec("UPDATE request SET json = json_set(json, '$[13]', '9') WHERE seq = 7")
   t.match(
     breaches(file).filter((breach) => breach.startsWith('I8')),
     [/^I8 request .*: says 9 where the journal says 4$/]
   )
   database.exec(
-    "UPDATE request SET json = json_set(json, '$.cost_nano', '4') WHERE seq = 7; UPDATE request SET request_id = 'other' WHERE seq = 8"
+    "UPDATE request SET json = json_set(json, '$[13]', '4') WHERE seq = 7; UPDATE request SET request_id = 'other' WHERE seq = 8"
   )
   t.match(
     breaches(file).filter((breach) => breach.startsWith('I8')),

@@ -11,7 +11,7 @@ import {
   emptyBatch,
   entryColumns,
   holdColumns,
-  recordColumns,
+  requestColumns,
   routeColumns,
   touchColumns,
   workColumns
@@ -40,6 +40,14 @@ const value: fc.Arbitrary<Value> = fc.oneof(
     -(2n ** 63n),
     Number.MAX_SAFE_INTEGER,
     -1,
+    -0,
+    0.5,
+    NaN,
+    2 ** 31,
+    2 ** 32 + 1,
+    2n ** 53n,
+    'a text that occurs again',
+    'another such text: 日本',
     'é',
     '日本',
     '😀'
@@ -66,7 +74,7 @@ const batch = fc.record({
   works: rows(workColumns.length),
   closed: rows(1),
   entries: rows(entryColumns.length),
-  records: rows(recordColumns.length),
+  records: rows(requestColumns.length),
   documents: rows(documentColumns.length),
   audit: rows(auditColumns.length),
   answers: rows(answerColumns.length),
@@ -218,7 +226,7 @@ t.test('a frame of an earlier format is read, with what it did not write yet', (
     packer.rows(['a', 5, 2, 'b', 6, 3], 3)
     packer.rows([], 1)
     packer.rows([...entry, ...entry], entry.length)
-    packer.rows([], recordColumns.length)
+    packer.rows([], requestColumns.length)
     packer.rows(keys.flat(), keyColumns.length)
     packer.rows([], 2)
     packer.rows(answersThen.flat(), answersThen[0]!.length)
@@ -243,8 +251,25 @@ t.test('a frame of an earlier format is read, with what it did not write yet', (
       `format ${format}`
     )
     t.same(batch.audit, [], `format ${format}`)
-    payload[0] = 8
-    t.throws(() => decodeBatch(payload, undefined), /format 8/)
+    payload[0] = 9
+    t.throws(() => decodeBatch(payload, undefined), /format 9/)
+  }
+  t.end()
+})
+
+t.test('records of an earlier format are read without what they were searched by', (t) => {
+  const record: Value[] = ['r1', 'acme', null, 'demo', 5, '{}']
+  for (const format of [6, 7]) {
+    const packer = new Packer()
+    packer.rows([7, 1, 0], 3)
+    const widths = [2, 4, 3, holdColumns.length, touchColumns.length - (format < 7 ? 2 : 0), 1, entryColumns.length]
+    for (const width of widths) packer.rows([], width)
+    packer.rows([...record, 'facts', ...record, 'other'], record.length + 1)
+    for (let i = 0; i < 6; i++) packer.rows([], 1)
+    const payload = Buffer.alloc(1 + packer.mostBytes)
+    payload[0] = format
+    const { records } = decodeBatch(payload.subarray(0, packer.write(payload, 1)), undefined)
+    t.same(records, [...record, ...record], `format ${format}`)
   }
   t.end()
 })

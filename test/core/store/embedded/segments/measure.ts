@@ -4,6 +4,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { formatDollars } from '../../../../../core/money/money.ts'
 import { emptyBatch, recordValues } from '../../../../../core/store/embedded/rows/batch.ts'
 import type { Batch } from '../../../../../core/store/embedded/rows/batch.ts'
 import { FrameEncoder } from '../../../../../core/store/embedded/log/frame.ts'
@@ -62,7 +63,7 @@ function end(batch: Batch, id: string, key: number, time: number): void {
     streamed: true,
     usage: counted,
     usage_source: 'upstream',
-    cost_usd: '0.004',
+    cost_usd: formatDollars(BigInt(4_000_000 + key)),
     cost_nano: String(4_000_000 + key),
     price_version: 'gpt-5:1',
     reserved_nano: '40000000',

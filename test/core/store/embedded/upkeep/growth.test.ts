@@ -48,7 +48,7 @@ async function serve(store: Store, count: number, time = noon): Promise<void> {
 const records = (file: string): number => Number(query(file, 'SELECT count(*) AS n FROM request')[0]!['n'])
 
 t.test('of the request log no more is kept than was said, and what is kept can be listed and verified', async (t) => {
-  const { store, file } = await open(t, { requests: { age: ever.age, size: 1_500_000 }, patience: 0, journal: forever })
+  const { store, file } = await open(t, { requests: { age: ever.age, size: 700_000 }, patience: 0, journal: forever })
   await serve(store, 6000)
   const newest = await store.requests.list({ limit: 1 })
   await eventually(() => records(file) < 3500, 10_000)
@@ -78,7 +78,7 @@ t.test('of the request log no more is kept than was said, and what is kept can b
     await eventually(() => records(file) < 3500, 10_000)
   }
   await store.close()
-  t.ok(bytes("name = 'request'") < 3_500_000, 'its size is about what was said')
+  t.ok(bytes("name = 'request'") < 1_700_000, 'its size is about what was said')
   t.ok(others() < before + 2_500_000, 'room is used again')
   t.same(verify(file), [])
   t.match(query(file, 'SELECT requests FROM head'), [{ requests: BigInt(records(file)) }])
@@ -112,7 +112,7 @@ t.test('records go for their age, a block at a time, but not for a clock that ju
 })
 
 t.test('entries of requests whose records were let go are no breach, and those that should have one are', async (t) => {
-  const { store, file } = await open(t, { requests: { age: ever.age, size: 1_000_000 }, patience: 0, journal: forever })
+  const { store, file } = await open(t, { requests: { age: ever.age, size: 450_000 }, patience: 0, journal: forever })
   // One took long: it arrived before many others and was recorded after them.
   const slow = reserve(store.ledger, scopes, 9n, { time: noon - day })
   await serve(store, 1500)
@@ -124,7 +124,7 @@ t.test('entries of requests whose records were let go are no breach, and those t
 })
 
 t.test('a listing goes on where records were let go of below it', async (t) => {
-  const { store, file } = await open(t, { requests: { age: ever.age, size: 1_500_000 }, patience: 0, journal: forever })
+  const { store, file } = await open(t, { requests: { age: ever.age, size: 700_000 }, patience: 0, journal: forever })
   for (let i = 0; i < 1000; i++) store.requests.append(record())
   const { next } = await store.requests.list({ limit: 10 })
   for (let i = 0; i < 6000; i++) store.requests.append(record())

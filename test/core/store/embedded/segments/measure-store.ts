@@ -1,0 +1,179 @@
+// Measures whole stores of both forms:
+// node test/core/store/embedded/segments/measure-store.ts [requests] [a second] [folder]
+// What a request writes and what it leaves, a start after a kill, and a verification. At no rate, as fast as it goes.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { randomUUIDv7 } from 'node:crypto'
+import type { Scope } from '../../../../../core/catalogue/caller.ts'
+import { formatDollars } from '../../../../../core/money/money.ts'
+import { costOf } from '../../../../../core/money/price.ts'
+import type { Reservation } from '../../../../../core/store/ledger.ts'
+import type { RequestRecord } from '../../../../../core/store/requests.ts'
+import { verify } from '../../../../../core/store/embedded/care/verify.ts'
+import { usualSizes } from '../../../../../core/store/embedded/segments/segment-log.ts'
+import { openStore } from '../../../../../core/store/embedded/store.ts'
+import type { Store } from '../../../../../core/store/store.ts'
+
+type FormName = 'log' | 'journal'
+const keys = 1000
+/** How many requests begin in each batch, and as many end. */
+const together = 5
+const price = {
+  version: 'gpt-5:1',
+  perMillion: { input: 1_250_000_000n, cached_input: 125_000_000n, output: 10_000_000_000n }
+}
+const scopes = Array.from({ length: keys }, (_, key): Scope[] => {
+  const [tenant, limit] = [`acme-${key % 10}`, 10n ** 15n]
+  return [
+    { kind: 'tenant', id: `tenant:${tenant}`, budgets: [{ limit, per: 'month' }] },
+    { kind: 'project', id: `project:${tenant}/web`, budgets: [{ limit, per: 'month' }] },
+    { kind: 'member', id: `member:${tenant}/web/m${key}`, budgets: [{ limit, per: 'day' }] },
+    { kind: 'key', id: `key:laptop-${key}`, budgets: [] }
+  ]
+})
+
+function open(file: string, form: FormName): Promise<Store> {
+  return openStore({ file, durability: 'process', ...(form === 'journal' && { segments: usualSizes }) })
+}
+
+/** A record as the gateway makes it of a streamed chat. */
+function recordOf(requestId: string, key: number, time: number): RequestRecord {
+  const usage = { input: 1234, cached_input: 256, cache_write: 0, output: 300 + (key % 97), reasoning: 128 }
+  const amount = costOf(usage, price)
+  const first = 200 + (key % 310) / 10
+  return {
+    request_id: requestId,
+    time: new Date(time).toISOString(),
+    tenant: `acme-${key % 10}`,
+    project: 'web',
+    member: `m${key}`,
+    key: `laptop-${key}`,
+    model: 'gpt-5',
+    requested_model: null,
+    endpoint: 'chat',
+    client_protocol: 'openai-chat',
+    channel: 'openai',
+    channel_protocol: 'openai',
+    status: 200,
+    error_code: null,
+    outcome: 'completed',
+    streamed: true,
+    usage,
+    usage_source: 'upstream',
+    cost_usd: formatDollars(amount),
+    cost_nano: String(amount),
+    price_version: price.version,
+    reserved_nano: String(amount * 10n),
+    attempts: [
+      { channel: 'openai', status: 200, head_ms: first - 3, first_byte_ms: first, duration_ms: 2000 + key, at_ms: 1.2 }
+    ],
+    first_byte_ms: first + 1.2,
+    duration_ms: 2003.4 + key,
+    client_request_id: null,
+    times: { body_ms: 0.7, plugins_ms: 0.3 }
+  }
+}
+
+/** Runs requests through a store, says how many bytes the process wrote meanwhile, and waits to be killed. */
+async function serve(file: string, form: FormName, requests: number, rate: number): Promise<void> {
+  const store = await open(file, form)
+  const written = (): number => Number(/wchar: (\d+)/.exec(readFileSync('/proc/self/io', 'utf8'))![1])
+  const [before, cpu, began] = [written(), process.cpuUsage(), performance.now()]
+  let held: { reservation: Reservation; record: RequestRecord }[] = []
+  for (let done = 0; done < requests; done += together) {
+    const ahead = rate === 0 ? 0 : (done / rate) * 1000 - (performance.now() - began)
+    if (ahead > 1) await sleep(ahead)
+    let durable: Promise<void> | undefined
+    for (const { reservation, record } of held) {
+      const amount = BigInt(record.cost_nano)
+      durable = reservation.settle({ usage: record.usage!, amount, source: 'upstream', channel: 'openai' })
+      store.requests.append(record)
+    }
+    held = Array.from({ length: together }, (_, i) => {
+      const [requestId, key, time] = [randomUUIDv7(), (done + i) % keys, Date.now()]
+      const record = recordOf(requestId, key, time)
+      const amount = BigInt(record.reserved_nano!)
+      const reservation = store.ledger.reserve({
+        requestId,
+        scopes: scopes[key]!,
+        amount,
+        model: 'gpt-5',
+        price,
+        estimate: { input: 1400, maxOutput: 4096 },
+        time
+      }) as Reservation
+      reservation.dispatched('openai')
+      return { reservation, record }
+    })
+    await durable
+  }
+  await store.flush()
+  const { user, system } = process.cpuUsage(cpu)
+  console.log(JSON.stringify({ written: written() - before, micros: user + system }))
+  await new Promise(() => setInterval(() => {}, 60_000))
+}
+
+/** The bytes of all files of a store, by what they are for. */
+function leftBy(file: string): { readonly total: number; readonly parts: string } {
+  const parts = new Map<string, number>()
+  for (const entry of readdirSync(dirname(file), { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue
+    const kind = entry.name.startsWith(basename(file)) ? entry.name : entry.name.split('-')[0]!
+    parts.set(kind, (parts.get(kind) ?? 0) + statSync(join(entry.parentPath, entry.name)).size)
+  }
+  const large = [...parts].filter(([, size]) => size > 1024 * 1024).sort(([, one], [, other]) => other - one)
+  return {
+    total: [...parts.values()].reduce((sum, size) => sum + size, 0),
+    parts: large.map(([kind, size]) => `${kind} ${Math.round(size / 1024 / 1024)} MiB`).join(', ')
+  }
+}
+
+async function measure(form: FormName, requests: number, rate: number, folder: string): Promise<void> {
+  const file = join(mkdtempSync(join(folder, 'sluice-forms-')), 'sluice.db')
+  const child = spawn(process.execPath, [import.meta.filename, 'serve', file, form, String(requests), String(rate)], {
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
+  const { written, micros } = JSON.parse(line) as { written: number; micros: number }
+  const exited = once(child, 'exit')
+  child.kill('SIGKILL')
+  await exited
+  let began = performance.now()
+  const store = await open(file, form)
+  const start = performance.now() - began
+  await store.close()
+  const { total, parts } = leftBy(file)
+  let told = 0
+  began = performance.now()
+  const breaches = verify(file, () => void told++)
+  const seconds = (performance.now() - began) / 1000
+  if (breaches.length > 0) console.log(breaches.slice(0, 3))
+  console.log(
+    `| ${[
+      form,
+      Math.round(written / requests),
+      Math.round(total / requests),
+      (micros / requests).toFixed(1),
+      `${Math.round(start)} ms`,
+      `${seconds.toFixed(1)} s, told ${told} times`,
+      parts
+    ].join(' | ')} |`
+  )
+  rmSync(dirname(file), { recursive: true })
+}
+
+if (process.argv[2] === 'serve') {
+  const [file, form, requests, rate] = process.argv.slice(3)
+  await serve(file!, form as FormName, Number(requests), Number(rate))
+} else {
+  const [requests = '100000', rate = '0', folder = tmpdir()] = process.argv.slice(2)
+  console.log(`${requests} requests, ${rate === '0' ? 'as fast as it goes' : `${rate} a second`}\n`)
+  console.log('| form | bytes written a request | left | µs of CPU | start after a kill | verify | what is left |')
+  console.log('|---|---|---|---|---|---|---|')
+  for (const form of ['log', 'journal'] as const) await measure(form, Number(requests), Number(rate), folder)
+}
