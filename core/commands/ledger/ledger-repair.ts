@@ -72,15 +72,19 @@ function describe(
     '',
     base === 'whole'
       ? `kept      the database ${file}`
-      : base === 'new'
-        ? 'lost      all that only the database had: a new one is begun'
-        : 'lost      what only the write-ahead log had: the database is kept without it',
-    `${folder === null ? 'saves ' : 'saved '}    ${text(saved)} of the commit log`,
-    batches === 0
-      ? endKnown
-        ? 'lost      no batch that the commit log is known to have had'
-        : 'unknown   what was charged last: the commit log, which would say how far it went, is gone'
-      : `lost      ${batches === 1 ? '1 batch' : `${batches} batches`} (${ranges}): what was charged in ${batches === 1 ? 'it' : 'them'} is not known`,
+      : base === 'anew'
+        ? `made anew the database ${file}, from the journal, which has all of it`
+        : base === 'new'
+          ? 'lost      all that only the database had: a new one is begun'
+          : 'lost      what only the write-ahead log had: the database is kept without it',
+    `${folder === null ? 'saves ' : 'saved '}    ${text(saved)} of the ${base === 'anew' ? 'journal' : 'commit log'}`,
+    base === 'anew'
+      ? 'lost      nothing'
+      : batches === 0
+        ? endKnown
+          ? 'lost      no batch that the commit log is known to have had'
+          : 'unknown   what was charged last: the commit log, which would say how far it went, is gone'
+        : `lost      ${batches === 1 ? '1 batch' : `${batches} batches`} (${ranges}): what was charged in ${batches === 1 ? 'it' : 'them'} is not known`,
     ...(foreign.batches === 0
       ? []
       : [`not taken ${text(foreign)} of another history than the database's, which went on without it`]),

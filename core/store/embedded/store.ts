@@ -17,7 +17,10 @@ import type { Durability } from './files/sqlite.ts'
 import type { Store } from '../store.ts'
 import { silentLog } from '../../telling/log.ts'
 import type { Logger } from '../../telling/log.ts'
+import { hasJournal } from './segments/folder.ts'
+import { usualSizes } from './segments/segment-log.ts'
 import type { SegmentSizes } from './segments/segment-log.ts'
+import { volumeFolder } from './journal/volume.ts'
 import type { Keeping } from './upkeep/upkeep.ts'
 import type { Drafts } from './writer/draft.ts'
 import type { Snapshot } from './writer/snapshot.ts'
@@ -44,8 +47,9 @@ export interface StoreOptions {
    */
   durability: Durability | 'deferred'
   /**
-   * Keeps the journal in segments of these sizes, as the store from which the database is made. Only tests set it until
-   * stores of today can be taken over: segments/STEPS.md.
+   * Keeps the journal of a new store in segments of these sizes, as the store from which the database is made. A store
+   * that has segments goes on with them without it. Only tests set it until stores of today can be taken over:
+   * segments/STEPS.md.
    */
   segments?: SegmentSizes | undefined
   /** How much is kept of what grows. Default: everything, for ever. */
@@ -120,10 +124,17 @@ export async function openStore({
   }
   const deferred = durability === 'deferred'
   const synced = deferred ? 'power' : durability
+  const present = hasJournal(volumeFolder(path)) ? usualSizes : undefined
   const results = new Results(path, synced)
   const found = await results.files().catch(refused)
   const { writer, snapshot } = await Writer.open(
-    { file: path, durability: synced, segments, keeping, kept: [...new Set(kept.map(({ requestId }) => requestId))] },
+    {
+      file: path,
+      durability: synced,
+      segments: segments ?? present,
+      keeping,
+      kept: [...new Set(kept.map(({ requestId }) => requestId))]
+    },
     troubles,
     clock,
     busy

@@ -13,6 +13,8 @@ import type { Database, Row, Value } from '../embedded/files/sqlite.ts'
 import { readVolume, volumeFolder, volumeOf } from '../embedded/journal/volume.ts'
 import { surveyBeside } from '../embedded/recovery/survey.ts'
 import { entryColumns } from '../embedded/rows/batch.ts'
+import { hasJournal } from '../embedded/segments/folder.ts'
+import { lastBatch, surveyJournal } from '../embedded/segments/journal-survey.ts'
 import { recordIn } from '../embedded/rows/record-text.ts'
 import type { RecordRow } from '../embedded/rows/record-text.ts'
 import type { Balance } from '../ledger.ts'
@@ -109,11 +111,15 @@ export class FileSource implements Source {
     const database = openForReading(owner.file)
     try {
       checkSchema(database, given)
-      const { batches, damage } = surveyBeside(owner.file)
+      const { batches: logged, damage } = surveyBeside(owner.file)
+      const journal = volumeFolder(owner.file)
+      const found = hasJournal(journal) ? surveyJournal(journal) : undefined
+      damage.push(...(found?.damage ?? []))
       if (damage.length > 0) throw DamagedStore.of(owner.file, damage)
+      const batches = found ? lastBatch(found) - readHead(database).batch : logged
       if (batches > 0)
         throw new Error(
-          `${given} has ${batches === 1 ? '1 batch' : `${batches} batches`} in its commit log alone, as its gateway did not end by itself: start the gateway once and stop it, or move a copy that "sluice ledger backup" makes`
+          `${given} has ${batches === 1 ? '1 batch' : `${batches} batches`} in its ${found ? 'journal' : 'commit log'} alone, as its gateway did not end by itself: start the gateway once and stop it, or move a copy that "sluice ledger backup" makes`
         )
       return new FileSource(given, owner, database)
     } catch (error) {

@@ -1,5 +1,5 @@
-// Makes a complete copy of a store: the database at one moment, the batches that only its commit log has, the sealed
-// journal, and the results of work.
+// Makes a complete copy of a store: the database at one moment, the batches that only its log has, the sealed journal
+// or the journal in segments, and the results of work.
 import { randomBytes } from 'node:crypto'
 import {
   constants,
@@ -24,6 +24,7 @@ import type { Head } from '../database/head.ts'
 import { DamagedStore } from '../files/damage.ts'
 import { canonicalPath } from '../files/lock.ts'
 import { wholeness } from './invariants.ts'
+import { completeJournal, copyJournal } from './journal-copy.ts'
 import { replay } from '../recovery/replay.ts'
 import { checkSchema, migrate } from '../database/migration.ts'
 import { resultFile, resultsFolder } from '../files/results.ts'
@@ -37,6 +38,7 @@ import type { Tell } from './tell.ts'
 import { diagnose } from '../files/troubles.ts'
 import { toldOf, verify } from './verify.ts'
 import { volumeFolder } from '../journal/volume.ts'
+import { hasJournal, listNumbered } from '../segments/folder.ts'
 import { nameOf } from '../book/work-list.ts'
 
 /** What a copy contains. */
@@ -93,26 +95,30 @@ export async function backUp(
     mkdirSync(dirname(part), { recursive: true, mode: 0o700 })
     checkRoom(file, dirname(part))
     closeSync(openSync(part, 'a', 0o600))
-    const { head, log } = hold(database, file, part)
-    const volumes = [...readRows(database, 'SELECT file FROM volume ORDER BY first')].map((row) =>
+    const segments = hasJournal(journal.from)
+    const log = segments ? void begin(database) : hold(database, file, part)
+    const rows = [...readRows(database, 'SELECT file FROM volume ORDER BY first')].map((row) =>
       basename(String(row['file']))
     )
     await copyDatabase(database, part, (done, of) => tell('copying the database', { done, of, unit: 'bytes' }), paced)
     database.exec('COMMIT')
-    if (volumes.length > 0) copyFiles(volumes, journal, tell)
+    if (rows.length > 0) copyFiles(rows, journal, tell)
+    const volumes = rows.length + (segments ? copySegments(journal, file, tell) : 0)
     tell('adding what only the commit log has')
-    const copied = complete(part, log)
+    const { copied, batches } = complete(part, (committer) =>
+      log ? completeLog(committer, log) : completeJournal(journal.part, part, committer)
+    )
     const kept = resultsIn(part).filter((name) => existsSync(join(results.from, name)))
     const taken = kept.length > 0 ? copyFiles(kept, results, tell, true) : 0
     const breaches = verified ? check(part, tell) : 0
     for (const { part: made, to } of folders) if (existsSync(made)) renameSync(made, to)
     renameSync(part, target)
     syncDirectory(dirname(part))
-    const { seq: entries, batch, history: epoch } = copied
+    const { seq: entries, history: epoch } = copied
     return {
       entries,
-      batches: batch - head.batch,
-      volumes: volumes.length,
+      batches,
+      volumes,
       results: taken,
       breaches,
       store: identityOf(database),
@@ -184,17 +190,22 @@ function checkSound(file: string): void {
   if (damage.length > 0) throw DamagedStore.of(file, damage)
 }
 
+/** Begins a read transaction on the database. */
+function begin(database: Database): Head {
+  database.exec('BEGIN')
+  return readHead(database)
+}
+
 /** Begins a read transaction on the database, and copies the commit log before the gateway overwrites it. */
-function hold(database: Database, file: string, part: string): { head: Head; log: LogSurvey } {
+function hold(database: Database, file: string, part: string): LogSurvey {
   for (;;) {
-    database.exec('BEGIN')
-    const head = readHead(database)
+    const head = begin(database)
     const { reach } = surveyLog(file, head.history, head.batch)
     for (const ending of ['.log0', '.log1']) copyBytes(`${file}${ending}`, `${part}${ending}`)
     const log = { ...surveyLog(part, head.history, head.batch), reach: Math.max(reach, head.batch) }
     // The gateway may have overwritten batches that it applied between the two reads. Then the copy of the log has a
     // gap, and is made again from a newer moment.
-    if (missingBatches(log, head.batch).length === 0) return { head, log }
+    if (missingBatches(log, head.batch).length === 0) return log
     database.exec('ROLLBACK')
     checkSound(file)
   }
@@ -219,22 +230,40 @@ function copyBytes(from: string, to: string): void {
 }
 
 /**
- * Brings the schema of the copied database up to date, applies the copied log to it, and marks it as closed, so that it
- * needs no log. It gets a history of its own, because later batches of the original store are not part of it.
+ * Brings the schema of the copied database up to date, and has `bring` add what it lacks. The copy gets a history of
+ * its own, because later batches of the original store are not part of it. Returns its head, and how many batches it
+ * lacked.
  */
-function complete(part: string, log: LogSurvey): Head {
+function complete(part: string, bring: (committer: Committer) => number): { copied: Head; batches: number } {
   const database = openDatabase(part, 'power', (opened) => migrate(opened, part))
   try {
     const committer = new Committer(database)
-    replay(committer, log)
-    const history = randomBytes(historyBytes).toString('hex')
-    committer.alter((head) => Object.assign(head, { open: false, history }))
+    const batches = bring(committer)
     // With this journal mode the copy stays one file even after somebody reads it.
     database.exec('PRAGMA journal_mode = DELETE')
-    return committer.head
+    return { copied: committer.head, batches }
   } finally {
     database.close()
   }
+}
+
+/** Applies the copied log to the database of a copy, and marks it as closed, so that it needs no log. */
+function completeLog(committer: Committer, log: LogSurvey): number {
+  const { batch } = committer.head
+  replay(committer, log)
+  const history = randomBytes(historyBytes).toString('hex')
+  committer.alter((head) => Object.assign(head, { open: false, history }))
+  return committer.head.batch - batch
+}
+
+/** Copies the journal in segments. Returns how many volumes it has. */
+function copySegments({ from, part }: Folder, file: string, tell: Tell): number {
+  let copied = 0
+  return copyJournal(from, part, file, (path, to) => {
+    const there = copyWhole(path, to)
+    if (there) tell('copying the journal', { done: ++copied, of: listNumbered(from).length, unit: 'files' })
+    return there
+  })
 }
 
 /**
@@ -268,18 +297,23 @@ function copyFiles(names: readonly string[], { from, part }: Folder, tell: Tell,
   let copied = 0
   mkdirSync(part, { mode: 0o700 })
   for (const name of names) {
-    const target = join(part, name)
-    try {
-      copyFileSync(join(from, name), target, constants.COPYFILE_FICLONE)
-    } catch (error) {
-      if (mayGo && (error as NodeJS.ErrnoException).code === 'ENOENT') continue
-      throw error
-    }
-    const fd = openSync(target, 'r')
-    fsyncSync(fd)
-    closeSync(fd)
+    if (!copyWhole(join(from, name), join(part, name), mayGo)) continue
     tell(`copying ${basename(from)}`, { done: ++copied, of: names.length, unit: 'files' })
   }
   syncDirectory(part)
   return copied
+}
+
+/** Copies a file, and syncs the copy. `mayGo`: returns false when the file is gone. */
+function copyWhole(from: string, to: string, mayGo = true): boolean {
+  try {
+    copyFileSync(from, to, constants.COPYFILE_FICLONE)
+  } catch (error) {
+    if (mayGo && (error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
+  }
+  const fd = openSync(to, 'r')
+  fsyncSync(fd)
+  closeSync(fd)
+  return true
 }

@@ -2,10 +2,15 @@
 import { auditColumns, documentColumns, entryColumns, requestColumns } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
 import { readHead } from '../database/head.ts'
+import type { Head } from '../database/head.ts'
 import { auditHash, entryHash } from '../journal/journal.ts'
 import { LedgerFile } from './ledger-file.ts'
 import type { Reached } from './tell.ts'
 import { batchesOf } from '../recovery/replay.ts'
+import { volumeFolder } from '../journal/volume.ts'
+import { hasJournal } from '../segments/folder.ts'
+import { framesBehind } from '../segments/frames.ts'
+import { surveyJournal } from '../segments/journal-survey.ts'
 import { openForReading, readRows } from '../files/sqlite.ts'
 import type { Database } from '../files/sqlite.ts'
 import { surveyLog } from '../recovery/survey.ts'
@@ -111,14 +116,30 @@ interface LogEntry {
   hash: string
 }
 
-/** What a store has, in its database and in its commit log. */
+/** A batch that the database lacks, and the start that wrote it. */
+interface Logged {
+  readonly batch: Batch
+  readonly boot: number
+}
+
+function inLog(file: string, { history, batch: after, open, boot }: Head): Logged[] {
+  const log = surveyLog(file, history, after)
+  return open ? [...batchesOf({ history, after, log })].map((batch) => ({ batch, boot })) : []
+}
+
+function inSegments(file: string, { batch: after }: Head): Logged[] {
+  const found = surveyJournal(volumeFolder(file))
+  return [...framesBehind(found, after)].map(({ batch, head }) => ({ batch, boot: head.boot }))
+}
+
+/** What a store has, in its database and in its log. */
 class Contents {
   readonly #database: Database
   readonly #ledger: LedgerFile
   /** What only the commit log has. */
   readonly #entries: LogEntry[] = []
   readonly #audits: string[] = []
-  readonly #batches: Batch[]
+  readonly #batches: readonly Batch[]
   readonly #seq: number
 
   constructor(file: string) {
@@ -126,14 +147,17 @@ class Contents {
     this.#ledger = new LedgerFile(file)
     const head = readHead(this.#database)
     this.#seq = head.seq
-    const log = surveyLog(file, head.history, head.batch)
-    this.#batches = head.open ? [...batchesOf({ history: head.history, after: head.batch, log })] : []
+    const logged = hasJournal(volumeFolder(file)) ? inSegments(file, head) : inLog(file, head)
+    this.#batches = logged.map(({ batch }) => batch)
     let { hash, auditHash: audited } = head
     const column = (name: (typeof entryColumns)[number]): number => entryColumns.indexOf(name)
-    for (const { entries, audit } of this.#batches) {
+    for (const {
+      batch: { entries, audit },
+      boot
+    } of logged) {
       for (let at = 0; at < entries.length; at += entryColumns.length) {
         const seq = head.seq + this.#entries.length + 1
-        hash = entryHash(hash, seq, head.boot, entries, at)
+        hash = entryHash(hash, seq, boot, entries, at)
         this.#entries.push({
           kind: entries[at + column('kind')] as string,
           amount: BigInt(entries[at + column('amount')] as bigint),

@@ -7,11 +7,13 @@ import { readRows } from '../files/sqlite.ts'
 import type { Database } from '../files/sqlite.ts'
 import { volumeFolder } from '../journal/volume.ts'
 import { Fold } from '../segments/fold.ts'
-import { listNumbered } from '../segments/folder.ts'
-import { framesBehind, historyAt } from '../segments/frames.ts'
-import { surveyJournal } from '../segments/journal-survey.ts'
+import { hasJournal } from '../segments/folder.ts'
+import { framesBehind, historyAt, sourcesOf } from '../segments/frames.ts'
+import { lastBatch, surveyJournal } from '../segments/journal-survey.ts'
 import type { JournalSurvey } from '../segments/journal-survey.ts'
 import { checkVolume } from '../segments/sealing.ts'
+import { Volume } from '../segments/volume.ts'
+import type { Batch } from '../rows/batch.ts'
 import { pastHours } from '../upkeep/past-hours.ts'
 import type { Report } from './invariants.ts'
 
@@ -32,25 +34,34 @@ export function checkSegments(
   progress: (batches: number, of: number) => void
 ): void {
   const folder = volumeFolder(file)
-  if (listNumbered(folder).length === 0) return
+  if (!hasJournal(folder)) return
   const found = survey(folder)
   for (const { file: path, text } of [...found.damage, ...found.passed]) report('I18', basename(path), text)
   if (found.damage.length > 0) return
-  for (const volume of found.volumes) {
-    const wrong = checkVolume(volume)
-    if (wrong !== undefined) report('I18', basename(volume.path), wrong)
-  }
-  const last = Math.max(found.fold.place.batch, found.stretches.at(-1)?.last ?? 0)
+  const last = lastBatch(found)
   const head = readHead(database)
   const fold = new Fold()
+  const each = ({ number }: Batch): void => {
+    if (number % stride === 0) progress(number, last)
+    if (number === found.fold.place.batch) compareCheckpoint(found.fold, fold, report)
+    if (number === head.batch) compareDatabase(database, head, fold, report)
+  }
+  // A segment whose volume is there is not read: the volume stands for it.
+  const sealed = new Set(found.volumes.map(({ contents }) => contents.ordinal))
+  const segments = found.segments.filter((segment) => !sealed.has(segment.head.ordinal))
   try {
-    for (const { batch, head: segment } of framesBehind(found, 0)) {
-      fold.add(batch, segment)
-      if (batch.number % stride === 0) progress(batch.number, last)
-      if (batch.number === found.fold.place.batch) compareCheckpoint(found.fold, fold, report)
-      if (batch.number === head.batch) compareDatabase(database, head, fold, report)
-      // What was written since the survey is not looked at.
-      if (batch.number === last) break
+    for (const { source } of sourcesOf({ volumes: found.volumes, segments })) {
+      if (source instanceof Volume) {
+        const wrong = checkVolume(source, fold, each)
+        if (wrong === undefined) continue
+        report('I18', basename(source.path), wrong)
+        // What follows it has nothing to go on from.
+        if (fold.place.batch !== source.contents.last) return
+      } else
+        for (const { batch, head: segment } of framesBehind({ volumes: [], segments: [source] }, fold.place.batch)) {
+          fold.add(batch, segment)
+          each(batch)
+        }
     }
   } catch (error) {
     report('I10', 'journal', (error as Error).message)

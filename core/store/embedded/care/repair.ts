@@ -12,7 +12,10 @@ import { migrate } from '../database/migration.ts'
 import { syncDirectory } from '../files/directory.ts'
 import { baseOf, readSegmentHead, segmentPaths } from '../log/segment.ts'
 import type { SegmentHead } from '../log/segment.ts'
+import { volumeFolder } from '../journal/volume.ts'
+import { hasJournal } from '../segments/folder.ts'
 import { SpendTable } from '../database/spend-table.ts'
+import { batchesInJournal, batchesOfJournal, damageBeside, makeAnew } from './journal-repair.ts'
 import { counted, toldAs } from './tell.ts'
 import type { Reached, Tell } from './tell.ts'
 import { fillTraffic } from './traffic-check.ts'
@@ -33,9 +36,9 @@ export interface RepairPlan {
   damage: readonly Damage[]
   /**
    * The database that the repair starts from: the whole one, the one without its write-ahead log when only that is
-   * sound, or a new one.
+   * sound, or a new one; `anew` where all that it should have is in the journal, from which it is made again.
    */
-  base: 'whole' | 'without its write-ahead log' | 'new'
+  base: 'whole' | 'without its write-ahead log' | 'new' | 'anew'
   /** The batches of the commit log that the repair applies. */
   saved: Share
   /** Ranges of batches, both ends included, that no file has. What they charged is not known. */
@@ -74,6 +77,7 @@ interface Source {
  * @throws Error when no sound state can be made of the files
  */
 export function planRepair(file: string, tell: Tell = () => {}): RepairPlan | undefined {
+  if (hasJournal(volumeFolder(file))) return planAnew(file, tell)
   tell('looking at the commit log')
   const damage = damageIn(file, tell)
   if (damage.length === 0) return undefined
@@ -107,6 +111,18 @@ export function planRepair(file: string, tell: Tell = () => {}): RepairPlan | un
   }
 }
 
+/** The plan for a store whose journal is in segments; undefined when nothing is wrong. */
+function planAnew(file: string, tell: Tell): RepairPlan | undefined {
+  tell('looking at the journal')
+  const unfit = damageBeside(file)
+  const damage = unfit ? [unfit] : damageIn(file, tell)
+  if (damage.length === 0) return undefined
+  const aside = ['', '-wal', '-shm'].map((ending) => `${file}${ending}`).filter((path) => existsSync(path))
+  const told = toldAs(tell, 'reading the journal')
+  const saved = share(counted(batchesOfJournal(file), batchesInJournal(file), told))
+  return { damage, base: 'anew', saved, lost: [], endKnown: true, foreign: share([]), aside }
+}
+
 /**
  * Carries out a plan. The next start then ends the open holds. Returns the folder that files were moved aside to. `now`
  * is in Unix milliseconds.
@@ -115,13 +131,18 @@ export function repair(file: string, plan: RepairPlan, now: number, tell: Tell =
   tell('putting files aside')
   const folder = `${file}.damaged-${new Date(now).toISOString().replaceAll(/[:.]/g, '-')}`
   mkdirSync(folder, { mode: 0o700 })
-  const source = sourceOf(file, plan.base)
-  const [one, two] = segmentPaths(file)
   const putAside = (paths: readonly string[]): void => {
     for (const path of paths) if (existsSync(path)) renameSync(path, join(folder, basename(path)))
     syncDirectory(folder)
     syncDirectory(dirname(file))
   }
+  if (plan.base === 'anew') {
+    putAside(plan.aside)
+    makeAnew(file, toldAs(tell, 'making the database anew'))
+    return folder
+  }
+  const source = sourceOf(file, plan.base)
+  const [one, two] = segmentPaths(file)
   putAside(plan.aside.filter((path) => path !== one && path !== two))
   const database = openDatabase(file, 'power', (opened) => migrate(opened, file))
   try {

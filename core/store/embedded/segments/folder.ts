@@ -38,6 +38,11 @@ export function listNumbered(folder: string): Numbered[] {
     })
 }
 
+/** Whether a folder has a journal in segments. */
+export function hasJournal(folder: string): boolean {
+  return listNumbered(folder).length > 0
+}
+
 /** Makes the folder of a store, if it has none, and removes what was left unfinished. */
 export function prepareFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -45,26 +50,59 @@ export function prepareFolder(folder: string): void {
 }
 
 /**
- * Writes a file beside its place, and puts it there when it is whole: with `power`, a loss of power leaves it as it
- * was, or as it is to be. `write` gets a descriptor for reading and writing.
+ * A file that is written beside its place, and gets there when it is whole: with `power`, a loss of power leaves what
+ * was there, or the file.
  */
-export function placeFile<T>(path: string, durability: Durability, write: (fd: number) => T): T {
-  const part = `${path}.part`
-  const fd = openSync(part, constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC, 0o600)
-  let result: T
-  try {
-    result = write(fd)
-    if (durability === 'power') fsyncSync(fd)
-  } catch (error) {
-    closeSync(fd)
-    rmSync(part, { force: true })
-    throw error
+export class PlacedFile {
+  readonly #path: string
+  readonly #durability: Durability
+  #fd: number | undefined
+
+  constructor(path: string, durability: Durability) {
+    this.#path = path
+    this.#durability = durability
+    this.#fd = openSync(this.#part, constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC, 0o600)
   }
-  // A close may report that what was written is lost.
-  closeSync(fd)
-  renameSync(part, path)
-  if (durability === 'power') syncDirectory(join(path, '..'))
-  return result
+
+  /** For reading and writing, until the file gets its place. */
+  get fd(): number {
+    return this.#fd!
+  }
+
+  get #part(): string {
+    return `${this.#path}.part`
+  }
+
+  place(): void {
+    const synced = this.#durability === 'power'
+    if (synced) fsyncSync(this.fd)
+    // A close may report that what was written is lost.
+    const fd = this.fd
+    this.#fd = undefined
+    closeSync(fd)
+    renameSync(this.#part, this.#path)
+    if (synced) syncDirectory(join(this.#path, '..'))
+  }
+
+  /** Removes what was written, unless it has its place. */
+  drop(): void {
+    if (this.#fd === undefined) return
+    closeSync(this.#fd)
+    this.#fd = undefined
+    rmSync(this.#part, { force: true })
+  }
+}
+
+/** Writes a file and gives it its place. */
+export function placeFile<T>(path: string, durability: Durability, write: (fd: number) => T): T {
+  const file = new PlacedFile(path, durability)
+  try {
+    const result = write(file.fd)
+    file.place()
+    return result
+  } finally {
+    file.drop()
+  }
 }
 
 function names(folder: string): string[] {

@@ -9,8 +9,15 @@ import { Volume } from './volume.ts'
 /** Where frames are: segments, and volumes of those that have gone. */
 export type Sources = Pick<JournalSurvey, 'segments' | 'volumes'>
 
-/** What has frames, by the last of them. */
-function sourcesOf({ segments, volumes }: Sources): { head: SegmentHead; last: number; source: Written | Volume }[] {
+/** A segment or a volume, with the last batch of it. */
+export interface SourceOfFrames {
+  readonly head: SegmentHead
+  readonly last: number
+  readonly source: Written | Volume
+}
+
+/** What has frames, in order: a segment where there is one, else its volume. */
+export function sourcesOf({ segments, volumes }: Sources): SourceOfFrames[] {
   const kept = new Set(segments.map(({ head }) => head.ordinal))
   return [
     ...segments.map((source) => ({ head: source.head, last: source.last, source })),

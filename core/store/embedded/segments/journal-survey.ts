@@ -103,6 +103,11 @@ export function surveyJournal(folder: string, acknowledged = Infinity): JournalS
   return { fold, stretches, segments, volumes, sound, ordinal: ordinal + 1, unused, passed, damage }
 }
 
+/** The last batch that a survey found. */
+export function lastBatch({ fold, stretches }: JournalSurvey): number {
+  return stretches.at(-1)?.last ?? fold.place.batch
+}
+
 /** Reads the newest checkpoint that is sound. */
 function newestState(files: readonly Numbered[]): Pick<JournalSurvey, 'fold' | 'sound'> & { passed: Damage[] } {
   let fold: Fold | undefined

@@ -6,7 +6,7 @@ import type { Place } from './chain.ts'
 import type { Checkpoints } from './checkpoint.ts'
 import type { Fold } from './fold.ts'
 import { Following } from './following.ts'
-import { placeAfter, seal } from './sealing.ts'
+import { placeAfter, sealing } from './sealing.ts'
 import type { SegmentHead } from './segment-head.ts'
 import type { Written } from './segment-log.ts'
 import type { OpenedJournal } from './state.ts'
@@ -37,6 +37,8 @@ export class Keeper {
   /** The place behind the last volume. */
   #place: Readonly<Place>
   readonly #following = new Following()
+  /** The volume that is being made, of the oldest segment without one. */
+  #sealing: ReturnType<typeof sealing> | undefined
   /** How many bytes of frames were folded since the last checkpoint. */
   #bytes: number
 
@@ -83,16 +85,27 @@ export class Keeper {
     return true
   }
 
-  /** Makes the volume of the oldest segment that is full and folded; undefined when there is none. */
-  seal(): Volume | undefined {
+  /**
+   * Does a step, of some milliseconds, of making the volume of the oldest segment that is full and folded. Returns
+   * undefined when there is none, and the volume when that was the last step.
+   */
+  seal(): { readonly volume?: Volume } | undefined {
     const [segment] = this.#unsealed
     // The last one may be written to as long as no other has begun.
     if (!segment || this.#unsealed.length < 2) return undefined
-    const volume = seal(this.#folder, segment, this.#place, this.#durability)
+    this.#sealing ??= sealing(this.#folder, segment, this.#place, this.#durability)
+    const steps = this.#sealing
+    // After a failure the volume is made anew.
+    this.#sealing = undefined
+    const { done, value: volume } = steps.next()
+    if (!done) {
+      this.#sealing = steps
+      return {}
+    }
     this.#unsealed.shift()
     this.#place = placeAfter(volume.contents)
     this.#sealed.push({ path: segment.path, last: segment.last })
-    return volume
+    return { volume }
   }
 
   /** Takes the files of segments that nothing needs any more: their volumes are there, and two checkpoints behind. */
@@ -102,6 +115,7 @@ export class Keeper {
   }
 
   close(): void {
+    this.#sealing?.return(undefined as never)
     this.#following.close()
   }
 

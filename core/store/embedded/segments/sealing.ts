@@ -2,10 +2,11 @@
 import { closeSync, openSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { Durability } from '../files/sqlite.ts'
+import type { Batch } from '../rows/batch.ts'
 import { readFrames } from '../log/frame-reader.ts'
 import type { Frame } from '../log/frame-reader.ts'
 import { Chain } from './chain.ts'
-import type { Place } from './chain.ts'
+import type { Place, Start } from './chain.ts'
 import { pathOf } from './folder.ts'
 import { framesFrom } from './segment-head.ts'
 import type { Written } from './segment-log.ts'
@@ -14,18 +15,24 @@ import type { Contents } from './summary.ts'
 import { Volume, writeVolume } from './volume.ts'
 
 /**
- * Makes the volume of a segment that nothing is written to any more. `before` is the place in front of its first frame.
- * The volume is on disk, and was read back, when this returns.
+ * Makes the volume of a segment that nothing is written to any more, in steps of some milliseconds. `before` is the
+ * place in front of its first frame. The volume is on disk, and was read back, when this returns.
  * @throws VolumeDamage when what was read back is not what was written
  */
-export function seal(folder: string, segment: Written, before: Readonly<Place>, durability: Durability): Volume {
+export function* sealing(
+  folder: string,
+  segment: Written,
+  before: Readonly<Place>,
+  durability: Durability
+): Generator<void, Volume> {
   const { head, last } = segment
   const chain = new Chain(before)
   const summary = new Summary(head, before)
-  const volume = new Volume(writeVolume(folder, head.ordinal, chained(segment, chain, summary), summary, durability))
+  const frames = chained(segment, chain, summary)
+  const volume = new Volume(yield* writeVolume(folder, head.ordinal, frames, summary, durability))
   if (volume.contents.last !== last)
     throw new Error(`${segment.path} ends with batch ${volume.contents.last}, and had batch ${last}: it was changed`)
-  volume.readBack()
+  yield* volume.readBack()
   return volume
 }
 
@@ -44,21 +51,32 @@ function* chained({ head, path, last }: Written, chain: Chain, summary: Summary)
   }
 }
 
+/** What batches are added to, one after the other. */
+interface Adding {
+  readonly place: Readonly<Place>
+  add(batch: Batch, start: Start): void
+}
+
 /**
  * Reads a volume as a whole, and computes its footer again: hashes of rows, sums, numbers. Says what is wrong, as the
- * rest of a sentence that begins with its name; undefined when nothing is.
+ * rest of a sentence that begins with its name; undefined when nothing is. Batches are added to `adding`, which is in
+ * front of the volume; by default to the place that its footer names. `each` is called behind every batch.
  */
-export function checkVolume(volume: Volume): string | undefined {
+export function checkVolume(
+  volume: Volume,
+  adding: Adding = new Chain(placeBefore(volume.contents)),
+  each: (batch: Batch) => void = () => {}
+): string | undefined {
   const { contents } = volume
   const own = basename(pathOf('', 'volume', contents.ordinal))
   if (basename(volume.path) !== own) return `is volume ${contents.ordinal} under the name of another`
   if (!volume.whole) return 'is not what was written: its SHA-256 differs'
-  const before = placeBefore(contents)
-  const [chain, summary] = [new Chain(before), new Summary(contents, before)]
+  const summary = new Summary(contents, adding.place)
   try {
     for (const { batch } of volume.frames(0)) {
-      chain.add(batch, contents)
-      summary.add(batch, chain.place)
+      adding.add(batch, contents)
+      summary.add(batch, adding.place)
+      each(batch)
     }
   } catch (error) {
     return (error as Error).message

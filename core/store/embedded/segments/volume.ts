@@ -8,7 +8,7 @@ import { readNumber, writeNumber } from '../log/frame.ts'
 import { Packer, Unpacker } from '../rows/packing.ts'
 import type { Durability, Value } from '../files/sqlite.ts'
 import { DigestedFile, headBytes } from './digested-file.ts'
-import { pathOf, placeFile } from './folder.ts'
+import { pathOf, PlacedFile } from './folder.ts'
 import type { Contents, Summary } from './summary.ts'
 
 const mark = Buffer.from('sluicevl')
@@ -53,24 +53,26 @@ const members = [
 export class VolumeDamage extends Error {}
 
 /**
- * Writes a volume, and returns its path. `frames` are those that count of its segment; `summary` says what they add up
- * to, once all of them were read.
+ * Writes a volume, a block at each step, and returns its path. `frames` are those that count of its segment; `summary`
+ * says what they add up to, once all of them were read.
  */
-export function writeVolume(
+export function* writeVolume(
   folder: string,
   ordinal: number,
   frames: Iterable<Frame>,
   summary: Summary,
   durability: Durability
-): string {
+): Generator<void, string> {
   const path = pathOf(folder, 'volume', ordinal)
-  placeFile(path, durability, (fd) => {
-    const file = new DigestedFile(fd, mark, format)
+  const place = new PlacedFile(path, durability)
+  try {
+    const file = new DigestedFile(place.fd, mark, format)
     const blocks: Block[] = []
     for (const { first, bytes } of blocksOf(frames)) {
       const compressed = zstdCompressSync(bytes, compression)
       blocks.push({ from: file.length, bytes: compressed.length, first })
       file.put(compressed)
+      yield
     }
     const footer = footerOf(blocks, summary)
     const end = Buffer.alloc(tail.digest)
@@ -79,8 +81,12 @@ export function writeVolume(
     file.put(footer)
     file.put(end)
     file.end()
-  })
-  return path
+    place.place()
+    return path
+  } finally {
+    // Also when nobody goes on.
+    place.drop()
+  }
 }
 
 const compression = { params: { [constants.ZSTD_c_compressionLevel]: 3, [constants.ZSTD_c_checksumFlag]: 1 } }
@@ -196,13 +202,13 @@ export class Volume {
   }
 
   /**
-   * Reads all of it, as after writing it.
+   * Reads all of it, as after writing it, a block at each step.
    * @throws VolumeDamage when it cannot be unpacked as what was written
    */
-  readBack(): void {
+  *readBack(): Generator<void, void> {
     if (!this.whole) throw new VolumeDamage(`${this.path} is not what was written: its SHA-256 differs`)
     const blocks = this.#unpacked(0)
-    while (blocks.next().done !== true);
+    while (blocks.next().done !== true) yield
   }
 
   /** Says whether all of its bytes are what was written. */

@@ -1,7 +1,6 @@
 // Keeps the journal, which is the store, and brings it into the database, which is only read from.
 import { randomBytes } from 'node:crypto'
 import type { Committer } from '../database/committer.ts'
-import type { Head } from '../database/head.ts'
 import { DamagedStore } from '../files/damage.ts'
 import { volumeFolder } from '../journal/volume.ts'
 import { historyBytes } from '../log/segment.ts'
@@ -9,9 +8,9 @@ import { emptyBatch } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
 import { FoldedLeftovers } from '../recovery/folded-leftovers.ts'
 import { missingMoves, recover } from '../recovery/recovery.ts'
-import { survey } from '../recovery/survey.ts'
+import { unfitness } from '../recovery/fitness.ts'
 import { FirstSegment } from '../segments/first-segment.ts'
-import { framesBehind, historyAt } from '../segments/frames.ts'
+import { framesBehind } from '../segments/frames.ts'
 import { Keeper } from '../segments/keeper.ts'
 import type { HandedSegments } from '../segments/segment-log.ts'
 import { openJournal, resumeJournal } from '../segments/state.ts'
@@ -123,15 +122,17 @@ export class JournalFeed implements Feed {
     this.#keeper = undefined
   }
 
-  /** Makes a checkpoint or a volume, if one is due. */
+  /** Makes a checkpoint, or a step of a volume, if one is due. */
   #keep(host: KeepingHost): boolean {
     const keeper = this.#keeper
     if (!keeper) return false
     if (keeper.checkpoint()) return true
-    const volume = keeper.seal()
-    if (!volume) return false
-    const { path: file, bytes, contents } = volume
-    host.sealed({ file, first: contents.after + 1, last: contents.last, bytes })
+    const step = keeper.seal()
+    if (!step) return false
+    if (step.volume) {
+      const { path: file, bytes, contents } = step.volume
+      host.sealed({ file, first: contents.after + 1, last: contents.last, bytes })
+    }
     return true
   }
 
@@ -141,26 +142,11 @@ export class JournalFeed implements Feed {
    */
   #checkDatabase(opened: OpenedJournal): void {
     const { file } = this.#options
-    const { head, damage } = survey(file)
-    const { batch } = opened.fold.place
-    if (head && head.history !== '' && head.batch > batch)
-      throw DamagedStore.of(file, [
-        {
-          file: this.#folder,
-          text: `ends with batch ${batch}, and ${file} has batch ${head.batch}: the journal is missing, older or has lost its end`
-        }
-      ])
-    const [found] = damage
-    const wrong = found ? `${found.file} ${found.text}` : head && this.#mismatch(opened, head)
-    if (wrong === undefined) return
+    const unfit = unfitness(file, opened, opened.fold.place.batch)
+    if (!unfit) return
+    if (unfit.ahead) throw DamagedStore.of(file, [unfit])
     throw new Error(
-      `${wrong}. All that it should have is in ${this.#folder}: move ${file} away with the files whose names begin so, but not that folder, and the next start makes it anew`
+      `${unfit.file} ${unfit.text}. All that it should have is in ${this.#folder}: run \`sluice ledger repair --apply\`, which puts it aside and makes it anew`
     )
-  }
-
-  /** Says how the database contradicts the journal, if it does. */
-  #mismatch(opened: OpenedJournal, { history, batch }: Head): string | undefined {
-    if (history === '' || historyAt(opened, batch) === history) return undefined
-    return `${this.#options.file} has batch ${batch} of history ${history}, which the journal does not have`
   }
 }

@@ -5,7 +5,6 @@ import type { HandedFile } from '../log/commit-log.ts'
 import type { Committer } from '../database/committer.ts'
 import { DamagedStore } from '../files/damage.ts'
 import type { Durability, Row, Value } from '../files/sqlite.ts'
-import { volumeFolder } from '../journal/volume.ts'
 import { readFrames } from '../log/frame-reader.ts'
 import { missingMoves, recover } from '../recovery/recovery.ts'
 import { StoredLeftovers } from '../recovery/leftovers.ts'
@@ -13,7 +12,6 @@ import { applyFrames, replay } from '../recovery/replay.ts'
 import { survey } from '../recovery/survey.ts'
 import { storedBalances } from '../database/stored-balances.ts'
 import { baseOf, encodeNote, framesAt, historyBytes, makeSegments, noteAt } from '../log/segment.ts'
-import { listNumbered } from '../segments/folder.ts'
 import { horizon } from '../../window.ts'
 import type { Feed, WriterOptions } from './feed.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -37,11 +35,6 @@ export class LogFeed implements Feed {
 
   start(open: () => Committer): Snapshot {
     const { file, durability, now, kept } = this.#options
-    const folder = volumeFolder(file)
-    if (listNumbered(folder).length > 0)
-      throw new Error(
-        `${file} is made of the journal in ${folder}, which this start would leave behind: give another file`
-      )
     const found = survey(file)
     if (found.damage.length > 0) throw DamagedStore.of(file, found.damage)
     const committer = open()

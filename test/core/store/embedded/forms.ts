@@ -5,6 +5,7 @@ import { basename, dirname, join } from 'node:path'
 import { volumeFolder } from '../../../../core/store/embedded/journal/volume.ts'
 import { listNumbered, reachPath } from '../../../../core/store/embedded/segments/folder.ts'
 import type { SegmentSizes } from '../../../../core/store/embedded/segments/segment-log.ts'
+import { openStore } from '../../../../core/store/embedded/store.ts'
 
 /** One form. */
 export interface Form {
@@ -18,6 +19,18 @@ export const forms = {
   log: { name: 'log', options: {} },
   journal: { name: 'journal', options: { segments: { least: 64 * 1024, most: 256 * 1024 } } }
 } as const satisfies Readonly<Record<string, Form>>
+
+/** Makes an empty store of a form, with which whoever is started on the file goes on. */
+export async function begin(file: string, { options }: Form): Promise<void> {
+  await (await openStore({ file, durability: 'process', ...options })).close()
+}
+
+/** How many segments of a journal have begun at least: behind the last of them the next one may be ready. */
+export function begunIn(file: string): number {
+  return (
+    Math.max(0, ...listNumbered(volumeFolder(file)).map(({ kind, number }) => (kind === 'checkpoint' ? 0 : number))) - 1
+  )
+}
 
 /** The files of a store as a crash at this moment would leave them. */
 export function image(file: string): string {

@@ -1,5 +1,5 @@
 // Volumes: they have the frames of their segment and what those add up to, stand in for it at a start, and show damage.
-import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Keeper } from '../../../../../core/store/embedded/segments/keeper.ts'
@@ -55,6 +55,40 @@ t.test('a volume has the frames of its segment, and says what they add up to', a
   for (const { scope, window, posted } of balances)
     if (posted !== 0n) t.equal(charged.get(`${scope} ${window}`), posted, `${scope} ${window}`)
 })
+
+t.test(
+  'a volume is made in steps, and frames are followed in between; one that is broken off is made anew',
+  async (t) => {
+    const folder = join(t.testdir(), 'journal')
+    const writing = new Writing(folder, { sizes: { least: 1024 * 1024, most: 1024 * 1024 } })
+    const keeper = new Keeper(folder, writing.opened, 'power')
+    await writing.go(400, 4000)
+    keeper.follow(writing.log.taken())
+    let steps = 0
+    for (; steps < 3; steps++) t.same(keeper.seal(), {})
+    t.same(
+      listNumbered(folder).filter(({ kind }) => kind === 'volume'),
+      [],
+      'it has no place before it is whole'
+    )
+    await writing.go(10)
+    keeper.follow(writing.log.taken())
+    t.equal(keeper.fold.place.batch, 410)
+    keeper.close()
+    t.same(
+      readdirSync(folder).filter((name) => name.endsWith('.part') && name.startsWith('volume')),
+      [],
+      'nothing of it is left'
+    )
+    const next = new Keeper(folder, openJournal(folder, folder, 'power'), 'power')
+    let made: Volume | undefined
+    for (steps = 0; !made; steps++) made = next.seal()?.volume
+    t.ok(steps > 6, `${steps} steps, of which each read or wrote a block`)
+    t.equal(checkVolume(made), undefined)
+    next.close()
+    await writing.log.close()
+  }
+)
 
 t.test('a start finds the same with segments, with volumes, or with both', async (t) => {
   const base = t.testdir()
