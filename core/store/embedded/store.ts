@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Book } from './book/book.ts'
+import { hasLog, takeOver } from './care/takeover.ts'
 import type { KeptHold } from './book/book.ts'
 import { DocumentBook } from './book/document-book.ts'
 import { canonicalPath, Ownership } from './files/lock.ts'
@@ -112,6 +113,12 @@ export async function openStore({
   ledger: account = ownAccounting,
   now
 }: StoreOptions): Promise<OwnStore> {
+  if (segments && file !== ':memory:' && hasLog(canonicalPath(file))) {
+    // Once as ever, so that its log is in its database and what a crash left is ended.
+    await (await openStore({ file, durability, kept, busy, log, ...(now && { now }) })).close()
+    const aside = await takeOver(file, (now ?? Date.now)())
+    log.warn('the store was taken over: its journal is in segments now', { store: file, put_aside: aside })
+  }
   const [clock, lasting] = [now ?? Date.now, now ?? steadyNow]
   const given = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
   const owner = own(given)

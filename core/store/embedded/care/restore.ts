@@ -199,8 +199,8 @@ function told(file: string, other: string, tell: Tell): Difference | string {
   }
 }
 
-/** Makes the folder for what is there. */
-function folderFor(file: string, now: number): string {
+/** Makes the folder for what is there, with the time (Unix milliseconds) in its name. */
+export function folderFor(file: string, now: number): string {
   const folder = `${file}.replaced-${new Date(now).toISOString().replaceAll(/[:.]/g, '-')}`
   for (let more = 1; ; more++) {
     const path = more === 1 ? folder : `${folder}-${more}`

@@ -31,6 +31,9 @@ export interface Head {
   writes: number
 }
 
+/** The `application_id` of a database that is made of a journal in segments: alone it is no store. */
+export const ofJournal = 0x536a726e
+
 /** Columns of the table head that its checksum covers, in this order. */
 export const headColumns = [
   'boot_id',

@@ -3,6 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { ftruncateSync, writeSync } from 'node:fs'
 import type { HandedFile } from '../log/commit-log.ts'
 import type { Committer } from '../database/committer.ts'
+import { ofJournal } from '../database/head.ts'
+import { volumeFolder } from '../journal/volume.ts'
 import { DamagedStore } from '../files/damage.ts'
 import type { Durability, Row, Value } from '../files/sqlite.ts'
 import { readFrames } from '../log/frame-reader.ts'
@@ -39,6 +41,10 @@ export class LogFeed implements Feed {
     if (found.damage.length > 0) throw DamagedStore.of(file, found.damage)
     const committer = open()
     const { database } = committer
+    if (database.prepare('PRAGMA application_id').get()!['application_id'] === ofJournal)
+      throw new Error(
+        `${file} is made of the journal in ${volumeFolder(file)}, which is missing: bring that back, or a backup of the store`
+      )
     replay(committer, found.log)
     const log = {
       history: randomBytes(historyBytes).toString('hex'),

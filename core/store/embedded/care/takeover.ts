@@ -1,0 +1,64 @@
+// Takes a store with a commit log over into one whose journal is in segments, at the first start that asks for it.
+import { statSync } from 'node:fs'
+import { backUp } from './backup.ts'
+import { convert } from './conversion.ts'
+import { wholeness } from './invariants.ts'
+import { folderFor } from './restore.ts'
+import { toldAs } from './tell.ts'
+import type { Tell } from './tell.ts'
+import { verify } from './verify.ts'
+import { readHead } from '../database/head.ts'
+import { Ownership } from '../files/lock.ts'
+import { openForReading } from '../files/sqlite.ts'
+import { volumeFolder } from '../journal/volume.ts'
+import { hasJournal } from '../segments/folder.ts'
+import { contentsOf, dropStaged, pendingSwap, stagedPath, swap } from '../files/swap.ts'
+
+/** Whether a store is there that has begun without a journal in segments. */
+export function hasLog(file: string): boolean {
+  if (!statSync(file, { throwIfNoEntry: false })?.size || hasJournal(volumeFolder(file))) return false
+  try {
+    const database = openForReading(file)
+    try {
+      return readHead(database).history !== ''
+    } finally {
+      database.close()
+    }
+  } catch {
+    // Its start says what is wrong.
+    return true
+  }
+}
+
+/**
+ * Copies a store that was closed, writes the journal of the copy and verifies it, and puts it in the place of the
+ * store, whose files stay in a folder beside it. Killed at any moment, it leaves one of the two, or is completed by
+ * whoever owns the store next. Returns the folder. `now` is in Unix milliseconds.
+ * @throws Error when the copy does not have what the store has; then nothing has changed
+ */
+export async function takeOver(given: string, now: number, tell: Tell = () => {}): Promise<string> {
+  const owner = Ownership.take(given)
+  const { file } = owner
+  try {
+    const staged = stagedPath(file)
+    await backUp(file, staged, { tell })
+    convert(staged, toldAs(tell, 'writing the journal'))
+    tell('verifying the journal')
+    const [first] = verify(staged).filter(({ invariant }) => wholeness.has(invariant) || proved.has(invariant))
+    if (first)
+      throw new Error(
+        `${file} cannot be taken over: ${first.invariant} ${first.row} ${first.message}. Nothing was changed`
+      )
+    const names = contentsOf(file)
+    const aside = folderFor(file, now)
+    owner.loosen()
+    swap(file, { source: file, aside, names })
+    return aside
+  } finally {
+    if (!pendingSwap(file)) dropStaged(file)
+    owner.release()
+  }
+}
+
+/** What the journal must make, beside being what was written. */
+const proved: ReadonlySet<string> = new Set(['I1', 'I2', 'I3'])

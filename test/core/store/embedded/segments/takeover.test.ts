@@ -1,0 +1,91 @@
+// A store with a commit log becomes one with a journal in segments at the first start that asks for it: all, and once.
+import { existsSync, readdirSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { verify } from '../../../../../core/store/embedded/care/verify.ts'
+import { volumeFolder } from '../../../../../core/store/embedded/journal/volume.ts'
+import { hasJournal } from '../../../../../core/store/embedded/segments/folder.ts'
+import { openStore } from '../../../../../core/store/embedded/store.ts'
+import type { OwnStore } from '../../../../../core/store/embedded/store.ts'
+import { contentOf, fullStore } from '../../move/sample.ts'
+import { startCrash } from '../crashes.ts'
+import { forms, image } from '../forms.ts'
+import { noon, query, reserve, scope, settle } from '../sample.ts'
+
+t.setTimeout(600_000)
+
+function open(file: string, options = {}): Promise<OwnStore> {
+  return openStore({ file, durability: 'process', now: () => noon, ...forms.journal.options, ...options })
+}
+
+/** The folders beside a store with what was there before. */
+function asideOf(file: string): string[] {
+  return readdirSync(dirname(file))
+    .filter((name) => name.includes('.replaced-'))
+    .map((name) => join(dirname(file), name, 'sluice.db'))
+}
+
+t.test('all that a store has is in its journal, and what was there is kept', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  await fullStore(file)
+  const [before, breaches] = [contentOf(file), verify(file)]
+  const store = await open(file)
+  t.ok(hasJournal(volumeFolder(file)))
+  t.notOk(existsSync(`${file}.log0`))
+  await store.close()
+  t.same(contentOf(file), before)
+  t.same(verify(file), breaches)
+  const [aside] = asideOf(file)
+  t.same(contentOf(aside!), before, 'the store as it was lies beside it')
+
+  // The journal has it all: the database is made anew of that.
+  for (const ending of ['', '-wal', '-shm']) rmSync(`${file}${ending}`, { force: true })
+  await (await open(file)).close()
+  t.same(contentOf(file), { ...before, identity: contentOf(file)['identity'] })
+  t.same(verify(file), breaches)
+
+  const again = await open(file)
+  const held = reserve(again.ledger, [scope('tenant', 't1', 10n ** 15n, 'month')], 9n)
+  await settle(again, held, 4)
+  t.equal(again.works.open().length, 1)
+  await again.close()
+  t.equal(asideOf(file).length, 1, 'it is taken over once')
+  t.same(verify(file), breaches)
+  t.match(query(file, "SELECT count(*) AS n FROM journal WHERE class = 'terminal'"), [{ n: 341n }])
+})
+
+t.test('killed at any moment, the store is the one or the other, and the next start goes on', async (t) => {
+  const base = join(t.testdir(), 'sluice.db')
+  const store = await openStore({ file: base, durability: 'process' })
+  const charged: string[] = []
+  for (let i = 0; i < 200; i++) {
+    const held = reserve(store.ledger, [scope('tenant', 'acme', 10n ** 12n, 'month'), scope('key', 'laptop')], 1000n)
+    charged.push(held.requestId)
+    await settle(store, held, 1 + (i % 7))
+  }
+  await store.flush()
+  for (let round = 0; round < 4; round++) {
+    const file = image(base)
+    for (let kills = 0; ; kills++) {
+      const child = startCrash('open', file, [], 'journal')
+      const ready = child.line('ready').then(
+        () => true,
+        () => false
+      )
+      const ended = await Promise.race([ready, sleep(300 + kills * 150 + round * 37, false)])
+      await child.kill()
+      if (ended) break
+    }
+    const ids = new Set(query(file, 'SELECT request_id FROM journal').map((row) => row['request_id']))
+    t.same([ids.size, charged.filter((id) => !ids.has(id)).length], [200, 0])
+    t.same(verify(file), [])
+    t.same(
+      readdirSync(dirname(file)).filter((name) => name.includes('restor') || name.endsWith('.part')),
+      [],
+      'nothing is left of the starts before'
+    )
+    t.equal(asideOf(file).length, 1)
+  }
+  await store.close()
+})
