@@ -488,10 +488,12 @@ t.test('a request has one reservation, a price version one content, and an amoun
     /sample:1 is .* in the ledger/
   )
   const part = reserve(store.ledger, scopes, 5n, { requestId: 'r', part: 'resp_1' })
-  await Promise.all([
-    settle(store, one, 5),
-    part.settle({ usage: used(2), amount: 2n, source: 'upstream', channel: 'openai' })
-  ])
+  const ends = [
+    part.settle({ usage: used(2), amount: 2n, source: 'upstream', channel: 'openai' }),
+    one.settle({ usage: used(5), amount: 5n, source: 'upstream', channel: 'openai' })
+  ]
+  store.requests.append(record({ request_id: 'r', cost_nano: '7' }))
+  await Promise.all(ends)
   t.match(store.ledger.balances(), [{ posted: 7n, pending: 0n }])
   await check()
 })

@@ -352,15 +352,15 @@ function checkRecords(database: Database, head: Head, sealed: Sealed, report: Re
     AND request_id NOT IN (SELECT request_id FROM request)`
   for (const row of readRows(database, unrecorded))
     report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
-  // The cost of a session is the sum of its parts.
+  // The cost of a session is the sum of its parts. In a condition a column goes before what was named here.
   const differing = `SELECT request.request_id AS id, ${chargedIn('json')} AS said, ended.amount AS own,
-      (SELECT sum(amount) FROM journal WHERE journal.request_id = request.request_id AND class = 'terminal' AND seq > ${sealed.last}) AS amount
+      (SELECT sum(amount) FROM journal WHERE journal.request_id = request.request_id AND class = 'terminal' AND seq > ${sealed.last}) AS charged
     FROM request LEFT JOIN journal AS ended
       ON ended.request_id = request.request_id AND ended.part = '' AND ended.class = 'terminal' AND ended.seq > ${sealed.last}
-    WHERE said <> coalesce(CAST(amount AS TEXT), '0')`
+    WHERE said <> coalesce(CAST(charged AS TEXT), '0')`
   let without = 0
-  for (const { id, said, own, amount } of readRows(database, differing)) {
-    const all = typeof amount === 'bigint' ? amount + (sealed.parts.get(id!) ?? 0n) : undefined
+  for (const { id, said, own, charged } of readRows(database, differing)) {
+    const all = typeof charged === 'bigint' ? charged + (sealed.parts.get(id!) ?? 0n) : undefined
     if (said === String(all)) continue
     if (own === null && sealed.last > 0) without++
     else report('I8', `request ${id}`, `says ${said} where the journal ${own === null ? 'has nothing' : `says ${all}`}`)

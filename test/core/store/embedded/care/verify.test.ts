@@ -8,7 +8,7 @@ import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import { repairTraffic } from '../../../../../core/store/embedded/care/repair.ts'
 import { verify } from '../../../../../core/store/embedded/care/verify.ts'
-import { giveBack, noon, query, record, reserve, scope, settle } from '../sample.ts'
+import { giveBack, noon, query, record, reserve, scope, settle, used } from '../sample.ts'
 import { eventually } from '../../../../kit/probe.ts'
 
 const folder = t.testdir()
@@ -304,6 +304,31 @@ t.test('a charge beyond what was held may pass a limit, and a limit that was low
       message: /130 posted and 0 pending on a limit of 89, and requests cost 40 beyond/
     }
   ])
+})
+
+t.test('the record of a session that lacks the charge of a turn is named', async (t) => {
+  const file = join(t.testdir(), 'sessions.db')
+  const store = await openStore({ file, durability: 'process', now: () => noon })
+  const scopes = [scope('key', 'laptop')]
+  for (const said of ['30', '10', '0']) {
+    const requestId = `says ${said}`
+    const whole = reserve(store.ledger, scopes, 0n, { requestId })
+    for (const output of [10, 20])
+      await reserve(store.ledger, scopes, 50n, { requestId, part: `turn ${output}` }).settle({
+        usage: used(output),
+        amount: BigInt(output),
+        source: 'upstream',
+        channel: 'openai'
+      })
+    const ended = whole.void()
+    store.requests.append(record({ request_id: requestId, cost_nano: said }))
+    await ended
+  }
+  await store.close()
+  t.same(
+    verify(file).map(({ invariant, row, message }) => `${invariant} ${row} ${message}`),
+    ['I8 request says 10 says 10 where the journal says 30', 'I8 request says 0 says 0 where the journal says 30']
+  )
 })
 
 t.test('every rule that is checked is broken by a test, and names suites that there are', (t) => {
