@@ -184,7 +184,8 @@ export class Custody implements Opened {
 
   /** A deputy for a process that has handed over to this one, for the holds that it has left here. */
   deputy(services: Services, background: DeputyParts['background'], log: Logger, left: Left): Deputy {
-    return new Deputy({ services, store: this.store, background, log }, this.#own!.ledger, left)
+    const passOn: DeputyParts['passOn'] = (names) => this.#line!.tell('abandon', names)
+    return new Deputy({ services, store: this.store, background, log, passOn }, this.#own!.ledger, left)
   }
 
   /**

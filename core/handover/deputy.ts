@@ -27,6 +27,8 @@ export interface DeputyParts {
   store: Pick<Store, 'requests' | 'spend' | 'traffic'>
   background: Pick<BackgroundWork, 'attendFor' | 'takeUp'>
   log: Logger
+  /** Has the process that this one has handed over to end holds by estimate, by their names. */
+  passOn(names: readonly string[]): void
 }
 
 /** What a process has left when it handed over; see {@link Estate}. `leases` are those that it had taken itself. */
@@ -40,6 +42,7 @@ export interface Left {
 /** The deputy of one process, in the process that took its place. */
 export class Deputy {
   readonly #parts: DeputyParts
+  readonly #book: Pick<Book, 'left'>
   /** The holds that are not its own, by {@link nameOf}. */
   readonly #holds = new Map<string, Reservation>()
   readonly #leases: Map<string, Lease>
@@ -50,8 +53,9 @@ export class Deputy {
   readonly #attended = new Map<string, Work>()
 
   /** The holds are in `book`. */
-  constructor(parts: DeputyParts, book: Pick<Book, 'find'>, { holds, leases, running, claims }: Left) {
+  constructor(parts: DeputyParts, book: Pick<Book, 'find' | 'left'>, { holds, leases, running, claims }: Left) {
     this.#parts = parts
+    this.#book = book
     this.#leases = leases
     this.#claims = new Set(claims.map(([name]) => name))
     for (const { requestId, part } of holds) {
@@ -88,6 +92,7 @@ export class Deputy {
       },
       detach: (requestId: string, part: string, until: number) => this.#hold(requestId, part).detach(until),
       end: (requestId: string, part: string, end: HoldEnd) => this.#end(requestId, part, end),
+      abandon: (names: readonly string[]) => this.#abandon(names),
       scopes: () => ledger.scopes(),
       balances: (...filter: Parameters<typeof ledger.balances>) => ledger.balances(...filter),
       affordable: (...scopes: Parameters<typeof ledger.affordable>) => ledger.affordable(...scopes),
@@ -140,26 +145,29 @@ export class Deputy {
 
   /** The process is gone. Ends what it has left open, as a start does after a crash. */
   end(): void {
-    const { services, log } = this.#parts
+    const { services } = this.#parts
     for (const lease of this.#leases.values()) lease.release(undefined)
     this.#leases.clear()
     for (const name of this.#claims) services.claims.leave(name)
     this.#claims.clear()
-    let total = 0n
-    let ended = 0
-    // Those of work that goes on are the work's. Parts end before the whole, whose record has the charges of all.
-    const holds = [...this.#holds.values()].filter((hold) => !services.ledger.detached(hold.requestId))
-    this.#holds.clear()
-    for (const hold of holds as Hold[]) {
-      total += endAbandoned(hold, services.requests, log)
-      ended++
-    }
-    if (ended > 0)
+    this.#abandon([...this.#holds.keys()])
+    for (const work of this.#attended.values()) this.#takeUp(work)
+  }
+
+  /** Ends holds, by their names: those of work that goes on are the work's. */
+  #abandon(names: readonly string[]): void {
+    const { services, log, passOn } = this.#parts
+    const left = names.flatMap((name) => this.#holds.get(name) ?? [])
+    for (const name of names) this.#holds.delete(name)
+    // Only whoever has the store knows all that the requests were charged.
+    if (this.#book.left) return passOn(names)
+    const holds = (left as Hold[]).filter((hold) => !hold.detached)
+    const total = endAbandoned(holds, services.requests, log)
+    if (holds.length > 0)
       log.warn('a process that had handed over left requests open: they were ended and charged by estimate', {
-        requests: ended,
+        requests: holds.length,
         charged_usd: formatDollars(total)
       })
-    for (const work of this.#attended.values()) this.#takeUp(work)
   }
 
   /** @throws GatewayError `billing_unavailable` for a hold that was lost with the process that made it */

@@ -89,7 +89,7 @@ async function open(
   closes.push(() => book.close())
   const limits = await openSharedLimits(redis, onLimitsUnavailable, log, () => presence.nodes.length)
   closes.push(() => limits.close())
-  const corrected = (requestId: string, time: number): void => book.requests.corrected(requestId, time)
+  const corrected = (requestId: string): void => book.requests.corrected(requestId)
   const common = { database, durability, requests: book.requests, corrected, log }
   const money = await openMoney({ ...common, node, folder: slot.log })
   closes.push(() => money.close())

@@ -1,24 +1,23 @@
-// Ends a hold whose process has gone without ending it, as a start does after a crash.
+// Ends holds whose process has gone without ending them, as a start does after a crash.
 import { chargeAbandoned, doubted } from '../../money/settlement.ts'
 import { noUsage, sumOf } from '../../money/usage.ts'
 import type { Hold } from './balance/hold.ts'
 import { recoveredRecord } from './recovery/recovery.ts'
-import type { PartCharges } from './segments/holds.ts'
 import type { RequestLog } from '../requests.ts'
 import type { Logger } from '../../telling/log.ts'
 
 /**
- * Gives a hold back that was never dispatched, and charges any other the estimated input and what was delivered. Writes
- * the record of the exchange, unless the hold is of a part of it. `parts`: what was charged for its parts, which are in
- * the record. Returns the charge of the hold.
+ * Gives holds back that were never dispatched, and charges any other the estimated input and what was delivered. Writes
+ * the records of the exchanges. Parts end before the whole, whose record has the charges of all: what was charged
+ * before, too, as its ledger knows it. Returns what these holds were charged.
  */
-export function endAbandoned(
-  hold: Hold,
-  requests: Pick<RequestLog, 'append'>,
-  log: Logger,
-  parts?: PartCharges
-): bigint {
-  const { requestId, part, purse, request, progress, amount, price } = hold
+export function endAbandoned(holds: readonly Hold[], requests: Pick<RequestLog, 'append'>, log: Logger): bigint {
+  const partsFirst = [...holds].sort((one, other) => Number(one.part === '') - Number(other.part === ''))
+  return partsFirst.reduce((total, hold) => total + end(hold, requests, log), 0n)
+}
+
+function end(hold: Hold, requests: Pick<RequestLog, 'append'>, log: Logger): bigint {
+  const { requestId, part, parts, purse, request, progress, amount, price } = hold
   const charged =
     progress.channel === null
       ? undefined

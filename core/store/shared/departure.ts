@@ -2,16 +2,13 @@
 import { endAbandoned } from '../embedded/abandoned.ts'
 import { rowOf } from '../embedded/recovery/folded-leftovers.ts'
 import type { Book } from '../embedded/book/book.ts'
-import { holdColumns } from '../embedded/rows/batch.ts'
-import type { OpenHold } from '../embedded/segments/holds.ts'
+import type { Hold } from '../embedded/balance/hold.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { RequestLog } from '../requests.ts'
 import type { RecordReader } from './record-reader.ts'
 import type { RecordWriter } from './record-writer.ts'
 import type { SeatRecords } from './seat-records.ts'
 import type { Seats } from './seats.ts'
-
-const partAt = holdColumns.indexOf('part')
 
 /** What the supervisor has. Its own ledger writes records too, as that of a worker does. */
 export interface Supervision {
@@ -39,25 +36,18 @@ export async function bringHome(
   await seats.leave(seat, () => gone.published())
   // Only then all rows have the ids that they have in the journal.
   await reader.kept
-  let ended = 0
-  // Parts end before the whole, whose record has the charges of all.
-  for (const hold of [...gone.open].sort((one, other) => Number(isWhole(one)) - Number(isWhole(other)))) {
+  const left: Hold[] = []
+  for (const hold of gone.open) {
     const own = { ...hold, row: [drafts.rowIds.fresh(), ...hold.row.slice(1)] }
-    const taken = await seats.patiently(() => ledger.takeOver(rowOf(own), reader.prices))
+    const taken = await seats.patiently(() => {
+      const row = rowOf(own)
+      return ledger.takeOver(row, reader.prices, gone.open.parts.get(row['request_id'] as string))
+    })
     records.adopt(own, gone.idOf(hold)!)
-    if (taken.detached) continue
-    const { requestId, part } = taken
-    endAbandoned(taken, requests, log, gone.open.parts.get(requestId))
-    const { end } = taken
-    if (part !== '' && 'settlement' in end)
-      gone.open.charge(requestId, end.settlement.amount, JSON.stringify(end.settlement.usage))
-    ended++
+    if (!taken.detached) left.push(taken)
   }
-  if (ended > 0) log.warn('a worker that has gone left requests open: they were ended by estimate', { requests: ended })
-  return ended
-}
-
-/** Whether a hold is that of a request, and not of a part of one. */
-function isWhole({ row }: OpenHold): boolean {
-  return row[partAt] === ''
+  endAbandoned(left, requests, log)
+  if (left.length > 0)
+    log.warn('a worker that has gone left requests open: they were ended by estimate', { requests: left.length })
+  return left.length
 }

@@ -26,7 +26,7 @@ export interface Place {
 }
 
 /** What the supervisor has of the store when it opens it. */
-export interface Stored extends Pick<Snapshot, 'balances' | 'prices' | 'open' | 'lastHold'> {
+export interface Stored extends Pick<Snapshot, 'balances' | 'prices' | 'open' | 'parts' | 'lastHold'> {
   readonly kept: readonly KeptHold[]
   readonly reader: BalanceReader
   readonly troubles: Pick<Troubles, 'begin' | 'over'>
@@ -47,14 +47,14 @@ export class Desk {
   constructor(
     { arena, seat, ring, bell, since, deferred }: Place,
     now: () => number,
-    { balances, prices, open, lastHold, kept, reader, troubles, follow }: Stored = nothing,
+    { balances, prices, open, parts, lastHold, kept, reader, troubles, follow }: Stored = nothing,
     own = new Seat(new Arena(arena), seat)
   ) {
     this.seat = own
     this.drafts = new RecordWriter(new RingWriter(ring, bell), new RowIds(lastHold), now, follow)
     this.ledger = new Book(
       this.drafts,
-      { since, balances, prices, open },
+      { since, balances, prices, open, parts },
       reader,
       troubles,
       now,
@@ -77,6 +77,7 @@ const nothing: Stored = {
   balances: [],
   prices: [],
   open: [],
+  parts: [],
   lastHold: 0,
   kept: [],
   reader: { ask: () => Promise.reject(new Error('this thread does not read the database')) },

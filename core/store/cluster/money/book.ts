@@ -261,6 +261,9 @@ export class Book implements Ledger, HoldKeeper {
     return undefined
   }
 
+  /** Others may have ended parts, too: what the record of a request says that others have ended, the journal tells. */
+  charged(): undefined {}
+
   detach(hold: Hold, until: number): Promise<void> {
     return this.#touch(hold, until)
   }

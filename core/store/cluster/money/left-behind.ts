@@ -69,20 +69,29 @@ function replayEnd(row: Record<string, Value>, entries: readonly Value[], ledger
   return undefined
 }
 
+/** Who hears of requests that are ended for others. */
+export interface Heard {
+  /** Gets the records of those that are ended for nodes that are gone. */
+  readonly requests: Pick<RequestLog, 'append'>
+  /** Is told of those of which something was ended in this way, or corrected, when that is in the journal. */
+  readonly corrected?: ((requestId: string) => void) | undefined
+}
+
 /**
  * Ends holds whose process is gone, but for detached ones whose time has not come: those are given back after it. `now`
  * is in Unix milliseconds.
  */
-export function endAll(holds: readonly Hold[], now: number, requests: Pick<RequestLog, 'append'>, log: Logger): void {
+export function endAll(holds: readonly Hold[], now: number, heard: Heard, log: Logger): void {
   for (const hold of holds) if (hold.lease !== undefined && hold.lease < now) hold.void().catch(() => {})
   const left = holds.filter(({ lease }) => lease === undefined)
-  endLeft(left, requests, log)
+  endLeft(left, heard, log)
 }
 
-/** Ends holds that nobody goes on with by estimate. Parts end before the whole. */
-export function endLeft(holds: readonly Hold[], requests: Pick<RequestLog, 'append'>, log: Logger): void {
-  for (const hold of [...holds].sort((one, other) => Number(one.part === '') - Number(other.part === '')))
-    endAbandoned(hold, requests, log)
+/** Ends holds that nobody goes on with by estimate. */
+export function endLeft(holds: readonly Hold[], { requests, corrected }: Heard, log: Logger): void {
+  endAbandoned(holds, requests, log)
+  // The record of a request may be written before its end is, and several nodes may end the parts of one.
+  for (const { requestId, durable } of holds) durable.then(() => corrected?.(requestId)).catch(() => {})
   if (holds.length > 0) log.warn('requests that were left open were ended by estimate', { requests: holds.length })
 }
 

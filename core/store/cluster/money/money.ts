@@ -6,7 +6,6 @@ import { silentLog } from '../../../telling/log.ts'
 import type { KeptHold } from '../../embedded/book/book.ts'
 import type { Durability } from '../../embedded/files/sqlite.ts'
 import type { Hold } from '../../embedded/balance/hold.ts'
-import type { RequestLog } from '../../requests.ts'
 import { day } from '../../window.ts'
 import { DatabaseFault } from '../database/fault.ts'
 import type { Database } from '../database/database.ts'
@@ -20,6 +19,7 @@ import type { Figures } from './commits.ts'
 import { Days } from './days.ts'
 import { LateEnds } from './late-ends.ts'
 import { endAll, endLeft, replay } from './left-behind.ts'
+import type { Heard } from './left-behind.ts'
 import { Mirror } from './mirror.ts'
 import { OwnLog } from './own-log.ts'
 import type { Queue } from './operations.ts'
@@ -38,17 +38,13 @@ import { Slices } from './slices.ts'
 import { Views } from './views.ts'
 
 /** Where the book is, and who this node is. */
-export interface MoneyOptions {
+export interface MoneyOptions extends Heard {
   readonly database: Pick<Database, 'batches' | 'changes' | 'reads' | 'listener'>
   /** Its name, the same at each start. A start ends the right of the process before it to write. */
   readonly node: string
   /** For what becomes of holds while the database is away. It is this node's alone. */
   readonly folder: string
   readonly durability: Durability
-  /** Gets the records of requests that are ended for nodes that are gone. */
-  readonly requests: Pick<RequestLog, 'append'>
-  /** Is told of requests whose charge was corrected, by their ids and when they arrived (Unix milliseconds). */
-  readonly corrected?: ((requestId: string, time: number) => void) | undefined
   /** The holds that the process before goes on with. */
   readonly kept?: readonly KeptHold[] | undefined
   /** How long the node counts as living without being heard of, in milliseconds. Default: 15 s. */
@@ -163,7 +159,7 @@ class Node implements Money {
       log: this.#log,
       keep: (ends) => this.#ownLog.write(recordOf(ends, [])),
       correct: (end) => this.ledger.queueEnd(end),
-      corrected: ({ requestId, time }) => options.corrected?.(requestId, time)
+      corrected: ({ requestId }) => options.corrected?.(requestId)
     })
     const { ledger } = this
     this.#holds = new OwnHolds({
@@ -342,7 +338,7 @@ class Node implements Money {
         await Promise.all([this.#prices.refresh(), this.#makeDays(), this.#compareClocks()])
         const { strays, idle } = await this.#holds.look()
         this.#end(strays)
-        endLeft(idle, this.#options.requests, this.#log)
+        endLeft(idle, this.#options, this.#log)
         await Promise.all([this.#anchors.write(), this.#late.look()])
       })
       if (this.#soundness.holds) await this.#takeOver()
@@ -375,7 +371,7 @@ class Node implements Money {
   }
 
   #end(holds: readonly Hold[]): void {
-    endAll(holds, this.#clock.now(), this.#options.requests, this.#log)
+    endAll(holds, this.#clock.now(), this.#options, this.#log)
   }
 
   #troubled(error: Error): void {

@@ -1,5 +1,6 @@
 // The request log that all gateways share, and the traffic that its records add up to.
 import { GatewayError } from '../../../errors.ts'
+import { isRecovered } from '../../embedded/recovery/recovery.ts'
 import type { RequestBook, RequestQuery, RequestRecord, RequestTotals, WrittenRecord } from '../../requests.ts'
 import { pointsOf, rowsFor, trafficKept, trafficSpans } from '../../traffic.ts'
 import type { StoredTraffic, TrafficPoint, TrafficQuery, TrafficSpan } from '../../traffic.ts'
@@ -14,7 +15,7 @@ import { unfound } from '../unavailable.ts'
 import { cursorOf, filterOf, readCursor } from './request-filter.ts'
 import { columnsOf, lineColumns, lineRows } from './line.ts'
 import type { Line } from './line.ts'
-import { correctRecords, mayBeWrong, placeOf, replaceStandIns } from './stand-ins.ts'
+import { correctRecords, inTurn, mayBeWrong, placeOf, placesOf, replaceStandIns } from './stand-ins.ts'
 import type { Place, Replaced } from './stand-ins.ts'
 import { TrafficSums } from './traffic-sums.ts'
 
@@ -42,7 +43,8 @@ export class Logbook implements RequestBook {
   readonly #bounds: LogBounds
   readonly #now: () => number
   readonly #group: Group<Line>
-  readonly #corrections: Group<Place>
+  /** By the ids of requests. */
+  readonly #corrections: Group<string>
   readonly #sums = new TrafficSums()
   /** How many records were dropped, because the database was away for too long, or they were too old. */
   dropped = 0
@@ -62,8 +64,13 @@ export class Logbook implements RequestBook {
     this.#corrections = new Group({
       most: 500,
       lasting: true,
-      write: (places) =>
-        this.#counted(() => database.changes.transaction((transaction) => this.#correct(transaction, places)))
+      write: (ids) =>
+        this.#counted(() =>
+          database.changes.transaction(async (transaction) => {
+            await inTurn(transaction, 'corrects')
+            await this.#correct(transaction, await placesOf(transaction, ids))
+          })
+        )
     })
   }
 
@@ -72,11 +79,11 @@ export class Logbook implements RequestBook {
   }
 
   /**
-   * The charge of a request was corrected that others had ended: its record says what the journal says. `time`: when
-   * the request arrived.
+   * A request, or a part of one, was ended for a gateway that was gone, or that charge was corrected: its record, if it
+   * has one, says what the journal says.
    */
-  corrected(requestId: string, time: number): void {
-    this.#corrections.add({ requestId, time }).catch(() => {})
+  corrected(requestId: string): void {
+    this.#corrections.add(requestId).catch(() => {})
   }
 
   /** The last to arrive is first. Includes what was appended before the call, unless the database is away. */
@@ -246,6 +253,7 @@ export class Logbook implements RequestBook {
    * record replaces one that was written in its place.
    */
   async #insert(transaction: Transaction, lines: readonly Line[]): Promise<void> {
+    if (lines.some(({ record }) => isRecovered(record))) await inTurn(transaction, 'writes')
     const names = Object.keys(lineColumns).join(', ')
     const { rows } = await transaction.query<{ request_id: string }>(
       `insert into sluice.request (time, request_id, written, ${names})
@@ -262,7 +270,7 @@ export class Logbook implements RequestBook {
   }
 
   async #correct(transaction: Transaction, places: readonly Place[]): Promise<void> {
-    await this.#count(transaction, [], await correctRecords(transaction, places))
+    await this.#count(transaction, [], await correctRecords(transaction, places, this.#now()))
   }
 
   /** Writes the sums that change with new records, and with those that were replaced. */

@@ -51,8 +51,35 @@ export function mayBeWrong(record: RequestRecord): boolean {
   return isRecovered(record) || (record.reserved_nano !== null && record.usage_source === null)
 }
 
-/** Has records say what the journal says was charged for their requests, where these have ended. */
-export async function correctRecords(transaction: Transaction, places: readonly Place[]): Promise<Replaced[]> {
+/** The lock that {@link inTurn} takes. */
+const turns = 7583102948
+
+/**
+ * Has what writes records of others wait for what corrects records, and the reverse: of an end that is in the journal
+ * meanwhile one of them knows. To be called before any record is written or locked.
+ */
+export async function inTurn(transaction: Transaction, what: 'writes' | 'corrects'): Promise<void> {
+  await transaction.query(`select pg_advisory_xact_lock${what === 'writes' ? '_shared' : ''}($1)`, [turns])
+}
+
+/** The places of the records of requests; of one without a record there is none. */
+export async function placesOf(transaction: Transaction, requestIds: readonly string[]): Promise<Place[]> {
+  const { rows } = await transaction.query<{ time: bigint; request_id: string }>(
+    'select time, request_id from sluice.request where request_id = any ($1)',
+    [requestIds.map(plain)]
+  )
+  return rows.map(({ time, request_id: requestId }) => ({ requestId, time: Number(time) }))
+}
+
+/**
+ * Has records say what the journal says was charged for their requests, where these have ended. A part of a request has
+ * the day on which it began: from that of the request until `now`, in Unix milliseconds.
+ */
+export async function correctRecords(
+  transaction: Transaction,
+  places: readonly Place[],
+  now: number
+): Promise<Replaced[]> {
   const before = await recordsAt(transaction, places)
   if (before.size === 0) return []
   const { rows } = await transaction.query<Entry>(
@@ -62,7 +89,9 @@ export async function correctRecords(transaction: Transaction, places: readonly 
       order by part desc, class desc`,
     [
       JSON.stringify(
-        [...before.values()].map(({ record, time }) => ({ day: Math.floor(time / day), request_id: record.request_id }))
+        [...before.values()].flatMap(({ record, time }) =>
+          daysBetween(time, now).map((one) => ({ day: one, request_id: record.request_id }))
+        )
       )
     ]
   )
@@ -73,6 +102,12 @@ export async function correctRecords(transaction: Transaction, places: readonly 
     return record.cost_nano === line.record.cost_nano ? [] : [{ before: line, after: lineOf(record, line.time) }]
   })
   return write(transaction, replaced)
+}
+
+/** The days since 1970 from one time until another, the first one at least. */
+function daysBetween(from: number, to: number): number[] {
+  const first = Math.floor(from / day)
+  return Array.from({ length: Math.max(Math.floor(to / day) - first, 0) + 1 }, (_, more) => first + more)
 }
 
 /** What the journal says of a request. */
@@ -94,7 +129,11 @@ function charged(record: RequestRecord, entries: readonly Entry[]): RequestRecor
   const all = sorted.flatMap(({ usage_json: usage }) => (usage === null ? [] : [JSON.parse(usage) as Usage]))
   const usage = all.reduce(sumOf, noUsage)
   const counted = Object.values(usage).some((units) => units !== 0)
-  const { source, price_version: version } = sorted.findLast((entry) => entry.source !== null) ?? {}
+  // Of each part its correction. Of parts that differ, those say it that the upstream has not counted.
+  const sources = new Map(sorted.filter(({ source }) => source !== null).map((entry) => [entry.part, entry]))
+  const parts = [...sources.values()]
+  const told = sources.get('') ?? parts.findLast((entry) => entry.source !== 'upstream') ?? parts.at(-1)
+  const { source, price_version: version } = told ?? {}
   return {
     ...record,
     channel: sorted.findLast(({ channel }) => channel !== null)?.channel ?? record.channel,

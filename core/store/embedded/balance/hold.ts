@@ -5,10 +5,12 @@ import type { AttemptCost, Reservation, ReserveRequest, Sale, Settlement } from 
 import { costOf, withCall } from '../../../money/price.ts'
 import type { Price } from '../../../money/price.ts'
 import { incredible } from '../../../money/settlement.ts'
-import type { Pieces, Usage } from '../../../money/usage.ts'
+import type { Usage } from '../../../money/usage.ts'
 import { renderUsage } from '../../../money/usage.ts'
+import type { PartCharges } from './charged-parts.ts'
 import type { Purse } from './purse.ts'
 import type { RowIds } from '../rows/row-ids.ts'
+import { renderPieces, whole } from '../rows/units.ts'
 
 /** How a hold ends: with a charge, or without one. */
 export type HoldEnd = { readonly settlement: Settlement } | { readonly costs: readonly AttemptCost[] | undefined }
@@ -19,6 +21,8 @@ export interface HoldKeeper {
   readonly left: boolean
   /** Sees to it that a draft is written; resolves when whoever waits for a hold in it may go on. */
   acknowledge(draft: Gathering): Promise<void>
+  /** What was charged for the parts of a request whose hold is open; undefined when nothing was, or it is not known. */
+  charged(requestId: string): PartCharges | undefined
   /** Lets the hold outlive its exchange; resolves when that is on disk. */
   detach(hold: Hold, until: number): Promise<void>
   /** A price that is stored; undefined when none has this version. */
@@ -126,6 +130,19 @@ export class Hold implements Reservation {
   /** Whether it has ended; its end may not be on disk yet. */
   get ended(): boolean {
     return this.#ended
+  }
+
+  /** What was charged for the parts of its request, which its book knows. */
+  get parts(): PartCharges | undefined {
+    return this.#book.charged(this.requestId)
+  }
+
+  /** What it was charged, as the journal has it; undefined while it is open, and for one that was given back. */
+  get charge(): { readonly amount: bigint; readonly usage: Usage } | undefined {
+    const end = this.#settlement
+    if (!end) return undefined
+    const own = this.#costPrice(end.channel)
+    return { amount: end.amount, usage: own ? withCall(end.usage, own) : end.usage }
   }
 
   /** What it is charged by. */
@@ -272,7 +289,7 @@ export class Hold implements Reservation {
       clientProtocol,
       streamed ? 1 : 0,
       time,
-      rendered(estimate.pieces),
+      renderPieces(estimate.pieces),
       this.purse.tags,
       this.#costPrice(this.#channel)?.version ?? null
     )
@@ -341,9 +358,8 @@ export class Hold implements Reservation {
         null
       )
     else {
-      const { amount, channel, source } = end
-      const own = this.#costPrice(channel)
-      const usage = own ? withCall(end.usage, own) : end.usage
+      const { channel, source } = end
+      const { amount, usage } = this.charge!
       entries.push(
         'settle',
         this.requestId,
@@ -379,15 +395,4 @@ export class Hold implements Reservation {
     const cost = price ? costOf(usage, price) : undefined
     return cost === undefined || cost > incredible ? [null, null] : [cost, price!.version]
   }
-}
-
-/** Makes a count one that a column takes: whole, and from 0 to 2^53 - 1. Plugins may have computed it wrongly. */
-function whole(units: number): number {
-  return Math.min(Math.max(Math.ceil(units) || 0, 0), Number.MAX_SAFE_INTEGER)
-}
-
-function rendered(pieces: Pieces | undefined): string | null {
-  return pieces === undefined
-    ? null
-    : JSON.stringify(pieces, (_, value) => (typeof value === 'number' ? whole(value) : value))
 }

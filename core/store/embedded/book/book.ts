@@ -6,8 +6,11 @@ import type { Price } from '../../../money/price.ts'
 import { usageOf } from '../../../money/settlement.ts'
 import type { Estimate } from '../../../money/settlement.ts'
 import { parsePieces } from '../../../money/usage.ts'
+import type { Usage } from '../../../money/usage.ts'
 import type { Batch } from '../rows/batch.ts'
 import { Balances } from '../balance/balances.ts'
+import { ChargedParts } from '../balance/charged-parts.ts'
+import type { PartCharges } from '../balance/charged-parts.ts'
 import { Hold } from '../balance/hold.ts'
 import { HoldTable } from './hold-table.ts'
 import type { Gathering, HoldKeeper } from '../balance/hold.ts'
@@ -45,6 +48,8 @@ export class Book implements Ledger, HoldKeeper {
   readonly #knownPrices = new WeakSet<Price>()
   /** The holds whose end is not on disk yet. */
   readonly #live = new HoldTable<Hold>()
+  /** What was charged for the parts of requests that have a hold. */
+  readonly #charged = new ChargedParts()
   readonly #deferred: boolean
   /** Ends the holds, once the store was handed over. */
   #heir: Heir | undefined
@@ -55,7 +60,7 @@ export class Book implements Ledger, HoldKeeper {
    */
   constructor(
     writer: Drafts,
-    { since, balances, prices, open }: Pick<Snapshot, 'since' | 'balances' | 'prices' | 'open'>,
+    { since, balances, prices, open, parts }: Pick<Snapshot, 'since' | 'balances' | 'prices' | 'open' | 'parts'>,
     reader: BalanceReader,
     troubles: Pick<Troubles, 'begin' | 'over'>,
     now: () => number,
@@ -69,6 +74,13 @@ export class Book implements Ledger, HoldKeeper {
     for (const { version, json } of prices) this.#prices.set(version as string, json as string)
     const costs = new Map(kept.map((hold) => [nameOf(hold.requestId, hold.part), hold.costs]))
     for (const row of open) this.#resume(row, costs.get(nameOf(row['request_id'] as string, row['part'] as string)))
+    for (const { request_id: id, amount, usage_json: usage } of parts)
+      if (this.#live.get(id as string, ''))
+        this.#charged.charge(
+          id as string,
+          amount as bigint,
+          usage === null ? null : (JSON.parse(usage as string) as Usage)
+        )
   }
 
   get left(): boolean {
@@ -196,13 +208,23 @@ export class Book implements Ledger, HoldKeeper {
     return draft.durable
   }
 
+  charged(requestId: string): PartCharges | undefined {
+    return this.#charged.get(requestId)
+  }
+
   end(hold: Hold, amount: bigint): Promise<void> {
+    if (hold.part !== '') this.#note(hold)
     if (this.#heir) return this.#heir.end(hold).finally(() => this.forget([hold]))
     const { draft } = this.#writer
     hold.purse.post(hold.amount, amount)
     draft.ended.push(hold)
     draft.count()
     return this.acknowledge(draft)
+  }
+
+  /** Notes the charge for a part, unless its request has ended: nobody would forget it. */
+  #note({ requestId, charge }: Hold): void {
+    if (charge && this.#live.get(requestId, '')) this.#charged.charge(requestId, charge.amount, charge.usage)
   }
 
   /** Adds the changes of all balances to a batch, so that the balances on disk are those after it. */
@@ -212,20 +234,26 @@ export class Book implements Ledger, HoldKeeper {
 
   /** Removes holds from memory. The writer calls it when their ends are on disk. */
   forget(ended: readonly Hold[]): void {
-    for (let i = 0; i < ended.length; i++) this.#live.delete(ended[i]!)
+    for (let i = 0; i < ended.length; i++) {
+      this.#live.delete(ended[i]!)
+      if (this.#charged.size > 0 && ended[i]!.part === '') this.#charged.delete(ended[i]!.requestId)
+    }
   }
 
   /**
    * Takes over an open hold of another thread, which has gone. `row`: as stored, but with an id of this book's writer.
-   * The balances include it already. `prices`: those in the journal, as JSON by version.
+   * The balances include it already. `prices`: those in the journal, as JSON by version. `charged`: for the parts of
+   * its request that have ended there.
    */
-  takeOver(row: Row, prices: ReadonlyMap<string, string>): Hold {
+  takeOver(row: Row, prices: ReadonlyMap<string, string>, charged?: PartCharges): Hold {
     for (const name of ['price_version', 'cost_price']) {
       const version = row[name] as string | null
       const json = version === null ? undefined : prices.get(version)
       if (json !== undefined) this.#prices.set(version!, json)
     }
-    return this.#resume(row, undefined)
+    const hold = this.#resume(row, undefined)
+    if (charged && hold.part === '') this.#charged.charge(hold.requestId, charged.amount, charged.usage)
+    return hold
   }
 
   /** Takes over a hold of an earlier start. The balances include it already. */

@@ -40,7 +40,11 @@ export const invariants = {
     checked: true,
     tests: ['money/soak', 'money/usage', 'money/exits']
   },
-  I8: { text: 'ends and request records belong together', checked: true, tests: ['money/soak'] },
+  I8: {
+    text: 'ends and request records belong together',
+    checked: true,
+    tests: ['money/soak', 'core/handover/sessions']
+  },
   I9: {
     text: 'nothing of an earlier start is open, but for detached holds',
     checked: true,

@@ -1,6 +1,7 @@
 // The open holds of a state, and what was charged for parts of requests that go on.
-import { noUsage, sumOf } from '../../../money/usage.ts'
 import type { Usage } from '../../../money/usage.ts'
+import { ChargedParts } from '../balance/charged-parts.ts'
+import type { PartCharges } from '../balance/charged-parts.ts'
 import { entryColumns, holdColumns, touchColumns } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
 import type { Value } from '../files/sqlite.ts'
@@ -13,13 +14,6 @@ export interface OpenHold {
   readonly boot: number
   /** Until when it is kept, when it was detached. Unix milliseconds. */
   lease: number | null
-}
-
-/** What was charged for the parts of a request so far. */
-export interface PartCharges {
-  amount: bigint
-  /** Null when no part was charged by a usage. */
-  usage: Readonly<Usage> | null
 }
 
 const at = Object.fromEntries(holdColumns.map((name, i) => [name, i])) as Record<(typeof holdColumns)[number], number>
@@ -39,7 +33,7 @@ export function nameOf(requestId: string, part: string): string {
 export class OpenHolds implements Iterable<OpenHold> {
   readonly #byId = new Map<number, OpenHold>()
   readonly #byName = new Map<string, OpenHold>()
-  readonly #parts = new Map<string, PartCharges>()
+  readonly #parts = new ChargedParts()
 
   get size(): number {
     return this.#byId.size
@@ -102,13 +96,7 @@ export class OpenHolds implements Iterable<OpenHold> {
 
   /** Adds a charge for a part of a request. */
   charge(requestId: string, amount: bigint, usage: string | null): void {
-    const charges = this.#parts.get(requestId)
-    const read = usage === null ? null : (JSON.parse(usage) as Usage)
-    if (!charges) this.#parts.set(requestId, { amount, usage: read })
-    else {
-      charges.amount += amount
-      if (read) charges.usage = sumOf(charges.usage ?? noUsage, read)
-    }
+    this.#parts.charge(requestId, amount, usage === null ? null : (JSON.parse(usage) as Usage))
   }
 
   /** Drops the charges of parts whose request has no hold: a new start has ended all that was not kept. */

@@ -24,6 +24,11 @@ export function snapshotOf(fold: Fold, now: number): Folded {
     prices: [...fold.prices].map(([version, json]) => ({ version, json })),
     documents: [...fold.documents.values()].map(([kind, id, json]) => ({ kind: kind!, id: id!, json: json! })),
     open,
+    parts: [...fold.holds.parts].map(([requestId, { amount, usage }]) => ({
+      request_id: requestId,
+      amount,
+      usage_json: usage && JSON.stringify(usage)
+    })),
     works: works.map((row) => ({ json: row[jsonColumn]! })),
     room: roomOf(fold)
   }

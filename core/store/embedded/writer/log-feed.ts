@@ -75,6 +75,10 @@ export class LogFeed implements Feed {
       prices: all('SELECT * FROM price'),
       documents: all('SELECT kind, id, json FROM document ORDER BY number'),
       open: held,
+      parts: all(
+        `SELECT request_id, amount, usage_json FROM journal WHERE request_id IN (SELECT request_id FROM reservation WHERE part = '')
+         AND part <> '' AND class = 'terminal' AND kind = 'settle'`
+      ),
       works: all('SELECT json FROM work WHERE open = 1 ORDER BY created'),
       room: all('SELECT tenant, sum(bytes) AS bytes FROM work WHERE bytes IS NOT NULL GROUP BY tenant')
     }

@@ -21,6 +21,8 @@ export interface Snapshot {
   documents: Row[]
   /** The open holds: those that were detached, and those that the process before goes on with. */
   open: Row[]
+  /** What was charged for parts of requests with an open hold: `request_id`, `amount`, `usage_json` of the journal. */
+  parts: Row[]
   /** The open work, oldest first. */
   works: Row[]
   /** The bytes of counted results, by tenant. */

@@ -69,7 +69,7 @@ async function cost(frame: () => Promise<unknown>): Promise<number> {
 
 async function alone(): Promise<number> {
   const made = new Frames()
-  const stored = { since: 0, balances: [], prices: [], open: [] }
+  const stored = { since: 0, balances: [], prices: [], open: [], parts: [] }
   const reader = { ask: () => Promise.reject(new Error('nobody reads')) }
   const book = new Book(made, stored, reader, { begin() {}, over() {} }, now)
   return cost(async () => {

@@ -151,7 +151,7 @@ test('an end that comes too late from a log corrects the estimate, once, with it
     child: () => log
   }
   for (let start = 0; start < 2; start++) {
-    const corrected = (id: string, time: number): void => requests.corrected(id, time)
+    const corrected = (id: string): void => requests.corrected(id)
     const again = await moneyNode(t, url, 'one', { folder, now, log, requests, corrected })
     await again.flush()
     await eventually(() => readdirSync(folder).length === 0, 20_000)
