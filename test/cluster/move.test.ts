@@ -11,6 +11,7 @@ import { brokenIn } from '../kit/cluster-money.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { Installation, nodesMissing } from '../kit/nodes.ts'
+import { eventually } from '../kit/probe.ts'
 
 t.setTimeout(600_000)
 
@@ -77,7 +78,11 @@ t.test('what clients and operators have stays theirs, wherever the store goes', 
     t.equal(replayed.headers['idempotency-replayed'], 'true')
     t.equal(replayed.text, answered.text)
     t.match((await at.ask({ path: `/v1/responses/${kept.id}` })).json(), { id: kept.id, status: 'completed' })
-    t.equal((await at.ask({ path: `/v1/video/generations/${film.id}` })).status, 200)
+    // A gateway of the shared store takes it over within moments.
+    await eventually(
+      async () => (await at.ask({ path: `/v1/video/generations/${film.id}` })).json().status === 'succeeded',
+      60_000
+    )
     t.equal(
       (
         await at.ask({

@@ -295,3 +295,34 @@ t.test(
     t.equal((await refusedRealtime(t, b, unknown)).status, 401)
   }
 )
+
+t.test(
+  'work whose gateway is gone is charged, also when somebody asks before its hold was brought',
+  { skip: nodesMissing },
+  async (t) => {
+    const { all, a, b } = await pair(t, { tasks: { poll: { first: '60s', most: '60s' } } })
+    const begun = await a.ask({
+      path: video,
+      body: { model: 'demo', prompt: directive({ queue_ms: 0, work_ms: 1 }), seconds: 2 }
+    })
+    t.equal(begun.status, 202, begun.text)
+    const { id } = begun.json()
+    const [from, to] = ['money_adopt_1', 'money_adopt_1_away']
+    await all.sql(`alter function sluice.${from} rename to ${to}`)
+    await a.gateway.close()
+    const owners = async (): Promise<any[]> => all.sql(`select owner from sluice.work where id = '${id}'`)
+    const [{ owner }] = await owners()
+    await eventually(async () => (await owners())[0].owner !== owner, 30_000)
+    const read = async (): Promise<any> => (await b.ask({ method: 'GET', path: `${video}/${id}` })).json()
+    t.notMatch(await read(), { status: 'succeeded' }, 'nobody sees an end that could not be charged')
+    await all.sql(`alter function sluice.${to} rename to ${from}`)
+    await eventually(async () => (await read()).status === 'succeeded', 60_000)
+    t.equal(await holdsIn(all), 0)
+    const charges = await all.sql(`select amount from sluice.journal where kind = 'settle'`)
+    t.same(
+      charges.map(({ amount }) => String(amount)),
+      ['6000000000']
+    )
+    t.same(await brokenIn(all.database), [])
+  }
+)

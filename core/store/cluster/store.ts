@@ -13,7 +13,6 @@ import { connectionsOfProcess, Database } from './database/database.ts'
 import { openSharedLimits } from './limits/open.ts'
 import type { SharedLimits } from './limits/limits.ts'
 import { openMoney } from './money/money.ts'
-import type { Money } from './money/money.ts'
 import { NodeSlot } from './node-slot.ts'
 import { Presence } from './presence.ts'
 import { openSharedBook } from './shared-book.ts'
@@ -23,8 +22,6 @@ import { SpendBook } from './spend/spend-book.ts'
 
 /** How often the journal is added up, in milliseconds, so that no query has much to add. */
 const gatherEvery = 2000
-/** How often the adoption of a hold is tried again while the database does not answer, in milliseconds. */
-const adoptEvery = 500
 
 /** Where and how to store. */
 export interface SharedStoreOptions {
@@ -108,6 +105,7 @@ async function open(
     await sleep(10)
   log.info('this gateway is a node of a shared store', { node, store: postgres.shown, nodes: presence.nodes.length })
   const { answers, routes, works, claims, secrets } = book
+  works.bring = (work) => money.adopt(work.requestId)
   return {
     documents,
     ledger: money.ledger,
@@ -130,24 +128,11 @@ async function open(
     nodes: () => presence.nodes,
     follow(goOn, serve) {
       works.serve = serve
-      works.onTaken = goOn && ((work) => void adopt(money, works, work).then((ours) => ours && goOn(work)))
+      works.onTaken = goOn
     },
     tellConfig: (hash) => presence.use(hash),
     close
   }
-}
-
-/** Takes over the hold of work that was taken over. Resolves with false when the work is another gateway's by then. */
-async function adopt(money: Money, works: SharedBook['works'], work: Work): Promise<boolean> {
-  while (works.current(work, work.id)) {
-    try {
-      await money.adopt(work.requestId)
-      return true
-    } catch {
-      await sleep(adoptEvery)
-    }
-  }
-  return false
 }
 
 async function gatherAll(spend: SpendBook, signal: AbortSignal): Promise<void> {

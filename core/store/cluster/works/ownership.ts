@@ -23,8 +23,8 @@ export interface Holding {
   held(): readonly HeldWork[]
   /** It is another gateway's now. */
   lost(work: HeldWork): void
-  /** It is this gateway's now. */
-  taken(work: Work, epoch: bigint): void
+  /** It was taken over. Resolves when it is this gateway's, or with false when it was lost before; never rejects. */
+  taken(work: Work, epoch: bigint): Promise<boolean>
 }
 
 /** The ownership of one gateway. */
@@ -157,8 +157,7 @@ export class Ownership {
     )
     for (const { json, epoch } of rows) {
       const work = JSON.parse(json) as Work
-      this.#holding.taken(work, epoch)
-      tell(work)
+      void this.#holding.taken(work, epoch).then((ours) => ours && tell(work))
     }
   }
 }

@@ -1,5 +1,6 @@
 // The work that all gateways share: each has in memory what it owns, and the database the rest.
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../../errors.ts'
 import type { Owner } from '../../owner.ts'
 import { isOpen } from '../../works.ts'
@@ -12,12 +13,15 @@ import { unavailable } from '../unavailable.ts'
 import { Errands } from './errands.ts'
 import type { Serve } from './errands.ts'
 import { Ownership } from './ownership.ts'
+import type { HeldWork } from './ownership.ts'
 import { newTenure, Results } from './results.ts'
 import type { Tenure } from './results.ts'
 import { Room } from './room.ts'
 
 /** How long open work is its gateway's after that was heard of last, in milliseconds. */
 const usualLease = 15_000
+/** The time between two attempts to bring what belongs to work here, in milliseconds. */
+const bringEvery = 500
 
 interface Put {
   readonly name: string
@@ -43,9 +47,16 @@ export class WorkList implements Works {
   readonly #errands: Errands
   readonly #group: Group<Put>
   readonly #own = new Map<string, Own>()
+  /** What was taken over, while what belongs to it is brought here: until then nobody may see it end. */
+  readonly #arriving = new Map<string, HeldWork>()
   /** The work of this gateway by account and upstream id. */
   readonly #places = new Map<string, Work>()
   readonly room: Room
+  /**
+   * Brings here what belongs to work that was taken over, such as its hold: whoever ends the work must find that. Only
+   * then the work is this gateway's. When it rejects it is called again.
+   */
+  bring: (work: Work) => Promise<unknown> = () => Promise.resolve()
 
   private constructor(database: Database, now: () => number, lease: number) {
     this.#database = database
@@ -54,9 +65,12 @@ export class WorkList implements Works {
     const owner = randomUUID()
     this.#results = new Results(database, owner)
     this.#ownership = new Ownership(database, owner, lease, this.room, {
-      held: () => [...this.#own.values()].map(({ work, tenure: { epoch } }) => ({ ...keyOf(work), epoch })),
+      held: () => [
+        ...[...this.#own.values()].map(({ work, tenure: { epoch } }) => ({ ...keyOf(work), epoch })),
+        ...this.#arriving.values()
+      ],
       lost: (key) => this.#end(nameOf(key, key.id)),
-      taken: (work, epoch) => this.#begin(work, { epoch, known: true })
+      taken: (work, epoch) => this.#arrive(work, epoch)
     })
     this.#errands = new Errands(database, owner, (key) => this.#own.get(nameOf(key, key.id))?.work)
     this.#group = new Group({
@@ -107,7 +121,7 @@ export class WorkList implements Works {
   }
 
   get running(): number {
-    return this.#own.size + this.#ownership.elsewhere
+    return this.#own.size + this.#arriving.size + this.#ownership.elsewhere
   }
 
   runningOf(tenant: string): number {
@@ -253,12 +267,31 @@ export class WorkList implements Works {
   /** Writes what waits, and gives up what is open: others take it over at once. */
   async close(): Promise<void> {
     await this.#group.idle()
+    this.#arriving.clear()
     await Promise.all([this.#ownership.close(), this.#errands.close()])
   }
 
   /** What this gateway does itself may have gone on since it was written. */
   #latest(work: Work): Work {
     return isOpen(work) ? (this.#own.get(nameOf(work, work.id))?.shown ?? work) : work
+  }
+
+  /** Resolves with whether the work is this gateway's, which it may have lost again meanwhile. */
+  async #arrive(work: Work, epoch: bigint): Promise<boolean> {
+    const name = nameOf(work, work.id)
+    const held = { ...keyOf(work), epoch }
+    this.#arriving.set(name, held)
+    for (let here = false; !here && this.#arriving.get(name) === held;) {
+      here = await this.bring(work).then(
+        () => true,
+        () => false
+      )
+      if (!here) await sleep(bringEvery, undefined, { ref: false })
+    }
+    if (this.#arriving.get(name) !== held) return false
+    this.#arriving.delete(name)
+    this.#begin(work, { epoch, known: true })
+    return true
   }
 
   #begin(work: Work, tenure: Tenure, shown = work): void {
@@ -271,6 +304,7 @@ export class WorkList implements Works {
   #end(name: string): void {
     this.#leave(this.#own.get(name)?.work)
     this.#own.delete(name)
+    this.#arriving.delete(name)
   }
 
   #leave(work: Work | undefined): void {

@@ -77,6 +77,37 @@ t.test(
   }
 )
 
+t.test(
+  'work that is taken over is seen here when what belongs to it is here, and its lease is renewed until then',
+  { skip },
+  async (t) => {
+    const server = await sharedPostgres()
+    const url = await server.database()
+    const one = await node(t, url, longLease)
+    await one.list.put(work('a'))
+    const other = await node(t, url, shortLease)
+    let tries = 0
+    let open = false
+    other.list.bring = async () => {
+      tries++
+      if (!open) throw new Error('not yet')
+    }
+    await server.sql(end, url)
+    await eventually(() => tries > 1, 20_000)
+    const lease = async (): Promise<Date> => (await server.sql('select until from sluice.work', url))[0].until
+    const first = await lease()
+    await eventually(async () => (await lease()) > first, 20_000)
+    t.equal(other.list.current(owner, 'a'), undefined)
+    t.same([other.list.open(), other.taken, other.list.running], [[], [], 1])
+    open = true
+    await eventually(() => other.taken.length === 1, 20_000)
+    t.match(other.list.current(owner, 'a'), { status: 'queued' })
+    t.equal(other.list.running, 1)
+    await other.list.put(work('a', done))
+    t.match(await one.list.find(owner, 'a'), { status: 'succeeded' })
+  }
+)
+
 t.test('who was away while another ended its work changes nothing of it, opens or revives it', { skip }, async (t) => {
   const server = await sharedPostgres()
   const url = await server.database()
