@@ -5,9 +5,9 @@ import { key, Load } from '../chaos/load.ts'
 import { brokenIn } from '../kit/cluster-money.ts'
 import { balancedMissing, Fleet } from '../kit/fleet.ts'
 
-t.setTimeout(600_000)
 const long = process.env['SLUICE_LONG'] !== undefined
 const [rounds, rate] = long ? [10, 100] : [1, 6]
+t.setTimeout(long ? 3_600_000 : 600_000)
 
 t.test(
   'gateways that are restarted one after another behind HAProxy fail no request',

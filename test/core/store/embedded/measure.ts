@@ -13,6 +13,7 @@ import { migrate } from '../../../../core/store/embedded/database/migration.ts'
 import { openDatabase } from '../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
 import type { OwnStore } from '../../../../core/store/embedded/store.ts'
+import { chatPrice, chatRecord, chatScopes } from './chats.ts'
 
 interface Scenario {
   /** Requests that begin, and as many that end, per commit. */
@@ -30,23 +31,9 @@ interface Sample {
 }
 
 const folder = mkdtempSync(join(process.argv[2] ?? tmpdir(), 'sluice-measure-'))
-const price = {
-  version: 'gpt-5:1',
-  perMillion: { input: 1_250_000_000n, cached_input: 125_000_000n, output: 10_000_000_000n }
-}
 const usage = { input: 1234, cached_input: 256, cache_write: 0, output: 345, reasoning: 128 }
-const amount = costOf(usage, price)
+const amount = costOf(usage, chatPrice)
 const requests = 30_000
-
-function scopesOf(i: number): Scope[] {
-  const limit = 10n ** 15n
-  return [
-    { kind: 'tenant', id: `tenant:acme-${i % 10}`, budgets: [{ limit, per: 'month' }] },
-    { kind: 'project', id: `project:acme-${i % 10}/web`, budgets: [{ limit, per: 'month' }] },
-    { kind: 'member', id: `member:acme-${i % 10}/web/m${i}`, budgets: [{ limit, per: 'day' }] },
-    { kind: 'key', id: `key:laptop-${i}`, budgets: [] }
-  ]
-}
 
 function sample(key: number, scopes: Scope[]): Sample {
   const time = Date.now()
@@ -57,38 +44,19 @@ function sample(key: number, scopes: Scope[]): Sample {
       scopes,
       amount: amount * 10n,
       model: 'gpt-5',
-      price,
+      price: chatPrice,
       estimate: { input: 1400, maxOutput: 4096 },
       time
     },
-    record: {
-      request_id: requestId,
-      time: new Date(time).toISOString(),
-      tenant: `acme-${key % 10}`,
-      project: 'web',
-      member: `m${key}`,
-      key: `laptop-${key}`,
-      model: 'gpt-5',
-      requested_model: null,
-      endpoint: 'chat',
-      client_protocol: 'openai-chat',
-      channel: 'openai',
-      channel_protocol: 'openai',
-      status: 200,
-      error_code: null,
-      outcome: 'completed',
-      streamed: true,
+    record: chatRecord(requestId, key, time, {
       usage,
-      usage_source: 'upstream',
       cost_usd: formatDollars(amount),
       cost_nano: String(amount),
-      price_version: 'gpt-5:1',
       reserved_nano: String(amount * 10n),
       attempts: [{ channel: 'openai', status: 200, first_byte_ms: 211, duration_ms: 2345 }],
       first_byte_ms: 212,
-      duration_ms: 2346,
-      client_request_id: null
-    }
+      duration_ms: 2346
+    })
   }
 }
 
@@ -101,7 +69,7 @@ function clock(): [all: number, main: number, kernel: number] {
 
 /** What making the samples costs, which is not the store's. */
 function baseline(): number {
-  const scopes = scopesOf(0)
+  const scopes = chatScopes(0)
   let began = clock()
   for (let i = 0; i < 3 * requests; i++) {
     if (i === requests) began = clock()
@@ -115,7 +83,7 @@ async function run({ batch, keys, short, durability }: Scenario, samples: number
     file: join(folder, `${[batch, keys, short, durability].join('-')}.db`),
     durability
   })
-  const scopes = Array.from({ length: keys }, (_, i) => scopesOf(i))
+  const scopes = Array.from({ length: keys }, (_, i) => chatScopes(i))
   const open: { reservation: Reservation; record: RequestRecord }[] = []
   let turn = 0
   const begin = (): void => {
@@ -161,7 +129,7 @@ async function run({ batch, keys, short, durability }: Scenario, samples: number
  */
 async function steady(rate: number, durability: Scenario['durability']): Promise<void> {
   const store = await openStore({ file: join(folder, `steady-${rate}-${durability}.db`), durability })
-  const scopes = scopesOf(0)
+  const scopes = chatScopes(0)
   const open: { due: number; reservation: Reservation; record: RequestRecord }[] = []
   const waits: number[] = []
   const began = performance.now()
@@ -201,7 +169,7 @@ async function steady(rate: number, durability: Scenario['durability']): Promise
 function alternatives(): void {
   const batch = 30
   const rows = Array.from({ length: batch }, () => {
-    const { request, record } = sample(0, scopesOf(0))
+    const { request, record } = sample(0, chatScopes(0))
     const scopes =
       '{"tenant:acme-0":"month","project:acme-0/web":"month","member:acme-0/web/m0":"day","key:laptop-0":"total"}'
     return [

@@ -9,7 +9,6 @@ import { basename, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { randomUUIDv7 } from 'node:crypto'
-import type { Scope } from '../../../../../core/catalogue/caller.ts'
 import { formatDollars } from '../../../../../core/money/money.ts'
 import { costOf } from '../../../../../core/money/price.ts'
 import type { Reservation } from '../../../../../core/store/ledger.ts'
@@ -18,24 +17,13 @@ import { verify } from '../../../../../core/store/embedded/care/verify.ts'
 import { usualSizes } from '../../../../../core/store/embedded/segments/segment-log.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../../core/store/store.ts'
+import { chatPrice, chatRecord, chatScopes } from '../chats.ts'
 
 type FormName = 'log' | 'journal'
 const keys = 1000
 /** How many requests begin in each batch, and as many end. */
 const together = 5
-const price = {
-  version: 'gpt-5:1',
-  perMillion: { input: 1_250_000_000n, cached_input: 125_000_000n, output: 10_000_000_000n }
-}
-const scopes = Array.from({ length: keys }, (_, key): Scope[] => {
-  const [tenant, limit] = [`acme-${key % 10}`, 10n ** 15n]
-  return [
-    { kind: 'tenant', id: `tenant:${tenant}`, budgets: [{ limit, per: 'month' }] },
-    { kind: 'project', id: `project:${tenant}/web`, budgets: [{ limit, per: 'month' }] },
-    { kind: 'member', id: `member:${tenant}/web/m${key}`, budgets: [{ limit, per: 'day' }] },
-    { kind: 'key', id: `key:laptop-${key}`, budgets: [] }
-  ]
-})
+const scopes = Array.from({ length: keys }, (_, key) => chatScopes(key))
 
 function open(file: string, form: FormName): Promise<Store> {
   return openStore({ file, durability: 'process', ...(form === 'journal' && { segments: usualSizes }) })
@@ -44,39 +32,20 @@ function open(file: string, form: FormName): Promise<Store> {
 /** A record as the gateway makes it of a streamed chat. */
 function recordOf(requestId: string, key: number, time: number): RequestRecord {
   const usage = { input: 1234, cached_input: 256, cache_write: 0, output: 300 + (key % 97), reasoning: 128 }
-  const amount = costOf(usage, price)
+  const amount = costOf(usage, chatPrice)
   const first = 200 + (key % 310) / 10
-  return {
-    request_id: requestId,
-    time: new Date(time).toISOString(),
-    tenant: `acme-${key % 10}`,
-    project: 'web',
-    member: `m${key}`,
-    key: `laptop-${key}`,
-    model: 'gpt-5',
-    requested_model: null,
-    endpoint: 'chat',
-    client_protocol: 'openai-chat',
-    channel: 'openai',
-    channel_protocol: 'openai',
-    status: 200,
-    error_code: null,
-    outcome: 'completed',
-    streamed: true,
+  return chatRecord(requestId, key, time, {
     usage,
-    usage_source: 'upstream',
     cost_usd: formatDollars(amount),
     cost_nano: String(amount),
-    price_version: price.version,
     reserved_nano: String(amount * 10n),
     attempts: [
       { channel: 'openai', status: 200, head_ms: first - 3, first_byte_ms: first, duration_ms: 2000 + key, at_ms: 1.2 }
     ],
     first_byte_ms: first + 1.2,
     duration_ms: 2003.4 + key,
-    client_request_id: null,
     times: { body_ms: 0.7, plugins_ms: 0.3 }
-  }
+  })
 }
 
 /** Runs requests through a store, says how many bytes the process wrote meanwhile, and waits to be killed. */
@@ -103,7 +72,7 @@ async function serve(file: string, form: FormName, requests: number, rate: numbe
         scopes: scopes[key]!,
         amount,
         model: 'gpt-5',
-        price,
+        price: chatPrice,
         estimate: { input: 1400, maxOutput: 4096 },
         time
       }) as Reservation

@@ -14,6 +14,7 @@ import { checkVolume } from '../../../../../core/store/embedded/segments/sealing
 import { SegmentLog } from '../../../../../core/store/embedded/segments/segment-log.ts'
 import { openJournal } from '../../../../../core/store/embedded/segments/state.ts'
 import { Volume } from '../../../../../core/store/embedded/segments/volume.ts'
+import { chatRecord } from '../chats.ts'
 
 const requests = Number(process.argv[2] ?? 100_000)
 const folder = join(mkdtempSync(join(process.argv[3] ?? tmpdir(), 'sluice-segments-')), 'journal')
@@ -44,35 +45,16 @@ function end(batch: Batch, id: string, key: number, time: number): void {
   const counted = { ...usage, output: 300 + (key % 97) }
   // prettier-ignore
   batch.entries.push('settle', id, '', 'terminal', scopes[key]!, 4_000_000n + BigInt(key), 40_000_000n, JSON.stringify(counted), 'gpt-5', 'openai', 'gpt-5:1', 'upstream', time, null, null, null)
-  const record = {
-    request_id: id,
-    time: new Date(time).toISOString(),
-    tenant: `acme-${key % 10}`,
-    project: 'web',
-    member: `m${key}`,
-    key: `laptop-${key}`,
-    model: 'gpt-5',
-    requested_model: null,
-    endpoint: 'chat',
-    client_protocol: 'openai-chat',
-    channel: 'openai',
-    channel_protocol: 'openai',
-    status: 200,
-    error_code: null,
-    outcome: 'completed',
-    streamed: true,
+  const record = chatRecord(id, key, time, {
     usage: counted,
-    usage_source: 'upstream',
     cost_usd: formatDollars(BigInt(4_000_000 + key)),
     cost_nano: String(4_000_000 + key),
-    price_version: 'gpt-5:1',
     reserved_nano: '40000000',
     attempts: [{ channel: 'openai', status: 200, first_byte_ms: 200 + (key % 31), duration_ms: 2000 + key }],
     first_byte_ms: 200 + (key % 31),
-    duration_ms: 2001 + key,
-    client_request_id: null
-  } as const
-  batch.records.push(...recordValues(record as unknown as Parameters<typeof recordValues>[0]))
+    duration_ms: 2001 + key
+  })
+  batch.records.push(...recordValues(record))
 }
 
 /** Follows what a log has written, and makes checkpoints when they are due. Counts its own CPU, in microseconds. */
