@@ -267,8 +267,8 @@ export class WorkList implements Works {
   /** Writes what waits, and gives up what is open: others take it over at once. */
   async close(): Promise<void> {
     await this.#group.idle()
-    this.#arriving.clear()
     await Promise.all([this.#ownership.close(), this.#errands.close()])
+    this.#arriving.clear()
   }
 
   /** What this gateway does itself may have gone on since it was written. */
