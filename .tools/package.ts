@@ -16,7 +16,7 @@ const entries = [
   'core/store/embedded/reader/reader-thread.ts',
   'core/store/embedded/care/verify-process.ts',
   'core/store/embedded/care/backup-process.ts',
-  'core/store/cluster/money/verify-process.ts',
+  'core/store/cluster/money/verify/verify-process.ts',
   'core/commands/output/progress-thread.ts',
   'plugins/protocol-translate/thread.ts'
 ]

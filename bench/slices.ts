@@ -2,9 +2,9 @@
 // node .tools/node.mjs bench/slices.ts [nodes] [keys] [requests a second] [seconds]
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Share } from '../core/store/cluster/money/slices.ts'
-import { usualSizing } from '../core/store/cluster/money/slice.ts'
-import type { Sizing } from '../core/store/cluster/money/slice.ts'
+import type { Share } from '../core/store/cluster/money/slices/slices.ts'
+import { usualSizing } from '../core/store/cluster/money/slices/slice.ts'
+import type { Sizing } from '../core/store/cluster/money/slices/slice.ts'
 import { chance } from '../test/kit/chance.ts'
 import { ModelNode, SliceBook } from '../test/kit/slice-book.ts'
 import type { ModelRequest } from '../test/kit/slice-book.ts'
@@ -342,7 +342,7 @@ writeFileSync(
 ${seconds} seconds, of ${keys.toLocaleString('en')} keys by Zipf's law, at random nodes. Each key and each of ${tenants} tenants has a budget, and
 every tenth tenant and the busiest keys come to the end of theirs. A request holds up to 0.02 USD for 0.5 to 3.5
 seconds and costs a third of that. An answer of the database takes 1 to 5 ms, and a node gathers for ${gathers} ms before it
-asks. The nodes' part is the code of the gateway ([slices](../core/store/cluster/money/slices.ts)); that of the database
+asks. The nodes' part is the code of the gateway ([slices](../core/store/cluster/money/slices/slices.ts)); that of the database
 is a [model](../test/kit/slice-book.ts) of its function.
 
 | | in memory | batches/s | of them for slices alone | slices given/s | recalls/s | most slices at a time | others waited, ms (p50 / p99 / most) | waited for slices of others, ms | refused | wrongly refused / told to come again | most beyond a budget |

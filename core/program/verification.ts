@@ -158,7 +158,7 @@ export class Verification {
   async #ask(running: Running): Promise<VerifyFound> {
     const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const { place } = this.#parts
-    const script = place.sqlite === undefined ? 'cluster/money/verify-process' : 'embedded/care/verify-process'
+    const script = place.sqlite === undefined ? 'cluster/money/verify/verify-process' : 'embedded/care/verify-process'
     const path = fileURLToPath(new URL(`../store/${script}.${ending}`, import.meta.url))
     const child = spawn(process.execPath, [path, place.sqlite ?? ''], { stdio: ['pipe', 'pipe', 'pipe'] })
     // An argument could be read by whoever lists processes. One that has ended already says so by itself.

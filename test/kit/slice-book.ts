@@ -1,8 +1,8 @@
 // A model of nodes with slices on one book: what the database does with a batch, and what a node does with its answer.
-import { grantOf } from '../../core/store/cluster/money/slices.ts'
-import { Slices } from '../../core/store/cluster/money/slices.ts'
-import type { Share, Taken } from '../../core/store/cluster/money/slices.ts'
-import type { Change, Sizing } from '../../core/store/cluster/money/slice.ts'
+import { grantOf } from '../../core/store/cluster/money/slices/slices.ts'
+import { Slices } from '../../core/store/cluster/money/slices/slices.ts'
+import type { Share, Taken } from '../../core/store/cluster/money/slices/slices.ts'
+import type { Change, Sizing } from '../../core/store/cluster/money/slices/slice.ts'
 
 /** How long no slices of a budget are given after a request had to wait for those of others, in milliseconds. */
 const edgeFor = 2000

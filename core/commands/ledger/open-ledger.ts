@@ -7,7 +7,7 @@ import type { Entry, EntryFilter } from '../../store/embedded/care/ledger-file.t
 import type { Reached } from '../../store/embedded/care/tell.ts'
 import { verify } from '../../store/embedded/care/verify.ts'
 import type { Progress } from '../../store/embedded/care/verify.ts'
-import { ofBook } from '../../store/cluster/money/verify.ts'
+import { ofBook } from '../../store/cluster/money/verify/verify.ts'
 import type { Balance } from '../../store/ledger.ts'
 import type { SpendPage, SpendQuery } from '../../store/spend.ts'
 import { noteLog, placeOf, restored } from '../command/store-option.ts'

@@ -13,7 +13,7 @@ import type { SpendPage, SpendQuery } from '../spend.ts'
 import { day as dayLength } from '../window.ts'
 import { openForReading } from './database/reading.ts'
 import type { Lane } from './database/lane.ts'
-import { verifyBook } from './money/verify.ts'
+import { verifyBook } from './money/verify/verify.ts'
 import { SpendBook } from './spend/spend-book.ts'
 
 /** How many entries are read at once, and how long reads may take, in milliseconds. */

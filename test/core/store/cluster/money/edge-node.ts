@@ -1,6 +1,6 @@
 // One node of measure-edge.ts, in a process of its own, as gateways are: it asks for its part of the requests.
 import { once } from 'node:events'
-import { usualSizing } from '../../../../../core/store/cluster/money/slice.ts'
+import { usualSizing } from '../../../../../core/store/cluster/money/slices/slice.ts'
 import { moneyNode } from '../../../../kit/cluster-money.ts'
 import { scope } from '../../embedded/sample.ts'
 import { requestFor } from './oracle.ts'

@@ -6,15 +6,15 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
-import { usualSizing } from '../../../../../core/store/cluster/money/slice.ts'
-import type { Sizing } from '../../../../../core/store/cluster/money/slice.ts'
+import { usualSizing } from '../../../../../core/store/cluster/money/slices/slice.ts'
+import type { Sizing } from '../../../../../core/store/cluster/money/slices/slice.ts'
 import { brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
 import { sharedPostgres } from '../../../../kit/postgres.ts'
 import { scope } from '../../embedded/sample.ts'
 import { charge, requestFor } from './oracle.ts'
 
 const [rate = 500, seconds = 5, keys = 100] = process.argv.slice(2).map(Number).filter(Number.isFinite)
-const page = join(import.meta.dirname, '../../../../../core/store/cluster/money/SLICES.md')
+const page = join(import.meta.dirname, '../../../../../core/store/cluster/money/slices/README.md')
 const [begin, end] = ['<!-- measured -->', '<!-- /measured -->']
 
 async function measure(t: Test, name: string, sizing: Sizing): Promise<string> {

@@ -1,0 +1,406 @@
+// The ledger of a node: the holds that it has made and goes on with. Slices admit them in memory, or the database does.
+import type { Scope } from '../../../../catalogue/caller.ts'
+import type { Price } from '../../../../money/price.ts'
+import type { Logger } from '../../../../telling/log.ts'
+import { Hold } from '../../../embedded/balance/hold.ts'
+import type { HoldKeeper } from '../../../embedded/balance/hold.ts'
+import { LookedAt } from '../../../embedded/balance/looked-at.ts'
+import { Purse } from '../../../embedded/balance/purse.ts'
+import { maxNano, mostHeld } from '../../../embedded/balance/cell.ts'
+import type { Cell } from '../../../embedded/balance/cell.ts'
+import { emptyBatch } from '../../../embedded/rows/batch.ts'
+import { RowIds } from '../../../embedded/rows/row-ids.ts'
+import { unavailable } from '../../../embedded/writer/unavailable.ts'
+import type {
+  Balance,
+  BudgetStanding,
+  BudgetWatcher,
+  Ledger,
+  Reservation,
+  ReserveRequest,
+  Sale
+} from '../../../ledger.ts'
+import type { Spans } from '../../../window.ts'
+import type { Awaitable } from '../../../../awaitable.ts'
+import type { Alarms } from './alarms.ts'
+import { Decisions, reservedAlready } from './decisions.ts'
+import type { Question } from './decisions.ts'
+import { EarlyHold, Gathering } from './early.ts'
+import type { Mirror } from '../balances/mirror.ts'
+import type { Charge, End } from '../sending/operations.ts'
+import { placesIn } from '../balances/plan.ts'
+import type { Place, Plan, Plans } from '../balances/plan.ts'
+import type { Prices } from './prices.ts'
+import type { Sender } from '../sending/sender.ts'
+import type { Slices, Taken } from '../slices/slices.ts'
+import type { Views } from '../balances/views.ts'
+
+/** For how many milliseconds those are gathered that were admitted in memory, and what comes of them, to be written. */
+const gathers = 3
+/** Milliseconds after which progress is written that nobody waits for. */
+const company = 250
+
+const durable = Promise.resolve()
+const none: Taken = []
+
+/** A hold that has not ended, with what its end takes. */
+interface Live {
+  readonly hold: Hold
+  readonly places: readonly Place[]
+  readonly scopes: () => readonly Scope[]
+  /** Of one that was admitted in memory: until the database has it, or never will. */
+  early: EarlyHold | undefined
+  /** Whether the database has had it. */
+  written: boolean
+  /** Whether another node has ended it, or it was not written in time, as this node was not heard of for its lease. */
+  lost: boolean
+}
+
+/** What a book is made of. */
+export interface BookParts {
+  readonly mirror: Mirror
+  readonly slices: Slices
+  readonly plans: Plans
+  readonly prices: Prices
+  readonly views: Views
+  readonly alarms: Alarms
+  readonly log: Logger
+  /** Takes the end of a hold that others have ended; resolves when it is in the log of the node. */
+  late(end: Charge): Promise<void>
+  /** How long a request waits for the slices of others, in milliseconds. */
+  readonly patience: number
+  /** Why no money may be decided on at present; undefined when nothing is in the way. */
+  refuses(): string | undefined
+}
+
+/** The ledger of one node. */
+export class Book implements Ledger, HoldKeeper {
+  readonly left = false
+  readonly #parts: BookParts
+  #sender!: Sender
+  readonly #live = new Map<string, Live>()
+  /** What was asked for and is not answered. */
+  readonly #asked = new Set<string>()
+  readonly #rowIds = new RowIds(0)
+  #later: NodeJS.Timeout | undefined
+  readonly #decisions: Decisions
+  readonly #purses = new WeakMap<Plan, Purse>()
+  /** Those that are admitted in memory at present, and when the latest of them will be in the database. */
+  #gathering: Gathering | undefined
+  #latest: Promise<void> | undefined
+
+  constructor(parts: BookParts) {
+    this.#parts = parts
+    const { mirror, views, patience, slices } = parts
+    this.#decisions = new Decisions({
+      mirror,
+      views,
+      patience,
+      keeper: this,
+      asked: this.#asked,
+      send: (admission) => {
+        this.#sender.queue.admissions.push(admission)
+        this.#sender.wake()
+      },
+      made: ({ plan, name }, hold) => this.#hold(name, hold, plan, undefined),
+      take: (question) => this.#take(question),
+      putBack: (taken, amount) => slices.putBack(taken, amount),
+      admit: (question, taken) => this.#admit(question, taken),
+      checkOpen: () => this.#checkOpen()
+    })
+  }
+
+  #hold(name: string, hold: Hold, { places, scopes }: Plan, early: EarlyHold | undefined): void {
+    this.#live.set(name, { hold, places, scopes: () => scopes, early, written: !early, lost: false })
+  }
+
+  /** Gives it the way to the database, before anything else is called. */
+  begin(sender: Sender): void {
+    this.#sender = sender
+  }
+
+  /** The holds that have not ended. */
+  get open(): readonly Hold[] {
+    return [...this.#live.values()].map(({ hold }) => hold)
+  }
+
+  reserve(request: ReserveRequest): Awaitable<Reservation> {
+    const { requestId, part = '', amount, time, scopes } = request
+    const name = nameOf(requestId, part)
+    if (amount < 0n || !Number.isSafeInteger(time))
+      throw new RangeError(
+        `${requestId} asks to hold ${amount} nano-dollars at ${time}: amounts are not negative, and times are whole milliseconds`
+      )
+    if (this.#live.has(name) || this.#asked.has(name)) throw reservedAlready(requestId)
+    this.#checkOpen()
+    const question = { request, plan: this.#parts.plans.of(scopes, time), name }
+    this.learn(request)
+    this.#asked.add(name)
+    const taken = this.#take(question)
+    return this.#admit(question, taken) ?? this.#decisions.decide(question, taken)
+  }
+
+  #checkOpen(): void {
+    const reason = this.#parts.refuses() ?? (this.#sender.full ? 'too much waits for the database' : undefined)
+    if (reason !== undefined) throw unavailable(reason)
+  }
+
+  /** Takes what it can from the slices of this node. */
+  #take({ request: { amount }, plan: { limits } }: Question): Taken {
+    if (limits.length === 0 || amount === 0n) return none
+    const now = performance.now()
+    return this.#sender.sure(now) ? this.#parts.slices.take(limits, amount, now) : limits.map(() => undefined)
+  }
+
+  /**
+   * Holds an amount in memory, where slices carry all of it and no other node can have taken this one for gone. The
+   * database hears of it some milliseconds later.
+   */
+  #admit({ request, plan, name }: Question, taken: Taken): Hold | undefined {
+    if (taken.includes(undefined) || !this.#sender.sure(performance.now())) return undefined
+    const purse = this.#purseOf(plan)
+    // Whether the largest sums can be accounted for the database checks.
+    if (!purse?.fits(request.amount, mostHeld - maxNano)) return undefined
+    const gathering = (this.#gathering ??= this.#gather())
+    const hold = new Hold(request, purse, gathering, this)
+    const early = new EarlyHold(hold, plan, taken, gathering, this.#overEarly)
+    this.#hold(name, hold, plan, early)
+    this.#sender.queue.admissions.push(early)
+    return hold
+  }
+
+  /** The database has a hold that was admitted in memory, or it is lost. */
+  readonly #overEarly = ({ hold, taken }: EarlyHold, lost: boolean): void => {
+    const name = nameOf(hold.requestId, hold.part)
+    this.#asked.delete(name)
+    if (lost) this.#parts.slices.putBack(taken, hold.amount)
+    const live = this.#live.get(name)
+    if (!live) return
+    live.early = undefined
+    live.written = !lost
+    live.lost ||= lost
+  }
+
+  #gather(): Gathering {
+    const gathering = new Gathering(performance.now())
+    this.#latest = gathering.durable
+    setTimeout(() => {
+      this.#gathering = undefined
+      gathering.close()
+      this.#sender.wake()
+    }, gathers)
+    return gathering
+  }
+
+  /** A purse of balances that are known; undefined when some are not. */
+  #purseOf(plan: Plan): Purse | undefined {
+    let purse = this.#purses.get(plan)
+    if (purse) return purse
+    const known = plan.places.map(({ key }) => this.#parts.mirror.get(key)?.cell)
+    if (known.includes(undefined)) return undefined
+    this.#purses.set(plan, (purse = new Purse(plan.texts, plan, known as Cell[], [], [])))
+    return purse
+  }
+
+  async look(request: ReserveRequest): Promise<Reservation> {
+    await this.#written()
+    const purse = await this.#parts.views.purse(this.#parts.plans.of(request.scopes, request.time))
+    purse.check(request.amount)
+    return new LookedAt(request)
+  }
+
+  detached(requestId: string, part = ''): Reservation | undefined {
+    const live = this.#live.get(nameOf(requestId, part))
+    return live?.hold.detached && !live.lost ? live.hold : undefined
+  }
+
+  scopes(): Promise<readonly string[]> {
+    return this.#parts.views.scopes()
+  }
+
+  async balances({ scope }: { scope?: string } = {}): Promise<Balance[]> {
+    await this.#written()
+    return this.#parts.views.balances(scope)
+  }
+
+  watch(watcher: BudgetWatcher): void {
+    this.#parts.alarms.watch(watcher)
+  }
+
+  price(version: string): Price | undefined {
+    return this.#parts.prices.find(version)
+  }
+
+  affordable(scopes: readonly Scope[], time: number): Promise<bigint | undefined> | undefined {
+    const plan = this.#parts.plans.of(scopes, time)
+    return plan.limits.length === 0 ? undefined : this.#parts.views.purse(plan).then((purse) => purse.left())
+  }
+
+  async standings(scopes: readonly Scope[], time: number): Promise<readonly BudgetStanding[]> {
+    await this.#written()
+    return (await this.#parts.views.purse(this.#parts.plans.of(scopes, time))).standings()
+  }
+
+  /** What was admitted in memory is sent in some milliseconds, and the upstream is asked meanwhile. */
+  acknowledge({ durable }: Parameters<HoldKeeper['acknowledge']>[0]): Promise<void> {
+    return durable
+  }
+
+  /** What is read after it has everything that was admitted here before. */
+  async #written(): Promise<void> {
+    await this.#latest?.catch(ignore)
+  }
+
+  learn(sale: Sale): void {
+    this.#sender.queue.prices.push(...this.#parts.prices.fresh(sale))
+  }
+
+  touch(hold: Hold, first: boolean, urgent: boolean): Promise<void> | undefined {
+    if (urgent) return this.#touch(hold, undefined)
+    const early = this.#live.get(nameOf(hold.requestId, hold.part))?.early
+    if (early) early.then(() => this.touch(hold, first, urgent), ignore)
+    else if (first) {
+      this.#sender.queue.touch(hold, undefined, undefined)
+      this.#later ??= setTimeout(() => {
+        this.#later = undefined
+        this.#sender.wake()
+      }, company).unref()
+    }
+    return undefined
+  }
+
+  /** Others may have ended parts, too: what the record of a request says that others have ended, the journal tells. */
+  charged(): undefined {}
+
+  detach(hold: Hold, until: number): Promise<void> {
+    return this.#touch(hold, until)
+  }
+
+  #touch(hold: Hold, until: number | undefined): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    // Nobody may wait for it.
+    promise.catch(ignore)
+    const failed = (error: Error): void => reject(unavailable(error.message))
+    const live = this.#live.get(nameOf(hold.requestId, hold.part))!
+    const touch = (): void => {
+      // Nothing is shown of a hold that the database never had, or that another node has ended.
+      if (!live.written) return failed(new Error('its hold was not written in time'))
+      if (live.lost) return failed(new Error('other nodes took this one for gone'))
+      if (hold.ended) return resolve()
+      this.#sender.queue.touch(hold, until, { done: resolve, failed })
+      this.#sender.wake()
+    }
+    if (live.early) live.early.then(touch, reject)
+    else touch()
+    return promise
+  }
+
+  end(hold: Hold, charged: bigint): Promise<void> {
+    const name = nameOf(hold.requestId, hold.part)
+    const live = this.#live.get(name)!
+    this.#live.delete(name)
+    const rows = emptyBatch(0, 0)
+    hold.writeEnd(rows, this.#rowIds)
+    const { requestId, part } = hold
+    const { places, scopes } = live
+    const due = { requestId, part, places, charged, entries: rows.entries, scopes, time: hold.request.time }
+    if (live.lost) {
+      // Whoever goes on with the work of a detached one knows better what it came to.
+      if (live.written && hold.lease === undefined) return this.#parts.late(due)
+      if (live.written || charged > 0n) this.#tellLost(hold, charged)
+      return durable
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    promise.catch(ignore)
+    const end: End = {
+      ...due,
+      held: hold.amount,
+      done: resolve,
+      failed: (error) => reject(unavailable(error.message))
+    }
+    if (!live.early) this.queueEnd(end)
+    else {
+      const { early } = live
+      early.then(() => {
+        if (!early.lost) return this.queueEnd(end)
+        if (charged > 0n) this.#tellLost(hold, charged)
+        resolve()
+      }, reject)
+    }
+    return promise
+  }
+
+  /** Has an end written. */
+  queueEnd(end: End): void {
+    this.#sender.queue.ends.push(end)
+    this.#sender.wake()
+  }
+
+  /** Goes on with a hold that the database has. `costs`: see {@link resumed}. */
+  follow(hold: Hold): void {
+    const spans = JSON.parse(hold.purse.scopes) as Record<string, Spans>
+    const scopes = (): Scope[] => Object.keys(spans).flatMap((id) => this.#parts.alarms.watcher?.scope(id) ?? [])
+    const places = placesIn(spans, hold.request.time)
+    this.#live.set(nameOf(hold.requestId, hold.part), {
+      hold,
+      places,
+      scopes,
+      early: undefined,
+      written: true,
+      lost: false
+    })
+  }
+
+  /** Forgets a hold whose end is queued already. Returns the balances that it counts in. */
+  release(requestId: string, part: string): { hold: Hold; places: readonly Place[] } | undefined {
+    const name = nameOf(requestId, part)
+    const live = this.#live.get(name)
+    this.#live.delete(name)
+    return live
+  }
+
+  /** A hold that this node has, open; undefined when it has none. */
+  find(requestId: string, part: string): Hold | undefined {
+    return this.#live.get(nameOf(requestId, part))?.hold
+  }
+
+  /** Tells whether a hold is open here, is being asked for, or its end was on its way when this was called. */
+  known(): (hold: { readonly request_id: string; readonly part: string }) => boolean {
+    const ending = new Set(this.#sender.ends.map(({ requestId, part }) => nameOf(requestId, part)))
+    return ({ request_id: requestId, part }) => {
+      const name = nameOf(requestId, part)
+      return this.#live.has(name) || this.#asked.has(name) || ending.has(name)
+    }
+  }
+
+  /** The open holds, by {@link nameOf}. */
+  get names(): readonly string[] {
+    return [...this.#live.keys()]
+  }
+
+  /** Another node has ended this hold. */
+  lose(name: string): void {
+    const live = this.#live.get(name)
+    if (live) live.lost = true
+  }
+
+  #tellLost({ requestId, part }: Hold, charged: bigint): void {
+    this.#parts.log.error('other nodes took this one for gone, and a request is not charged by its end', {
+      exchange: requestId,
+      part,
+      would_be_nano: String(charged)
+    })
+  }
+
+  /** Ends it: nothing may be called after it. */
+  close(): void {
+    clearTimeout(this.#later)
+  }
+}
+
+/** The name of a hold within a node. */
+export function nameOf(requestId: string, part: string): string {
+  return part === '' ? requestId : `${requestId} ${part}`
+}
+
+function ignore(): void {}

@@ -1,0 +1,159 @@
+// Has the database decide on holds that slices do not carry, and again where the answer is not the last word.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Hold } from '../../../embedded/balance/hold.ts'
+import type { HoldKeeper } from '../../../embedded/balance/hold.ts'
+import { Purse } from '../../../embedded/balance/purse.ts'
+import type { Cell } from '../../../embedded/balance/cell.ts'
+import { unavailable } from '../../../embedded/writer/unavailable.ts'
+import type { Reservation, ReserveRequest } from '../../../ledger.ts'
+import { DatabaseFault } from '../../database/fault.ts'
+import type { Mirror } from '../balances/mirror.ts'
+import type { Admission, Refusal } from '../sending/operations.ts'
+import type { Plan } from '../balances/plan.ts'
+import type { Taken } from '../slices/slices.ts'
+import { purseOf } from '../balances/views.ts'
+import type { Views } from '../balances/views.ts'
+
+/** How often a request is asked for again that a rolling budget refused and had room for a moment later. */
+const mostTries = 3
+/** Milliseconds after which slices of others are asked for again, which need as long to come back. */
+const [firstPause, longestPause] = [5, 100]
+
+const durable = Promise.resolve()
+
+/** A hold that is asked for. */
+export interface Question {
+  readonly request: ReserveRequest
+  readonly plan: Plan
+  /** Its name within the node. */
+  readonly name: string
+}
+
+/** What it needs of its book. */
+export interface DecisionParts {
+  readonly mirror: Mirror
+  readonly views: Views
+  /** How long a request waits for the slices of others, in milliseconds. */
+  readonly patience: number
+  readonly keeper: HoldKeeper
+  /** What was asked for and is not answered, by name. */
+  readonly asked: Set<string>
+  send(admission: Admission): void
+  /** The database has made a hold. */
+  made(question: Question, hold: Hold): void
+  /** Takes what it can from the slices of this node. */
+  take(question: Question): Taken
+  putBack(taken: Taken, amount: bigint): void
+  /** Holds it in memory, if all of it was taken. */
+  admit(question: Question, taken: Taken): Hold | undefined
+  /** @throws GatewayError `billing_unavailable` while the database cannot be asked */
+  checkOpen(): void
+}
+
+/** What the database decides. */
+export class Decisions {
+  readonly #parts: DecisionParts
+
+  constructor(parts: DecisionParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Resolves with the hold. `taken`: what slices of this node carry of it.
+   * @throws GatewayError `quota_<scope>_exceeded`, or `billing_unavailable`
+   */
+  async decide(question: Question, taken: Taken): Promise<Reservation> {
+    const { patience, asked } = this.#parts
+    const began = performance.now()
+    let own = taken
+    let tries = 0
+    let pause = firstPause
+    for (;;) {
+      const made = await this.#ask(question, own)
+      if (made instanceof Hold) return made
+      try {
+        if (made === undefined) {
+          if (++tries === mostTries) throw unavailable('the budgets change too fast to say which one is used up')
+        } else {
+          if (made === 'slices of nodes that are gone' || performance.now() + pause > began + patience)
+            throw unavailable(`what is left of a budget is in ${made}, which have not come back yet`)
+          await sleep(pause * (0.75 + Math.random() / 2))
+          pause = Math.min(pause * 2, longestPause)
+        }
+        this.#parts.checkOpen()
+      } catch (error) {
+        asked.delete(question.name)
+        throw error
+      }
+      own = this.#parts.take(question)
+      const early = this.#parts.admit(question, own)
+      if (early) return early
+    }
+  }
+
+  /** Asks once. Undefined when a budget refused that has room by now. */
+  #ask(question: Question, taken: Taken): Promise<Hold | Refusal['lacks']> {
+    const { request, plan, name } = question
+    const { asked, mirror, putBack } = this.#parts
+    const { promise, resolve, reject } = Promise.withResolvers<Hold | Refusal['lacks']>()
+    const cells: Cell[] = []
+    const purse = new Purse(plan.texts, plan, cells, [], [])
+    const hold = new Hold(request, purse, { durable }, this.#parts.keeper)
+    let failed = false
+    const over = (error: unknown): void => {
+      asked.delete(name)
+      reject(error as Error)
+    }
+    const admission: Admission = {
+      hold,
+      plan,
+      taken,
+      sure: false,
+      admitted: () => {
+        asked.delete(name)
+        this.#parts.made(question, hold)
+        for (const { key } of plan.places) {
+          const known = mirror.get(key)
+          if (known) cells.push(known.cell)
+        }
+        // Its caller was told that it cannot be accounted for.
+        if (failed) hold.void().catch(() => {})
+        else resolve(hold)
+      },
+      refused: (refusal) => {
+        putBack(admission.taken, request.amount)
+        if (failed) asked.delete(name)
+        else if (refusal.lacks) resolve(refusal.lacks)
+        else this.#check(plan, refusal, request).then(() => resolve(undefined), over)
+      },
+      failed: (error, dropped) => {
+        if (dropped) {
+          asked.delete(name)
+          putBack(admission.taken, request.amount)
+        }
+        failed = true
+        reject(refusedOr(error, request))
+      }
+    }
+    this.#parts.send(admission)
+    return promise
+  }
+
+  /** Throws what says which budget cannot carry an amount, unless it can by now. */
+  async #check(plan: Plan, refusal: Refusal, { requestId, amount }: ReserveRequest): Promise<void> {
+    if (refusal.taken) throw reservedAlready(requestId)
+    const purse = purseOf(plan, refusal) ?? (await this.#parts.views.purse(plan))
+    purse.check(amount)
+  }
+}
+
+export function reservedAlready(requestId: string): Error {
+  return new Error(`${requestId} has a reservation already: it needs another id or part`)
+}
+
+/** Why a request cannot be held: the database cannot say at present, or refuses this very request. */
+function refusedOr(error: Error, { requestId }: ReserveRequest): Error {
+  return error instanceof DatabaseFault && error.ofContent
+    ? new Error(`${requestId} cannot be held: ${error.message}`)
+    : unavailable(error.message)
+}

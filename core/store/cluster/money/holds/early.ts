@@ -1,0 +1,117 @@
+// A hold that was admitted from slices, until the database has it: who waits for that, and what is done behind it.
+import type { Hold } from '../../../embedded/balance/hold.ts'
+import { unavailable } from '../../../embedded/writer/unavailable.ts'
+import type { Admission, Refusal } from '../sending/operations.ts'
+import type { Plan } from '../balances/plan.ts'
+import type { Taken } from '../slices/slices.ts'
+
+/** Those that were admitted within some milliseconds: one promise for all of them. */
+export class Gathering {
+  /** When the first of them was admitted, by performance.now(). */
+  readonly since: number
+  /** Resolves when all are in the database. Rejects when one of them is not for long, or never. */
+  readonly durable: Promise<void>
+  readonly #resolve: () => void
+  readonly #reject: (error: Error) => void
+  #waiting = 0
+  #closed = false
+
+  constructor(since: number) {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    // Nobody may wait for it.
+    promise.catch(() => {})
+    this.since = since
+    this.durable = promise
+    this.#resolve = resolve
+    this.#reject = reject
+  }
+
+  /** One more belongs to it. */
+  add(): void {
+    this.#waiting++
+  }
+
+  /** No more will. */
+  close(): void {
+    this.#closed = true
+    this.#check()
+  }
+
+  /** The database has one of them. */
+  written(): void {
+    this.#waiting--
+    this.#check()
+  }
+
+  /** One of them cannot be written at present, or never. */
+  failed(error: Error): void {
+    this.#reject(error)
+  }
+
+  #check(): void {
+    if (this.#closed && this.#waiting === 0) this.#resolve()
+  }
+}
+
+/** A hold that the database is only told of. */
+export class EarlyHold implements Admission {
+  readonly hold: Hold
+  readonly plan: Plan
+  readonly sure = true
+  taken: Taken
+  /** Whether the database will never have it. */
+  lost = false
+  readonly #gathering: Gathering
+  readonly #over: (early: EarlyHold, lost: boolean) => void
+  #then: (() => void)[] = []
+  #waiting: ((error: Error) => void)[] = []
+  /** Whether those of its gathering were told that it is not written. */
+  #told = false
+
+  /** `over` is called when the database has it, or never will (`lost`). */
+  constructor(
+    hold: Hold,
+    plan: Plan,
+    taken: Taken,
+    gathering: Gathering,
+    over: (early: EarlyHold, lost: boolean) => void
+  ) {
+    this.hold = hold
+    this.plan = plan
+    this.taken = taken
+    this.#gathering = gathering
+    this.#over = over
+    gathering.add()
+  }
+
+  /** Does something when the database has it, or never will. `failed` is called when that takes long. */
+  then(run: () => void, failed: (error: Error) => void): void {
+    this.#then.push(run)
+    this.#waiting.push(failed)
+  }
+
+  admitted(): void {
+    this.#gathering.written()
+    this.#end(false)
+  }
+
+  refused({ taken }: Refusal): void {
+    this.failed(new Error(taken ? 'its id has a reservation already' : 'it cannot be accounted for'), true)
+  }
+
+  failed(error: Error, dropped: boolean): void {
+    // It is called again and again while the database is silent.
+    if (this.#told && !dropped && this.#waiting.length === 0) return
+    this.#told = true
+    const reason = unavailable(`${this.hold.requestId}: ${error.message}`)
+    this.#gathering.failed(reason)
+    if (dropped) this.#end(true)
+    else for (const failed of this.#waiting.splice(0)) failed(reason)
+  }
+
+  #end(lost: boolean): void {
+    this.lost = lost
+    this.#over(this, lost)
+    for (const run of this.#then.splice(0)) run()
+  }
+}

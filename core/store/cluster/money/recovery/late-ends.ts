@@ -1,0 +1,172 @@
+// Ends that came too late, as others had ended their holds by estimate. The difference is written as a correction.
+import { entryWidth } from '../../../embedded/journal/journal.ts'
+import { entryColumns } from '../../../embedded/rows/batch.ts'
+import type { Value } from '../../../embedded/files/sqlite.ts'
+import { day } from '../../../window.ts'
+import type { Logger } from '../../../../telling/log.ts'
+import type { Lane } from '../../database/lane.ts'
+import type { End, Charge } from '../sending/operations.ts'
+
+/** What a correction is called in the journal, beside the end `terminal`. */
+export const correctionClass = 'adjust:late'
+/** How many are looked for at once. */
+const mostAtOnce = 500
+
+/** What tells of an end in the journal whether it is an estimate; null without one. */
+export interface Estimate {
+  readonly kind: string | null
+  readonly source: string | null
+  readonly channel: string | null
+}
+
+/** What the journal says of a request, and whether its hold is open; in the columns of a row. */
+interface Found extends Estimate {
+  readonly place: bigint
+  readonly amount: bigint
+  readonly usage_json: string | null
+  readonly cost: bigint | null
+  readonly cost_price: string | null
+  readonly corrected: boolean
+  readonly held: boolean
+}
+
+/** What it needs of its node. */
+export interface LateEndParts {
+  readonly lane: Pick<Lane, 'query'>
+  readonly log: Logger
+  /** Keeps ends in the log of the node; resolves when they are on disk. */
+  keep(ends: readonly Charge[]): Promise<void>
+  /** Has a correction written. */
+  correct(end: End): void
+  /** Is told of each that was written. */
+  corrected(end: Charge): void
+}
+
+/** Those of one node that are not compared with the journal yet. The log of the node has them until they are. */
+export class LateEnds {
+  readonly #parts: LateEndParts
+  readonly #waiting = new Set<Charge>()
+  #looking: Promise<void> | undefined
+
+  constructor(parts: LateEndParts) {
+    this.#parts = parts
+  }
+
+  /** How many wait. */
+  get size(): number {
+    return this.#waiting.size
+  }
+
+  /** Takes one that is in the log of the node, or does not have to be. */
+  take(end: Charge): void {
+    this.#waiting.add(end)
+  }
+
+  /** Takes one; resolves when it is in the log of the node. */
+  add(end: Charge): Promise<void> {
+    this.take(end)
+    return this.#parts.keep([end])
+  }
+
+  /**
+   * Compares what waits with the journal. Whose hold is still open waits for another look.
+   * @throws DatabaseFault
+   */
+  look(): Promise<void> {
+    return (this.#looking ??= this.#look().finally(() => (this.#looking = undefined)))
+  }
+
+  async #look(): Promise<void> {
+    const all = [...this.#waiting]
+    for (let at = 0; at < all.length; at += mostAtOnce) {
+      const some = all.slice(at, at + mostAtOnce)
+      for (const row of await this.#find(some)) this.#compare(some[Number(row.place) - 1]!, row)
+    }
+  }
+
+  async #find(some: readonly Charge[]): Promise<Found[]> {
+    const { rows } = await this.#parts.lane.query<Found>(
+      `select n.place, j.kind, j.amount, j.source, j.channel, j.usage_json, j.cost, j.cost_price,
+          exists (select from sluice.journal c where c.day = n.day and c.request_id = n.request_id and c.part = n.part
+            and c.class = $4) as corrected,
+          exists (select from sluice.hold h where h.request_id = n.request_id and h.part = n.part) as held
+        from (select date '1970-01-01' + d.day as day, d.request_id, d.part, d.place
+          from unnest($1::int[], $2::text[], $3::text[]) with ordinality as d(day, request_id, part, place)) n
+        left join sluice.journal j
+          on j.day = n.day and j.request_id = n.request_id and j.part = n.part and j.class = 'terminal'`,
+      [
+        some.map(({ time }) => Math.floor(time / day)),
+        some.map(({ requestId }) => requestId),
+        some.map(({ part }) => part),
+        correctionClass
+      ]
+    )
+    return rows
+  }
+
+  #compare(end: Charge, found: Found): void {
+    if (found.kind === null && found.held) return
+    this.#waiting.delete(end)
+    if (found.corrected || (found.kind !== null && found.amount === end.charged)) return
+    const { log, correct, corrected } = this.#parts
+    const told = {
+      exchange: end.requestId,
+      part: end.part,
+      charged_nano: found.kind === null ? null : String(found.amount),
+      would_be_nano: String(end.charged)
+    }
+    if (!isEstimate(found)) return log.error('an end came too late, and is not charged', told)
+    log.warn(
+      'others had ended a request by estimate, as this node was not heard of for too long: it is corrected',
+      told
+    )
+    const { requestId, part, places, scopes, time } = end
+    correct({
+      requestId,
+      part,
+      places,
+      scopes,
+      time,
+      held: 0n,
+      charged: end.charged - found.amount,
+      entries: correctionOf(end, found),
+      corrects: end,
+      logged: true,
+      done: () => corrected(end),
+      failed: () => {}
+    })
+  }
+}
+
+/** Whether a request was ended by somebody who could not know what became of it. */
+export function isEstimate({ kind, source, channel }: Estimate): boolean {
+  return kind === 'settle' ? source === 'recovered' : kind === 'void' && channel === null
+}
+
+/** The entries of a correction: the costs of failed attempts, which an estimate has not, and the difference. */
+function correctionOf({ entries, charged }: Charge, found: Found): Value[] {
+  const from = entries.length - entryWidth
+  const end = Object.fromEntries(entryColumns.map((name, i) => [name, entries[from + i]!]))
+  const [cost, price] = [end['cost'] as bigint | null, end['cost_price'] as string | null]
+  const known = cost !== null && (found.cost === null || found.cost_price === price)
+  const row: Record<string, Value> = {
+    ...end,
+    kind: 'adjust',
+    class: correctionClass,
+    amount: charged - found.amount,
+    reserved: 0n,
+    usage_json: unitsApart(end['usage_json'] as string | null, found.usage_json),
+    cost: known ? cost - (found.cost ?? 0n) : null,
+    cost_price: known ? price : null
+  }
+  return [...entries.slice(0, from), ...entryColumns.map((name) => row[name]!)]
+}
+
+/** By how many units the usage of an end differs from that of an estimate; null where it does not. */
+function unitsApart(end: string | null, estimate: string | null): string | null {
+  const [one, other] = [end, estimate].map((json) => JSON.parse(json ?? '{}') as Record<string, number>)
+  const names = [...new Set([...Object.keys(one!), ...Object.keys(other!)])]
+  const apart = names.map((name) => [name, (one![name] ?? 0) - (other![name] ?? 0)] as const)
+  const some = apart.filter(([, units]) => units !== 0)
+  return some.length === 0 ? null : JSON.stringify(Object.fromEntries(some))
+}

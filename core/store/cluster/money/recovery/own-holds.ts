@@ -1,0 +1,218 @@
+// The holds that the database says are this node's: of an earlier start, of nodes that are gone, and of adopted work.
+import type { Hold } from '../../../embedded/balance/hold.ts'
+import type { ReserveRequest } from '../../../ledger.ts'
+import type { Logger } from '../../../../telling/log.ts'
+import type { Database } from '../../database/database.ts'
+import { nameOf } from '../holds/book.ts'
+import type { Book } from '../holds/book.ts'
+import type { LateEnds } from './late-ends.ts'
+import { Queue } from '../sending/operations.ts'
+import type { End } from '../sending/operations.ts'
+import type { Prices } from '../holds/prices.ts'
+import { resumed } from './stored-hold.ts'
+import type { HoldRow } from './stored-hold.ts'
+
+/** How many holds of a node that is gone are taken over at once. */
+const mostTaken = 500
+
+/** What it needs of its node. */
+export interface OwnHoldsParts {
+  readonly database: Pick<Database, 'batches' | 'changes' | 'reads'>
+  readonly node: string
+  /** How long a detached hold may be without work, in milliseconds. */
+  readonly lease: number
+  readonly ledger: Book
+  readonly prices: Prices
+  /** Takes ends whose holds are not this node's any more. */
+  readonly late: LateEnds
+  readonly log: Logger
+}
+
+/** A name of a hold, as the database has it. */
+type Named = Pick<HoldRow, 'request_id' | 'part'>
+
+/** The holds of a node in the database. */
+export class OwnHolds {
+  readonly #parts: OwnHoldsParts
+  /** Those that memory lacked at the last look. */
+  #strange: ReadonlySet<string> = new Set()
+  /** Detached ones without work, and since when every look has seen them so, by performance.now(). */
+  #idle: ReadonlyMap<string, number> = new Map()
+  /** Those that nothing can be done with, of which it was told. */
+  readonly #hopeless = new Set<string>()
+
+  constructor(parts: OwnHoldsParts) {
+    this.#parts = parts
+  }
+
+  /** All of them. */
+  async rows(): Promise<HoldRow[]> {
+    const { database, node } = this.#parts
+    return (await database.batches.query<HoldRow>('select * from sluice.hold where node = $1', [node])).rows
+  }
+
+  /** Goes on with holds that this node has. `costs`: what the channels charge, by name, where it is known. */
+  async take(
+    rows: readonly HoldRow[],
+    costs: ReadonlyMap<string, ReserveRequest['costs']> = new Map()
+  ): Promise<Hold[]> {
+    const { ledger, prices, log } = this.#parts
+    if (rows.some((row) => !prices.find(row.price_version))) await prices.refresh()
+    const known = ledger.known()
+    return rows.flatMap((row) => {
+      const name = nameOf(row.request_id, row.part)
+      if (known(row)) return []
+      try {
+        const hold = resumed(row, costs.get(name), ledger)
+        ledger.follow(hold)
+        return hold
+      } catch (error) {
+        // The others are gone on with.
+        if (!this.#hopeless.has(name))
+          log.error('a hold in the book cannot be ended', { exchange: row.request_id, error: String(error) })
+        this.#hopeless.add(name)
+        return []
+      }
+    })
+  }
+
+  /** Leaves one alone whose end the database refuses: it stays open until the next start of this node. */
+  leave({ requestId, part }: Pick<End, 'requestId' | 'part'>): void {
+    this.#hopeless.add(nameOf(requestId, part))
+  }
+
+  /**
+   * Takes over a detached hold of another node. Returns whether there was one.
+   * @throws DatabaseFault also when this node was fenced; whether it is this node's then is found at a later look
+   */
+  async adopt(epoch: number, requestId: string, part: string): Promise<boolean> {
+    const { database, node, ledger } = this.#parts
+    const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_adopt_1($1, $2, $3, $4)', [
+      node,
+      epoch,
+      requestId,
+      part
+    ])
+    await this.take(rows)
+    return ledger.find(requestId, part) !== undefined
+  }
+
+  /** Has the slices of nodes that are gone be nobody's, which fences them. */
+  async takeSlices(epoch: number): Promise<void> {
+    const { database, node } = this.#parts
+    for (;;) {
+      const { rows } = await database.changes.query<{ taken: boolean }>(
+        'select sluice.slices_take_over_1($1, $2) as taken',
+        [node, epoch]
+      )
+      if (!rows[0]!.taken) return
+    }
+  }
+
+  /** Takes over some of what a node has left that is gone. `now`: Unix milliseconds; undefined is the database's. */
+  async takeOver(epoch: number, now: number | undefined): Promise<Hold[]> {
+    const { database, node } = this.#parts
+    const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_take_over_1($1, $2, $3, $4)', [
+      node,
+      epoch,
+      now ?? null,
+      mostTaken
+    ])
+    return this.take(rows)
+  }
+
+  /**
+   * Looks for holds that this node has and nobody goes on with. Strays are those that memory lacks now and lacked at
+   * the look before, as the answer that gave them to this node was lost: they are gone on with. Idle are detached ones
+   * that have had no open work for a lease, as that was never written. One look may see a hold that comes or goes.
+   */
+  async look(): Promise<{ readonly strays: readonly Hold[]; readonly idle: readonly Hold[] }> {
+    const { database, node, ledger, lease } = this.#parts
+    const { rows } = await database.reads.query<Named & { idle: boolean }>(
+      `select request_id, part, lease_until is not null and sluice.hold_is_left_1(lease_until, request_id, 0) as idle
+        from sluice.hold where node = $1`,
+      [node]
+    )
+    const known = ledger.known()
+    const lacking = rows.filter((row) => !known(row) && !this.#hopeless.has(nameOf(row.request_id, row.part)))
+    const strays = lacking.filter(({ request_id: id, part }) => this.#strange.has(nameOf(id, part)))
+    this.#strange = new Set(lacking.map(({ request_id: id, part }) => nameOf(id, part)))
+    const now = performance.now()
+    const idle = rows
+      .filter((row) => row.idle)
+      .map(({ request_id: id, part }) => ({ id, part, name: nameOf(id, part) }))
+    this.#idle = new Map(idle.map(({ name }) => [name, this.#idle.get(name) ?? now]))
+    return {
+      strays:
+        strays.length === 0 ? [] : await this.take((await this.#rowsOf(strays)).filter(({ node: of }) => of === node)),
+      idle: idle.flatMap(({ id, part, name }) =>
+        now - this.#idle.get(name)! < lease ? [] : (ledger.find(id, part) ?? [])
+      )
+    }
+  }
+
+  /**
+   * What of the work may be asked for again in another epoch, where the holds with these names are open. `waiting` was
+   * not sent yet. `progress`: whether that of all holds is to be written again.
+   */
+  stillOpen(work: Queue, waiting: Queue, names: ReadonlySet<string>, progress: boolean): Queue {
+    const again = new Queue()
+    again.prices.push(...work.prices)
+    again.restored.push(...work.restored)
+    const error = new Error('other nodes took this one for gone')
+    for (const admission of work.admissions) {
+      const open = names.has(nameOf(admission.hold.requestId, admission.hold.part))
+      if (!open || !admission.sure) admission.failed(error, !open)
+      if (open) admission.admitted()
+    }
+    // What was admitted from slices that are gone was shown to nobody.
+    for (const admission of waiting.admissions.splice(0)) {
+      admission.taken = []
+      if (admission.sure) admission.failed(error, true)
+      else waiting.admissions.push(admission)
+    }
+    // Another node has ended those of the others by what it knew: nothing more of them may be shown.
+    for (const { touches } of [work, waiting])
+      for (const [hold, touch] of touches)
+        if (!names.has(nameOf(hold.requestId, hold.part))) {
+          touches.delete(hold)
+          touch.failed(error)
+        }
+    for (const [hold, touch] of work.touches) again.touches.set(hold, touch)
+    if (progress) for (const hold of this.#parts.ledger.open) again.touch(hold, hold.lease, undefined)
+    for (const end of work.ends) {
+      if (names.has(nameOf(end.requestId, end.part))) again.ends.push(end)
+      else this.#tooLate(end)
+    }
+    return again
+  }
+
+  /** Those of the ends whose holds this node has, and corrections. The others are too late. */
+  async owned(ends: readonly End[]): Promise<End[]> {
+    const rows = await this.#rowsOf(ends.map(({ requestId, part }) => ({ request_id: requestId, part })))
+    const names = new Set(
+      rows.filter(({ node }) => node === this.#parts.node).map(({ request_id: id, part }) => nameOf(id, part))
+    )
+    const owned = ends.filter(({ requestId, part, corrects }) => corrects || names.has(nameOf(requestId, part)))
+    for (const end of ends) if (!owned.includes(end)) this.#tooLate(end)
+    return owned
+  }
+
+  /** Somebody else has ended the hold. Whether a correction was written that failed, the journal says. */
+  #tooLate(end: End): void {
+    const { late } = this.#parts
+    const charge = end.corrects ?? end
+    if (end.logged) {
+      late.take(charge)
+      end.done()
+    } else late.add(charge).then(end.done, end.failed)
+  }
+
+  async #rowsOf(names: readonly Named[]): Promise<(HoldRow & { node: string })[]> {
+    const { rows } = await this.#parts.database.batches.query<HoldRow & { node: string }>(
+      'select h.* from unnest($1::text[], $2::text[]) as n(request_id, part) join sluice.hold h using (request_id, part)',
+      [names.map(({ request_id: id }) => id), names.map(({ part }) => part)]
+    )
+    return rows
+  }
+}

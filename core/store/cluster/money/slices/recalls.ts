@@ -1,0 +1,61 @@
+// Hears of others that wait for slices of this node, and gives back those that nobody uses.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Listener } from '../../database/listener.ts'
+import type { Mirror } from '../balances/mirror.ts'
+import type { Sender } from '../sending/sender.ts'
+import type { Slices } from './slices.ts'
+
+/** How often slices are looked after that nobody uses, in milliseconds. */
+const every = 500
+/** How long closing waits for slices to be given back, in milliseconds. */
+const farewell = 1000
+
+/** What it needs of its node. */
+export interface RecallParts {
+  readonly slices: Slices
+  readonly mirror: Mirror
+  readonly sender: Sender
+  readonly listener: Pick<Listener, 'on' | 'listening'>
+  /** Whether the database answers, as far as it is known. */
+  answers(): boolean
+}
+
+/** The care for the slices of a node. */
+export class Recalls {
+  readonly #parts: RecallParts
+  readonly #timer: NodeJS.Timeout
+  readonly #leave: () => void
+
+  constructor(parts: RecallParts) {
+    this.#parts = parts
+    this.#timer = setInterval(() => this.#look(), every).unref()
+    this.#leave = parts.listener.on('sluice_recall', (ids) => this.#recall(ids))
+  }
+
+  /** Gives all slices back, unless the database does not answer soon. */
+  async close(): Promise<void> {
+    const { slices, sender, answers } = this.#parts
+    clearInterval(this.#timer)
+    this.#leave()
+    slices.recallAll()
+    const until = performance.now() + farewell
+    for (; slices.held && answers() && performance.now() < until; await sleep(5)) sender.wake()
+  }
+
+  /** Where notifications cannot be heard, the database is asked. */
+  #look(): void {
+    const { slices, sender, listener } = this.#parts
+    if (slices.look(performance.now())) sender.wake()
+    else if (!listener.listening && slices.held) sender.renew()
+  }
+
+  /** Others wait for slices of these balances; of any, when it is not known which. */
+  #recall(ids: string | undefined): void {
+    const { slices, mirror, sender } = this.#parts
+    if (ids === undefined) return sender.renew()
+    for (const id of ids.split(',')) {
+      const key = mirror.keyOf(BigInt(id))
+      if (key !== undefined && slices.recall(key)) sender.wake()
+    }
+  }
+}

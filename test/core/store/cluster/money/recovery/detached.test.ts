@@ -1,0 +1,66 @@
+// Detached holds whose gateway is killed before the work is written that they are for.
+import t from 'tap'
+import type { Test } from 'tap'
+import { beginWork, brokenIn, logFolder, moneyBook, moneyNode } from '../../../../../kit/cluster-money.ts'
+import { postgresMissing, sharedPostgres } from '../../../../../kit/postgres.ts'
+import { eventually } from '../../../../../kit/probe.ts'
+import { noon, scope } from '../../../embedded/sample.ts'
+import { charge, endsIn, hold } from '../oracle.ts'
+
+const scopes = [scope('tenant', 'acme', 1_000_000n, 'month'), scope('key', 'laptop', 1_000_000n)]
+const now = (): number => noon
+const later = noon + 172_800_000
+
+function test(what: string, run: (t: Test) => Promise<void>): void {
+  void t.test(what, { skip: postgresMissing, timeout: 300_000 }, run)
+}
+
+test('of a node that is gone a detached hold without work is ended by estimate, once', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const gone = await moneyNode(t, url, 'gone', { folder: logFolder(t), now })
+  const [asked, unasked, going] = await Promise.all(Array.from({ length: 3 }, () => hold(gone.ledger, scopes, 100n)))
+  for (const one of [asked!, going!]) one.dispatched('openai')
+  await Promise.all([asked!, unasked!, going!].map((one) => one.detach(later)))
+  await beginWork(url, going!.requestId)
+  await gone.kill()
+  const nodes = await Promise.all(
+    ['one', 'two'].map((name) => moneyNode(t, url, name, { folder: logFolder(t), lease: 3000, now }))
+  )
+  await server.sql(`update sluice.node set expires = clock_timestamp() where name = 'gone'`, url)
+  await eventually(async () => (await endsIn(url)).size === 2, 60_000)
+  t.same(
+    nodes.flatMap(({ records }) => records.map(({ request_id }) => request_id)).sort(),
+    [asked!.requestId, unasked!.requestId].sort()
+  )
+  t.equal(await nodes[0]!.adopt(going!.requestId), true, 'what has work waits for whoever takes it over')
+  await nodes[0]!.ledger.detached(going!.requestId)!.settle(charge(7))
+  const ends = await endsIn(url)
+  t.same(
+    [asked!, unasked!, going!].map(({ requestId }) => ends.get(requestId)),
+    [['settle 20 recovered'], ['void 0'], ['settle 7 upstream']]
+  )
+  t.same(await brokenIn(url), [])
+})
+
+test('what a start finds detached without work is ended by estimate when a lease is over, and what has work is not', async (t) => {
+  const url = await moneyBook()
+  const folder = logFolder(t)
+  const first = await moneyNode(t, url, 'one', { folder, now })
+  const [left, going] = await Promise.all([hold(first.ledger, scopes, 100n), hold(first.ledger, scopes, 100n)])
+  left.dispatched('openai')
+  await Promise.all([left.detach(later), going.detach(later)])
+  await beginWork(url, going.requestId)
+  await first.kill()
+  const again = await moneyNode(t, url, 'one', { folder, lease: 1500, now })
+  const own = await hold(again.ledger, scopes, 100n)
+  await own.detach(later)
+  await beginWork(url, own.requestId)
+  await eventually(async () => (await endsIn(url)).has(left.requestId), 60_000)
+  t.same((await endsIn(url)).get(left.requestId), ['settle 20 recovered'])
+  await again.ledger.detached(going.requestId)!.settle(charge(7))
+  await own.settle(charge(8))
+  await again.flush()
+  t.equal((await endsIn(url)).size, 3)
+  t.same(await brokenIn(url), [])
+})

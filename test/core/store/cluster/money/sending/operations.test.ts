@@ -1,0 +1,74 @@
+// What waits to be sent: how much of it there may be, and in which order it goes.
+import t from 'tap'
+import type { Hold } from '../../../../../../core/store/embedded/balance/hold.ts'
+import { Queue } from '../../../../../../core/store/cluster/money/sending/operations.ts'
+import type { End } from '../../../../../../core/store/cluster/money/sending/operations.ts'
+import { recordOf } from '../../../../../../core/store/cluster/money/sending/outage.ts'
+
+const holdOf = (requestId: string): Hold => ({ requestId, part: '' }) as Hold
+const priceOf = (i: number): { version: string; perMillion: {} } => ({ version: `p:${i}`, perMillion: {} })
+
+t.test('progress of one hold is one thing, however long nobody takes it', async (t) => {
+  const queue = new Queue()
+  const hold = holdOf('one')
+  const told: string[] = []
+  const waiter = (name: string): { done(): void; failed(error: Error): void } => ({
+    done: () => void told.push(name),
+    failed: ({ message }) => void told.push(`${name} ${message}`)
+  })
+  for (let i = 0; i < 1000; i++) queue.touch(hold, undefined, undefined)
+  queue.touch(hold, undefined, waiter('first'))
+  t.equal(queue.size, 1)
+  const touch = queue.touches.get(hold)!
+  const left = touch.leave()
+  touch.logged = true
+  queue.touch(hold, 7, waiter('second'))
+  t.match(touch, { logged: false, urgent: true, until: 7 })
+  left.done()
+  t.same(told, ['first'], 'only what was in the log is told')
+  queue.touch(hold, undefined, waiter('third'))
+  const failing = touch.leave()
+  touch.failed(new Error('away'))
+  failing.done()
+  touch.done()
+  t.same(told, ['first', 'second away', 'third away'])
+})
+
+t.test('all prices go before what was made at them', async (t) => {
+  const queue = new Queue()
+  queue.prices.push(...Array.from({ length: 5 }, (_, i) => priceOf(i)))
+  queue.touch(holdOf('one'), undefined, undefined)
+  queue.ends.push({ requestId: 'two' } as End)
+  t.same(
+    [queue.take(3), queue.take(3), queue.take(3)].map(({ prices, size }) => [prices.length, size]),
+    [
+      [3, 3],
+      [2, 4],
+      [0, 0]
+    ]
+  )
+})
+
+t.test('halves have everything once, in its order', async (t) => {
+  const queue = new Queue()
+  queue.prices.push(priceOf(1), priceOf(2))
+  for (const requestId of ['a', 'b', 'c']) queue.ends.push({ requestId } as End)
+  queue.touch(holdOf('d'), undefined, undefined)
+  const names = ({ prices, ends, touches }: Queue): string[] => [
+    ...prices.map(({ version }) => version),
+    ...ends.map(({ requestId }) => requestId),
+    ...[...touches.keys()].map(({ requestId }) => requestId)
+  ]
+  const halves = queue.halves()
+  t.same(halves.map(names), [
+    ['p:1', 'p:2', 'a'],
+    ['b', 'c', 'd']
+  ])
+  t.same(names(Queue.of(halves)), names(queue))
+})
+
+t.test('a log has of a correction the end that it corrects, which is compared with the journal again', async (t) => {
+  const late = { entries: ['the end'] }
+  const ends = [{ entries: ['the correction'], corrects: late }, { entries: ['another end'] }] as unknown as End[]
+  t.same(recordOf(ends, []).entries, ['the end', 'another end'])
+})
