@@ -13,7 +13,8 @@ import { Soundness } from '../database/soundness.ts'
 import { Upkeep } from '../upkeep.ts'
 import { Alarms } from './holds/alarms.ts'
 import { Anchors } from './journal/anchors.ts'
-import { Book, nameOf } from './holds/book.ts'
+import { Book } from './holds/book.ts'
+import { nameOf } from './holds/live.ts'
 import { DatabaseClock } from '../database/clock.ts'
 import type { Figures } from './sending/commits.ts'
 import { Days } from './journal/days.ts'
@@ -249,8 +250,8 @@ class Node implements Money {
     this.#timer = setInterval(() => void (this.#beating ??= this.#beat()), this.#lease / 3).unref()
     this.#recalls = new Recalls({
       slices: this.#slices,
-      mirror: this.#mirror,
       sender: this.#sender,
+      keyOf: (id) => this.#mirror.keyOf(id),
       listener: database.listener,
       answers: () => this.#trouble === undefined
     })

@@ -1,5 +1,5 @@
 // Reads what the book says: balances, and what is left of budgets.
-import { Cell, mostHeld } from '../../../embedded/balance/cell.ts'
+import { Cell } from '../../../embedded/balance/cell.ts'
 import { hourOf, Hours } from '../../../embedded/balance/hours.ts'
 import { Purse } from '../../../embedded/balance/purse.ts'
 import type { Limited } from '../../../embedded/balance/purse.ts'
@@ -7,7 +7,6 @@ import { unavailable } from '../../../embedded/writer/unavailable.ts'
 import type { Balance } from '../../../ledger.ts'
 import { daysOf, windowOf } from '../../../window.ts'
 import type { Lane } from '../../database/lane.ts'
-import type { Refusal } from '../sending/operations.ts'
 import type { Hoursum, Plan } from './plan.ts'
 
 interface HourRow {
@@ -130,20 +129,4 @@ export class Views {
     for (const [scope, own] of hours) own.load(rows.filter((row) => row.scope === scope))
     return hours
   }
-}
-
-/** The balances as a batch left them that refused a hold; undefined when a rolling budget must be read for that. */
-export function purseOf(plan: Plan, { at, sums }: Refusal): Purse | undefined {
-  if (plan.limits.some(({ of }) => 'to' in of)) return undefined
-  const budgets = plan.limits.map(({ scope, budget, of }, i): Limited => {
-    const { posted, used } = sums[i]!
-    return {
-      scope,
-      budget,
-      balance: Cell.of(of.scope, 'window' in of ? of.window : '', undefined, posted, used - posted)
-    }
-  })
-  // Where no budget refused, a balance is as full as one may be.
-  const full = at === undefined ? [Cell.of('', '', undefined, mostHeld, 0n)] : []
-  return new Purse(plan.texts, plan, full, budgets, noMoves)
 }

@@ -22,18 +22,20 @@ import type {
 } from '../../../ledger.ts'
 import type { Spans } from '../../../window.ts'
 import type { Awaitable } from '../../../../awaitable.ts'
-import type { Alarms } from './alarms.ts'
-import { Decisions, reservedAlready } from './decisions.ts'
-import type { Question } from './decisions.ts'
-import { EarlyHold, Gathering } from './early.ts'
 import type { Mirror } from '../balances/mirror.ts'
 import type { Charge, End } from '../sending/operations.ts'
 import { placesIn } from '../balances/plan.ts'
 import type { Place, Plan, Plans } from '../balances/plan.ts'
-import type { Prices } from './prices.ts'
 import type { Sender } from '../sending/sender.ts'
 import type { Slices, Taken } from '../slices/slices.ts'
 import type { Views } from '../balances/views.ts'
+import type { Alarms } from './alarms.ts'
+import { Decisions, reservedAlready } from './decisions.ts'
+import type { Question } from './decisions.ts'
+import { EarlyHold, Gathering } from './early.ts'
+import { nameOf } from './live.ts'
+import type { Live } from './live.ts'
+import type { Prices } from './prices.ts'
 
 /** For how many milliseconds those are gathered that were admitted in memory, and what comes of them, to be written. */
 const gathers = 3
@@ -42,19 +44,6 @@ const company = 250
 
 const durable = Promise.resolve()
 const none: Taken = []
-
-/** A hold that has not ended, with what its end takes. */
-interface Live {
-  readonly hold: Hold
-  readonly places: readonly Place[]
-  readonly scopes: () => readonly Scope[]
-  /** Of one that was admitted in memory: until the database has it, or never will. */
-  early: EarlyHold | undefined
-  /** Whether the database has had it. */
-  written: boolean
-  /** Whether another node has ended it, or it was not written in time, as this node was not heard of for its lease. */
-  lost: boolean
-}
 
 /** What a book is made of. */
 export interface BookParts {
@@ -396,11 +385,6 @@ export class Book implements Ledger, HoldKeeper {
   close(): void {
     clearTimeout(this.#later)
   }
-}
-
-/** The name of a hold within a node. */
-export function nameOf(requestId: string, part: string): string {
-  return part === '' ? requestId : `${requestId} ${part}`
 }
 
 function ignore(): void {}

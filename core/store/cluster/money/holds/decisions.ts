@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Hold } from '../../../embedded/balance/hold.ts'
 import type { HoldKeeper } from '../../../embedded/balance/hold.ts'
 import { Purse } from '../../../embedded/balance/purse.ts'
-import type { Cell } from '../../../embedded/balance/cell.ts'
+import type { Limited } from '../../../embedded/balance/purse.ts'
+import { Cell, mostHeld } from '../../../embedded/balance/cell.ts'
 import { unavailable } from '../../../embedded/writer/unavailable.ts'
 import type { Reservation, ReserveRequest } from '../../../ledger.ts'
 import { DatabaseFault } from '../../database/fault.ts'
@@ -11,7 +12,6 @@ import type { Mirror } from '../balances/mirror.ts'
 import type { Admission, Refusal } from '../sending/operations.ts'
 import type { Plan } from '../balances/plan.ts'
 import type { Taken } from '../slices/slices.ts'
-import { purseOf } from '../balances/views.ts'
 import type { Views } from '../balances/views.ts'
 
 /** How often a request is asked for again that a rolling budget refused and had room for a moment later. */
@@ -156,4 +156,20 @@ function refusedOr(error: Error, { requestId }: ReserveRequest): Error {
   return error instanceof DatabaseFault && error.ofContent
     ? new Error(`${requestId} cannot be held: ${error.message}`)
     : unavailable(error.message)
+}
+
+/** The balances as a batch left them that refused a hold; undefined when a rolling budget must be read for that. */
+function purseOf(plan: Plan, { at, sums }: Refusal): Purse | undefined {
+  if (plan.limits.some(({ of }) => 'to' in of)) return undefined
+  const budgets = plan.limits.map(({ scope, budget, of }, i): Limited => {
+    const { posted, used } = sums[i]!
+    return {
+      scope,
+      budget,
+      balance: Cell.of(of.scope, 'window' in of ? of.window : '', undefined, posted, used - posted)
+    }
+  })
+  // Where no budget refused, a balance is as full as one may be.
+  const full = at === undefined ? [Cell.of('', '', undefined, mostHeld, 0n)] : []
+  return new Purse(plan.texts, plan, full, budgets, [])
 }

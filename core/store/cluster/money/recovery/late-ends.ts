@@ -5,19 +5,12 @@ import type { Value } from '../../../embedded/files/sqlite.ts'
 import { day } from '../../../window.ts'
 import type { Logger } from '../../../../telling/log.ts'
 import type { Lane } from '../../database/lane.ts'
+import { correctionClass, isEstimate } from '../journal/estimates.ts'
+import type { Estimate } from '../journal/estimates.ts'
 import type { End, Charge } from '../sending/operations.ts'
 
-/** What a correction is called in the journal, beside the end `terminal`. */
-export const correctionClass = 'adjust:late'
 /** How many are looked for at once. */
 const mostAtOnce = 500
-
-/** What tells of an end in the journal whether it is an estimate; null without one. */
-export interface Estimate {
-  readonly kind: string | null
-  readonly source: string | null
-  readonly channel: string | null
-}
 
 /** What the journal says of a request, and whether its hold is open; in the columns of a row. */
 interface Found extends Estimate {
@@ -136,11 +129,6 @@ export class LateEnds {
       failed: () => {}
     })
   }
-}
-
-/** Whether a request was ended by somebody who could not know what became of it. */
-export function isEstimate({ kind, source, channel }: Estimate): boolean {
-  return kind === 'settle' ? source === 'recovered' : kind === 'void' && channel === null
 }
 
 /** The entries of a correction: the costs of failed attempts, which an estimate has not, and the difference. */

@@ -3,9 +3,9 @@ import type { Logger } from '../../../../telling/log.ts'
 import type { DatabaseFault } from '../../database/fault.ts'
 import type { Queue } from '../sending/operations.ts'
 import { recordOf } from '../sending/outage.ts'
-import type { OwnHolds } from './own-holds.ts'
 import type { OwnLog } from '../sending/own-log.ts'
 import type { Prices } from '../holds/prices.ts'
+import type { OwnHolds } from './own-holds.ts'
 
 /** What it needs of its node. */
 export interface RefusalParts {

@@ -9,10 +9,10 @@ import { daysOf } from '../../../window.ts'
 import { sent } from '../journal/chain.ts'
 import type { Chain } from '../journal/chain.ts'
 import type { Mirror } from '../balances/mirror.ts'
-import { Queue } from './operations.ts'
-import type { Restored } from './operations.ts'
 import { budgetOf, includes } from '../balances/plan.ts'
 import type { Hoursum, Place, Plan } from '../balances/plan.ts'
+import { Queue } from './operations.ts'
+import type { Restored } from './operations.ts'
 
 /** The call of a batch. */
 export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 36 }, (_, i) => `$${i + 1}`).join(', ')})`

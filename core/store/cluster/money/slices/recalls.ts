@@ -1,8 +1,6 @@
 // Hears of others that wait for slices of this node, and gives back those that nobody uses.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Listener } from '../../database/listener.ts'
-import type { Mirror } from '../balances/mirror.ts'
-import type { Sender } from '../sending/sender.ts'
 import type { Slices } from './slices.ts'
 
 /** How often slices are looked after that nobody uses, in milliseconds. */
@@ -13,8 +11,10 @@ const farewell = 1000
 /** What it needs of its node. */
 export interface RecallParts {
   readonly slices: Slices
-  readonly mirror: Mirror
-  readonly sender: Sender
+  /** Tells the database what there is to tell; `renew` does so without anything, and hears whether others wait. */
+  readonly sender: { wake(): void; renew(): void }
+  /** The name of a balance; undefined when it is not known. */
+  keyOf(id: bigint): string | undefined
   readonly listener: Pick<Listener, 'on' | 'listening'>
   /** Whether the database answers, as far as it is known. */
   answers(): boolean
@@ -51,10 +51,10 @@ export class Recalls {
 
   /** Others wait for slices of these balances; of any, when it is not known which. */
   #recall(ids: string | undefined): void {
-    const { slices, mirror, sender } = this.#parts
+    const { slices, keyOf, sender } = this.#parts
     if (ids === undefined) return sender.renew()
     for (const id of ids.split(',')) {
-      const key = mirror.keyOf(BigInt(id))
+      const key = keyOf(BigInt(id))
       if (key !== undefined && slices.recall(key)) sender.wake()
     }
   }

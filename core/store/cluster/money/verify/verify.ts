@@ -13,8 +13,8 @@ import { hoursKept, isBefore } from '../../../embedded/upkeep/past-hours.ts'
 import { day, daysOf } from '../../../window.ts'
 import type { Lane, Transaction } from '../../database/lane.ts'
 import { checkAnchors } from '../journal/anchors.ts'
-import { correctionClass, isEstimate } from '../recovery/late-ends.ts'
-import type { Estimate } from '../recovery/late-ends.ts'
+import { correctionClass, isEstimate } from '../journal/estimates.ts'
+import type { Estimate } from '../journal/estimates.ts'
 
 /** How many rows are read at once. */
 const stride = 5000
