@@ -30,12 +30,13 @@ export class Keeper {
   readonly #checkpoints: Checkpoints
   /** The state behind the last frame that was followed. */
   readonly fold: Fold
-  /** Segments without a volume, in order; the last one may still be written to. */
+  /** Segments without a sound volume, in order; the last one may still be written to. */
   readonly #unsealed: Written[]
   /** Segments whose volume is there, while they are needed, and the last batch of each. */
-  readonly #sealed: { readonly path: string; readonly last: number }[]
-  /** The place behind the last volume. */
-  #place: Readonly<Place>
+  #sealed: { readonly path: string; readonly last: number }[]
+  /** The ordinals of the volumes, and the places behind them by their last batch: the next segment goes on there. */
+  readonly #volumes: Set<number>
+  readonly #places: Map<number, Readonly<Place>>
   readonly #following = new Following()
   /** The volume that is being made, of the oldest segment without one. */
   #sealing: ReturnType<typeof sealing> | undefined
@@ -49,10 +50,10 @@ export class Keeper {
     this.#checkpoints = checkpoints
     this.fold = fold
     this.#bytes = tail
-    const newest = volumes.at(-1)?.contents
-    this.#place = newest ? placeAfter(newest) : origin
-    this.#unsealed = segments.filter(({ last }) => last > this.#place.batch)
-    this.#sealed = segments.filter(({ last }) => last <= this.#place.batch).map(({ path, last }) => ({ path, last }))
+    const made = (this.#volumes = new Set(volumes.map(({ contents }) => contents.ordinal)))
+    this.#places = new Map([origin, ...volumes.map(({ contents }) => placeAfter(contents))].map((at) => [at.batch, at]))
+    this.#unsealed = segments.filter(({ head }) => !made.has(head.ordinal))
+    this.#sealed = segments.filter(({ head }) => made.has(head.ordinal)).map(({ path, last }) => ({ path, last }))
   }
 
   /** How many bytes of frames are behind the last checkpoint. */
@@ -86,14 +87,18 @@ export class Keeper {
   }
 
   /**
-   * Does a step, of some milliseconds, of making the volume of the oldest segment that is full and folded. Returns
-   * undefined when there is none, and the volume when that was the last step.
+   * Does a step, of some milliseconds, of making the volume of the oldest segment that is full and folded, and has none
+   * that is sound. Returns undefined when there is no such segment, and the volume when that was the last step.
+   * @throws Error when a segment does not have what was acknowledged, or does not go on from what is before it
    */
   seal(): { readonly volume?: Volume } | undefined {
     const [segment] = this.#unsealed
     // The last one may be written to as long as no other has begun.
     if (!segment || this.#unsealed.length < 2) return undefined
-    this.#sealing ??= sealing(this.#folder, segment, this.#place, this.#durability)
+    const { head, path, last } = segment
+    const before = this.#places.get(head.after)
+    if (!before) throw new Error(`${path} goes on behind batch ${head.after}, with which no volume ends`)
+    this.#sealing ??= sealing(this.#folder, segment, before, this.#durability)
     const steps = this.#sealing
     // After a failure the volume is made anew.
     this.#sealing = undefined
@@ -103,15 +108,19 @@ export class Keeper {
       return {}
     }
     this.#unsealed.shift()
-    this.#place = placeAfter(volume.contents)
-    this.#sealed.push({ path: segment.path, last: segment.last })
+    this.#volumes.add(head.ordinal)
+    this.#places.delete(head.after)
+    this.#places.set(last, placeAfter(volume.contents))
+    this.#sealed.push({ path, last })
     return { volume }
   }
 
   /** Takes the files of segments that nothing needs any more: their volumes are there, and two checkpoints behind. */
   spent(): string[] {
-    const needed = this.#sealed.findIndex(({ last }) => last > this.#checkpoints.oldest)
-    return this.#sealed.splice(0, needed === -1 ? this.#sealed.length : needed).map(({ path }) => path)
+    const { oldest } = this.#checkpoints
+    const spent = this.#sealed.filter(({ last }) => last <= oldest)
+    if (spent.length > 0) this.#sealed = this.#sealed.filter(({ last }) => last > oldest)
+    return spent.map(({ path }) => path)
   }
 
   close(): void {
@@ -122,7 +131,7 @@ export class Keeper {
   /** Notes how far a segment was written. */
   #note(segment: Written): void {
     const { ordinal } = segment.head
-    if (segment.last <= this.#place.batch) return
+    if (this.#volumes.has(ordinal)) return
     const known = this.#unsealed.findIndex(({ head }) => head.ordinal === ordinal)
     if (known === -1) this.#unsealed.push(segment)
     else if (this.#unsealed[known]!.last < segment.last) this.#unsealed[known] = segment

@@ -18,6 +18,7 @@ import { Volume, writeVolume } from './volume.ts'
  * Makes the volume of a segment that nothing is written to any more, in steps of some milliseconds. `before` is the
  * place in front of its first frame. The volume is on disk, and was read back, when this returns.
  * @throws VolumeDamage when what was read back is not what was written
+ * @throws Error when the segment does not have all of its frames; then there is no volume
  */
 export function* sealing(
   folder: string,
@@ -25,27 +26,27 @@ export function* sealing(
   before: Readonly<Place>,
   durability: Durability
 ): Generator<void, Volume> {
-  const { head, last } = segment
+  const { head } = segment
   const chain = new Chain(before)
   const summary = new Summary(head, before)
   const frames = chained(segment, chain, summary)
   const volume = new Volume(yield* writeVolume(folder, head.ordinal, frames, summary, durability))
-  if (volume.contents.last !== last)
-    throw new Error(`${segment.path} ends with batch ${volume.contents.last}, and had batch ${last}: it was changed`)
   yield* volume.readBack()
   return volume
 }
 
-/** Yields the frames of a segment, each after it was added to its summary. */
+/** Yields the frames of a segment, each after it was added to its summary. Throws where one is missing. */
 function* chained({ head, path, last }: Written, chain: Chain, summary: Summary): Generator<Frame> {
   const fd = openSync(path, 'r')
   try {
     for (const frame of readFrames(fd, head.history, head.after, framesFrom)) {
-      if (frame.batch.number > last) return
+      if (frame.batch.number > last) break
       chain.add(frame.batch, head)
       summary.add(frame.batch, chain.place)
       yield frame
     }
+    const { batch } = chain.place
+    if (batch !== last) throw new Error(`${path} ends with batch ${batch}, and had batch ${last}: it was changed`)
   } finally {
     closeSync(fd)
   }

@@ -1,5 +1,5 @@
 // Volumes: they have the frames of their segment and what those add up to, stand in for it at a start, and show damage.
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Keeper } from '../../../../../core/store/embedded/segments/keeper.ts'
@@ -138,6 +138,51 @@ t.test('whatever byte of a volume is changed, its check says so; without its seg
   }
   writeFileSync(second!.path, bytes)
   t.equal(openJournal(folder, folder, 'process').fold.place.batch, 160)
+})
+
+t.test('a damaged volume is made again of its segment, which stays until then', async (t) => {
+  const folder = join(t.testdir(), 'journal')
+  await sealed(folder)
+  const segmentsOf = (of: readonly Volume[]): string[] =>
+    of.map(({ contents }) => pathOf(folder, 'segment', contents.ordinal))
+  const [first, second, third, fourth, ...others] = volumes(folder) as [Volume, Volume, Volume, Volume, ...Volume[]]
+  const damaged = [first, third, fourth]
+  for (const { path } of damaged) truncateSync(path, 100)
+  const opened = openJournal(folder, folder, 'power')
+  for (const batch of [159, 160]) opened.checkpoints.write(stateAfter(batch, [1, 101]))
+  const keeper = new Keeper(folder, opened, 'power')
+  t.same(keeper.spent(), segmentsOf([second, ...others]))
+  const made: number[] = []
+  for (let step = keeper.seal(); step; step = keeper.seal()) if (step.volume) made.push(step.volume.contents.ordinal)
+  t.same(
+    made,
+    damaged.map(({ contents }) => contents.ordinal)
+  )
+  for (const volume of volumes(folder)) t.equal(checkVolume(volume), undefined)
+  t.same(keeper.spent(), segmentsOf(damaged))
+  for (const path of segmentsOf(volumes(folder))) rmSync(path)
+  t.same(shown(openJournal(folder, folder, 'power').fold), shown(stateAfter(160, [1, 101])))
+})
+
+t.test('a segment that changed after it was written gets no volume', async (t) => {
+  const folder = join(t.testdir(), 'journal')
+  await sealed(folder)
+  const [first] = volumes(folder)
+  const opened = openJournal(folder, folder, 'power')
+  rmSync(first!.path)
+  const segment = pathOf(folder, 'segment', first!.contents.ordinal)
+  truncateSync(segment, 8192)
+  const keeper = new Keeper(folder, { ...opened, volumes: opened.volumes.slice(1) }, 'power')
+  for (const again of [1, 2])
+    t.throws(
+      () => {
+        while (keeper.seal());
+      },
+      new RegExp(`${segment} ends with batch \\d+, and had batch ${first!.contents.last}: it was changed`),
+      `${again}`
+    )
+  t.notOk(existsSync(first!.path))
+  t.same(keeper.spent(), [])
 })
 
 t.test('a volume whose rows do not add up, or continue nothing, is found', async (t) => {
