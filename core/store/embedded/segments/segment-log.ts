@@ -186,7 +186,7 @@ export class SegmentLog implements BatchLog {
   /** Leaves a note of the last batch. Call it when no write is under way. */
   async close(): Promise<void> {
     clearTimeout(this.#noteTimer)
-    if (this.#active) close(this.#active.fd, () => {})
+    if (this.#active && !this.#active.failed) close(this.#active.fd, () => {})
     this.#active = undefined
     this.#closed = true
     if (!this.#noting) this.#note()

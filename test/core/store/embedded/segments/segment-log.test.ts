@@ -289,6 +289,26 @@ t.test('a write that failed is not repeated in its file: the batch goes to a new
   t.equal(openJournal(folder, folder, 'process').fold.place.batch, 80)
 })
 
+t.test('a segment whose write failed is closed once: its descriptor may be of another file by then', async (t) => {
+  const folder = join(t.testdir(), 'journal')
+  const writing = new Writing(folder)
+  await writing.go(3)
+  const heal = failWrites(t, () => 'fails')
+  const { close } = fs
+  const closed: number[] = []
+  fs.close = ((fd: number, done: () => void) => {
+    closed.push(fd)
+    close(fd, done)
+  }) as typeof close
+  syncBuiltinESMExports()
+  await t.rejects(writing.append(batchOf(4)), /EIO/)
+  heal()
+  await writing.log.close()
+  fs.close = close
+  syncBuiltinESMExports()
+  t.equal(closed.length, 1)
+})
+
 t.test('a segment that is ready takes what comes while no other can be made, and its owner is told', async (t) => {
   const folder = join(t.testdir(), 'journal')
   const told: (string | undefined)[] = []
