@@ -117,7 +117,8 @@ export async function openStore({
     // Once as ever, so that its log is in its database and what a crash left is ended.
     await (await openStore({ file, durability, kept, busy, log, ...(now && { now }) })).close()
     const aside = await takeOver(file, (now ?? Date.now)())
-    log.warn('the store was taken over: its journal is in segments now', { store: file, put_aside: aside })
+    if (aside !== undefined)
+      log.warn('the store was taken over: its journal is in segments now', { store: file, put_aside: aside })
   }
   const [clock, lasting] = [now ?? Date.now, now ?? steadyNow]
   const given = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file

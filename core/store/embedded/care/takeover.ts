@@ -33,13 +33,15 @@ export function hasLog(file: string): boolean {
 /**
  * Copies a store that was closed, writes the journal of the copy and verifies it, and puts it in the place of the
  * store, whose files stay in a folder beside it. Killed at any moment, it leaves one of the two, or is completed by
- * whoever owns the store next. Returns the folder. `now` is in Unix milliseconds.
+ * whoever owns the store next. Returns the folder; undefined when one that was broken off has been completed since the
+ * store was found to have a log. `now` is in Unix milliseconds.
  * @throws Error when the copy does not have what the store has; then nothing has changed
  */
-export async function takeOver(given: string, now: number, tell: Tell = () => {}): Promise<string> {
+export async function takeOver(given: string, now: number, tell: Tell = () => {}): Promise<string | undefined> {
   const owner = Ownership.take(given)
   const { file } = owner
   try {
+    if (!hasLog(file)) return undefined
     const staged = stagedPath(file)
     await backUp(file, staged, { tell })
     convert(staged, toldAs(tell, 'writing the journal'))

@@ -1,9 +1,13 @@
 // A store with a commit log becomes one with a journal in segments at the first start that asks for it: all, and once.
-import { existsSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { backUp } from '../../../../../core/store/embedded/care/backup.ts'
+import { convert } from '../../../../../core/store/embedded/care/conversion.ts'
+import { folderFor } from '../../../../../core/store/embedded/care/restore.ts'
 import { verify } from '../../../../../core/store/embedded/care/verify.ts'
+import { contentsOf, stagedPath } from '../../../../../core/store/embedded/files/swap.ts'
 import { volumeFolder } from '../../../../../core/store/embedded/journal/volume.ts'
 import { hasJournal } from '../../../../../core/store/embedded/segments/folder.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
@@ -53,6 +57,21 @@ t.test('all that a store has is in its journal, and what was there is kept', asy
   t.equal(asideOf(file).length, 1, 'it is taken over once')
   t.same(verify(file), breaches)
   t.match(query(file, "SELECT count(*) AS n FROM journal WHERE class = 'terminal'"), [{ n: 341n }])
+})
+
+t.test('a takeover that was decided, and nothing more, is completed by the next start', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  await fullStore(file)
+  const before = contentOf(file)
+  await backUp(file, stagedPath(file))
+  convert(stagedPath(file), () => {})
+  const aside = folderFor(file, noon)
+  writeFileSync(`${file}.restore`, JSON.stringify({ source: file, aside, names: contentsOf(file) }))
+  await (await open(file)).close()
+  t.ok(hasJournal(volumeFolder(file)))
+  t.same(contentOf(file), before)
+  t.same(asideOf(file), [join(aside, 'sluice.db')])
+  t.notOk(existsSync(`${file}.restore`))
 })
 
 t.test('killed at any moment, the store is the one or the other, and the next start goes on', async (t) => {
