@@ -67,7 +67,7 @@ export class RingWriter {
   readonly #away: Sent[] = []
   #waitingBytes = 0
   #listens = false
-  #failures: number
+  #failures = 0
   /**
    * Called when the journal could not be written for so long that those who wait are to be told. What was sent is
    * written nevertheless, when it can be.
@@ -77,7 +77,6 @@ export class RingWriter {
   constructor(ring: SharedArrayBuffer, bell: SharedArrayBuffer) {
     this.#ring = new Ring(ring)
     this.#bell = new Int32Array(bell)
-    this.#failures = Atomics.load(this.#ring.words, failures)
   }
 
   /** The bytes that found no room in the ring yet. Who sends more while they are many fills the memory. */
@@ -106,12 +105,14 @@ export class RingWriter {
   async #listen(): Promise<void> {
     const { words } = this.#ring
     this.#listens = true
+    // A failure while nobody waited is over, or will be told again.
+    this.#failures = Atomics.load(words, failures)
     for (;;) {
       const heard = Atomics.load(words, news)
       this.#settle()
       this.#fill()
-      this.#hear()
       if (this.#queue.length === 0 && this.#away.length === 0) break
+      this.#hear()
       const next = Atomics.waitAsync(words, news, heard)
       if (next.async) await next.value
     }

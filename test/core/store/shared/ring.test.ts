@@ -4,6 +4,7 @@ import t from 'tap'
 import { Arena } from '../../../../core/store/shared/arena.ts'
 import { createBell, createRing, RingReader, Rings, RingWriter } from '../../../../core/store/shared/ring.ts'
 import { Seats } from '../../../../core/store/shared/seats.ts'
+import { eventually } from '../../../kit/probe.ts'
 import { resultOf, startTask } from './threads.ts'
 
 /** Who waits for a ring keeps no loop running; a gateway has listeners that do. */
@@ -82,6 +83,34 @@ t.test('a full ring keeps what comes with the worker, and says how much', async 
   t.notOk(writer.refuses)
   reader.acknowledge(reader.position)
   await Promise.all(sending)
+})
+
+t.test('of a failure those are told who wait then, and nobody who sends later', async (t) => {
+  const [ring, bell] = [createRing(1024), createBell()]
+  const [writer, reader] = [new RingWriter(ring, bell), new RingReader(ring)]
+  let told = 0
+  writer.onFailure = () => told++
+  const take = (): void => {
+    t.equal(reader.take().length, 1)
+  }
+  const first = writer.send(new Uint8Array(8))
+  take()
+  reader.disappoint()
+  await eventually(() => told === 1)
+  reader.disappoint()
+  reader.acknowledge(reader.position)
+  await first
+  t.equal(told, 1, 'it was on disk before it was heard of')
+  reader.disappoint()
+  const second = writer.send(new Uint8Array(8))
+  take()
+  await turn()
+  t.equal(told, 1, 'nobody waited')
+  reader.disappoint()
+  await eventually(() => told === 2)
+  reader.acknowledge(reader.position)
+  await second
+  t.equal(told, 2)
 })
 
 t.test('of a worker that ends within a record nothing of that record is ever read', async (t) => {
