@@ -153,19 +153,24 @@ export class WorkerLimits implements Limits {
       writeSet(this.#seat, known[at]!.place.row, known[at]!.entry, sets[at]!.rates)
   }
 
-  /** Gives back what a lease has. Its rows are still there, as nobody forgets a row that something is taken of. */
+  /**
+   * Gives back what a lease has, whoever has the lock: it is released once. Its rows are still there, as nobody forgets
+   * a row that something is taken of.
+   */
   readonly #giveBack: GiveBack = (taken, locks, used, began) =>
-    this.#seat.change(locks, () => {
-      const now = this.#time(locks)
-      for (const one of taken) {
-        const { row, entry, slot, tokens } = one
-        if (!slot && tokens === 0) continue
-        const rates = tokens > 0 ? tokensOnly : noRates
-        readSet(this.#seat.arena, row, entry, rates)
-        giveBack(one, used, began, now)
-        writeSet(this.#seat, row, entry, rates)
-      }
-    })
+    this.#seat.surely(() =>
+      this.#seat.change(locks, () => {
+        const now = this.#time(locks)
+        for (const one of taken) {
+          const { row, entry, slot, tokens } = one
+          if (!slot && tokens === 0) continue
+          const rates = tokens > 0 ? tokensOnly : noRates
+          readSet(this.#seat.arena, row, entry, rates)
+          giveBack(one, used, began, now)
+          writeSet(this.#seat, row, entry, rates)
+        }
+      })
+    )
 }
 
 function rowOf({ place: { row } }: Known, { entry, slot, tokens, level }: Taken): Row {

@@ -5,7 +5,7 @@ import type { Test } from 'tap'
 import type { Rates } from '../../../../core/catalogue/caller.ts'
 import type { Decision, Lease } from '../../../../core/store/limits.ts'
 import { MemoryLimits } from '../../../../core/store/memory/limits.ts'
-import { Arena } from '../../../../core/store/shared/arena.ts'
+import { Arena, lockOf } from '../../../../core/store/shared/arena.ts'
 import { sharedNow } from '../../../../core/store/shared/clock.ts'
 import { WorkerLimits } from '../../../../core/store/shared/limits.ts'
 import { Seat } from '../../../../core/store/shared/seat.ts'
@@ -204,6 +204,20 @@ t.test('a worker that ends gives back its slots, and what it took of rates stays
   t.equal(seats.sweep(10, 2 * minute), 1)
   t.equal(seats.give(), gone, 'the seat is free again')
   t.same(left(), { concurrency: 5, rpm: 20, tpm: 1000 })
+})
+
+t.test('what the supervisor gives back counts, also when somebody has the lock for longer than it waits', async (t) => {
+  const { arena, seats } = arenaOf(1)
+  const worker = new Seat(arena, seats.give())
+  const [sets] = setsOf([], [{ concurrency: 1 }])
+  const limits = new WorkerLimits(seats.own, () => 0)
+  const own = limits.decide(sets!, 0)
+  t.ok(own.admitted)
+  worker.change([lockOf(sets![0]!.home)], () => {
+    if (own.admitted) own.lease.release(undefined)
+  })
+  // It keeps no loop running; a gateway has listeners that do.
+  await eventually(() => limits.look(sets!, 0).admitted)
 })
 
 t.test('when all rows are in use, a new name is refused, and known ones are not', (t) => {
