@@ -50,8 +50,6 @@ export class Http1Client extends Answer {
     this.#socket = connection.socket
     this.#request = request
     this.#body = body
-    // The timeout was set for the end of the answer before, some of which may not have been sent yet.
-    if (connection.socket.timeout) connection.socket.setTimeout(0)
   }
 
   reply(status: number, headers: HeaderLines, body: Buffer): void {

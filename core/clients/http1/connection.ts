@@ -15,6 +15,7 @@ import type { AnswerCarrier } from './client.ts'
 import type { Http1Head } from './request-head.ts'
 import { RequestParser } from './request-parser.ts'
 import { reset } from './reset.ts'
+import { unsentOf } from './unsent.ts'
 import { Upgrade } from './upgrade.ts'
 
 /**
@@ -89,6 +90,9 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   /** How long the client is waited for, 0 when it is not, and when that time ends, 0 until the next {@link check}. */
   #limit: number
   #until = 0
+  /** What of an answer was not sent at the latest check, and since when it is as much, 0 until the next one. */
+  #unsent = 0
+  #unsentSince = 0
 
   /** `single`: one request is answered, and the connection is closed. */
   constructor(inlet: Inlet, remoteAddress: string, front: Http1Front, single = false) {
@@ -102,7 +106,6 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     inlet.feed(this)
     socket.on('end', () => this.#ended())
     socket.on('drain', () => this.#drained())
-    socket.on('timeout', () => this.#stalled())
     socket.on('close', () => {
       this.#lost()
       front.closed(this)
@@ -135,7 +138,8 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   /** Enforces the time limits. Called a few times a second at most, so that requests need no timers. */
   check(now: number): void {
     if (this.#limit === 0) return
-    if (this.#until === 0) this.#until = now + this.#limit
+    if (this.#stalls(now)) this.destroy()
+    else if (this.#until === 0) this.#until = now + this.#limit
     else if (now > this.#until) this.#expired()
   }
 
@@ -298,19 +302,30 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
 
   /** Leaves the connection to the process that has taken the place of this one. */
   #forward(bytes: Buffer): void {
-    const { front, socket } = this
+    const { front } = this
     this.closing = this.#upgraded = true
     this.#limit = 0
-    socket.setTimeout(0)
     front.began()
     front.forwarder!.connection(this.#inlet.handOver(), this.remoteAddress, Buffer.from(bytes), () => front.ended())
   }
 
   #wait(ms: number): void {
     this.#limit = ms
-    this.#until = 0
-    // No exchange watches over what is left of an answer.
-    if (this.socket.writableLength > 0) this.socket.setTimeout(this.front.clientStall)
+    this.#until = this.#unsentSince = 0
+  }
+
+  /**
+   * Whether the client has taken nothing of what is left of an answer for too long, which no exchange watches over any
+   * more. What it sends meanwhile does not count.
+   */
+  #stalls(now: number): boolean {
+    const unsent = unsentOf(this.socket)
+    if (unsent !== this.#unsent || this.#unsentSince === 0) {
+      this.#unsent = unsent
+      this.#unsentSince = now
+      return false
+    }
+    return unsent > 0 && now - this.#unsentSince > this.front.clientStall
   }
 
   #expired(): void {
@@ -352,20 +367,16 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   #ended(): void {
     if (this.#upgraded) return
     this.closing = true
-    if (this.client?.headSent) reset(this.socket)
-    else this.#lost()
+    if (this.client?.headSent) return reset(this.socket)
+    this.#lost()
+    // It may still read what is left of an answer.
+    this.#wait(lingerMs)
   }
 
   /** The socket has sent everything that was written. */
   #drained(): void {
     if (this.client) this.client.onDrain?.()
     else this.#schedule()
-  }
-
-  /** The client reads nothing of what is left of an answer. */
-  #stalled(): void {
-    if (this.socket.writableLength > 0) this.destroy()
-    else this.socket.setTimeout(0)
   }
 
   #lost(): void {

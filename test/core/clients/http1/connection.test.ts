@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { connect as dial } from 'node:net'
 import type { Socket } from 'node:net'
 import t from 'tap'
+import type { Incoming } from '../../../../core/clients/client.ts'
 import { BodyMemory } from '../../../../core/bodies/body-memory.ts'
 import { readBody } from '../../../../core/exchange/requests/body-reader.ts'
 import { HeaderLines } from '../../../../core/wire/response-head.ts'
@@ -86,6 +87,56 @@ t.test('who reads no answers gets no more of them, and is cut', async (t) => {
   await eventually(() => server.figures.connections.http1 === 0, 10_000)
   t.ok(served < 500, `${served} answers in the end`)
   socket.destroy()
+})
+
+t.test('who does not read what is left of an answer is cut, whatever it sends meanwhile', async (t) => {
+  const answer = Buffer.alloc(32 * MiB)
+  let answered = false
+  const answering = ({ client }: Incoming): void => {
+    client.reply(200, HeaderLines.of(), answer)
+    answered = true
+  }
+  const { server, port } = await runServer(t, answering, { limits: { clientStall: 500 } })
+  for (const does of ['closes', 'keeps', 'leaves']) {
+    const socket = dial({ port, host: '127.0.0.1' })
+      .on('error', () => {})
+      .pause()
+    socket.write(`GET / HTTP/1.1\r\nHost: x\r\nConnection: ${does === 'closes' ? 'close' : 'keep-alive'}\r\n\r\n`)
+    await eventually(() => server.figures.connections.http1 === 1 && answered)
+    answered = false
+    const drips = does === 'leaves' ? void socket.end() : setInterval(() => socket.write('G'), 50)
+    t.teardown(() => clearInterval(drips))
+    await eventually(() => server.figures.connections.http1 === 0, 10_000)
+    clearInterval(drips)
+    socket.destroy()
+  }
+})
+
+t.test('who reads a large answer slowly gets all of it, however long its last write takes', async (t) => {
+  const answer = Buffer.alloc(48 * MiB)
+  const { server, port } = await runServer(t, ({ client }) => client.reply(200, HeaderLines.of(), answer), {
+    limits: { clientStall: 1500 }
+  })
+  const socket = dial({ port, host: '127.0.0.1' }).pause()
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+  let [taken, rest] = [0, 0]
+  const began = performance.now()
+  const ended = new Promise((resolve, reject) => socket.on('end', resolve).on('error', reject))
+  socket.on('data', (bytes) => {
+    taken += bytes.length
+    rest -= bytes.length
+    if (rest < 0) socket.pause()
+  })
+  const reading = setInterval(() => {
+    rest = 1.5 * MiB
+    socket.resume()
+  }, 100)
+  await ended
+  clearInterval(reading)
+  socket.destroy()
+  t.ok(taken > answer.length)
+  t.ok(performance.now() - began > 1500)
+  await eventually(() => server.figures.connections.http1 === 0)
 })
 
 t.test('a slow reader of many answers gets them all', async (t) => {
