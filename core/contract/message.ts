@@ -103,8 +103,8 @@ export class Message {
 
   /**
    * As {@link json}, but for a large payload it leaves out what is nested deeper than anything the gateway looks for in
-   * answers, and has the number of its bytes in its place. Undefined when a large payload is not one object with
-   * distinct keys.
+   * answers, and in one of very many values what is nested less deep, and has the number of its bytes in its place.
+   * Undefined when a large payload is not one object with distinct keys.
    */
   shallow(): unknown {
     if (this.#parsed || this.data.length <= largeBytes) return this.json()

@@ -151,6 +151,21 @@ t.test('arguments of a call count as they are written, names and numbers too, wh
   t.end()
 })
 
+t.test('an event of very many values says what it says near its top: its text, and the usage', (t) => {
+  const list = (value: unknown): unknown[] => Array<unknown>(60_000).fill(value)
+  const content = 'text '.repeat(8000)
+  const choice = { index: 0, delta: { content }, logprobs: { content: list({ token: 'a', top_logprobs: [1, 2] }) } }
+  t.equal(read([event({ choices: [choice] })], true).usage.output, 10_000)
+  const usage = { input_tokens: 7, input_tokens_details: { cached_tokens: 3 }, output_tokens: 5, total_tokens: 12 }
+  const part = { type: 'output_text', text: content, logprobs: list({ token: 'a' }) }
+  const response = { object: 'response', output: [{ type: 'message', content: [part] }], usage }
+  t.match(read([event({ type: 'response.completed', response })], true, { protocol: 'openai-responses' }), {
+    usage: { input: 4, cached_input: 3, output: 5 },
+    source: 'upstream'
+  })
+  t.end()
+})
+
 t.test('events that are no longer than an end marker are none, and a whole answer counts by its text', (t) => {
   const output = (messages: Message[], more: Limits = {}): number => read(messages, true, more).usage.output
   t.equal(output([event('[DONE]'), event('{}')]), 0)

@@ -13,12 +13,28 @@ const keptLevels = 7
 const mostValues = 50_000
 
 /**
- * The text with the number of its bytes in the place of each list and object that is nested deeper than seven levels.
- * Undefined when more than 50 000 values would be left. The text must be valid JSON.
+ * The text with the number of its bytes in the place of each list and object that is nested deeper than seven levels,
+ * or than as many as have 50 000 values together. Undefined when there are more on the first one. The text must be
+ * valid JSON.
  */
 export function shallowOf(bytes: Buffer): Buffer | undefined {
+  const values = new Uint32Array(keptLevels)
+  const kept = cutBelow(keptLevels, bytes, values)
+  let [levels, left] = [0, mostValues]
+  while (levels < keptLevels && left >= values[levels]!) left -= values[levels++]!
+  if (levels === keptLevels) return kept
+  return levels === 0 ? undefined : cutBelow(levels, bytes, values)
+}
+
+/** Cuts what is nested deeper. `values` gets how many there are on each of these levels. */
+function cutBelow(levels: number, bytes: Buffer, values: Uint32Array): Buffer {
   const pieces: Buffer[] = []
-  let [kept, depth, values, left] = [0, 0, 0, 0]
+  let [kept, depth, all, left] = [0, 0, 0, 0]
+  values.fill(0)
+  const count = (): void => {
+    values[depth - 1]!++
+    all++
+  }
   for (let at = 0; at < bytes.length; at++) {
     switch (bytes[at]!) {
       case quote:
@@ -26,15 +42,17 @@ export function shallowOf(bytes: Buffer): Buffer | undefined {
         break
       case 0x7b:
       case 0x5b:
-        if (++depth === keptLevels + 1) pieces.push(bytes.subarray(kept, (left = at)))
-        if (depth <= keptLevels) values++
+        depth++
+        if (depth <= levels) count()
+        // What has too many values is not kept, and has as many pieces.
+        else if (depth === levels + 1 && all <= mostValues) pieces.push(bytes.subarray(kept, (left = at)))
         break
       case 0x7d:
       case 0x5d:
-        if (depth-- === keptLevels + 1) pieces.push(Buffer.from(String((kept = at + 1) - left)))
+        if (depth-- === levels + 1 && all <= mostValues) pieces.push(Buffer.from(String((kept = at + 1) - left)))
         break
       case 0x2c:
-        if (depth <= keptLevels && ++values > mostValues) return undefined
+        if (depth <= levels) count()
         break
       default:
     }
