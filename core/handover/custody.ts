@@ -6,6 +6,8 @@ import type { StoreSettings } from '../catalogue/settings.ts'
 import type { Server } from '../clients/server.ts'
 import type { Claims } from '../store/claims.ts'
 import type { DocumentBook } from '../store/embedded/book/document-book.ts'
+import type { Line } from '../store/distant/line.ts'
+import { answersThere, documentsThere, requestsThere, routesThere, secretsThere } from '../store/distant/services.ts'
 import type { Lease, Limits } from '../store/limits.ts'
 import { MemoryClaims } from '../store/memory/claims.ts'
 import { MemoryLimits } from '../store/memory/limits.ts'
@@ -19,19 +21,7 @@ import type { Store } from '../store/store.ts'
 import type { Logger } from '../telling/log.ts'
 import { Deputy } from './deputy.ts'
 import type { DeputyParts, Left } from './deputy.ts'
-import {
-  DistantHolds,
-  distantAnswers,
-  distantClaims,
-  distantDocuments,
-  distantHeir,
-  distantLimits,
-  distantRequests,
-  distantRoutes,
-  distantSecrets,
-  distantWorks
-} from './distant.ts'
-import type { Line } from './line.ts'
+import { DistantHolds, distantClaims, distantHeir, distantLimits, distantWorks } from './distant.ts'
 import type { Estate } from './messages.ts'
 import type { Going, Left as HandedOver, Opened } from './opened.ts'
 import type { Predecessor } from './predecessor.ts'
@@ -200,14 +190,14 @@ export class Custody implements Opened {
     const distant = new DistantHolds(line, own.ledger)
     own.ledger.leave(distantHeir(line))
     const kept = this.#ownLimits.leave((lease, used) => line.tell('release', lease, used))
-    documents.use(distantDocuments(line, own.documents))
+    documents.use(documentsThere(line, own.documents))
     ledger.use(distant.ledger)
-    requests.use(distantRequests(line))
-    answers.use(distantAnswers(line))
-    routes.use(distantRoutes(line))
+    requests.use(requestsThere(line))
+    answers.use(answersThere(line))
+    routes.use(routesThere(line))
     works.use(distantWorks(line, own.works))
     limits.use(distantLimits(line))
-    secrets.use(distantSecrets(line, this.#ownSecrets))
+    secrets.use(secretsThere(line, this.#ownSecrets))
     claims.use(distantClaims(line, this.#ownClaims))
     line.serve(followed(own.documents))
     this.#before = { store: own, distant, running }

@@ -4,6 +4,8 @@ import type { BackgroundWork } from '../exchange/background/background.ts'
 import { GatewayError } from '../errors.ts'
 import { formatDollars } from '../money/money.ts'
 import type { Book, KeptHold } from '../store/embedded/book/book.ts'
+import { Clerk } from '../store/distant/clerk.ts'
+import type { Served } from '../store/distant/line.ts'
 import { endAbandoned } from '../store/embedded/abandoned.ts'
 import type { Hold, HoldEnd } from '../store/embedded/balance/hold.ts'
 import type { Reservation, ReserveRequest, Sale } from '../store/ledger.ts'
@@ -14,7 +16,6 @@ import type { Store } from '../store/store.ts'
 import { isOpen } from '../store/works.ts'
 import type { Work } from '../store/works.ts'
 import type { Logger } from '../telling/log.ts'
-import type { Served } from './line.ts'
 
 /** A decision as it is sent: its lease stays here, under a name. */
 export type SentDecision<S extends CountedSet = CountedSet> =
@@ -47,8 +48,7 @@ export class Deputy {
   readonly #holds = new Map<string, Reservation>()
   readonly #leases: Map<string, Lease>
   #lastLease = 0
-  /** The names that the process has claimed. */
-  readonly #claims: Set<string>
+  readonly #clerk: Clerk
   /** Work whose exchange that process goes on with, by the id of the request. */
   readonly #attended = new Map<string, Work>()
 
@@ -57,7 +57,10 @@ export class Deputy {
     this.#parts = parts
     this.#book = book
     this.#leases = leases
-    this.#claims = new Set(claims.map(([name]) => name))
+    this.#clerk = new Clerk(
+      parts,
+      claims.map(([name]) => name)
+    )
     for (const { requestId, part } of holds) {
       const hold = book.find(requestId, part)
       if (hold) this.#holds.set(nameOf(requestId, part), hold)
@@ -73,9 +76,9 @@ export class Deputy {
 
   /** The functions that the process may call. */
   get served(): Served {
-    const { services, store } = this.#parts
-    const { ledger, requests, answers, routes, documents, works, secrets, limits, claims } = services
+    const { ledger, requests, answers, routes, works, limits } = this.#parts.services
     return {
+      ...this.#clerk.served,
       reserve: (request: ReserveRequest) => this.#reserve(request),
       durable: (requestId: string, part: string) => this.#hold(requestId, part).durable,
       touch: (
@@ -107,49 +110,22 @@ export class Deputy {
         this.#leases.delete(lease)
       },
       append: (...record: Parameters<typeof requests.append>) => requests.append(...record),
-      list: (...query: Parameters<typeof requests.list>) => requests.list(...query),
-      findRequest: (...id: Parameters<typeof store.requests.find>) => store.requests.find(...id),
-      totals: (...asked: Parameters<typeof store.requests.totals>) => store.requests.totals(...asked),
-      spend: (...query: Parameters<typeof store.spend>) => store.spend(...query),
-      traffic: (...query: Parameters<typeof store.traffic>) => store.traffic(...query),
-      findAnswer: (...id: Parameters<typeof answers.find>) => answers.find(...id),
       putAnswer: (...answer: Parameters<typeof answers.put>) => answers.put(...answer),
-      findRoute: (...id: Parameters<typeof routes.find>) => routes.find(...id),
       putRoutes: (...all: Parameters<typeof routes.put>) => routes.put(...all),
-      removeRoute: (...id: Parameters<typeof routes.remove>) => routes.remove(...id),
-      spentOfSecret: (sha256: Uint8Array) => secrets.spent(Buffer.from(sha256)),
-      holdOfSecret: (sha256: Uint8Array, name: string, amount: bigint) =>
-        secrets.hold(Buffer.from(sha256), name, amount),
-      endOfSecret: (sha256: Uint8Array, name: string, charged: bigint) =>
-        secrets.end(Buffer.from(sha256), name, charged),
-      claim: (name: string, what: Buffer) => this.#claim(name, what),
-      lookAtClaim: (...name: Parameters<typeof claims.look>) => claims.look(...name),
-      leaveClaim: (name: string) => {
-        if (this.#claims.delete(name)) claims.leave(name)
-      },
-      change: (...changes: Parameters<typeof documents.change>) => documents.change(...changes),
-      note: (...changes: Parameters<typeof documents.note>) => documents.note(...changes),
-      audit: (...query: Parameters<typeof documents.audit>) => documents.audit(...query),
       putWork: (work: Work) => this.#put(work),
       noteWork: (work: Work) => {
         this.#attend(work)
         works.note(work)
       },
-      findWork: (...id: Parameters<typeof works.find>) => works.find(...id),
-      listWork: (...query: Parameters<typeof works.list>) => works.list(...query),
-      oldestWork: (...query: Parameters<typeof works.oldest>) => works.oldest(...query),
-      forgetWork: (...work: Parameters<typeof works.forget>) => works.forget(...work),
       takeUp: (work: Work) => this.#takeUp(work)
     }
   }
 
   /** The process is gone. Ends what it has left open, as a start does after a crash. */
   end(): void {
-    const { services } = this.#parts
     for (const lease of this.#leases.values()) lease.release(undefined)
     this.#leases.clear()
-    for (const name of this.#claims) services.claims.leave(name)
-    this.#claims.clear()
+    this.#clerk.end()
     this.#abandon([...this.#holds.keys()])
     for (const work of this.#attended.values()) this.#takeUp(work)
   }
@@ -199,12 +175,6 @@ export class Deputy {
     const lease = `new ${++this.#lastLease}`
     this.#leases.set(lease, decision.lease)
     return { ...decision, lease }
-  }
-
-  async #claim(name: string, what: Buffer): Promise<Buffer | undefined> {
-    const taken = await this.#parts.services.claims.take(name, what)
-    if (!taken) this.#claims.add(name)
-    return taken
   }
 
   #put(work: Work): Promise<void> {

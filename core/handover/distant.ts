@@ -1,17 +1,13 @@
 // The services of a process that has handed the store over: what they do goes to the next process as messages.
-import type { Answers } from '../store/answers.ts'
 import type { Book, Heir, KeptHold } from '../store/embedded/book/book.ts'
 import type { Claims } from '../store/claims.ts'
-import type { Documents } from '../store/documents.ts'
+import { claimsThere, workThere } from '../store/distant/services.ts'
+import type { Line } from '../store/distant/line.ts'
 import type { Hold } from '../store/embedded/balance/hold.ts'
 import type { AttemptCost, Ledger, Reservation, ReserveRequest, Sale, Settlement } from '../store/ledger.ts'
 import type { CountedSet, Decision, Limits } from '../store/limits.ts'
-import type { RequestBook } from '../store/requests.ts'
-import type { Routes } from '../store/routes.ts'
-import type { Secrets } from '../store/secrets.ts'
 import type { Works } from '../store/works.ts'
 import type { SentDecision } from './deputy.ts'
-import type { Line } from './line.ts'
 
 /** The holds that were made in the next process for exchanges of this one. */
 export class DistantHolds {
@@ -150,65 +146,19 @@ export function distantLimits(line: Line): Limits {
   }
 }
 
-export function distantRequests(line: Line): RequestBook {
-  return {
-    append: (...record) => line.tell('append', ...record),
-    list: (query) => line.ask('list', query),
-    find: (id, tenant) => line.ask('findRequest', id, tenant),
-    totals: (query, parts) => line.ask('totals', query, parts)
-  }
-}
-
-export function distantAnswers(line: Line): Answers {
-  return {
-    find: (id) => line.ask('findAnswer', id),
-    put: (id, tenant, answer) => line.ask('putAnswer', id, tenant, answer)
-  }
-}
-
-export function distantRoutes(line: Line): Routes {
-  return {
-    find: (owner, id) => line.ask('findRoute', owner, id),
-    put: (routes) => line.ask('putRoutes', routes),
-    remove: (owner, id) => line.ask('removeRoute', owner, id)
-  }
-}
-
-/** Reads are of the documents in this process, which follow those of the next one. */
-export function distantDocuments(line: Line, before: Documents): Documents {
-  return {
-    all: (kind) => before.all(kind),
-    find: (kind, id) => before.find(kind, id),
-    change: (changes, entry) => line.ask('change', changes, entry),
-    note: (changes) => line.tell('note', changes),
-    watch: (tell) => before.watch(tell),
-    audit: (query) => line.ask('audit', query)
-  }
-}
-
-/** Secrets are among the documents. What is spent with them is counted there, for both processes. */
-export function distantSecrets(line: Line, before: Secrets): Secrets {
-  return {
-    put: (secret) => before.put(secret),
-    find: (sha256) => before.find(sha256),
-    spent: (sha256) => line.ask('spentOfSecret', sha256),
-    hold: (sha256, name, amount) => line.ask('holdOfSecret', sha256, name, amount),
-    end: (sha256, name, charged) => line.tell('endOfSecret', sha256, name, charged)
-  }
-}
-
 /** Names are claimed there, and noted here for the case that the next process fails. */
 export function distantClaims(line: Line, before: Claims): Claims {
+  const there = claimsThere(line)
   return {
     async take(name, what) {
-      const taken = await line.ask<Buffer | undefined>('claim', name, what)
+      const taken = await there.take(name, what)
       if (!taken) await before.take(name, what)
       return taken
     },
-    look: (name) => line.ask('lookAtClaim', name),
+    look: (name) => there.look(name),
     leave(name) {
       before.leave(name)
-      line.tell('leaveClaim', name)
+      there.leave(name)
     }
   }
 }
@@ -216,6 +166,7 @@ export function distantClaims(line: Line, before: Claims): Claims {
 /** Open work is known here as the exchanges of this process know it; their results are files, and written by it. */
 export function distantWorks(line: Line, before: Works): Works {
   return {
+    ...workThere(line),
     open: () => before.open(),
     get running() {
       return before.running
@@ -232,10 +183,6 @@ export function distantWorks(line: Line, before: Works): Works {
       before.note(work)
       line.tell('noteWork', work)
     },
-    find: (owner, id) => line.ask('findWork', owner, id),
-    list: (query) => line.ask('listWork', query),
-    forget: (work) => line.ask('forgetWork', work),
-    oldest: (tenant, limit) => line.ask('oldestWork', tenant, limit),
     get room() {
       return before.room
     },

@@ -11,7 +11,7 @@ import type { Limits } from '../store/limits.ts'
 import type { Secrets } from '../store/secrets.ts'
 import type { Store } from '../store/store.ts'
 import type { Logger } from '../telling/log.ts'
-import type { Line } from './line.ts'
+import type { Line } from '../store/distant/line.ts'
 import type { Going, Left, Opened } from './opened.ts'
 import type { Predecessor } from './predecessor.ts'
 

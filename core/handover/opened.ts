@@ -8,7 +8,7 @@ import type { Secrets } from '../store/secrets.ts'
 import type { Services } from '../store/services.ts'
 import type { Store } from '../store/store.ts'
 import type { Logger } from '../telling/log.ts'
-import type { Line } from './line.ts'
+import type { Line } from '../store/distant/line.ts'
 import type { Estate } from './messages.ts'
 import type { Predecessor } from './predecessor.ts'
 

@@ -2,8 +2,8 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { Line } from './line.ts'
-import type { Port } from './line.ts'
+import { Line } from '../store/distant/line.ts'
+import type { Port } from '../store/distant/line.ts'
 import { generationVariable } from './messages.ts'
 import type { Estate, FromNew, FromOld, Place } from './messages.ts'
 

@@ -1,8 +1,8 @@
-// The line between two processes of a gateway: each calls functions of the other, in order.
-import { asGatewayError, GatewayError } from '../errors.ts'
-import type { ErrorCode, ErrorDetails } from '../errors.ts'
+// The line between two processes or threads of a gateway: each calls functions of the other, in order.
+import { asGatewayError, GatewayError } from '../../errors.ts'
+import type { ErrorCode, ErrorDetails } from '../../errors.ts'
 
-/** What carries the messages: the IPC channel of a child process, as either of the two processes has it. */
+/** What carries the messages: the IPC channel of a child process, or the port of a thread, as either side has it. */
 export interface Port {
   send(message: object, sent: (error: Error | null) => void): unknown
   on(event: 'message', take: (message: unknown) => void): unknown
@@ -147,14 +147,17 @@ export class Line {
     this.#queue.push(call)
     if (this.#scheduled) return
     this.#scheduled = true
-    setImmediate(() => {
-      this.#scheduled = false
-      const batch = { calls: this.#queue }
-      this.#queue = []
-      const open = new Set(batch.calls.flatMap(({ id }) => id ?? []))
-      if (open.size > 0) this.#unanswered.add({ batch, open })
-      this.#deliver(batch)
-    })
+    setImmediate(() => this.#flush())
+  }
+
+  #flush(): void {
+    this.#scheduled = false
+    if (this.#queue.length === 0) return
+    const batch = { calls: this.#queue }
+    this.#queue = []
+    const open = new Set(batch.calls.flatMap(({ id }) => id ?? []))
+    if (open.size > 0) this.#unanswered.add({ batch, open })
+    this.#deliver(batch)
   }
 
   #send(message: object): void {
@@ -172,7 +175,11 @@ export class Line {
   #run(batch: Batch): void {
     runBatch(batch, this.#served!, (reply) => {
       if (this.#replies.push(reply) > 1) return
-      setImmediate(() => this.#send({ replies: this.#replies.splice(0) }))
+      setImmediate(() => {
+        // What was called before an answer arrives before it.
+        this.#flush()
+        this.#send({ replies: this.#replies.splice(0) })
+      })
     })
   }
 
