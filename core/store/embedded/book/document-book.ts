@@ -7,6 +7,7 @@ import type {
   Documents,
   StoredAuditEntry
 } from '../../documents.ts'
+import { DocumentTable } from '../../document-table.ts'
 import type { Reader } from '../reader/reader.ts'
 import type { Row } from '../files/sqlite.ts'
 import type { Writer } from '../writer/writer.ts'
@@ -22,11 +23,9 @@ export class DocumentBook implements Documents {
   readonly #writer: Writer
   readonly #reader: Reader
   readonly #now: () => number
-  /** The documents by kind, then by id. */
-  readonly #kinds = new Map<string, Map<string, object>>()
+  readonly #table = new DocumentTable()
   /** The changes that are not on disk and can be taken back, in their order. */
   readonly #undos: Undo[] = []
-  readonly #watchers = new Set<(changes: readonly DocumentChange[]) => void>()
 
   /** `rows` are those of the table document. `now` gives the time of entries in the audit log. */
   constructor(writer: Writer, reader: Reader, rows: readonly Row[], now: () => number) {
@@ -34,15 +33,20 @@ export class DocumentBook implements Documents {
     this.#reader = reader
     this.#now = now
     for (const { kind, id, json } of rows)
-      this.#of(kind as string).set(id as string, JSON.parse(json as string) as object)
+      this.#table.set({ kind: kind as string, id: id as string, value: JSON.parse(json as string) as object })
   }
 
-  all<T extends object>({ name }: DocumentKind<T>): readonly T[] {
-    return [...(this.#kinds.get(name)?.values() ?? [])] as T[]
+  all<T extends object>(kind: DocumentKind<T>): readonly T[] {
+    return this.#table.all(kind)
   }
 
-  find<T extends object>({ name }: DocumentKind<T>, id: string): T | undefined {
-    return this.#kinds.get(name)?.get(id) as T | undefined
+  find<T extends object>(kind: DocumentKind<T>, id: string): T | undefined {
+    return this.#table.find(kind, id)
+  }
+
+  /** See {@link DocumentTable.whole}. */
+  get whole(): readonly DocumentChange[] {
+    return this.#table.whole
   }
 
   async change(changes: readonly DocumentChange[], entry?: AuditEntry): Promise<void> {
@@ -74,18 +78,17 @@ export class DocumentBook implements Documents {
     draft.changes.push({ documents: rows, audit, revocable })
     for (const change of changes) {
       if (revocable) this.#undos.push(this.#undoOf(change))
-      this.#set(change)
+      this.#table.set(change)
     }
     const { durable } = draft
     this.#writer.wake()
-    this.#tell(changes)
+    this.#table.tell(changes)
     return durable
   }
 
   #undoOf({ kind, id, value }: DocumentChange): Undo {
-    const documents = this.#of(kind)
-    const before = documents.get(id) ?? null
-    return { kind, id, value, before, place: value ? undefined : [...documents.keys()].indexOf(id) }
+    const before = this.#table.find({ name: kind }, id) ?? null
+    return { kind, id, value, before, place: value ? undefined : this.#table.placeOf(kind, id) }
   }
 
   /**
@@ -95,41 +98,22 @@ export class DocumentBook implements Documents {
   #takeBack(): void {
     const undone: DocumentChange[] = []
     for (const { kind, id, value, before, place } of this.#undos.splice(0).reverse()) {
-      if ((this.#of(kind).get(id) ?? null) !== value) continue
+      if ((this.#table.find({ name: kind }, id) ?? null) !== value) continue
       const change = { kind, id, value: before }
       undone.push(change)
-      this.#set(change)
-      // It was deleted, and is put where it was before.
-      if (before && place !== undefined) {
-        const documents = [...this.#of(kind)]
-        documents.splice(place, 0, documents.pop()!)
-        this.#kinds.set(kind, new Map(documents))
-      }
+      // What was deleted is put where it was before.
+      this.#table.set(change, before ? place : undefined)
     }
-    this.#tell(undone)
-  }
-
-  #set({ kind, id, value }: DocumentChange): void {
-    if (value) this.#of(kind).set(id, value)
-    else this.#of(kind).delete(id)
-  }
-
-  #tell(changes: readonly DocumentChange[]): void {
-    if (changes.length > 0) for (const tell of this.#watchers) tell(changes)
+    this.#table.tell(undone)
   }
 
   watch(tell: (changes: readonly DocumentChange[]) => void): () => void {
-    this.#watchers.add(tell)
-    return () => void this.#watchers.delete(tell)
+    return this.#table.watch(tell)
   }
 
   /** Takes over changes that another process has made and saved, and tells the watchers. */
   follow(changes: readonly DocumentChange[]): void {
-    for (const { kind, id, value } of changes) {
-      if (value) this.#of(kind).set(id, value)
-      else this.#of(kind).delete(id)
-    }
-    for (const tell of this.#watchers) tell(changes)
+    this.#table.follow(changes)
   }
 
   async audit(query: AuditQuery): Promise<readonly StoredAuditEntry[]> {
@@ -141,11 +125,5 @@ export class DocumentBook implements Documents {
       entry: JSON.parse(row['json'] as string) as AuditEntry,
       hash: Buffer.from(row['hash'] as Uint8Array).toString('hex')
     }))
-  }
-
-  #of(kind: string): Map<string, object> {
-    let documents = this.#kinds.get(kind)
-    if (!documents) this.#kinds.set(kind, (documents = new Map()))
-    return documents
   }
 }
