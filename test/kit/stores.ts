@@ -16,9 +16,11 @@ import { MemoryCache } from '../../core/store/memory/cache.ts'
 import { Arena } from '../../core/store/shared/arena.ts'
 import { sharedNow } from '../../core/store/shared/clock.ts'
 import { Desk } from '../../core/store/shared/desk.ts'
+import { joinStore } from '../../core/store/shared/join.ts'
 import { WorkerLimits } from '../../core/store/shared/limits.ts'
 import { Seat } from '../../core/store/shared/seat.ts'
 import { Seats } from '../../core/store/shared/seats.ts'
+import type { Seated } from '../../core/store/shared/seat-store.ts'
 import { openWorkerStore } from '../../core/store/shared/worker-store.ts'
 import { SealedVault } from '../../core/store/sealed/vault.ts'
 import type { Ledger } from '../../core/store/ledger.ts'
@@ -55,7 +57,12 @@ export interface Implementation {
 
 const state = { key: 'secret', keep: 1e12, largest: 2 ** 20, of_tenant: 2 ** 28, size: 2 ** 30 }
 
-function servicesOf({ store, limits, secrets, claims }: Custody): Services {
+function servicesOf({
+  store,
+  limits,
+  secrets,
+  claims
+}: Pick<Seated, 'store' | 'limits' | 'secrets' | 'claims'>): Services {
   const { documents, ledger, requests, answers, routes, works } = store
   const vault = new SealedVault(works, state)
   return {
@@ -207,10 +214,11 @@ const workersMoney: Implementation = {
   parts: ['documents', 'ledger', 'requests', 'answers', 'routes', 'works', 'vault'],
   async open(t, now = Date.now) {
     const file = join(t.testdir(), 'sluice.db')
-    const store = await openWorkerStore({ file, durability: 'process', now }, { seats: 3, sets: 2, cells: 1024 })
+    const workers = await openWorkerStore({ file, durability: 'process', now }, { seats: 3, sets: 2, cells: 1024 })
+    const { store } = workers
     // A gateway has servers that keep it running.
     const running = setInterval(() => {}, 1000)
-    const desks = [1, 2].map(() => new Desk(store.give(), now))
+    const desks = [1, 2].map(() => new Desk(workers.give(), now))
     let asked = 0
     const next = (): Ledger => desks[asked++ % desks.length]!.ledger
     const ledger: Ledger = {
@@ -236,6 +244,27 @@ const workersMoney: Implementation = {
     const { documents, requests, answers, routes, works } = store
     const vault = new SealedVault(works, state)
     return { services: { documents, ledger, requests, answers, routes, works, vault }, flush, close }
+  }
+}
+
+/** All that a worker has of a store: what it decides and writes itself, and what it asks its supervisor for. */
+const worker: Implementation = {
+  name: 'the store of a worker',
+  async open(t, now) {
+    const file = join(t.testdir(), 'sluice.db')
+    const options = { file, durability: 'process', ...(now && { now }) } as const
+    const workers = await openWorkerStore(options, { seats: 2, sets: 64, cells: 1024 })
+    const running = setInterval(() => {}, 1000)
+    const seated = await joinStore(workers.give(), now)
+    return {
+      services: servicesOf(seated),
+      flush: () => seated.store.flush(),
+      close: checked(t, file, async () => {
+        await seated.store.close()
+        await workers.store.close()
+        clearInterval(running)
+      })
+    }
   }
 }
 
@@ -266,6 +295,7 @@ const implementations: readonly Implementation[] = [
   handedOver,
   workers,
   workersMoney,
+  worker,
   postgres,
   sharedMoney,
   redis

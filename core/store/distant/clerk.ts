@@ -7,7 +7,11 @@ import type { Served } from './line.ts'
 
 /** What a clerk works with. */
 export interface ClerkParts {
-  readonly services: Pick<Services, 'documents' | 'answers' | 'routes' | 'works' | 'secrets' | 'claims'>
+  readonly services: Pick<Services, 'documents' | 'secrets' | 'claims'> & {
+    readonly answers: Pick<Services['answers'], 'find'>
+    readonly routes: Pick<Services['routes'], 'find' | 'remove'>
+    readonly works: Pick<Services['works'], 'find' | 'list' | 'oldest' | 'forget'>
+  }
   readonly store: Pick<Store, 'requests' | 'spend' | 'traffic'>
 }
 

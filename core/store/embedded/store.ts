@@ -32,7 +32,7 @@ import { WorkList } from './book/work-list.ts'
 import { steadyNow } from '../../watchdog/steady-time.ts'
 
 /** How long routes are kept by default, in milliseconds: 30 days. */
-const usualRouteAge = 30 * 86_400_000
+export const usualRouteAge = 30 * 86_400_000
 
 /** Where and how to store. */
 export interface StoreOptions {
@@ -94,7 +94,11 @@ export interface Accounting {
 export interface OwnStore extends Store {
   readonly documents: DocumentBook
   readonly ledger: Book
+  readonly answers: Shelf
+  readonly routes: RouteBook
   readonly works: WorkList
+  /** The canonical path of the database. */
+  readonly path: string
 }
 
 /**
@@ -163,6 +167,7 @@ export async function openStore({
     })
   if (doubtful > 0) log.error(doubted, { store: path, requests: doubtful })
   return {
+    path,
     ledger,
     requests,
     answers,

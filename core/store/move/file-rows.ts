@@ -1,7 +1,7 @@
 // Writes the rows of a book into a store of one machine, part by part, in the transaction of their batch.
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { nameOf } from '../embedded/book/work-list.ts'
+import { nameOf } from '../embedded/book/open-work.ts'
 import type { Committer } from '../embedded/database/committer.ts'
 import { resultFile, resultsFolder } from '../embedded/files/results.ts'
 import type { Row, Value } from '../embedded/files/sqlite.ts'

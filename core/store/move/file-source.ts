@@ -1,7 +1,7 @@
 // Reads a store of one machine, row by row, for a move.
 import { closeSync, existsSync, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { nameOf } from '../embedded/book/work-list.ts'
+import { nameOf } from '../embedded/book/open-work.ts'
 import { presentBalances } from '../embedded/care/ledger-file.ts'
 import { identityOf, readHead } from '../embedded/database/head.ts'
 import { checkSchema } from '../embedded/database/migration.ts'

@@ -14,7 +14,7 @@ import { RingWriter } from './ring.ts'
 import { Seat } from './seat.ts'
 
 /** What a thread is given with its seat. It can be sent to the thread. */
-export interface Place {
+export interface DeskPlace {
   readonly arena: SharedArrayBuffer
   readonly seat: number
   readonly ring: SharedArrayBuffer
@@ -23,6 +23,8 @@ export interface Place {
   readonly since: number
   /** Whether holds and their ends are acknowledged before they are on disk, as long as the disk keeps up. */
   readonly deferred: boolean
+  /** Those that are in the journal, as JSON by version. */
+  readonly prices: readonly (readonly [version: string, json: string])[]
 }
 
 /** What the supervisor has of the store when it opens it. */
@@ -45,7 +47,7 @@ export class Desk {
 
   /** `now`: Unix milliseconds. Without what is `stored` it refuses requests that need balances of months ago. */
   constructor(
-    { arena, seat, ring, bell, since, deferred }: Place,
+    { arena, seat, ring, bell, since, deferred, prices: known }: DeskPlace,
     now: () => number,
     { balances, prices, open, parts, lastHold, kept, reader, troubles, follow }: Stored = nothing,
     own = new Seat(new Arena(arena), seat)
@@ -54,7 +56,7 @@ export class Desk {
     this.drafts = new RecordWriter(new RingWriter(ring, bell), new RowIds(lastHold), now, follow)
     this.ledger = new Book(
       this.drafts,
-      { since, balances, prices, open, parts },
+      { since, balances, prices: [...prices, ...known.map(([version, json]) => ({ version, json }))], open, parts },
       reader,
       troubles,
       now,

@@ -7,11 +7,16 @@ import type { Draft, Drafts } from '../embedded/writer/draft.ts'
 import type { Rings } from './ring.ts'
 import { SeatRecords } from './seat-records.ts'
 
+/** The rows of a record that others look up. */
+export type Kept = Pick<Batch, 'answers' | 'routes' | 'works'>
+
 /** How often workers are told whether the journal takes new requests, in milliseconds. */
 const pause = 100
 
 /** Brings the records of all rings to the writer of the journal. */
 export class RecordReader {
+  /** Called with rows of a seat's record that are on disk, before the thread of the seat hears of it. */
+  onKept: (seat: number, rows: Kept) => void = () => {}
   /** The prices that are in the journal or in a draft for it, as JSON by version. */
   readonly prices: Map<string, string>
   readonly #rings: Rings
@@ -78,11 +83,13 @@ export class RecordReader {
     const { records, acknowledge } = this.#rings.take()
     if (records.size === 0) return
     const { draft } = this.#journal
+    const told: [seat: number, rows: Kept][] = []
     for (const [seat, found] of records) {
       const [bytes, ...others] = found
       if (others.length > 0) throw new Error(`the worker of seat ${seat} sent a record before another was acknowledged`)
       const record = decodeBatch(Buffer.from(bytes!.buffer, bytes!.byteOffset, bytes!.length), undefined)
       record.prices = this.#learn(record.prices)
+      if (record.answers.length + record.routes.length + record.works.length > 0) told.push([seat, record])
       this.#limits.moves = this.#limits.moves.concat(record.moves)
       this.#limits.limits = this.#limits.limits.concat(record.limits)
       draft.join(
@@ -93,7 +100,7 @@ export class RecordReader {
           )
       )
     }
-    this.#kept = this.#keep(draft, acknowledge)
+    this.#kept = this.#keep(draft, told, acknowledge)
     this.#journal.wake()
   }
 
@@ -118,7 +125,7 @@ export class RecordReader {
     return found
   }
 
-  async #keep(draft: Draft, acknowledge: () => void): Promise<void> {
+  async #keep(draft: Draft, told: readonly [number, Kept][], acknowledge: () => void): Promise<void> {
     for (;;) {
       try {
         await draft.durable
@@ -130,6 +137,7 @@ export class RecordReader {
       }
     }
     this.#tell()
+    for (const [seat, rows] of told) this.onKept(seat, rows)
     acknowledge()
   }
 

@@ -99,6 +99,13 @@ export class RecordWriter implements Drafts {
     }
   }
 
+  /** Resolves when everything that was put until now is on disk, however long that takes. */
+  async kept(): Promise<void> {
+    if (this.#draft.ops === 0) return this.#flight?.draft.kept()
+    this.wakeSoon()
+    return this.#draft.kept()
+  }
+
   /** Sends the draft after the delay of `wakeSoon`; where holds come and go, without the youngest. */
   readonly #lapse = (): void => {
     this.#soon = undefined

@@ -111,6 +111,11 @@ export class Seats {
     return found
   }
 
+  /** Whether the thread of a seat waits for the lock of another one. */
+  waits(seat: number): boolean {
+    return Atomics.load(this.#arena.words, this.#arena.seatAt(seat) + waiting) !== 0
+  }
+
   /**
    * Forgets sets of limits of which nothing is taken and nothing remembered. It looks at `count` rows in turn, and
    * leaves those out whose lock somebody has. Returns how many it forgot. `now`: as the limits are told it.

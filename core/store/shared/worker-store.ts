@@ -1,30 +1,68 @@
 // Opens the store of a gateway of many workers: the supervisor's own services, and seats for the threads of workers.
-import { holdOf } from '../embedded/recovery/folded-leftovers.ts'
-import { openStore } from '../embedded/store.ts'
-import type { Accounting, LedgerParts, OwnStore, StoreOptions } from '../embedded/store.ts'
+import { MessageChannel } from 'node:worker_threads'
+import type { MessagePort } from 'node:worker_threads'
+import { steadyNow } from '../../watchdog/steady-time.ts'
 import { silentLog } from '../../telling/log.ts'
-import { Arena } from './arena.ts'
+import type { Documents } from '../documents.ts'
+import { SecretBook } from '../embedded/book/secret-book.ts'
+import type { Durability } from '../embedded/files/sqlite.ts'
+import { workColumns } from '../embedded/rows/batch.ts'
+import { openStore, usualRouteAge } from '../embedded/store.ts'
+import type { OwnStore, StoreOptions } from '../embedded/store.ts'
+import { MemoryClaims } from '../memory/claims.ts'
+import type { Work } from '../works.ts'
 import type { ArenaSizes } from './arena.ts'
+import { Attendance } from './attendance.ts'
+import { sharedNow } from './clock.ts'
 import { bringHome } from './departure.ts'
-import { Desk } from './desk.ts'
-import type { Place } from './desk.ts'
-import { RecordReader } from './record-reader.ts'
-import { createBell, createRing, Rings } from './ring.ts'
-import type { SeatRecords } from './seat-records.ts'
-import { Seats, supervisor } from './seats.ts'
+import type { DeskPlace } from './desk.ts'
+import { Office } from './office.ts'
+import type { Kept } from './record-reader.ts'
+import { storeAt } from './seat-store.ts'
+import type { Seated } from './seat-store.ts'
+import type { Serve } from './seat-works.ts'
+import { supervisor } from './seats.ts'
+import { SharedWork } from './shared-work.ts'
 
-/** The bytes of a worker's ring: some hundred requests. What finds no room waits with the worker. */
-const usualRing = 2 ** 20
+/** How long a worker may say nothing, and how long it may take to acknowledge a change, in milliseconds. */
+const [silence, slowness] = [10_000, 2000]
+/** How often sets of limits are forgotten that nobody uses, in milliseconds, and how many are looked at. */
+const [sweepEvery, swept] = [1000, 1000]
+const jsonAt = workColumns.indexOf('json')
+
+/**
+ * What a worker is given with its seat. It is sent to the thread as `workerData`, with `port` in the transfer list, for
+ * `joinStore`.
+ */
+export interface Place extends DeskPlace {
+  /** The line to the supervisor, for what is not decided in memory. */
+  readonly port: MessagePort
+  /** The database, and how durable it is: results of work are files beside it. */
+  readonly path: string
+  readonly synced: Durability
+  /** How long routes are kept, in milliseconds. */
+  readonly routeAge: number
+}
 
 /** A store that workers share, as the supervisor has it. */
-export interface WorkerStore extends OwnStore {
+export interface WorkerStore extends Seated {
   /**
-   * Gives a seat to a worker that is about to be started: it makes a {@link Desk} of it. `ring`: bytes of its ring.
+   * Gives a seat to a worker that is about to be started. `ring`: bytes of its ring.
    * @throws Error when all seats are taken
    */
   give(ring?: number): Place
-  /** Brings home what the worker of a seat has left, whose thread has ended. Returns how many holds were ended. */
+  /**
+   * Brings home what the worker of a seat has left, whose thread has ended: its claims are given up, its slots and
+   * holds end, its detached holds and its open work are the supervisor's. Returns how many holds were ended. Resolves
+   * when the seat can be given again.
+   */
   leave(seat: number): Promise<number>
+  /**
+   * The seats whose threads hang: they said nothing for ten seconds, or have not acknowledged a change of documents for
+   * two, and do not wait for the lock of another one. Whoever asks ends them, and then {@link WorkerStore.leave leaves}
+   * their seats: until then a change is not acknowledged to its admin. Ask several times a second.
+   */
+  hanging(): readonly number[]
 }
 
 /**
@@ -33,59 +71,127 @@ export interface WorkerStore extends OwnStore {
  */
 export async function openWorkerStore(options: StoreOptions, sizes: ArenaSizes): Promise<WorkerStore> {
   let office: Office | undefined
-  const store = await openStore({ ...options, ledger: (parts) => (office = new Office(parts, sizes)) })
-  const { seats, reader, records, drafts, ledger } = office!
-  const { requests } = store
-  const supervision = { seats, reader, records, ledger, drafts, requests, log: options.log ?? silentLog }
-  return {
-    ...store,
-    give: (ring) => office!.give(ring),
-    leave: (seat) => bringHome(seat, supervision)
-  }
+  const books = await openStore({ ...options, ledger: (parts) => (office = new Office(parts, sizes)) })
+  return new SupervisorStore(options, books, office!)
 }
 
-/** The accounting of the supervisor: what it decides itself, and what workers send. It ends when all have left. */
-class Office implements Accounting {
-  readonly seats: Seats
-  readonly reader: RecordReader
-  /** What the supervisor's own records have said. */
-  readonly records: SeatRecords
-  readonly #desk: Desk
-  readonly #bell = createBell()
-  readonly #shared: Pick<Place, 'arena' | 'bell' | 'since' | 'deferred'>
+class SupervisorStore implements WorkerStore {
+  readonly store: Seated['store']
+  readonly limits: Seated['limits']
+  readonly secrets: Seated['secrets']
+  readonly claims: Seated['claims']
+  readonly #office: Office
+  readonly #books: OwnStore
+  readonly #options: StoreOptions
+  readonly #attendance: Attendance
+  readonly #work: SharedWork
+  readonly #seated
+  readonly #sweeping: NodeJS.Timeout
+  #takeUp: (work: Work) => void = () => {}
 
-  constructor({ writer, snapshot, reader, troubles, now, kept, deferred }: LedgerParts, sizes: ArenaSizes) {
-    const arena = Arena.create(sizes)
-    this.#shared = { arena: arena.buffer, bell: this.#bell, since: snapshot.since, deferred }
-    this.seats = new Seats(arena)
-    const prices = snapshot.prices.map(({ version, json }) => [version as string, json as string] as const)
-    this.reader = new RecordReader(new Rings(this.#bell), writer, prices)
-    writer.onBalance = (batch) => this.reader.balance(batch)
-    const ring = createRing(usualRing)
-    this.records = this.reader.add(supervisor, ring)
-    for (const row of snapshot.open) this.records.adopt(holdOf(row), Number(row['id']))
-    const stored = { ...snapshot, kept, reader, troubles, follow: () => writer.flushed() }
-    this.#desk = new Desk({ ...this.#shared, seat: supervisor, ring }, now, stored, this.seats.own)
-    void this.reader.run()
+  constructor(options: StoreOptions, books: OwnStore, office: Office) {
+    const { now, routeAge = usualRouteAge } = options
+    this.#options = options
+    this.#books = books
+    this.#office = office
+    const lasting = now ?? steadyNow
+    this.#work = new SharedWork(books.works, supervisor)
+    const documents: Documents = {
+      all: (kind) => books.documents.all(kind),
+      find: (kind, id) => books.documents.find(kind, id),
+      change: (changes, entry) => books.documents.change(changes, entry).finally(() => this.#attendance.heard()),
+      note: (changes) => books.documents.note(changes),
+      watch: (tell) => books.documents.watch(tell),
+      audit: (query) => books.documents.audit(query)
+    }
+    const [secrets, claims] = [new SecretBook(documents, lasting), new MemoryClaims()]
+    const { requests, answers, routes } = books
+    const works = this.#work.stored
+    this.#attendance = new Attendance({
+      services: { documents, answers, routes, works, secrets, claims },
+      store: books,
+      documents: books.documents,
+      work: this.#work,
+      serve: (work, what) => this.#seated.works.serve(work, what),
+      watcher: () => books.ledger.watcher,
+      flush: () => books.flush(),
+      flushed: () => works.flushed()
+    })
+    this.#seated = storeAt(
+      office.desk,
+      {
+        documents,
+        requests,
+        answers,
+        routes,
+        works: { ...works, errand: (work, what) => this.#attendance.errand(work, what) },
+        secrets,
+        claims,
+        spend: (query) => books.spend(query),
+        traffic: (query) => books.traffic(query),
+        flush: () => books.flush(),
+        health: () => books.health(),
+        close: () => this.#close()
+      },
+      { routeAge, lasting }
+    )
+    const { store, limits } = this.#seated
+    this.store = store
+    this.limits = limits
+    this.secrets = secrets
+    this.claims = this.#seated.claims
+    for (const work of books.works.open()) this.#seated.works.adopt(work)
+    this.#work.listen(supervisor, (tally) => this.#seated.works.hear(tally))
+    office.reader.onKept = (seat, rows) => this.#follow(seat, rows)
+    this.#sweeping = setInterval(() => office.seats.sweep(swept, sharedNow()), sweepEvery).unref()
   }
 
-  get ledger(): Desk['ledger'] {
-    return this.#desk.ledger
+  give(ring?: number): Place {
+    const { port1, port2 } = new MessageChannel()
+    const place = this.#office.give(ring)
+    this.#attendance.add(place.seat, port1)
+    const { durability, routeAge = usualRouteAge } = this.#options
+    const synced = durability === 'deferred' ? 'power' : durability
+    return { ...place, port: port2, path: this.#books.path, synced, routeAge }
   }
 
-  get drafts(): Desk['drafts'] {
-    return this.#desk.drafts
+  async leave(seat: number): Promise<number> {
+    const { seats, reader, records, ledger, drafts } = this.#office
+    const { requests } = this.#books
+    const log = this.#options.log ?? silentLog
+    // First what others wait for: its locks.
+    const ended = await bringHome(seat, { seats, reader, records, ledger, drafts, requests, log })
+    await this.#attendance.remove(seat)
+    for (const work of this.#work.leave(seat)) {
+      this.#seated.works.adopt(work)
+      this.#takeUp(work)
+    }
+    return ended
   }
 
-  give(bytes = usualRing): Place {
-    const ring = createRing(bytes)
-    const seat = this.seats.give()
-    this.reader.add(seat, ring)
-    return { ...this.#shared, seat, ring }
+  hanging(): readonly number[] {
+    const { seats } = this.#office
+    const silent = seats.hanging(performance.now(), silence).filter((seat) => this.#attendance.hasJoined(seat))
+    const late = this.#attendance.late(slowness).filter((seat) => !seats.waits(seat))
+    return [...new Set([...silent, ...late])]
   }
 
-  async close(): Promise<void> {
-    await this.drafts.flushed()
-    this.reader.close()
+  follow(takeUp: (work: Work) => void, serve: Serve): void {
+    this.#takeUp = takeUp
+    this.#seated.works.follow(serve)
+  }
+
+  /** What a thread has written can be found from now on. */
+  #follow(seat: number, { answers, routes, works }: Kept): void {
+    if (answers.length > 0) this.#books.answers.follow(answers)
+    if (routes.length > 0) this.#books.routes.follow(routes)
+    for (let at = jsonAt; at < works.length; at += workColumns.length)
+      this.#work.follow(seat, JSON.parse(works[at] as string) as Work)
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#sweeping)
+    this.#attendance.close()
+    await this.#books.close()
   }
 }

@@ -19,6 +19,11 @@ export class Room implements ResultRoom {
     for (const { tenant, bytes } of rows) this.add(tenant as string, Number(bytes))
   }
 
+  /** The bytes by tenant, of those that have some. */
+  get tenants(): Iterable<readonly [string, number]> {
+    return this.#taken
+  }
+
   /** The bytes of one tenant. */
   of(tenant: string): number {
     return this.#taken.get(tenant) ?? 0

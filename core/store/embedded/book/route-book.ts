@@ -54,7 +54,7 @@ export class RouteBook implements Routes {
       routes.map((route) => ({
         name: nameOf(route.tenant, route.project, route.id),
         route,
-        values: valuesOf(route, expires)
+        values: routeValues(route, expires)
       }))
     )
   }
@@ -67,6 +67,18 @@ export class RouteBook implements Routes {
         values: [tenant, project, id, null, null, null, null, null, null]
       }
     ])
+  }
+
+  /** Takes over routes of another thread, as rows of a batch that is on disk. */
+  follow(rows: readonly Value[]): void {
+    this.#forget()
+    const batch = this.#writer.next - 1
+    for (let at = 0; at < rows.length; at += routeColumns.length) {
+      const route = routeOf(rows.slice(at, at + routeColumns.length))
+      const name = nameOf(route.tenant, route.project, route.id)
+      this.#waiting.delete(name)
+      this.#waiting.set(name, { route, batch })
+    }
   }
 
   #write(changes: readonly { name: string; route: Route | null; values: readonly Value[] }[]): Promise<void> {
@@ -96,12 +108,18 @@ export class RouteBook implements Routes {
 }
 
 /** The name of a route. It is unique, because no part of an owner's name has a line break. */
-function nameOf(tenant: string, project: string, id: string): string {
+export function nameOf(tenant: string, project: string, id: string): string {
   return `${tenant}\n${project}\n${id}`
 }
 
 /** The values of a route in the order of {@link routeColumns}. */
-function valuesOf(route: Route, expires: number): Value[] {
+export function routeValues(route: Route, expires: number): Value[] {
   const { tenant, project, id, kind, channel, account, model, tokens = null } = route
   return [tenant, project, id, kind, channel, account, model, tokens, expires]
+}
+
+/** A route by its values. */
+function routeOf(values: readonly Value[]): Route {
+  const [tenant, project, id, kind, channel, account, model, tokens] = values
+  return { tenant, project, id, kind, channel, account, model, tokens } as Route
 }

@@ -1,6 +1,8 @@
 // The kept answers of this store: saved by the writer together with settlements, and read by the reader thread.
 import { GatewayError } from '../../../errors.ts'
 import type { Answers, KeptAnswer } from '../../answers.ts'
+import { answerColumns } from '../rows/batch.ts'
+import type { Value } from '../files/sqlite.ts'
 import type { Reader } from '../reader/reader.ts'
 import type { Writer } from '../writer/writer.ts'
 
@@ -56,14 +58,29 @@ export class Shelf implements Answers {
   }
 
   put(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void> {
-    const { asked, status, type, headers, streamed, body = null } = answer
     const { draft } = this.#writer
-    draft.answers.push(id, tenant, this.#now(), asked, status, type, JSON.stringify(headers), streamed ? 1 : 0, body)
-    draft.count(body?.length ?? 0)
+    draft.answers.push(...answerValues(id, tenant, this.#now(), answer))
+    draft.count(answer.body?.length ?? 0)
     this.#writer.wake()
     const { durable } = draft
     this.#remember(id.toString('latin1'), { answer, durable })
     return durable
+  }
+
+  /** Takes over answers of another thread, as rows of a batch that is on disk. */
+  follow(rows: readonly Value[]): void {
+    for (let at = 0; at < rows.length; at += answerColumns.length) {
+      const [id, , , asked, status, type, headers, streamed, body] = rows.slice(at, at + answerColumns.length)
+      const answer = {
+        asked: bytesOf(asked as Uint8Array),
+        status: status as number,
+        type: type as string,
+        headers: JSON.parse(headers as string) as KeptAnswer['headers'],
+        streamed: streamed === 1,
+        body: body === null ? undefined : bytesOf(body as Uint8Array)
+      }
+      this.#remember(bytesOf(id as Uint8Array).toString('latin1'), { answer, durable: done })
+    }
   }
 
   #remember(name: string, recent: Recent): void {
@@ -92,4 +109,16 @@ export class Shelf implements Answers {
   close(): void {
     clearTimeout(this.#timer)
   }
+}
+
+const done = Promise.resolve()
+
+function bytesOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength)
+}
+
+/** The values of an answer in the order of {@link answerColumns}. `time`: Unix milliseconds. */
+export function answerValues(id: Buffer, tenant: string, time: number, answer: KeptAnswer): Value[] {
+  const { asked, status, type, headers, streamed, body = null } = answer
+  return [id, tenant, time, asked, status, type, JSON.stringify(headers), streamed ? 1 : 0, body]
 }

@@ -1,6 +1,7 @@
 // The work of this store: open work is in memory, all of it is saved by the writer, and ended work is read from the
 // database on demand.
 import { workValues } from '../rows/batch.ts'
+import { nameOf, OpenWork } from './open-work.ts'
 import type { Reader } from '../reader/reader.ts'
 import { resultFile } from '../files/results.ts'
 import type { Results } from '../files/results.ts'
@@ -25,14 +26,7 @@ export class WorkList implements Works {
   #found: readonly string[]
   readonly room: Room
   readonly #now: () => number
-  readonly #open = new Map<string, Work>()
-  /** The open work of upstreams, by account and upstream id. */
-  readonly #places = new Map<string, Work>()
-  /** How much open work each tenant has. */
-  readonly #openOf = new Map<string, number>()
-  /** For work that is being saved: its state on disk, which is shown until then, and its new state. */
-  readonly #shown = new Map<string, Work>()
-  readonly #going = new Map<string, Work>()
+  readonly #open = new OpenWork()
   /** Recently ended work, the latest at the end. */
   readonly #recent = new Map<string, Work>()
   /** Whether work was removed from memory whose latest state may not be in the database yet. */
@@ -55,14 +49,11 @@ export class WorkList implements Works {
     this.#found = found
     this.room = room
     this.#now = now
-    for (const { json } of rows) {
-      const work = JSON.parse(json as string) as Work
-      this.#begun(nameOf(work, work.id), work)
-    }
+    for (const { json } of rows) this.#open.put(JSON.parse(json as string) as Work)
   }
 
   open(): readonly Work[] {
-    return [...this.#open.values()]
+    return this.#open.all
   }
 
   get running(): number {
@@ -70,15 +61,15 @@ export class WorkList implements Works {
   }
 
   runningOf(tenant: string): number {
-    return this.#openOf.get(tenant) ?? 0
+    return this.#open.of(tenant)
   }
 
   current(owner: Owner, id: string): Work | undefined {
-    return this.#open.get(nameOf(owner, id))
+    return this.#open.get(owner, id)
   }
 
   at(account: string, upstreamId: string): Work | undefined {
-    return this.#places.get(placeOf(account, upstreamId))
+    return this.#open.at(account, upstreamId)
   }
 
   /** All work is of this process. */
@@ -87,10 +78,7 @@ export class WorkList implements Works {
   }
 
   async put(work: Work): Promise<void> {
-    const name = nameOf(work, work.id)
-    const before = this.#open.get(name)
-    if (before && !this.#shown.has(name)) this.#shown.set(name, before)
-    this.#going.set(name, work)
+    const saved = this.#open.saving(work)
     this.note(work)
     const json = JSON.stringify(work)
     const { draft } = this.#writer
@@ -102,21 +90,19 @@ export class WorkList implements Works {
     } finally {
       // This also runs when the disk fails for long: the work will be saved in the end, and is shown until then as if
       // it were.
-      if (this.#going.get(name) === work) for (const list of [this.#shown, this.#going]) list.delete(name)
+      saved()
     }
   }
 
   note(work: Work): void {
-    const name = nameOf(work, work.id)
-    this.room.add(work.tenant, (work.bytes ?? 0) - (this.#open.get(name)?.bytes ?? 0))
-    if (isOpen(work)) return this.#begun(name, work)
-    this.#ended(name, work)
-    this.#remember(name, work)
+    const before = this.#open.put(work)
+    this.room.add(work.tenant, (work.bytes ?? 0) - (before?.bytes ?? 0))
+    if (!isOpen(work)) this.#remember(nameOf(work, work.id), work)
   }
 
   async find(owner: Owner, id: string): Promise<Work | undefined> {
     const name = nameOf(owner, id)
-    const known = this.#shown.get(name) ?? this.#open.get(name) ?? this.#recent.get(name)
+    const known = this.#open.shown(owner, id) ?? this.#recent.get(name)
     // Expired work is looked up in the database too, so that the time of an answer does not tell it from work that
     // never existed.
     let work = known && !this.#isOver(known) ? known : undefined
@@ -147,16 +133,15 @@ export class WorkList implements Works {
     })
     const all = rows.map((json) => {
       const work = JSON.parse(json) as Work
-      const name = nameOf(work, work.id)
-      return this.#shown.get(name) ?? this.#open.get(name) ?? work
+      return this.#open.shown(work, work.id) ?? work
     })
     return { page: all.slice(0, query.limit), more: all.length > query.limit }
   }
 
   async forget(work: Work): Promise<void> {
     const name = nameOf(work, work.id)
-    this.#ended(name, work)
-    for (const list of [this.#shown, this.#going, this.#recent]) list.delete(name)
+    this.#open.remove(work)
+    this.#recent.delete(name)
     this.room.leave(name, work.tenant, work.bytes ?? 0)
     this.#behind = true
     const { draft } = this.#writer
@@ -203,26 +188,6 @@ export class WorkList implements Works {
     return this.#results.read(nameOf(work, work.id))
   }
 
-  #begun(name: string, work: Work): void {
-    if (!this.#open.has(name)) this.#openOf.set(work.tenant, this.runningOf(work.tenant) + 1)
-    this.#leave(this.#open.get(name))
-    this.#open.set(name, work)
-    if (work.upstreamId !== null) this.#places.set(placeOf(work.account, work.upstreamId), work)
-  }
-
-  #leave(work: Work | undefined): void {
-    if (work && work.upstreamId !== null) this.#places.delete(placeOf(work.account, work.upstreamId))
-  }
-
-  #ended(name: string, work: Work): void {
-    this.#leave(this.#open.get(name))
-    if (!this.#open.delete(name)) return
-    const { tenant } = work
-    const left = this.runningOf(tenant) - 1
-    if (left > 0) this.#openOf.set(tenant, left)
-    else this.#openOf.delete(tenant)
-  }
-
   #remember(name: string, work: Work): void {
     this.#recent.delete(name)
     this.#recent.set(name, work)
@@ -243,17 +208,4 @@ export class WorkList implements Works {
     })
     return this.#caught
   }
-}
-
-/** The name of work at an upstream. It is unique, because a fingerprint has no line break. */
-function placeOf(account: string, upstreamId: string): string {
-  return `${account}\n${upstreamId}`
-}
-
-/**
- * The name of work and of its result among all owners. It is unique, because no part of an owner's name has a line
- * break.
- */
-export function nameOf({ tenant, project }: Owner, id: string): string {
-  return `${tenant}\n${project}\n${id}`
 }

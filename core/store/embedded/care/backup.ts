@@ -39,7 +39,7 @@ import { diagnose } from '../files/troubles.ts'
 import { toldOf, verify } from './verify.ts'
 import { volumeFolder } from '../journal/volume.ts'
 import { hasJournal, listNumbered } from '../segments/folder.ts'
-import { nameOf } from '../book/work-list.ts'
+import { nameOf } from '../book/open-work.ts'
 
 /** What a copy contains. */
 export interface Backup {

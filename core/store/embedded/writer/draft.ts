@@ -108,6 +108,17 @@ export class Draft implements Gathering {
     return this.#durable.promise
   }
 
+  /** Resolves when the batch is on disk, however long that takes. */
+  async kept(): Promise<void> {
+    for (;;) {
+      try {
+        return await this.durable
+      } catch {
+        // Those who wait were told, and the batch is still to be written.
+      }
+    }
+  }
+
   /** Tells those who wait that the batch is on disk. */
   resolve(): void {
     this.#durable?.resolve()

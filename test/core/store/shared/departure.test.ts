@@ -10,12 +10,13 @@ import { verify } from '../../../../core/store/embedded/care/verify.ts'
 import type { Reservation } from '../../../../core/store/ledger.ts'
 import { sharedNow } from '../../../../core/store/shared/clock.ts'
 import { Desk } from '../../../../core/store/shared/desk.ts'
-import type { Place } from '../../../../core/store/shared/desk.ts'
+import type { DeskPlace } from '../../../../core/store/shared/desk.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
 import { WorkerLimits } from '../../../../core/store/shared/limits.ts'
 import { createBell } from '../../../../core/store/shared/ring.ts'
 import { openWorkerStore } from '../../../../core/store/shared/worker-store.ts'
-import type { WorkerStore } from '../../../../core/store/shared/worker-store.ts'
+import type { Place, WorkerStore } from '../../../../core/store/shared/worker-store.ts'
+import type { Store } from '../../../../core/store/store.ts'
 import { eventually } from '../../../kit/probe.ts'
 import { forms } from '../embedded/forms.ts'
 import type { Form } from '../embedded/forms.ts'
@@ -33,16 +34,22 @@ t.teardown(() => clearInterval(running))
 
 const sizes = { seats: 3, sets: 64, cells: 1024 }
 
-async function storeOf(t: Test, form: Form = forms.log): Promise<{ store: WorkerStore; file: string }> {
+async function storeOf(t: Test, form: Form = forms.log): Promise<{ workers: WorkerStore; store: Store; file: string }> {
   const file = join(t.testdir(), 'sluice.db')
-  const store = await openWorkerStore({ file, durability: 'process', now, ...form.options }, sizes)
-  return { store, file }
+  const workers = await openWorkerStore({ file, durability: 'process', now, ...form.options }, sizes)
+  return { workers, store: workers.store, file }
 }
 
 /** A worker in this thread. */
-function deskOn(store: WorkerStore, more: Partial<Place> = {}, ring?: number): { desk: Desk } & Place {
-  const place = store.give(ring)
+function deskOn(workers: WorkerStore, more: Partial<DeskPlace> = {}, ring?: number): { desk: Desk } & Place {
+  const place = workers.give(ring)
   return { ...place, desk: new Desk({ ...place, ...more }, now) }
+}
+
+/** The thread of a worker has ended. */
+function gone(workers: WorkerStore, { seat, port }: Pick<Place, 'seat' | 'port'>): Promise<number> {
+  port.close()
+  return workers.leave(seat)
 }
 
 /** The entries of a request in the journal, when the store is flushed. */
@@ -133,14 +140,14 @@ for (const form of [forms.log, forms.journal])
   t.test(
     `${form.name}: a worker that has gone leaves what it published, and estimates of what it left open`,
     async (t) => {
-      const { store, file } = await storeOf(t, form)
-      const stays = deskOn(store)
+      const { workers, store, file } = await storeOf(t, form)
+      const stays = deskOn(workers)
       const left = (): bigint => stays.desk.ledger.affordable(scopes, noon)!
       for (const [moment, { run, ends }] of Object.entries(moments)) {
         const before = left()
-        const { desk, seat } = deskOn(store)
+        const { desk, ...place } = deskOn(workers)
         await run(desk, moment)
-        const ended = await store.leave(seat)
+        const ended = await gone(workers, place)
         await store.flush()
         const found = endsOf(file, moment)
         t.match(found, ends, moment)
@@ -155,19 +162,19 @@ for (const form of [forms.log, forms.journal])
   )
 
 t.test('a record counts when its last piece is in the ring, and not before', async (t) => {
-  const { store, file } = await storeOf(t)
-  const stays = deskOn(store)
+  const { workers, store, file } = await storeOf(t)
+  const stays = deskOn(workers)
   let [counted, pieces] = [0, 1]
   for (let whole = 0; whole <= pieces; whole++) {
     // Nobody looks into its ring while it lives, as it rings a bell of its own.
-    const { desk, seat, ring } = deskOn(store, { bell: createBell() }, 1024)
+    const { desk, ...place } = deskOn(workers, { bell: createBell() }, 1024)
     new WorkerLimits(desk.seat, sharedNow).decide(sets, 10)
     void reserve(desk.ledger, scopes, 50n, { requestId: `request ${whole}`, model: 'long '.repeat(100) }).durable
     await turn()
-    const ends = piecesOf(ring)
+    const ends = piecesOf(place.ring)
     pieces = ends.length
-    new Int32Array(ring)[writtenWord] = whole === 0 ? 0 : ends[whole - 1]!
-    counted += await store.leave(seat)
+    new Int32Array(place.ring)[writtenWord] = whole === 0 ? 0 : ends[whole - 1]!
+    counted += await gone(workers, place)
     await store.flush()
     t.equal(endsOf(file, `request ${whole}`).length, whole === pieces ? 1 : 0, `${whole} of ${pieces} pieces`)
     t.equal(stays.desk.ledger.affordable(scopes, noon), 10n ** 12n)
@@ -180,8 +187,8 @@ t.test('a record counts when its last piece is in the ring, and not before', asy
 })
 
 t.test("a detached hold is the supervisor's when its worker has gone, and is ended once", async (t) => {
-  const { store, file } = await storeOf(t)
-  const { desk, seat } = deskOn(store)
+  const { workers, store, file } = await storeOf(t)
+  const { desk, ...place } = deskOn(workers)
   const hold = reserve(desk.ledger, scopes, 50n, { requestId: 'video' })
   hold.dispatched('openai')
   await hold.detach(noon + 1000)
@@ -190,7 +197,7 @@ t.test("a detached hold is the supervisor's when its worker has gone, and is end
   await settle(reserve(ledger, scopes, 5n, { requestId: 'own' }), 1)
   const other = reserve(ledger, scopes, 5n, { requestId: 'other' })
   await other.durable
-  const leaving = store.leave(seat)
+  const leaving = gone(workers, place)
   const ending = settle(other, 2)
   t.equal(await leaving, 0, 'it goes on')
   await ending
@@ -202,7 +209,7 @@ t.test("a detached hold is the supervisor's when its worker has gone, and is end
   await store.flush()
   t.match(endsOf(file, 'video'), [{ kind: 'settle', amount: 30n }])
   t.same(query(file, 'SELECT id FROM reservation'), [])
-  t.equal(deskOn(store).desk.ledger.affordable(scopes, noon), 10n ** 12n - 33n)
+  t.equal(deskOn(workers).desk.ledger.affordable(scopes, noon), 10n ** 12n - 33n)
   for (const [id, cost] of Object.entries({ own: '1', other: '2' }))
     store.requests.append(record({ request_id: id, cost_nano: cost }))
   await store.close()
@@ -210,14 +217,14 @@ t.test("a detached hold is the supervisor's when its worker has gone, and is end
 })
 
 t.test('a detached hold goes on when the gateway starts again, with workers or without', async (t) => {
-  const { store, file } = await storeOf(t)
-  const { desk, seat } = deskOn(store)
+  const { workers, store, file } = await storeOf(t)
+  const { desk, ...place } = deskOn(workers)
   for (const requestId of ['one', 'two']) {
     const hold = reserve(desk.ledger, scopes, 50n, { requestId })
     hold.dispatched('openai')
     await hold.detach(noon + 1000)
   }
-  await store.leave(seat)
+  await gone(workers, place)
   await store.close()
   const again = await openWorkerStore({ file, durability: 'process', now }, sizes)
   const worker = deskOn(again).desk
@@ -225,12 +232,12 @@ t.test('a detached hold goes on when the gateway starts again, with workers or w
   await settle(reserve(worker.ledger, scopes, 50n, { requestId: 'three' }), 1)
   worker.requests.append(record({ request_id: 'three', cost_nano: '1' }))
   await worker.drafts.flushed()
-  const first = again.ledger.detached('one')!
+  const first = again.store.ledger.detached('one')!
   first.delivered(7)
   await settle(first, 30)
-  again.requests.append(record({ request_id: 'one', cost_nano: '30' }))
+  again.store.requests.append(record({ request_id: 'one', cost_nano: '30' }))
   t.equal(worker.ledger.affordable(scopes, noon), 10n ** 12n - 81n)
-  await again.close()
+  await again.store.close()
   t.same(verify(file), [])
   const alone = await openStore({ file, durability: 'process', now })
   t.equal(alone.ledger.detached('one'), undefined)
@@ -242,8 +249,8 @@ t.test('a detached hold goes on when the gateway starts again, with workers or w
 })
 
 t.test('what workers did while the disk failed is written when it has healed, also of one that has gone', async (t) => {
-  const { store, file } = await storeOf(t)
-  const [stays, goes] = [deskOn(store), deskOn(store)]
+  const { workers, store, file } = await storeOf(t)
+  const [stays, goes] = [deskOn(workers), deskOn(workers)]
   const [first, second] = [stays, goes].map(({ desk }, at) =>
     reserve(desk.ledger, scopes, 50n, { requestId: `request ${at}` })
   ) as [Reservation, Reservation]
@@ -263,7 +270,7 @@ t.test('what workers did while the disk failed is written when it has healed, al
   await eventually(() => stays.desk.drafts.full)
   t.throws(() => reserve(goes.desk.ledger, scopes, 1n), { code: 'billing_unavailable' })
   let over = false
-  const leaving = store.leave(goes.seat).then((ended) => {
+  const leaving = gone(workers, goes).then((ended) => {
     over = true
     return ended
   })
@@ -283,15 +290,18 @@ t.test('what workers did while the disk failed is written when it has healed, al
 })
 
 t.test('threads that are ended anywhere lose nothing that their clients were told', async (t) => {
-  const { store, file } = await storeOf(t, forms.journal)
+  const { workers, store, file } = await storeOf(t, forms.journal)
   const told = new Map<string, Uint8Array>()
   const start = (): { place: Place; worker: Worker; clients: Uint8Array } => {
-    const place = store.give()
+    const place = workers.give()
     const name = `worker ${told.size}`
     const clients = new Uint8Array(new SharedArrayBuffer(4000))
     told.set(name, clients)
     const serving: Serving = { place, name, told: clients.buffer as SharedArrayBuffer }
-    const worker = new Worker(new URL('serving.ts', import.meta.url), { workerData: serving })
+    const worker = new Worker(new URL('serving.ts', import.meta.url), {
+      workerData: serving,
+      transferList: [place.port]
+    })
     worker.on('error', (error) => t.error(error))
     t.teardown(() => worker.terminate())
     return { place, worker, clients }
@@ -300,7 +310,7 @@ t.test('threads that are ended anywhere lose nothing that their clients were tol
   let estimated = 0
   const end = async ({ place, worker }: ReturnType<typeof start>): Promise<void> => {
     await worker.terminate()
-    estimated += await store.leave(place.seat)
+    estimated += await workers.leave(place.seat)
   }
   const stays = start()
   for (let round = 0; round < 4; round++) {
@@ -330,7 +340,7 @@ t.test('threads that are ended anywhere lose nothing that their clients were tol
     }
   t.equal(wrong, 0, `of ${clients} clients`)
   t.ok(estimated > 0, `${estimated} were ended by estimate`)
-  const { desk } = deskOn(store)
+  const { desk } = deskOn(workers)
   const spent = [...ends.values()].reduce((sum, { amount }) => sum + (amount as bigint), 0n)
   t.equal(desk.ledger.affordable(scopes, noon), 10n ** 12n - spent)
   t.equal(freeSlots(new WorkerLimits(desk.seat, sharedNow)), slots)

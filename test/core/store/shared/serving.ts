@@ -3,7 +3,7 @@ import { workerData } from 'node:worker_threads'
 import type { LimitSet } from '../../../../core/catalogue/caller.ts'
 import { sharedNow } from '../../../../core/store/shared/clock.ts'
 import { Desk } from '../../../../core/store/shared/desk.ts'
-import type { Place } from '../../../../core/store/shared/desk.ts'
+import type { Place } from '../../../../core/store/shared/worker-store.ts'
 import { WorkerLimits } from '../../../../core/store/shared/limits.ts'
 import { noon, record, reserve, scope, used } from '../embedded/sample.ts'
 

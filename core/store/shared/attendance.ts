@@ -1,0 +1,149 @@
+// The supervisor's end of the lines to workers: answers what they ask for, and has them follow what changes.
+import type { MessagePort } from 'node:worker_threads'
+import { Clerk } from '../distant/clerk.ts'
+import type { ClerkParts } from '../distant/clerk.ts'
+import { Line } from '../distant/line.ts'
+import { threadPort } from '../distant/thread-port.ts'
+import type { DocumentChange } from '../documents.ts'
+import type { BudgetReached, BudgetWatcher } from '../ledger.ts'
+import type { Errand, Work } from '../works.ts'
+import { supervisor } from './seats.ts'
+import type { SharedWork } from './shared-work.ts'
+
+/** How long somebody waits for the thread that has work, in milliseconds. */
+const patience = 5000
+
+/** What is attended to. */
+export interface AttendanceParts extends ClerkParts {
+  /** All documents, as changes, and who is told when they change. */
+  readonly documents: {
+    readonly whole: readonly DocumentChange[]
+    watch(tell: (changes: readonly DocumentChange[]) => void): () => void
+  }
+  readonly work: SharedWork
+  /** Does what is asked of the supervisor's own open work; undefined when it is not open any more. */
+  serve(work: Work, what: Errand): Promise<Work> | undefined
+  /** The tellings of thresholds, if anybody wants them. */
+  watcher(): BudgetWatcher | undefined
+  flush(): Promise<void>
+  /** As {@link Works.flushed} of work. */
+  flushed(): Promise<boolean>
+}
+
+interface Attended {
+  readonly line: Line
+  readonly clerk: Clerk
+  /** Whether it has the documents, and follows them. */
+  joined: boolean
+  /** When it was told of changes that it has not acknowledged, by performance.now(); oldest first. */
+  readonly unheard: number[]
+  /** Resolves when it has acknowledged all changes until now, or is gone. */
+  heard: Promise<void>
+}
+
+/** All workers, by their seats. */
+export class Attendance {
+  readonly #parts: AttendanceParts
+  readonly #workers = new Map<number, Attended>()
+
+  constructor(parts: AttendanceParts) {
+    this.#parts = parts
+    parts.documents.watch((changes) => this.#spread(changes))
+  }
+
+  /** Attends to the worker of a seat, by its port. */
+  add(seat: number, port: MessagePort): void {
+    const line = new Line(threadPort(port))
+    const worker: Attended = {
+      line,
+      clerk: new Clerk(this.#parts),
+      joined: false,
+      unheard: [],
+      heard: Promise.resolve()
+    }
+    this.#workers.set(seat, worker)
+    void line.closed.then(() => line.fail())
+    line.serve({
+      ...worker.clerk.served,
+      join: () => this.#join(seat, worker),
+      flush: () => this.#parts.flush(),
+      flushedWork: () => this.#parts.flushed(),
+      errand: (work: Work, what: Errand) => this.errand(work, what),
+      reached: (reached: BudgetReached) => this.#reached(reached)
+    })
+  }
+
+  /** The thread of a seat has ended. Resolves when all that it asked for was done, and its claims are given up. */
+  async remove(seat: number): Promise<void> {
+    const worker = this.#workers.get(seat)
+    if (!worker) return
+    await worker.line.closed
+    this.#workers.delete(seat)
+    worker.clerk.end()
+  }
+
+  /** Resolves when all workers have acknowledged all changes of documents until now, or are gone. */
+  async heard(): Promise<void> {
+    await Promise.all([...this.#workers.values()].map(({ heard }) => heard))
+  }
+
+  /** Whether a worker has the documents. Until then it serves nobody. */
+  hasJoined(seat: number): boolean {
+    return this.#workers.get(seat)?.joined === true
+  }
+
+  /** The seats that have not acknowledged a change for so many milliseconds. */
+  late(patience: number): readonly number[] {
+    const before = performance.now() - patience
+    return [...this.#workers].flatMap(([seat, { unheard }]) => (unheard[0]! < before ? [seat] : []))
+  }
+
+  /**
+   * Asks the thread that goes on with work. Resolves with the work as it has it; with undefined when it does not answer
+   * for some seconds, or has not the work any more. Never rejects.
+   */
+  async errand(work: Work, what: Errand): Promise<Work | undefined> {
+    const owner = this.#parts.work.ownerOf(work)
+    const asked =
+      owner === supervisor
+        ? this.#parts.serve(work, what)
+        : this.#workers.get(owner)?.line.ask<Work | undefined>('errand', work, what)
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<undefined>((resolve) => (timer = setTimeout(resolve, patience, undefined).unref()))
+    try {
+      return await Promise.race([asked, late])
+    } catch {
+      return undefined
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  close(): void {
+    this.#parts.work.close()
+    for (const { line } of this.#workers.values()) line.hangUp()
+  }
+
+  /** From now on it hears of all changes, beginning with what there is. It is told of that before it is answered. */
+  #join(seat: number, worker: Attended): void {
+    worker.line.tell('documents', this.#parts.documents.whole)
+    this.#parts.work.listen(seat, (tally) => worker.line.tell('tally', tally))
+    worker.joined = true
+  }
+
+  #spread(changes: readonly DocumentChange[]): void {
+    for (const worker of this.#workers.values()) {
+      if (!worker.joined) continue
+      worker.unheard.push(performance.now())
+      const acknowledged = (): void => void worker.unheard.shift()
+      // Acknowledged in the order in which it was told.
+      worker.heard = worker.line.ask<void>('documents', changes).then(acknowledged, acknowledged)
+    }
+  }
+
+  #reached(reached: BudgetReached): void {
+    const watcher = this.#parts.watcher()
+    // Another worker may have seen it too.
+    if (watcher && watcher.told(reached) < reached.threshold) watcher.reached(reached)
+  }
+}

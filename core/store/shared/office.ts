@@ -1,0 +1,65 @@
+// The accounting of a supervisor: what it decides itself, and what workers send.
+import { holdOf } from '../embedded/recovery/folded-leftovers.ts'
+import type { Accounting, LedgerParts } from '../embedded/store.ts'
+import { Arena } from './arena.ts'
+import type { ArenaSizes } from './arena.ts'
+import { Desk } from './desk.ts'
+import type { DeskPlace } from './desk.ts'
+import { RecordReader } from './record-reader.ts'
+import { createBell, createRing, Rings } from './ring.ts'
+import type { SeatRecords } from './seat-records.ts'
+import { Seats, supervisor } from './seats.ts'
+
+/** The bytes of a ring: some hundred requests. What finds no room waits with the worker. */
+const usualRing = 2 ** 20
+
+/** It ends when all workers have left. */
+export class Office implements Accounting {
+  readonly seats: Seats
+  readonly reader: RecordReader
+  readonly desk: Desk
+  /** What the supervisor's own records have said. */
+  readonly records: SeatRecords
+  readonly #bell = createBell()
+  readonly #shared: Pick<DeskPlace, 'arena' | 'bell' | 'since' | 'deferred'>
+
+  constructor({ writer, snapshot, reader, troubles, now, kept, deferred }: LedgerParts, sizes: ArenaSizes) {
+    const arena = Arena.create(sizes)
+    this.#shared = { arena: arena.buffer, bell: this.#bell, since: snapshot.since, deferred }
+    this.seats = new Seats(arena)
+    const prices = snapshot.prices.map(({ version, json }) => [version as string, json as string] as const)
+    this.reader = new RecordReader(new Rings(this.#bell), writer, prices)
+    writer.onBalance = (batch) => this.reader.balance(batch)
+    const ring = createRing(usualRing)
+    this.records = this.reader.add(supervisor, ring)
+    for (const row of snapshot.open) this.records.adopt(holdOf(row), Number(row['id']))
+    const stored = { ...snapshot, kept, reader, troubles, follow: () => writer.flushed() }
+    const place = { ...this.#shared, seat: supervisor, ring, prices: [] }
+    this.desk = new Desk(place, now, stored, this.seats.own)
+    void this.reader.run()
+  }
+
+  get ledger(): Desk['ledger'] {
+    return this.desk.ledger
+  }
+
+  get drafts(): Desk['drafts'] {
+    return this.desk.drafts
+  }
+
+  /**
+   * Gives a seat to a worker that is about to be started. `bytes`: of its ring.
+   * @throws Error when all seats are taken
+   */
+  give(bytes = usualRing): DeskPlace {
+    const ring = createRing(bytes)
+    const seat = this.seats.give()
+    this.reader.add(seat, ring)
+    return { ...this.#shared, seat, ring, prices: [...this.reader.prices] }
+  }
+
+  async close(): Promise<void> {
+    await this.drafts.flushed()
+    this.reader.close()
+  }
+}
