@@ -23,8 +23,11 @@ const structure: ReadonlySet<string> = new Set([
  */
 const resultKey = 'result'
 const resultLength = 1024
-/** The members with the arguments of a call. Protocols that do not write them as a string have them as an object. */
-const argumentKeys: ReadonlySet<string> = new Set(['args', 'arguments', 'input'])
+/**
+ * The members with the arguments of a call. Protocols that do not write them as a string have them as an object, and
+ * Responses the calls of a computer or a shell.
+ */
+const argumentKeys: ReadonlySet<string> = new Set(['args', 'arguments', 'input', 'action', 'actions'])
 const text = /[ "\u0080-\uffff]/
 
 /**

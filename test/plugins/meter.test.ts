@@ -142,6 +142,13 @@ t.test('arguments of a call count as they are written, names and numbers too, wh
     const none = new Message('json', Buffer.from(JSON.stringify(call({}))))
     t.equal(read([none], true, limits).usage.output, 1, `${protocol}: no arguments`)
   }
+  for (const name of ['action', 'actions']) {
+    const acts = { type: 'drag', path: [{ x: 1042, y: 386 }], button: 'left' }
+    const output = [{ type: 'computer_call', id: 'cu_1', call_id: 'c', status: 'completed', [name]: acts }]
+    const message = new Message('json', Buffer.from(JSON.stringify({ object: 'response', output })))
+    const { usage } = read([message], true, { bytesPerToken: 1, protocol: 'openai-responses' })
+    t.equal(usage.output, JSON.stringify(acts).length, name)
+  }
   // Events of all sizes: counted by their length, parsed, and read near their top only.
   for (const length of [10, 5000, 70_000, 200_000]) {
     const args = written(length)
