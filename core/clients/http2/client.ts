@@ -15,6 +15,8 @@ import type { Http2Connection } from './connection.ts'
 const lingerMs = 2000
 /** How many bytes of such a request are thrown away. More is not read, which holds the client back. */
 const lingerBytes = 64 * 1024 * 1024
+/** The end of an answer is given in pieces of so many bytes, so that it is seen whether its client takes it. */
+const pieceBytes = 128 * 1024
 const nothing = Buffer.alloc(0)
 
 /** The answer to one request. One is made per request. */
@@ -24,6 +26,8 @@ export class Http2Client extends Answer {
   readonly #isHead: boolean
   #bodiless = false
   #drains = false
+  /** Whether some of a large end was not given to the stream yet. */
+  #passing = false
 
   constructor(connection: Http2Connection, stream: ServerHttp2Stream, isHead: boolean) {
     super(connection)
@@ -39,8 +43,7 @@ export class Http2Client extends Answer {
     const flat = headers.pairs()
     if (status !== 204 && status !== 304) flat.push('content-length', String(body.length))
     this.#respond(status, flat, body.length === 0)
-    if (!this.#bodiless) this.#stream.end(body)
-    this.#finish()
+    this.#finish(body)
   }
 
   head(status: number, headers: HeaderLines): void {
@@ -59,10 +62,8 @@ export class Http2Client extends Answer {
     return flowing
   }
 
-  end(bytes?: Buffer): void {
-    if (this.#closed) return
-    if (!this.#bodiless) this.#stream.end(bytes)
-    this.#finish()
+  end(bytes = nothing): void {
+    if (!this.#closed) this.#finish(bytes)
   }
 
   /**
@@ -110,11 +111,38 @@ export class Http2Client extends Answer {
     this.#bodiless = bodiless
   }
 
-  #finish(): void {
+  /** Ends the answer with these bytes. */
+  #finish(bytes: Buffer): void {
     const stream = this.#stream
     this.release()
-    if (stream.endAfterHeaders || stream.readableEnded) return
-    this.#linger()
+    if (bytes.length > pieceBytes && !this.#bodiless) this.#pass(bytes)
+    else if (!this.#bodiless) stream.end(bytes)
+    if (!stream.endAfterHeaders && !stream.readableEnded) this.#linger()
+  }
+
+  /**
+   * Gives the stream a large end. No exchange watches over it, so the stream ends with an error when its client takes
+   * no piece for too long: a session goes on as long as anything goes over it.
+   */
+  #pass(bytes: Buffer): void {
+    const stream = this.#stream
+    const { clientStall } = this.#connection.front
+    const stalls = setTimeout(() => stream.destroy(new Error('the client reads nothing')), clientStall)
+    stream.once('close', () => clearTimeout(stalls))
+    this.#passing = true
+    const pass = (at: number): void => {
+      const to = at + pieceBytes
+      if (to >= bytes.length) {
+        this.#passing = false
+        return void stream.end(bytes.subarray(at))
+      }
+      stream.write(bytes.subarray(at, to), (error) => {
+        if (error) return
+        stalls.refresh()
+        pass(to)
+      })
+    }
+    pass(0)
   }
 
   /**
@@ -130,7 +158,9 @@ export class Http2Client extends Answer {
       if (left < 0) stream.pause()
     })
     stream.resume()
-    const timer = setTimeout(() => stream.close(errorCodes.noError), lingerMs)
+    // Before all of the answer is given, this would end it as if it were complete.
+    const close = (): void => void (this.#passing ? stream.once('finish', close) : stream.close(errorCodes.noError))
+    const timer = setTimeout(close, lingerMs)
     stream.once('close', () => clearTimeout(timer))
   }
 }

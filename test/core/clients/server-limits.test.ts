@@ -68,6 +68,34 @@ t.test('idle connections are closed, on HTTP/2 with GOAWAY, but not while an ans
   await eventually(() => server.figures.connections.http1 + server.figures.connections.http2 === 0)
 })
 
+t.test('on HTTP/2 an answer ends that its client does not read on, whatever else goes over the session', async (t) => {
+  const MiB = 1024 * 1024
+  const { url } = await runServer(t, ({ client }) => client.reply(200, HeaderLines.of(), Buffer.alloc(4 * MiB)), {
+    limits: { clientStall: 2000 }
+  })
+  const session = openSession(t, url)
+  const pings = setInterval(() => session.ping(() => {}), 50)
+  t.teardown(() => clearInterval(pings))
+  const [unread, slow] = [1, 2].map(() => session.request({ ':path': '/' }))
+  const cut = new Promise((resolve) => unread!.pause().once('error', resolve))
+  let [taken, rest] = [0, 0]
+  slow!.on('data', ({ length }: Buffer) => {
+    taken += length
+    rest -= length
+    if (rest <= 0) slow!.pause()
+  })
+  const reading = setInterval(() => {
+    rest = MiB / 16
+    slow!.resume()
+  }, 50)
+  t.teardown(() => clearInterval(reading))
+  const ended = once(slow!, 'end')
+  await cut
+  t.equal(unread!.rstCode, 2)
+  await ended
+  t.equal(taken, 4 * MiB)
+})
+
 t.test('connections above the cap are closed and counted', async (t) => {
   const { server, url } = await runServer(t, echo, { limits: { connections: 2 } })
   const first = await connect(t, url)
