@@ -48,12 +48,12 @@ export class Office implements Accounting {
   }
 
   /**
-   * Gives a seat to a worker that is about to be started. `bytes`: of its ring.
+   * Gives a seat to a worker that is about to be started, but none of those that are `leaving`. `bytes`: of its ring.
    * @throws Error when all seats are taken
    */
-  give(bytes = usualRing): DeskPlace {
+  give(leaving: ReadonlySet<number>, bytes = usualRing): DeskPlace {
     const ring = createRing(bytes)
-    const seat = this.seats.give()
+    const seat = this.seats.give(leaving)
     this.reader.add(seat, ring)
     return { ...this.#shared, seat, ring, prices: [...this.reader.prices] }
   }

@@ -42,12 +42,12 @@ export class Seats {
   }
 
   /**
-   * Gives a seat to a worker that is about to be started.
+   * Gives a seat to a worker that is about to be started, but none of those that `leaving` has.
    * @throws Error when all are taken
    */
-  give(): number {
+  give(leaving?: ReadonlySet<number>): number {
     for (let seat = supervisor + 1; seat < this.#arena.seats; seat++)
-      if (this.#bootOf(seat) === 0) {
+      if (this.#bootOf(seat) === 0 && leaving?.has(seat) !== true) {
         this.#sit(seat)
         return seat
       }

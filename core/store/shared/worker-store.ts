@@ -87,6 +87,8 @@ class SupervisorStore implements WorkerStore {
   readonly #work: SharedWork
   readonly #seated
   readonly #sweeping: NodeJS.Timeout
+  /** The seats of workers that have gone, as long as not all of what they have left was brought home. */
+  readonly #leaving = new Set<number>()
   #takeUp: (work: Work) => void = () => {}
 
   constructor(options: StoreOptions, books: OwnStore, office: Office) {
@@ -148,7 +150,7 @@ class SupervisorStore implements WorkerStore {
 
   give(ring?: number): Place {
     const { port1, port2 } = new MessageChannel()
-    const place = this.#office.give(ring)
+    const place = this.#office.give(this.#leaving, ring)
     this.#attendance.add(place.seat, port1)
     const { durability, routeAge = usualRouteAge } = this.#options
     const synced = durability === 'deferred' ? 'power' : durability
@@ -156,6 +158,13 @@ class SupervisorStore implements WorkerStore {
   }
 
   async leave(seat: number): Promise<number> {
+    this.#leaving.add(seat)
+    const ended = await this.#bringHome(seat)
+    this.#leaving.delete(seat)
+    return ended
+  }
+
+  async #bringHome(seat: number): Promise<number> {
     const { seats, reader, records, ledger, drafts } = this.#office
     const { requests } = this.#books
     const log = this.#options.log ?? silentLog

@@ -288,6 +288,22 @@ t.test('what a worker had claimed and begun is given back when it has gone', asy
   await close()
 })
 
+t.test('a seat is given again only when all of the worker before has been brought home', async (t) => {
+  const { workers, joined, close } = await storeOf(t, 1)
+  const [{ seat, port }] = joined as [Joined]
+  // Its thread has ended, and some of what it asked for is still under way.
+  const left = workers.leave(seat)
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  const other = await another(workers)
+  t.not(other.seat, seat)
+  port.close()
+  await left
+  const next = await another(workers)
+  t.equal(next.seat, seat)
+  for (const { store } of [other, next]) await store.close()
+  await close()
+})
+
 t.test('threads that are ended anywhere leave no claim, slot or hold, and all that somebody was told of', async (t) => {
   const { workers, joined, file, close } = await storeOf(t, 1)
   const [stays] = joined as [Joined]
