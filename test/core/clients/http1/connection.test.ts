@@ -2,12 +2,14 @@
 import { once } from 'node:events'
 import { connect as dial } from 'node:net'
 import type { Socket } from 'node:net'
+import { connect as dialTls } from 'node:tls'
 import t from 'tap'
 import type { Incoming } from '../../../../core/clients/client.ts'
 import { BodyMemory } from '../../../../core/bodies/body-memory.ts'
 import { readBody } from '../../../../core/exchange/requests/body-reader.ts'
 import { HeaderLines } from '../../../../core/wire/response-head.ts'
 import { Watchdog } from '../../../../core/watchdog/watchdog.ts'
+import { makeCertificate } from '../../../kit/certificate.ts'
 import { connect } from '../../../kit/client.ts'
 import { eventually, heldBytes } from '../../../kit/probe.ts'
 import { gather, heldServer, runServer } from '../../../kit/server.ts'
@@ -114,29 +116,35 @@ t.test('who does not read what is left of an answer is cut, whatever it sends me
 
 t.test('who reads a large answer slowly gets all of it, however long its last write takes', async (t) => {
   const answer = Buffer.alloc(48 * MiB)
-  const { server, port } = await runServer(t, ({ client }) => client.reply(200, HeaderLines.of(), answer), {
-    limits: { clientStall: 1500 }
-  })
-  const socket = dial({ port, host: '127.0.0.1' }).pause()
-  socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
-  let [taken, rest] = [0, 0]
-  const began = performance.now()
-  const ended = new Promise((resolve, reject) => socket.on('end', resolve).on('error', reject))
-  socket.on('data', (bytes) => {
-    taken += bytes.length
-    rest -= bytes.length
-    if (rest < 0) socket.pause()
-  })
-  const reading = setInterval(() => {
-    rest = 1.5 * MiB
-    socket.resume()
-  }, 100)
-  await ended
-  clearInterval(reading)
-  socket.destroy()
-  t.ok(taken > answer.length)
-  t.ok(performance.now() - began > 1500)
-  await eventually(() => server.figures.connections.http1 === 0)
+  const { pem } = makeCertificate(t)
+  for (const tls of [undefined, pem]) {
+    const { server, port } = await runServer(t, ({ client }) => client.reply(200, HeaderLines.of(), answer), {
+      listen: { host: '127.0.0.1', port: 0, tls },
+      limits: { clientStall: 1500 }
+    })
+    const to = { port, host: '127.0.0.1' }
+    const socket = tls ? dialTls({ ...to, rejectUnauthorized: false }) : dial(to)
+    socket.pause().write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+    let [taken, rest] = [0, 0]
+    const began = performance.now()
+    const ended = new Promise((resolve, reject) => socket.on('end', resolve).on('error', reject))
+    socket.on('data', (bytes: Buffer) => {
+      taken += bytes.length
+      rest -= bytes.length
+      if (rest < 0) socket.pause()
+    })
+    const reading = setInterval(() => {
+      rest = 1.5 * MiB
+      socket.resume()
+    }, 100)
+    t.teardown(() => clearInterval(reading))
+    await ended
+    clearInterval(reading)
+    socket.destroy()
+    t.ok(taken > answer.length)
+    t.ok(performance.now() - began > 1500)
+    await eventually(() => server.figures.connections.http1 === 0)
+  }
 })
 
 t.test('a slow reader of many answers gets them all', async (t) => {
