@@ -329,5 +329,5 @@ t.test('a conversation with the library ws, on either side, with TLS and without
     }
     await Promise.all(some)
   }
-  t.ok(said > 100, `${said} messages`)
+  t.ok(said > 20, `${said} messages`)
 })
