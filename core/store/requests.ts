@@ -160,6 +160,25 @@ export interface RequestRecord {
   playground?: { actor_kind: string; actor: string }
 }
 
+/** What a record is found and summed by, which can be read of one without reading all of it. */
+export interface RecordGist extends Pick<
+  RequestRecord,
+  | 'project'
+  | 'member'
+  | 'endpoint'
+  | 'channel'
+  | 'status'
+  | 'error_code'
+  | 'outcome'
+  | 'cost_nano'
+  | 'first_byte_ms'
+  | 'duration_ms'
+  | 'tags'
+> {
+  readonly usage: Pick<Usage, 'input' | 'cached_input' | 'cache_write' | 'output'> | null
+  readonly attempts: readonly Pick<AttemptRecord, 'channel'>[]
+}
+
 /** The least and the most, both included; an absent one does not limit. */
 export interface Bounds<T> {
   readonly from?: T

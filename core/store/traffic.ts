@@ -1,5 +1,5 @@
 // What requests add up to: how many, errors, tokens, what was charged, and how soon answers began.
-import type { RequestRecord } from './requests.ts'
+import type { RecordGist } from './requests.ts'
 import { Spread } from './spread.ts'
 
 const day = 86_400_000
@@ -29,7 +29,7 @@ export interface Passed {
 }
 
 /** Reads what a record adds. */
-export function passedOf({ error_code, channel, usage, cost_nano, first_byte_ms, outcome }: RequestRecord): Passed {
+export function passedOf({ error_code, channel, usage, cost_nano, first_byte_ms, outcome }: RecordGist): Passed {
   return {
     code: error_code ?? '',
     channel: channel ?? '',

@@ -16,7 +16,7 @@ import { checksum, recordChecksum } from '../files/checksum.ts'
 import { headColumns, headValues, readHead } from './head.ts'
 import type { Head } from './head.ts'
 import { auditHash, entryHash, entryWidth } from '../journal/journal.ts'
-import { checkedText, recordIn } from '../rows/record-text.ts'
+import { checkedText, gistIn } from '../rows/record-text.ts'
 import { RecordBlocks } from './record-blocks.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
 import { SpendTable } from './spend-table.ts'
@@ -223,9 +223,9 @@ export class Committer {
     for (let i = 0; i < records.length; i += requestColumns.length) {
       const seq = ++this.#request
       const row = recordRow(records, i)
-      const read = recordIn(row)
-      this.#blocks.add(seq, written, row, read)
-      if (this.#counting) this.#traffic.add(seq, row, read)
+      const gist = gistIn(row)
+      this.#blocks.add(seq, written, row, gist)
+      if (this.#counting) this.#traffic.add(seq, row, gist)
       record.add(records, i, seq, written, recordChecksum(seq, written, checkedText(row)))
     }
   }

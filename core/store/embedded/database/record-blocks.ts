@@ -1,8 +1,8 @@
 // The blocks of 1024 request records: stores of each full one what its records are found by. Runs in the writer thread.
 import { boundColumns, FactBlock, factsOf } from '../rows/facts.ts'
-import { recordIn } from '../rows/record-text.ts'
+import { gistIn } from '../rows/record-text.ts'
 import type { RecordRow } from '../rows/record-text.ts'
-import type { RequestRecord } from '../../requests.ts'
+import type { RecordGist } from '../../requests.ts'
 import { blockSize } from './schema.ts'
 import type { Database, Statement } from '../files/sqlite.ts'
 
@@ -35,22 +35,22 @@ export class RecordBlocks {
         'SELECT seq, written, request_id, tenant, key, model, time, json FROM request WHERE seq >= ? ORDER BY seq'
       )
       .all(last - (last % blockSize)) as unknown as (RecordRow & { seq: number; written: number })[]
-    for (const row of rows) this.#keep(row.seq, row.written, row, recordIn(row))
+    for (const row of rows) this.#keep(row.seq, row.written, row, gistIn(row))
   }
 
   /** Adds the record of a row, and closes the block before it when that is full. */
-  add(seq: number, written: number, row: RecordRow, record: RequestRecord): void {
+  add(seq: number, written: number, row: RecordRow, gist: RecordGist): void {
     if (seq % blockSize === 0) this.#close(seq / blockSize - 1)
-    this.#keep(seq, written, row, record)
+    this.#keep(seq, written, row, gist)
   }
 
-  #keep(seq: number, written: number, row: RecordRow, record: RequestRecord): void {
+  #keep(seq: number, written: number, row: RecordRow, gist: RecordGist): void {
     const { tenant, key, model, json } = row
     const time = Number(row.time)
     if (tenant !== null) this.#values[0]!.add(tenant)
     if (key !== null) this.#values[1]!.add(key)
     if (model !== null) this.#values[2]!.add(model)
-    this.#facts.add(seq % blockSize, { tenant, key, model, time, facts: factsOf(record) })
+    this.#facts.add(seq % blockSize, factsOf(row, gist))
     const extent = this.#extent
     extent.bytes += json.length + recordBytes
     extent.written = written

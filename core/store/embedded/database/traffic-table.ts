@@ -1,8 +1,8 @@
 // Writes traffic to the database by minute and by hour, in the transaction in which its records are written, so that
 // figures over time read as many rows as they have points, however many requests there were.
-import { recordIn } from '../rows/record-text.ts'
+import { gistIn } from '../rows/record-text.ts'
 import type { RecordRow } from '../rows/record-text.ts'
-import type { RequestRecord } from '../../requests.ts'
+import type { RecordGist } from '../../requests.ts'
 import { readRows } from '../files/sqlite.ts'
 import type { Database, Statement, Value } from '../files/sqlite.ts'
 import { cellsOf, passedOf, placeOf, pointsOf, rowsFor, Traffic, trafficSpans } from '../../traffic.ts'
@@ -45,8 +45,8 @@ export class TrafficTable {
   }
 
   /** Adds a record that is to be written as this row. */
-  add(seq: number, { tenant, model, time }: RecordRow, record: RequestRecord): void {
-    this.#waiting.push({ seq, tenant, model, time: Number(time), passed: passedOf(record) })
+  add(seq: number, { tenant, model, time }: RecordRow, gist: RecordGist): void {
+    this.#waiting.push({ seq, tenant, model, time: Number(time), passed: passedOf(gist) })
   }
 
   /** Writes what was added since the last call. `inserted`: how many of these records became rows. */
@@ -164,7 +164,7 @@ export const selected = trafficColumns.map((name) => (name === 'cost' ? 'CAST(co
 /** What a record adds; undefined when it was changed by hand and is no record, which `verify` names (I16). */
 function readable(row: RecordRow): Passed | undefined {
   try {
-    return passedOf(recordIn(row))
+    return passedOf(gistIn(row))
   } catch {
     return undefined
   }

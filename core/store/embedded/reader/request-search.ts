@@ -1,7 +1,7 @@
 // Searches the request log in the database, block by block from the newest on. Runs in the reader thread.
 import { boundColumns, boundsOf, factsOf, matches, search } from '../rows/facts.ts'
 import type { FactQuery } from '../rows/facts.ts'
-import { recordIn } from '../rows/record-text.ts'
+import { gistIn } from '../rows/record-text.ts'
 import type { RecordRow } from '../rows/record-text.ts'
 import { blockSize } from '../database/schema.ts'
 import type { Database } from '../files/sqlite.ts'
@@ -47,7 +47,7 @@ export function searchRequests(database: Database, query: RequestSearch, most = 
 const columns = 'seq, request_id, tenant, key, model, time, json'
 
 function fits(row: Line, query: RequestSearch): boolean {
-  return matches({ ...row, facts: factsOf(recordIn(row)) }, query)
+  return matches(factsOf(row, gistIn(row)), query)
 }
 
 /** Lines that match; `reached`: those with a smaller seq were not looked at. */

@@ -1,7 +1,7 @@
 // Counts the requests of the log that match a query, over time. Runs in the reader thread.
 import { boundColumns, boundsOf, factsOf, matches, tally } from '../rows/facts.ts'
 import type { RequestSearch } from './request-search.ts'
-import { recordIn } from '../rows/record-text.ts'
+import { gistIn } from '../rows/record-text.ts'
 import type { RecordRow } from '../rows/record-text.ts'
 import type { RequestTotals } from '../../requests.ts'
 import { blockSize } from '../database/schema.ts'
@@ -78,8 +78,8 @@ function countBlocks(
     // The block that is being filled, or one that an earlier version has filled.
     for (const one of rows.iterate(block * blockSize, (block + 1) * blockSize - 1) as Iterable<unknown>) {
       const row = one as RecordRow & { readonly time: number }
-      const record = recordIn(row)
-      if (matches({ ...row, facts: factsOf(record) }, query)) count(row.time, record.status)
+      const gist = gistIn(row)
+      if (matches(factsOf(row, gist), query)) count(row.time, gist.status)
     }
   }
   return undefined

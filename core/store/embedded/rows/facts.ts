@@ -1,10 +1,11 @@
 // What requests are searched by: their facts in columns, one block of records at a time, so that a search of a million
 // records reads some fifty megabytes of numbers instead of a gigabyte of JSON.
-import type { RequestRecord } from '../../requests.ts'
+import type { RecordRow } from './record-text.ts'
+import type { RecordGist } from '../../requests.ts'
 
 /**
- * Separates the facts of a record, none of which has it: names have no control characters. It also separates the texts
- * of a dictionary, where it is escaped: the names of models that there are not come from clients, who send anything.
+ * Separates the texts of a dictionary, where it is escaped: names have no control characters, but those of models that
+ * there are not come from clients, who send anything.
  */
 const separator = '\x1f'
 /** Separates the values of a fact that may have several. */
@@ -34,65 +35,46 @@ const numbers = ['time', 'status', 'cost', 'duration'] as const
 type TextFact = (typeof texts)[number]
 type NumberFact = (typeof numbers)[number]
 
-/** The facts of one record. An empty text stands for none. */
-type Facts = Readonly<Record<TextFact, string> & Record<NumberFact, number>>
-
-/** The facts of a record that its row has no column for, in the order of {@link readFacts}. */
-export function factsOf({
-  project,
-  member,
-  endpoint,
-  channel,
-  attempts,
-  error_code,
-  outcome,
-  tags,
-  status,
-  cost_nano,
-  duration_ms
-}: RequestRecord): string {
-  const [only] = attempts
-  const channels =
-    attempts.length < 2
-      ? (only?.channel ?? channel ?? '')
-      : [...new Set(attempts.map((attempt) => attempt.channel))].join(listSeparator)
-  const tagged = tags
-    ? Object.entries(tags)
-        .map(([name, value]) => `${name}=${value}`)
-        .join(listSeparator)
-    : ''
-  return `${project ?? ''}\x1f${member ?? ''}\x1f${endpoint}\x1f${channels}\x1f${error_code ?? ''}\x1f${outcome}\x1f${tagged}\x1f${status}\x1f${cost_nano}\x1f${duration_ms}`
+/** The facts of one record, in the order of the columns. An empty text stands for none. */
+interface Facts {
+  readonly texts: readonly string[]
+  readonly numbers: readonly number[]
 }
 
-/** The columns of the table request that facts are read from. */
-export interface FactsRow {
-  readonly tenant: string | null
-  readonly key: string | null
-  readonly model: string | null
-  readonly time: number
-  readonly facts: string
-}
+/** The columns of the table request that are facts. */
+export type FactsRow = Pick<RecordRow, 'tenant' | 'key' | 'model' | 'time'>
 
-function readFacts({ tenant, key, model, time, facts }: FactsRow): Facts {
-  const [project = '', member = '', endpoint = '', channels = '', code = '', outcome = '', tags = '', ...rest] =
-    facts.split(separator)
-  const [status = 0, cost = 0, duration = 0] = rest.map(Number)
+/** The facts of a record: of its row, and of what it says beside that. */
+export function factsOf({ tenant, key, model, time }: FactsRow, gist: RecordGist): Facts {
+  const { project, member, endpoint, error_code: code, outcome, status, cost_nano, duration_ms } = gist
   return {
-    tenant: tenant ?? '',
-    key: key ?? '',
-    model: model ?? '',
-    project,
-    member,
-    endpoint,
-    channels,
-    code,
-    outcome,
-    tags,
-    time,
-    status,
-    cost,
-    duration
+    texts: [
+      tenant ?? '',
+      key ?? '',
+      model ?? '',
+      project ?? '',
+      member ?? '',
+      endpoint,
+      channelsOf(gist),
+      code ?? '',
+      outcome,
+      tagsOf(gist)
+    ],
+    numbers: [Number(time), status, Number(cost_nano), duration_ms]
   }
+}
+
+function channelsOf({ channel, attempts }: RecordGist): string {
+  return attempts.length < 2
+    ? (attempts[0]?.channel ?? channel ?? '')
+    : [...new Set(attempts.map((attempt) => attempt.channel))].join(listSeparator)
+}
+
+function tagsOf({ tags }: RecordGist): string {
+  if (!tags) return ''
+  return Object.entries(tags)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(listSeparator)
 }
 
 /** A search by facts. All conditions hold together. Bounds are included. */
@@ -112,16 +94,17 @@ interface Without {
 }
 
 /** Whether a record matches. */
-export function matches(row: FactsRow, query: FactQuery): boolean {
-  const facts = readFacts(row)
+export function matches(facts: Facts, query: FactQuery): boolean {
   const { texts: out = {}, status: [least, most] = nothing } = query.not ?? {}
+  const status = facts.numbers[numbers.indexOf('status')]!
   return (
-    texts.every((name) => query.texts[name] === undefined || has(name, facts[name], query.texts[name])) &&
-    !texts.some((name) => out[name] !== undefined && has(name, facts[name], out[name])) &&
-    !(facts.status >= least && facts.status <= most) &&
-    numbers.every(
-      (name) => facts[name] >= (query.from[name] ?? -Infinity) && facts[name] <= (query.to[name] ?? Infinity)
-    )
+    texts.every((name, at) => query.texts[name] === undefined || has(name, facts.texts[at]!, query.texts[name])) &&
+    !texts.some((name, at) => out[name] !== undefined && has(name, facts.texts[at]!, out[name])) &&
+    !(status >= least && status <= most) &&
+    numbers.every((name, at) => {
+      const number = facts.numbers[at]!
+      return number >= (query.from[name] ?? -Infinity) && number <= (query.to[name] ?? Infinity)
+    })
   )
 }
 
@@ -157,16 +140,16 @@ export class FactBlock {
   readonly #numbers: number[][] = numbers.map(() => [])
 
   /** `place`: counts the records of the block from 0; there may be gaps. */
-  add(place: number, row: FactsRow): void {
+  add(place: number, facts: Facts): void {
     this.#places.push(place)
-    const facts = readFacts(row)
-    for (const [column, name] of texts.entries()) {
+    for (let column = 0; column < texts.length; column++) {
       const known = this.#known[column]!
-      let number = known.get(facts[name])
-      if (number === undefined) known.set(facts[name], (number = known.size))
+      const text = facts.texts[column]!
+      let number = known.get(text)
+      if (number === undefined) known.set(text, (number = known.size))
       this.#texts[column]!.push(number)
     }
-    for (const [column, name] of numbers.entries()) this.#numbers[column]!.push(facts[name])
+    for (let column = 0; column < numbers.length; column++) this.#numbers[column]!.push(facts.numbers[column]!)
   }
 
   /** The values of {@link boundColumns}. */

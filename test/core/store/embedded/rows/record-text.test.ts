@@ -2,7 +2,16 @@
 import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { checkedText, costPlace, recordIn, textOfRecord } from '../../../../../core/store/embedded/rows/record-text.ts'
+import { factsOf } from '../../../../../core/store/embedded/rows/facts.ts'
+import {
+  checkedText,
+  costPlace,
+  gistIn,
+  recordIn,
+  textOfRecord
+} from '../../../../../core/store/embedded/rows/record-text.ts'
+import type { RecordRow } from '../../../../../core/store/embedded/rows/record-text.ts'
+import { passedOf } from '../../../../../core/store/traffic.ts'
 import type { RequestRecord } from '../../../../../core/store/requests.ts'
 import { formatDollars } from '../../../../../core/money/money.ts'
 import { noon, record, used } from '../sample.ts'
@@ -26,10 +35,14 @@ const usual = record({
   }
 })
 
-/** What is read of a record that was kept. */
-function kept(given: RequestRecord, time = Date.parse(given.time)): RequestRecord {
+function rowOf(given: RequestRecord, time = Date.parse(given.time)): RecordRow {
   const { request_id, tenant, key, model } = given
-  return recordIn({ request_id, tenant, key, model, time, json: textOfRecord(given, time) })
+  return { request_id, tenant, key, model, time, json: textOfRecord(given, time) }
+}
+
+/** What is read of a record that was kept. */
+function kept(given: RequestRecord): RequestRecord {
+  return recordIn(rowOf(given))
 }
 
 t.test('a usual record is an array, and is read as it was given', (t) => {
@@ -69,6 +82,12 @@ t.test('whatever a record has beside that, it is read as it was given', (t) => {
       if (priced && /^-?\d+$/.test(given.cost_nano)) given.cost_usd = formatDollars(BigInt(given.cost_nano))
       const plain = JSON.parse(JSON.stringify(given)) as RequestRecord
       deepStrictEqual(kept(plain), plain)
+      const row = rowOf(plain)
+      const gist = gistIn(row)
+      deepStrictEqual(factsOf(row, gist), factsOf(row, plain), 'what it is searched by')
+      // What is written by hand may say less than every usage has, and an amount that is none.
+      if (!/^-?\d+$/.test(plain.cost_nano) || (plain.usage && !('output' in plain.usage))) return
+      deepStrictEqual(passedOf(gist), passedOf(plain), 'what it adds to traffic')
     }),
     { numRuns: 300 }
   )
@@ -84,9 +103,15 @@ t.test('one of an earlier version is kept as an object, and is read', (t) => {
   t.end()
 })
 
+t.test('one that lacks a column is kept with whatever else it has', (t) => {
+  const { tenant: _, ...without } = usual
+  const given = { ...without, 'a new member': 1 } as unknown as RequestRecord
+  t.strictSame(kept(given), given)
+  t.end()
+})
+
 t.test('the checksum of one covers the columns that it leaves out', (t) => {
-  const { request_id, tenant, key, model } = usual
-  const row = { request_id, tenant, key, model, time: noon, json: textOfRecord(usual, noon) }
+  const row = rowOf(usual, noon)
   const own = checkedText(row)
   for (const other of [{ tenant: 'b' }, { key: null }, { model: 'b' }, { time: noon + 1 }, { request_id: 'b' }])
     t.not(checkedText({ ...row, ...other }), own, Object.keys(other)[0]!)
