@@ -82,13 +82,16 @@ t.test('a book is verified with the words of a file, and what is wrong is named'
     ['ledger', 'verify', '--db', '${BOOK}', '--json']
   ])
   t.equal(sound!.code, 0, sound!.err)
-  t.match(sound!.out, /^postgres:\/\/\S+: price 2, journal \d+, reservation 1, balance \d+ rows read/)
+  t.match(
+    sound!.out,
+    /^postgres:\/\/\S+: price 2, journal \d+, reservation 1, balance \d+, spend \d+, request \d+ rows read/
+  )
   t.match(sound!.out, /\nholds  {2}I1 .*\nholds  {2}I2 /)
   t.match(sound!.out, /\nnot of {2}I17 /)
   const { ok, invariants } = JSON.parse(json!.out) as { ok: boolean; invariants: { name: string; result: string }[] }
   t.equal(ok, true)
   t.match(
-    invariants.find(({ name }) => name === 'I8'),
+    invariants.find(({ name }) => name === 'I17'),
     { result: 'unchecked' }
   )
   await server.sql(`update sluice.balance set posted = posted + 5 where id = (select min(id) from sluice.balance)`, url)

@@ -26,10 +26,11 @@ interface Span {
   of(day: number): number
 }
 
-const spans: readonly Span[] = [
+/** The tables of sums: by day, and by month. */
+export const spans = [
   { name: 'day', of: (day) => day },
   { name: 'month', of: monthOf }
-]
+] as const satisfies readonly Span[]
 
 /** The spend as one gateway has it. */
 export class SpendBook {
@@ -150,7 +151,7 @@ async function writeSums(transaction: Transaction, span: Span, cells: readonly S
 }
 
 /** The rows of a table, each once: a month has many days, and one spender stands in the journal in several ways. */
-function rowsOf({ name, of }: Span, cells: readonly SpendCell[]): Record<string, unknown>[] {
+export function rowsOf({ name, of }: Span, cells: readonly SpendCell[]): Record<string, unknown>[] {
   const rows = new Map<string, { place: Record<string, unknown>; sum: SpendCell }>()
   for (const cell of cells) {
     const { day, model, channel, price, costPrice } = cell.place

@@ -29,7 +29,7 @@ import { daysOf } from '../../window.ts'
  * it begins with a large table.
  */
 export type Progress = (
-  table: 'file' | 'price' | 'batch' | 'journal' | 'reservation' | 'balance' | 'request' | 'traffic',
+  table: 'file' | 'price' | 'batch' | 'journal' | 'reservation' | 'balance' | 'spend' | 'request' | 'traffic',
   rows?: number,
   of?: number
 ) => void

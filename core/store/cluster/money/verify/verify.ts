@@ -3,7 +3,7 @@ import { Accounts } from '../../../embedded/care/accounts.ts'
 import type { Breach, InvariantName, Report } from '../../../embedded/care/invariants.ts'
 import { checkAmount } from '../../../embedded/care/verify.ts'
 import type { Progress } from '../../../embedded/care/verify.ts'
-import { readPrice } from '../../../embedded/database/due.ts'
+import { readObject, readPrice } from '../../../embedded/database/due.ts'
 import type { StoredPrice } from '../../../embedded/database/due.ts'
 import type { Row, Value } from '../../../embedded/files/sqlite.ts'
 import { entryHash, genesis, genesisOf } from '../../../embedded/journal/journal.ts'
@@ -15,9 +15,13 @@ import type { Lane, Transaction } from '../../database/lane.ts'
 import { checkAnchors } from '../journal/anchors.ts'
 import { correctionClass, isEstimate } from '../journal/estimates.ts'
 import type { Estimate } from '../journal/estimates.ts'
+import { checkAudit } from './audit.ts'
+import { differingIn, tellDiffering } from './charges.ts'
+import type { Differing } from './charges.ts'
+import { checkRecords } from './records.ts'
+import { rowsOf, stride } from './rows.ts'
+import { checkSpend } from './spend.ts'
 
-/** How many rows are read at once. */
-const stride = 5000
 /** How long each statement may take, in milliseconds. Sorting a large journal takes minutes. */
 const deadline = 600_000
 
@@ -30,9 +34,14 @@ export const ofBook: ReadonlySet<InvariantName> = new Set([
   'I5',
   'I6',
   'I7',
+  'I8',
   'I9',
   'I10',
-  'I14'
+  'I11',
+  'I14',
+  'I16',
+  'I19',
+  'I20'
 ])
 
 /** The end of a chain, as it is stored. */
@@ -46,29 +55,37 @@ interface Head {
 }
 
 /**
- * Reads the book once, and returns every row that breaks an invariant: I1 to I7, I9, I10 and I14, as those of one
- * machine's store. Everything is read in one transaction, so that no batch is seen halfway.
+ * Reads the book once, and returns every row that breaks an invariant of {@link ofBook}. Everything is read in one
+ * transaction, so that no batch is seen halfway; only records that differ from the journal are looked at again behind
+ * it.
  * @throws DatabaseFault
  */
-export function verifyBook(lane: Lane, progress: Progress = () => {}): Promise<Breach[]> {
-  return lane.transaction(
+export async function verifyBook(lane: Lane, progress: Progress = () => {}): Promise<Breach[]> {
+  const breaches: Breach[] = []
+  const report: Report = (invariant, row, message, drift) =>
+    void breaches.push({ invariant, row, message, ...(drift !== undefined && { drift_nano: String(drift) }) })
+  let differing: readonly Differing[] = []
+  await lane.transaction(
     async (transaction) => {
       await transaction.query('set transaction isolation level repeatable read, read only')
-      const breaches: Breach[] = []
-      const report: Report = (invariant, row, message, drift) =>
-        void breaches.push({ invariant, row, message, ...(drift !== undefined && { drift_nano: String(drift) }) })
       const accounts = new Accounts(report)
       await checkJournal(transaction, accounts, report, progress)
       await checkAnchors((query) => rowsOf(transaction, query), transaction, report)
       await checkHolds(transaction, accounts, report, progress)
       await checkBalances(transaction, accounts, report, progress)
-      return breaches
+      await checkSpend(transaction, report, progress)
+      await checkAudit(transaction, report)
+      progress('request')
+      differing = await differingIn(transaction)
+      await checkRecords(transaction, Date.now(), report, progress)
     },
     { deadline }
   )
+  await tellDiffering(lane, differing, report)
+  return breaches
 }
 
-/** Checks I4, I5, I7, I10 and I14. I3 is the primary key of the journal; {@link checkHolds} looks for ended holds. */
+/** Checks I4, I5, I7, I10, I11 and I14. I3 is the primary key of the journal, and {@link checkHolds} looks for it. */
 async function checkJournal(
   transaction: Transaction,
   accounts: Accounts,
@@ -78,6 +95,8 @@ async function checkJournal(
   const { rows: prices } = await transaction.query<{ version: string; json: string }>(
     'select version, json from sluice.price'
   )
+  for (const { version, json } of prices)
+    if (!hasTextsOnly(readObject(json))) report('I11', `price ${version}`, 'has money that is no decimal string')
   const priceOf = new Map<Value | undefined, StoredPrice>(prices.map(({ version, json }) => [version, readPrice(json)]))
   progress('price', prices.length)
   const heads = await headsOf(transaction)
@@ -125,6 +144,8 @@ async function checkJournal(
     if (Number(row['day_ms']) !== Math.floor(time / day) * day)
       report('I14', name, 'is not in the day of its reservation')
     checkAmount(name, row, priceOf, report)
+    if (!Object.values(readObject(row['usage_json']) ?? {}).every(Number.isInteger))
+      report('I11', name, 'has a number with a fraction')
     if (row['class'] === correctionClass) corrections.push({ name, row })
     post(name, row, accounts, report)
   }
@@ -282,15 +303,11 @@ async function pastHours(transaction: Transaction): Promise<(name: string) => bo
   return isBefore(new Map(rows.map(({ scope, window }) => [scope, window])))
 }
 
-/** The rows of a query, some thousand at a time. */
-async function* rowsOf(transaction: Transaction, query: string): AsyncGenerator<Row> {
-  await transaction.query(`declare rows no scroll cursor for ${query}`)
-  for (;;) {
-    const { rows } = await transaction.query<Row>(`fetch ${stride} from rows`)
-    yield* rows
-    if (rows.length < stride) break
-  }
-  await transaction.query('close rows')
+/** Whether all that a value of JSON has are texts. */
+function hasTextsOnly(value: unknown): boolean {
+  return typeof value === 'object' && value !== null
+    ? Object.values(value).every(hasTextsOnly)
+    : typeof value === 'string'
 }
 
 function offBy(one: bigint, other: bigint): bigint {
