@@ -6,11 +6,14 @@ import type { SharedLimits } from './limits/limits.ts'
 import type { OnUnavailable } from './limits/stand-in.ts'
 import type { Money } from './money/money.ts'
 import type { Logbook } from './requests/logbook.ts'
+import type { WorkList } from './works/work-list.ts'
 
 /** For how long the documents may not be those of the others before this gateway should get no requests. */
 const mostBehind = 5000
 /** For how long nothing may be heard from the others before that is a trouble, in milliseconds. */
 const mostDeaf = 15_000
+/** For how long work that was taken over may wait before that is a trouble, in milliseconds. */
+const mostDelay = 5000
 /** How often it is looked, in milliseconds, so that a trouble has begun when it began. */
 const lookEvery = 1000
 
@@ -20,6 +23,7 @@ export interface ConditionParts {
   readonly money: Pick<Money, 'trouble' | 'figures'>
   readonly documents: Pick<DocumentBook, 'behind'>
   readonly requests: Pick<Logbook, 'dropped'>
+  readonly works: Pick<WorkList, 'delay'>
   readonly limits: Pick<SharedLimits, 'health'>
   readonly onLimitsUnavailable: OnUnavailable
 }
@@ -80,6 +84,7 @@ export class Condition {
       ...this.#ofDocuments(),
       ...this.#ofListener(now),
       ...this.#ofRecords(),
+      ...this.#ofWork(now),
       ...this.#ofLimits()
     ]
   }
@@ -156,6 +161,21 @@ export class Condition {
         cause: 'PostgreSQL took none for too long',
         remedy: 'see to PostgreSQL',
         error: ''
+      }
+    ]
+  }
+
+  #ofWork(now: number): Found[] {
+    const { delay } = this.#parts.works
+    if (!delay || now - delay.since < mostDelay) return []
+    return [
+      {
+        ailment: 'work',
+        text: `work of gateways that are gone waits: ${delay.count} tasks and background responses`,
+        refuses: false,
+        cause: `what is held for it cannot be brought here: ${delay.error}`,
+        remedy: 'see to PostgreSQL; it is tried again by itself',
+        error: delay.error
       }
     ]
   }

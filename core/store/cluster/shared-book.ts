@@ -1,4 +1,5 @@
 // The parts of the store that are in PostgreSQL, over the connections of one process.
+import type { Logger } from '../../telling/log.ts'
 import { steadyNow } from '../../watchdog/steady-time.ts'
 import { ClaimBook } from './answers/claim-book.ts'
 import { Shelf } from './answers/shelf.ts'
@@ -37,12 +38,16 @@ export interface SharedBook {
 }
 
 /**
- * Opens the parts over connections whose schema is up to date. `now`: Unix milliseconds.
+ * Opens the parts over connections whose schema is up to date. `now`: Unix milliseconds. `log` is told of what waits.
  * @throws DatabaseFault when they cannot be read
  */
-export async function openSharedBook(database: Database, bounds: BookBounds, now = steadyNow): Promise<SharedBook> {
+export async function openSharedBook(
+  database: Database,
+  bounds: BookBounds,
+  { now = steadyNow, log }: { readonly now?: (() => number) | undefined; readonly log?: Logger } = {}
+): Promise<SharedBook> {
   const documents = await DocumentBook.open(database)
-  const works = await WorkList.open(database, now)
+  const works = await WorkList.open(database, now, { log })
   const routes = new RouteBook(database, bounds.routeAge, now)
   const answers = new Shelf(database, bounds.answers, now)
   const claims = new ClaimBook(database)

@@ -82,7 +82,7 @@ async function open(
   closes.push(() => database.close())
   const presence = await Presence.open(database, node, version)
   closes.push(() => presence.close())
-  const book = await openSharedBook(database, bounds)
+  const book = await openSharedBook(database, bounds, { log })
   closes.push(() => book.close())
   const limits = await openSharedLimits(redis, onLimitsUnavailable, log, () => presence.nodes.length)
   closes.push(() => limits.close())
@@ -98,13 +98,13 @@ async function open(
     upkeep.abort()
     await Promise.all([gathering, leftovers])
   })
-  const { documents, requests } = book
-  const condition = new Condition({ database, money, documents, requests, limits, onLimitsUnavailable })
+  const { documents, requests, works } = book
+  const condition = new Condition({ database, money, documents, requests, works, limits, onLimitsUnavailable })
   closes.push(() => condition.close())
   for (const until = performance.now() + redis.connect_timeout; !limits.health.usable && performance.now() < until;)
     await sleep(10)
   log.info('this gateway is a node of a shared store', { node, store: postgres.shown, nodes: presence.nodes.length })
-  const { answers, routes, works, claims, secrets } = book
+  const { answers, routes, claims, secrets } = book
   works.bring = (work) => money.adopt(work.requestId)
   return {
     documents,

@@ -1,7 +1,8 @@
 // The work that all gateways share: each has in memory what it owns, and the database the rest.
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../../errors.ts'
+import { silentLog } from '../../../telling/log.ts'
+import type { Logger } from '../../../telling/log.ts'
 import type { Owner } from '../../owner.ts'
 import { isOpen } from '../../works.ts'
 import type { Errand, Work, WorkQuery, Works } from '../../works.ts'
@@ -10,18 +11,17 @@ import { Group } from '../database/group.ts'
 import { persist } from '../database/persist.ts'
 import { plain } from '../database/text.ts'
 import { unavailable } from '../unavailable.ts'
+import { Arrivals } from './arrivals.ts'
+import type { Delay } from './arrivals.ts'
 import { Errands } from './errands.ts'
 import type { Serve } from './errands.ts'
 import { Ownership } from './ownership.ts'
-import type { HeldWork } from './ownership.ts'
 import { newTenure, Results } from './results.ts'
 import type { Tenure } from './results.ts'
 import { Room } from './room.ts'
 
 /** How long open work is its gateway's after that was heard of last, in milliseconds. */
 const usualLease = 15_000
-/** The time between two attempts to bring what belongs to work here, in milliseconds. */
-const bringEvery = 500
 
 interface Put {
   readonly name: string
@@ -47,8 +47,7 @@ export class WorkList implements Works {
   readonly #errands: Errands
   readonly #group: Group<Put>
   readonly #own = new Map<string, Own>()
-  /** What was taken over, while what belongs to it is brought here: until then nobody may see it end. */
-  readonly #arriving = new Map<string, HeldWork>()
+  readonly #arrivals: Arrivals
   /** The work of this gateway by account and upstream id. */
   readonly #places = new Map<string, Work>()
   readonly room: Room
@@ -58,16 +57,17 @@ export class WorkList implements Works {
    */
   bring: (work: Work) => Promise<unknown> = () => Promise.resolve()
 
-  private constructor(database: Database, now: () => number, lease: number) {
+  private constructor(database: Database, now: () => number, lease: number, log: Logger) {
     this.#database = database
     this.#now = now
     this.room = new Room()
+    this.#arrivals = new Arrivals(log, (work) => this.bring(work))
     const owner = randomUUID()
     this.#results = new Results(database, owner)
     this.#ownership = new Ownership(database, owner, lease, this.room, {
       held: () => [
         ...[...this.#own.values()].map(({ work, tenure: { epoch } }) => ({ ...keyOf(work), epoch })),
-        ...this.#arriving.values()
+        ...this.#arrivals.held
       ],
       lost: (key) => this.#end(nameOf(key, key.id)),
       taken: (work, epoch) => this.#arrive(work, epoch)
@@ -82,11 +82,15 @@ export class WorkList implements Works {
 
   /**
    * Takes part: takes over the work of gateways that are gone, until it is closed. `taken` is told of it, to go on
-   * with. `lease`: milliseconds.
+   * with. `lease`: milliseconds. `log` is told when what belongs to work cannot be brought.
    * @throws DatabaseFault when the work cannot be read
    */
-  static async open(database: Database, now: () => number, lease = usualLease): Promise<WorkList> {
-    const list = new WorkList(database, now, lease)
+  static async open(
+    database: Database,
+    now: () => number,
+    { lease = usualLease, log = silentLog }: { readonly lease?: number; readonly log?: Logger | undefined } = {}
+  ): Promise<WorkList> {
+    const list = new WorkList(database, now, lease, log)
     try {
       await list.#ownership.look()
       return list
@@ -116,12 +120,17 @@ export class WorkList implements Works {
     this.#ownership.onTaken = tell
   }
 
+  /** Why work that was taken over waits; undefined when none does. */
+  get delay(): Delay | undefined {
+    return this.#arrivals.delay
+  }
+
   open(): readonly Work[] {
     return [...this.#own.values()].map(({ work }) => work)
   }
 
   get running(): number {
-    return this.#own.size + this.#arriving.size + this.#ownership.elsewhere
+    return this.#own.size + this.#arrivals.size + this.#ownership.elsewhere
   }
 
   runningOf(tenant: string): number {
@@ -268,7 +277,7 @@ export class WorkList implements Works {
   async close(): Promise<void> {
     await this.#group.idle()
     await Promise.all([this.#ownership.close(), this.#errands.close()])
-    this.#arriving.clear()
+    this.#arrivals.close()
   }
 
   /** What this gateway does itself may have gone on since it was written. */
@@ -280,16 +289,7 @@ export class WorkList implements Works {
   async #arrive(work: Work, epoch: bigint): Promise<boolean> {
     const name = nameOf(work, work.id)
     const held = { ...keyOf(work), epoch }
-    this.#arriving.set(name, held)
-    for (let here = false; !here && this.#arriving.get(name) === held;) {
-      here = await this.bring(work).then(
-        () => true,
-        () => false
-      )
-      if (!here) await sleep(bringEvery, undefined, { ref: false })
-    }
-    if (this.#arriving.get(name) !== held) return false
-    this.#arriving.delete(name)
+    if (!(await this.#arrivals.arrive(name, work, held))) return false
     this.#begin(work, { epoch, known: true })
     return true
   }
@@ -304,7 +304,7 @@ export class WorkList implements Works {
   #end(name: string): void {
     this.#leave(this.#own.get(name)?.work)
     this.#own.delete(name)
-    this.#arriving.delete(name)
+    this.#arrivals.lose(name)
   }
 
   #leave(work: Work | undefined): void {

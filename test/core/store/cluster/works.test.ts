@@ -6,6 +6,7 @@ import type { Test } from 'tap'
 import { Database } from '../../../../core/store/cluster/database/database.ts'
 import { WorkList } from '../../../../core/store/cluster/works/work-list.ts'
 import type { Work } from '../../../../core/store/works.ts'
+import type { Logger } from '../../../../core/telling/log.ts'
 import { DatabaseProxy } from '../../../kit/database-proxy.ts'
 import { PostgresProxy } from '../../../kit/postgres-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../kit/postgres.ts'
@@ -20,10 +21,11 @@ const done = { status: 'succeeded', ended: noon, expires: noon + 1e9 } as const
 async function node(
   t: Test,
   url: string,
-  lease?: number
+  lease?: number,
+  log?: Logger
 ): Promise<{ list: WorkList; taken: Work[]; cut(): Promise<void> }> {
   const database = await Database.open({ url })
-  const list = await WorkList.open(database, () => noon, lease)
+  const list = await WorkList.open(database, () => noon, { ...(lease !== undefined && { lease }), log })
   const taken: Work[] = []
   list.onTaken = (work) => void taken.push(work)
   t.teardown(async () => {
@@ -85,7 +87,10 @@ t.test(
     const url = await server.database()
     const one = await node(t, url, longLease)
     await one.list.put(work('a'))
-    const other = await node(t, url, shortLease)
+    const told: string[] = []
+    const tell = (message: string): void => void told.push(message)
+    const log: Logger = { debug: tell, info: tell, warn: tell, error: tell, child: () => log }
+    const other = await node(t, url, shortLease, log)
     let tries = 0
     let open = false
     other.list.bring = async () => {
@@ -99,9 +104,17 @@ t.test(
     await eventually(async () => (await lease()) > first, 20_000)
     t.equal(other.list.current(owner, 'a'), undefined)
     t.same([other.list.open(), other.taken, other.list.running], [[], [], 1])
+    t.same(
+      told,
+      ['what belongs to work that was taken over cannot be brought here, so the work waits'],
+      'it is told once, however often it is tried'
+    )
+    t.match(other.list.delay, { count: 1, error: 'not yet' })
     open = true
     await eventually(() => other.taken.length === 1, 20_000)
     t.match(other.list.current(owner, 'a'), { status: 'queued' })
+    t.same(told.slice(1), ['what belongs to work that was taken over is here again'])
+    t.equal(other.list.delay, undefined)
     t.equal(other.list.running, 1)
     await other.list.put(work('a', done))
     t.match(await one.list.find(owner, 'a'), { status: 'succeeded' })
