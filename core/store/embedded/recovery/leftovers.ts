@@ -52,17 +52,27 @@ export interface Leftovers {
   end(batch: Batch): void
 }
 
+/** A condition of SQL: an entry is in no volume. Sealed ones stay in the database for a moment. */
+export const unsealed = 'seq > (SELECT coalesce(max(last), 0) FROM volume)'
+
 /** Leftovers of a database, whose ends are committed to it. */
 export class StoredLeftovers implements Leftovers {
   readonly #committer: Committer
   readonly #holds: Statement
   readonly #parts: Statement
+  readonly #sealed: ReadonlyMap<string, readonly PartRow[]>
   readonly #now: number
   readonly #kept: string
 
-  /** `now` in Unix milliseconds. The holds of the requests `kept` are none. */
-  constructor(committer: Committer, now: number, kept: readonly string[]) {
+  /** `now` in Unix milliseconds. The holds of the requests `kept` are none. `sealed`: the parts that volumes have. */
+  constructor(
+    committer: Committer,
+    now: number,
+    kept: readonly string[],
+    sealed: ReadonlyMap<string, readonly PartRow[]>
+  ) {
     this.#committer = committer
+    this.#sealed = sealed
     this.#now = now
     this.#kept = JSON.stringify(kept)
     this.#holds = committer.database.prepare(
@@ -72,7 +82,8 @@ export class StoredLeftovers implements Leftovers {
     )
     this.#holds.setReadBigInts(true)
     this.#parts = committer.database.prepare(
-      "SELECT amount, usage_json FROM journal WHERE request_id = ? AND class = 'terminal' AND kind = 'settle' AND part <> ''"
+      `SELECT amount, usage_json FROM journal WHERE request_id = ? AND class = 'terminal' AND kind = 'settle' AND part <> ''
+        AND ${unsealed}`
     )
     this.#parts.setReadBigInts(true)
   }
@@ -83,7 +94,7 @@ export class StoredLeftovers implements Leftovers {
   }
 
   partsOf(requestId: string): readonly PartRow[] {
-    return this.#parts.all(requestId) as unknown as PartRow[]
+    return [...(this.#sealed.get(requestId) ?? []), ...(this.#parts.all(requestId) as unknown as PartRow[])]
   }
 
   end(batch: Batch): void {

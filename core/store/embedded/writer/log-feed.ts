@@ -9,8 +9,9 @@ import { DamagedStore } from '../files/damage.ts'
 import type { Durability, Row, Value } from '../files/sqlite.ts'
 import { readFrames } from '../log/frame-reader.ts'
 import { missingMoves, recover } from '../recovery/recovery.ts'
-import { StoredLeftovers } from '../recovery/leftovers.ts'
+import { StoredLeftovers, unsealed } from '../recovery/leftovers.ts'
 import { applyFrames, replay } from '../recovery/replay.ts'
+import { sealedParts } from '../recovery/sealed-parts.ts'
 import { survey } from '../recovery/survey.ts'
 import { storedBalances } from '../database/stored-balances.ts'
 import { baseOf, encodeNote, framesAt, historyBytes, makeSegments, noteAt } from '../log/segment.ts'
@@ -61,7 +62,8 @@ export class LogFeed implements Feed {
     }
     const [newest] = all('SELECT written FROM request ORDER BY seq DESC LIMIT 1')
     const written = Math.max(now, Number(newest?.['written'] ?? 0))
-    const recovered = recover(new StoredLeftovers(committer, now, kept), written)
+    const sealed = sealedParts(database, file)
+    const recovered = recover(new StoredLeftovers(committer, now, kept, sealed), written)
     const held = all('SELECT * FROM reservation ORDER BY id')
     const since = horizon(held.reduce((oldest, row) => Math.min(oldest, Number(row['ts_ms'])), now))
     return {
@@ -75,10 +77,15 @@ export class LogFeed implements Feed {
       prices: all('SELECT * FROM price'),
       documents: all('SELECT kind, id, json FROM document ORDER BY number'),
       open: held,
-      parts: all(
-        `SELECT request_id, amount, usage_json FROM journal WHERE request_id IN (SELECT request_id FROM reservation WHERE part = '')
-         AND part <> '' AND class = 'terminal' AND kind = 'settle'`
-      ),
+      parts: [
+        ...held.flatMap(({ request_id, part }) =>
+          part === '' ? (sealed.get(request_id as string) ?? []).map((row) => ({ request_id, ...row }) as Row) : []
+        ),
+        ...all(
+          `SELECT request_id, amount, usage_json FROM journal WHERE request_id IN (SELECT request_id FROM reservation WHERE part = '')
+           AND part <> '' AND class = 'terminal' AND kind = 'settle' AND ${unsealed}`
+        )
+      ],
       works: all('SELECT json FROM work WHERE open = 1 ORDER BY created'),
       room: all('SELECT tenant, sum(bytes) AS bytes FROM work WHERE bytes IS NOT NULL GROUP BY tenant')
     }

@@ -1,7 +1,7 @@
 // The journal's oldest entries, sealed in files beside the database: what is in them, who reads them, and what is said
 // when one is wrong.
 import { createHash } from 'node:crypto'
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import t from 'tap'
@@ -11,11 +11,13 @@ import { Sealing } from '../../../../../core/store/embedded/upkeep/sealing.ts'
 import { LedgerFile } from '../../../../../core/store/embedded/care/ledger-file.ts'
 import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
+import { costOf } from '../../../../../core/money/price.ts'
 import type { Store } from '../../../../../core/store/store.ts'
 import { verify } from '../../../../../core/store/embedded/care/verify.ts'
 import { createLogger } from '../../../../../core/telling/log.ts'
 import { eventually } from '../../../../kit/probe.ts'
-import { noon, query, reserve, scope, settle } from '../sample.ts'
+import { forms, image } from '../forms.ts'
+import { noon, price, query, reserve, scope, settle, used } from '../sample.ts'
 
 t.setTimeout(600_000)
 
@@ -213,3 +215,31 @@ t.test('entries that are sealed, and not yet gone from the database, are counted
   t.equal(entriesIn(file), 300)
   t.same(breaches(file), [])
 })
+
+for (const { name, options } of Object.values(forms))
+  t.test(`a session whose turns are sealed while it is open has them in its record (${name})`, async (t) => {
+    const file = join(t.testdir(), 'sluice.db')
+    const open = (of: string): Promise<Store> =>
+      openStore({ file: of, durability: 'process', keeping: rolled, now: () => noon, ...options })
+    const store = await open(file)
+    const { requestId } = reserve(store.ledger, scopes, 0n, { streamed: true })
+    const turn = async (number: number): Promise<void> => {
+      const hold = reserve(store.ledger, scopes, 900n, { requestId, part: `turn ${number}` })
+      await hold.settle({ usage: used(40), amount: costOf(used(40), price), source: 'upstream', channel: 'openai' })
+    }
+    await turn(1)
+    await turn(2)
+    await serve(store, 1000)
+    await turn(3)
+    await store.flush()
+    if (name === 'log') await eventually(() => entriesIn(file) < 500, 10_000)
+    else await eventually(() => readdirSync(`${file}.journal`).some((entry) => entry.startsWith('volume-')), 10_000)
+    const left = image(file)
+    if (name === 'log') cpSync(`${file}.journal`, `${left}.journal`, { recursive: true })
+    await store.close()
+    const again = await open(left)
+    const { record } = (await again.requests.find(requestId))!
+    t.match(record, { cost_nano: String(3n * costOf(used(40), price)), usage: used(120) })
+    await again.close()
+    t.same(breaches(left), [])
+  })
