@@ -3,6 +3,7 @@ import { Balances } from '../embedded/balance/balances.ts'
 import type { PurseContents, StoredBalance } from '../embedded/balance/balances.ts'
 import type { Purse } from '../embedded/balance/purse.ts'
 import { unavailable } from '../embedded/writer/unavailable.ts'
+import { daysOf, isHour, oldestWindow } from '../window.ts'
 import { dataOf, lockOf } from './arena.ts'
 import { nameOf, sumUnits, WorkerCell } from './cell.ts'
 import { Directory, TableFull, unclaimed } from './directory.ts'
@@ -17,8 +18,14 @@ import type { Seat } from './seat.ts'
  */
 export class WorkerCells extends Balances {
   readonly directory: Directory
+  /** Called before balances are listed: has {@link WorkerCells.learn} called with what this thread has not made. */
+  onListed: () => void = () => {}
   readonly #seat: Seat
   readonly #hours: Directory
+  /** The scopes that others have balances of, with the limits of their windows. */
+  readonly #others = new Map<string, Map<string, bigint | undefined>>()
+  /** The limits of rolling budgets of others, by their days, that are not among the hours yet. */
+  readonly #rolling = new Map<string, Map<number, bigint | undefined>>()
 
   /** `since`: from when on, in Unix milliseconds, all balances are in the shared memory. */
   constructor(seat: Seat, since: number) {
@@ -50,9 +57,38 @@ export class WorkerCells extends Balances {
     if (known) return known
     const place = this.directory.look(nameOf(scope, window))
     if (!place) return undefined
-    const cell = new WorkerCell(scope, window, undefined, this.#seat, place)
+    const cell = new WorkerCell(scope, window, this.#others.get(scope)?.get(window), this.#seat, place)
     this.keep(cell)
+    if (!isHour(window)) this.tidy(scope)
     return cell
+  }
+
+  override get scopes(): readonly string[] {
+    return [...new Set([...super.scopes, ...this.#others.keys()])]
+  }
+
+  override refresh(): void {
+    this.onListed()
+    for (const [scope, budgets] of this.#rolling) {
+      for (const [days, limit] of budgets) this.storedHours(scope).budget(days).limit = limit
+      this.#rolling.delete(scope)
+    }
+  }
+
+  /**
+   * Hears of a balance of another thread. It takes no lock. `limit`: null for none; undefined where it stayed.
+   */
+  learn(scope: string, window: string, limit: bigint | null | undefined): void {
+    const limits = entryOf(this.#others, scope)
+    if (limit === undefined) return
+    const days = daysOf(window)
+    if (days !== undefined) return void entryOf(this.#rolling, scope).set(days, limit ?? undefined)
+    if (isHour(window)) return
+    const cell = this.known(scope, window)
+    if (cell) cell.limit = limit ?? undefined
+    limits.set(window, limit ?? undefined)
+    const oldest = oldestWindow(this.since)
+    for (const name of limits.keys()) if (name < oldest) limits.delete(name)
   }
 
   /**
@@ -112,4 +148,10 @@ function withRoom(work: () => Place): Place {
     if (!(error instanceof TableFull)) throw error
     throw unavailable(`too many balances are in use: ${error.message}`)
   }
+}
+
+function entryOf<K>(all: Map<string, Map<K, bigint | undefined>>, scope: string): Map<K, bigint | undefined> {
+  let entry = all.get(scope)
+  if (!entry) all.set(scope, (entry = new Map()))
+  return entry
 }

@@ -41,6 +41,7 @@ export class Desk {
   readonly seat: Seat
   readonly ledger: Book
   readonly drafts: RecordWriter
+  readonly cells: WorkerCells
   readonly requests: Pick<RequestLog, 'append'>
   /** How many records of requests were dropped, as more came than could be written. */
   dropped = 0
@@ -53,6 +54,7 @@ export class Desk {
     own = new Seat(new Arena(arena), seat)
   ) {
     this.seat = own
+    this.cells = new WorkerCells(own, since)
     this.drafts = new RecordWriter(new RingWriter(ring, bell), new RowIds(lastHold), now, follow)
     this.ledger = new Book(
       this.drafts,
@@ -62,7 +64,7 @@ export class Desk {
       now,
       kept,
       deferred,
-      new WorkerCells(own, since)
+      this.cells
     )
     const { ledger, drafts } = this
     drafts.onEnded = (ended) => ledger.forget(ended)

@@ -36,6 +36,9 @@ export class Office implements Accounting {
     const stored = { ...snapshot, kept, reader, troubles, follow: () => writer.flushed() }
     const place = { ...this.#shared, seat: supervisor, ring, prices: [] }
     this.desk = new Desk(place, now, stored, this.seats.own)
+    const { cells } = this.desk
+    cells.onListed = () => this.reader.list()
+    this.reader.onListed = (scope, window, limit) => cells.learn(scope, window, limit)
     void this.reader.run()
   }
 

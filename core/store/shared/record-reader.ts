@@ -17,6 +17,8 @@ const pause = 100
 export class RecordReader {
   /** Called with rows of a seat's record that are on disk, before the thread of the seat hears of it. */
   onKept: (seat: number, rows: Kept) => void = () => {}
+  /** Called by {@link RecordReader.list} with each balance, and its limit where that has changed. */
+  onListed: (scope: string, window: string, limit?: bigint | null) => void = () => {}
   /** The prices that are in the journal or in a draft for it, as JSON by version. */
   readonly prices: Map<string, string>
   readonly #rings: Rings
@@ -27,6 +29,8 @@ export class RecordReader {
   #sums = new Sums()
   /** Limits that changed, and the moves without which a rolling budget has no row for its limit. */
   #limits: Pick<Batch, 'moves' | 'limits'> = { moves: [], limits: [] }
+  /** Whether something of these was not listed. */
+  #unlisted = false
   #kept: Promise<void> = Promise.resolve()
   #closed = false
 
@@ -90,22 +94,35 @@ export class RecordReader {
       const record = decodeBatch(Buffer.from(bytes!.buffer, bytes!.byteOffset, bytes!.length), undefined)
       record.prices = this.#learn(record.prices)
       if (record.answers.length + record.routes.length + record.works.length > 0) told.push([seat, record])
+      this.#unlisted = true
       this.#limits.moves = this.#limits.moves.concat(record.moves)
       this.#limits.limits = this.#limits.limits.concat(record.limits)
       draft.join(
-        this.#seats
-          .get(seat)!
-          .add(record, bytes!.length, ({ scopes, time, posted, pending }) =>
-            this.#sums.add(scopes, time, posted, pending)
-          )
+        this.#seats.get(seat)!.add(record, bytes!.length, ({ scopes, time, posted, pending }) => {
+          this.#unlisted = true
+          this.#sums.add(scopes, time, posted, pending)
+        })
       )
     }
     this.#kept = this.#keep(draft, told, acknowledge)
     this.#journal.wake()
   }
 
+  /** Tells of the balances that records have changed since it was last called. */
+  list(): void {
+    if (!this.#unlisted) return
+    this.#unlisted = false
+    for (const { scope, window } of this.#sums) this.onListed(scope, window)
+    const { limits } = this.#limits
+    for (let at = 0; at < limits.length; at += 3) {
+      const [limit, scope, window] = limits.slice(at, at + 3) as [bigint | null, string, string]
+      this.onListed(scope, window, limit)
+    }
+  }
+
   /** Adds the changes of all balances to a batch, so that the balances on disk are those after it. */
   balance(batch: Batch): void {
+    this.list()
     batch.balanced = true
     batch.moves = batch.moves.concat(this.#sums.moves(), this.#limits.moves)
     batch.limits = batch.limits.concat(this.#limits.limits)

@@ -1,4 +1,5 @@
 // A seat in the shared memory: by it one thread takes locks and changes what they guard, whole or not at all.
+import { GatewayError } from '../../errors.ts'
 import type { Arena } from './arena.ts'
 import { undoUnits } from './arena.ts'
 
@@ -18,8 +19,15 @@ export const beats = 1
 export const waiting = 2
 export const undone = 3
 
-/** That a lock was not free in time. Only a seat with patience throws it. */
-export class BusyLock extends Error {}
+/** That a lock was not free in time. Only a seat with patience throws it. A request that meets it is refused. */
+export class BusyLock extends GatewayError {
+  constructor() {
+    super('billing_unavailable', 'Requests cannot be accounted for at the moment. Try again.', {
+      retryAfterMs: 1000,
+      cause: 'another thread has the lock of the tenant for too long: it hangs, and is ended in some seconds'
+    })
+  }
+}
 
 /**
  * What is in the word of a lock that a thread has; never 0. Boots are counted, so that no later thread has the
@@ -179,7 +187,7 @@ export class Seat {
       for (;;) {
         const locked = Atomics.compareExchange(words, at, 0, this.#owner | wanted)
         if (locked === 0) return
-        if (performance.now() > until) throw new BusyLock('somebody else has the lock for too long')
+        if (performance.now() > until) throw new BusyLock()
         const word = locked | wanted
         if (locked === word || Atomics.compareExchange(words, at, locked, word) === locked)
           Atomics.wait(words, at, word, nap)

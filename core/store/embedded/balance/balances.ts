@@ -62,11 +62,12 @@ export class Balances {
     if (known) return known
     const cell = this.make(scope, window, home)
     this.keep(cell)
-    const windows = this.#cells.get(scope)!
-    const oldest = oldestWindow(this.since)
-    for (const [name, other] of windows) if (name < oldest && other.settled && windows.delete(name)) this.forgotten++
+    this.tidy(scope)
     return cell
   }
+
+  /** Hears what other threads have made, before somebody lists balances. */
+  refresh(): void {}
 
   /** The hours of a scope, if it has, or had, rolling budgets. */
   findHours(scope: string): Hours | undefined {
@@ -96,7 +97,7 @@ export class Balances {
       const { scope, window, limit, posted, pending } = row
       const days = daysOf(window)
       if (days !== undefined) {
-        const hours = this.#storedHours(scope)
+        const hours = this.storedHours(scope)
         // What is in memory reaches as far as it did.
         if (hours.budgets.has(days)) continue
         hours.budget(days, limit ?? undefined)
@@ -107,7 +108,7 @@ export class Balances {
         hours.push({ hour: hourOf(Date.parse(`${window}:00Z`)), posted, pending })
       } else if (!this.known(scope, window)) this.keep(this.stored(row))
     }
-    for (const [scope, hours] of found) this.#storedHours(scope).load(hours)
+    for (const [scope, hours] of found) this.storedHours(scope).load(hours)
   }
 
   /** Removes from memory what no window since `since` (Unix milliseconds) needs. */
@@ -143,7 +144,15 @@ export class Balances {
     windows.set(cell.window, cell)
   }
 
-  #storedHours(scope: string): Hours {
+  /** Removes balances of a scope from memory whose windows are long over. */
+  protected tidy(scope: string): void {
+    const windows = this.#cells.get(scope)!
+    const oldest = oldestWindow(this.since)
+    for (const [name, other] of windows) if (name < oldest && other.settled && windows.delete(name)) this.forgotten++
+  }
+
+  /** The hours of a scope, which are stored, or made by another thread. */
+  protected storedHours(scope: string): Hours {
     let hours = this.#hours.get(scope)
     if (!hours) this.#hours.set(scope, (hours = this.makeHours(scope, undefined)))
     return hours

@@ -170,6 +170,7 @@ export class Purses {
 
   /** The scopes that have balances, in no order. */
   scopes(): readonly string[] {
+    this.#balances.refresh()
     return this.#balances.scopes
   }
 
@@ -177,6 +178,7 @@ export class Purses {
   balances({ scope }: { scope?: string } = {}): Balance[] {
     const now = this.#parts.now()
     if (now < this.#balances.since) void this.#recall(now)
+    this.#balances.refresh()
     const current = [windowOf('day', now), windowOf('week', now), windowOf('month', now), 'total']
     const scopes = scope === undefined ? [...this.#balances.scopes].sort() : [scope]
     return scopes.flatMap((id) => [

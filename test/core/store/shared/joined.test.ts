@@ -231,6 +231,33 @@ t.test('client secrets of a key are counted over all workers', async (t) => {
   await close()
 })
 
+t.test('the supervisor lists the balances and limits that workers have made', async (t) => {
+  const { workers, joined, close } = await storeOf(t, 2)
+  const [one, two] = joined as [Joined, Joined]
+  const { ledger } = workers.store
+  const key = { ...scope('key', 'laptop'), budgets: [{ limit: 700n, per: '7d' as const }] }
+  const spend = async ({ store }: Joined, requestId: string, limit: bigint): Promise<void> => {
+    const hold = reserve(store.ledger, [scope('tenant', 'acme', limit, 'month'), key], 50n, { requestId })
+    await hold.durable
+    const ended = hold.settle({ usage: used(30), amount: 30n, source: 'upstream', channel: 'openai' })
+    store.requests.append(record({ request_id: requestId, usage: used(30), cost_nano: '30' }))
+    await ended
+  }
+  t.same(await ledger.scopes(), [])
+  await spend(one, 'first', 1000n)
+  t.same([...(await ledger.scopes())].sort(), ['key:laptop', 'tenant:acme'])
+  const month = async (): Promise<unknown> =>
+    (await ledger.balances({ scope: 'tenant:acme' })).find(({ window }) => window === '2026-11')
+  t.match(await month(), { limit: 1000n, posted: 30n, pending: 0n })
+  await spend(two, 'second', 2000n)
+  t.match(await month(), { limit: 2000n, posted: 60n })
+  t.match(
+    (await ledger.balances()).filter(({ window }) => window === '7d'),
+    [{ scope: 'key:laptop', limit: 700n, posted: 60n, pending: 0n }]
+  )
+  await close()
+})
+
 t.test('a threshold that workers reach is told once', async (t) => {
   const { workers, joined, close } = await storeOf(t, 2)
   const told: BudgetReached[] = []
