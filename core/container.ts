@@ -1,12 +1,9 @@
-// Assembles the program: how each service is made, and in which order they start and stop.
+// Assembles the program: in which order its services start and stop.
 import './program/heap.ts'
 import './program/globals.ts'
-import './program/reflect.ts'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { container as root, instanceCachingFactory } from 'tsyringe'
-import type { DependencyContainer } from 'tsyringe'
 import { plugins as shippedPlugins } from '../plugins/index.ts'
 import { noteReload } from './admin/configuration/config.ts'
 import { AdminServer } from './admin/server.ts'
@@ -19,12 +16,9 @@ import { ConfigHistory, historyFolderOf } from './program/config-history.ts'
 import { ConfigReader } from './program/configuration.ts'
 import type { Plugin } from './contract/contract.ts'
 import { Credentials } from './credentials/credentials.ts'
-import { BackgroundWork } from './exchange/background/background.ts'
-import { Engine } from './exchange/engine.ts'
 import { Generations, Shared } from './program/generation.ts'
 import { createLogger, silentLog } from './telling/log.ts'
 import type { Logger } from './telling/log.ts'
-import { Metrics } from './telling/metrics.ts'
 import { LogTap } from './telling/tap.ts'
 import type { ServedOperation } from './contract/served.ts'
 import { operations as shippedOperations } from './operations/index.ts'
@@ -40,122 +34,22 @@ import { Verification } from './program/verification.ts'
 import { Stops } from './program/stops.ts'
 import { RunningGateway } from './program/running-gateway.ts'
 import type { Gateway, Phase } from './program/running-gateway.ts'
-import { Server } from './clients/server.ts'
-import type { Config, Settings } from './catalogue/settings.ts'
+import type { Config } from './catalogue/settings.ts'
 import { folderOf } from './catalogue/store-place.ts'
-import { MemoryCache } from './store/memory/cache.ts'
 import { RequestTap } from './store/request-tap.ts'
-import type { Services } from './store/services.ts'
 import { openStore } from './store/embedded/store.ts'
 import type { OwnStore } from './store/embedded/store.ts'
-import type { Store } from './store/store.ts'
 import { warmThreads } from './store/embedded/threads/thread.ts'
 import { Custody } from './handover/custody.ts'
 import { Handover } from './handover/handover.ts'
 import { placeOf } from './handover/messages.ts'
 import type { Estate } from './handover/messages.ts'
-import type { Opened } from './handover/opened.ts'
 import { openPlace } from './handover/opening.ts'
-import { SealedVault } from './store/sealed/vault.ts'
-import type { Transport } from './transport/transport.ts'
-import { Transports } from './transport/transports.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
+import { tokens, wire } from './wiring.ts'
+import type { Wiring } from './wiring.ts'
 
 export type { Gateway, GatewayOptions }
-
-/** A symbol with the type of the service that it identifies. */
-type Token<T> = symbol & { readonly type?: T }
-
-function token<T>(name: string): Token<T> {
-  return Symbol(name)
-}
-
-const tokens = {
-  log: token<Logger>('log'),
-  settings: token<Settings>('settings'),
-  store: token<Store>('store'),
-  vault: token<SealedVault>('vault'),
-  services: token<Services>('services'),
-  metrics: token<Metrics>('metrics'),
-  generations: token<Generations>('generations'),
-  transport: token<Transport>('transport'),
-  background: token<BackgroundWork>('background'),
-  engine: token<Engine>('engine'),
-  server: token<Server>('server')
-}
-
-/** Registers how each service is made. A service is made when it is first asked for, and only once. */
-function wire(
-  log: Logger,
-  settings: Settings,
-  { store, limits, secrets, claims }: Opened,
-  operations: readonly ServedOperation[],
-  finished = new RequestTap()
-): { give<T>(key: Token<T>, value: T): void; get<T>(key: Token<T>): T } {
-  const container: DependencyContainer = root.createChildContainer()
-  const get = <T>(key: Token<T>): T => container.resolve<T>(key)
-  const give = <T>(key: Token<T>, value: T): void => void container.register<T>(key, { useValue: value })
-  const make = <T>(key: Token<T>, factory: () => T): void =>
-    void container.register<T>(key, { useFactory: instanceCachingFactory(factory) })
-  give(tokens.log, log)
-  give(tokens.settings, settings)
-  give(tokens.store, store)
-  make(tokens.metrics, () => new Metrics())
-  make(tokens.transport, () => new Transports())
-  make(tokens.vault, () => new SealedVault(get(tokens.store).works, get(tokens.settings).state))
-  make(tokens.services, () => {
-    const { documents, ledger, requests, works, answers, routes } = get(tokens.store)
-    return {
-      documents,
-      ledger,
-      requests: finished.on(requests),
-      works,
-      vault: get(tokens.vault),
-      answers,
-      routes,
-      limits,
-      secrets,
-      claims,
-      cache: new MemoryCache(get(tokens.settings).limits.cacheMemory)
-    }
-  })
-  make(tokens.background, () => {
-    const kinds = new Map(operations.flatMap(({ begins }) => (begins ? [[begins.name, begins]] : [])))
-    return new BackgroundWork({
-      services: get(tokens.services),
-      generations: get(tokens.generations),
-      transport: get(tokens.transport),
-      kinds,
-      log
-    })
-  })
-  make(tokens.engine, () => {
-    const memory = new BodyMemory(get(tokens.settings).limits.bodyMemory)
-    const background = get(tokens.background)
-    return new Engine({
-      operations: new Operations(operations),
-      services: get(tokens.services),
-      background,
-      generations: get(tokens.generations),
-      transport: get(tokens.transport),
-      watchdog: new Watchdog(),
-      memory,
-      log
-    })
-  })
-  make(tokens.server, () => {
-    const { listen, limits } = get(tokens.settings)
-    const engine = get(tokens.engine)
-    return new Server({
-      listen,
-      limits,
-      log,
-      handle: (incoming) => engine.handle(incoming),
-      onDrainTimeout: () => engine.stop()
-    })
-  })
-  return { give, get }
-}
 
 /**
  * Starts a gateway: configuration, store with its recovery, chain, and the listeners last.
@@ -303,7 +197,7 @@ async function start(
 }
 
 function proberOf(
-  get: ReturnType<typeof wire>['get'],
+  get: Wiring['get'],
   { services, metrics, log, shared, transport }: Surroundings,
   operations: readonly ServedOperation[],
   enter: ProberParts['enter'],

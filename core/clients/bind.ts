@@ -9,14 +9,15 @@ export const backlog = 4096
 
 /**
  * Listens. Resolves with the address. `section`: the section of gateway.yaml that has the address. `fd`: a socket that
- * is bound already, whose address counts instead.
+ * is bound already, whose address counts instead. `together`: other threads of the gateway listen on the same port.
  * @throws Error naming the address and the remedy
  */
 export async function bind(
   server: Server,
   { host, port }: { host: string; port: number },
   section: 'listen' | 'admin',
-  fd?: number
+  fd?: number,
+  together = false
 ): Promise<AddressInfo> {
   await new Promise<void>((resolve, reject) => {
     const onError = (error: NodeJS.ErrnoException): void =>
@@ -27,7 +28,7 @@ export async function bind(
       resolve()
     }
     // Of a socket that is bound, Node takes this bound as an argument alone, and would lower it to its default.
-    if (fd === undefined) server.listen({ host, port, backlog }, listening)
+    if (fd === undefined) server.listen({ host, port, backlog, reusePort: together }, listening)
     else server.listen({ fd }, backlog, listening)
   })
   const address = server.address()
@@ -58,7 +59,8 @@ function bindError(error: NodeJS.ErrnoException, host: string, port: number, sec
     EADDRINUSE: `${place} is in use by another process. Stop that process, or choose another ${section}.port.`,
     EACCES: `${place} may not be bound by this user. Choose a ${section}.port above 1023, or grant the right to bind it.`,
     EADDRNOTAVAIL: `${host} is not an address of this machine. Choose another ${section}.host.`,
-    ENOTFOUND: `${host} is not known as an address or name. Choose another ${section}.host.`
+    ENOTFOUND: `${host} is not known as an address or name. Choose another ${section}.host.`,
+    ENOTSUP: `${place} cannot be listened on by several threads, as this system does not spread connections over them. Set workers to 1.`
   }
   return new Error(remedies[error.code ?? ''] ?? `${place} cannot be listened on: ${error.message}`, { cause: error })
 }

@@ -55,6 +55,8 @@ export interface ListenerOptions {
   /** Enforces the time limits of connections. */
   watchdog: Watchdog
   log: Logger
+  /** Whether other threads of the gateway listen on the same port. */
+  together?: boolean | undefined
   /**
    * Takes over an HTTP/1.x connection. `first`: the bytes that were read already. `single`: it is closed after one
    * answer.
@@ -111,7 +113,7 @@ export class Listener implements PeekHost {
     const { listen } = this.#options
     const { tls } = listen
     if (tls) this.certify(tls)
-    const bound = await bind(this.#port, listen, 'listen', fd)
+    const bound = await bind(this.#port, listen, 'listen', fd, this.#options.together)
     return { host: bound.address, port: bound.port, protocol: tls ? 'https' : 'http' }
   }
 

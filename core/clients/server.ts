@@ -40,6 +40,8 @@ export interface ServerOptions {
   /** Milliseconds that a connection without a request has for its first one when the server stops. Default 1000. */
   firstRequest?: number | undefined
   log: Logger
+  /** Whether other threads of the gateway listen on the same port. */
+  together?: boolean | undefined
   /** Called for every valid request. Must answer through `incoming.client`. */
   handle(incoming: Incoming): void
   /** Called once when `drain` has waited long enough, to end the exchanges under way. */

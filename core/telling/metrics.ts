@@ -1,5 +1,6 @@
 // Metrics: the registry of a gateway, and the part of it that plugins may use.
-import type { Metric, MetricType, MetricValueWithName } from 'prom-client'
+import type { Metric, MetricValueWithName } from 'prom-client'
+import type { Awaitable } from '../awaitable.ts'
 import { registryOfProcess } from './process-metrics.ts'
 import { registry } from './prometheus.ts'
 import type { Registry } from './prometheus.ts'
@@ -13,7 +14,12 @@ export interface MetricDefinition {
   name: string
   help: string
   labels?: readonly string[]
+  /** What a gauge is in a gateway of several threads: the sum of what each has (default), the least or the most. */
+  aggregator?: Aggregator
 }
+
+/** How the values that several threads have of one series become one. */
+export type Aggregator = 'sum' | 'min' | 'max'
 
 /** Label values by label name. */
 export type Labels = Readonly<Record<string, string>>
@@ -56,6 +62,7 @@ export interface MetricSnapshot {
   name: string
   help: string
   type: 'counter' | 'gauge' | 'histogram'
+  aggregator: Aggregator
   /** Of a histogram: its series, with `metricName`; the label `le` has the upper bound of a bucket. */
   values: readonly { metricName?: string; labels: Readonly<Record<string, string | number>>; value: number }[]
 }
@@ -80,11 +87,12 @@ const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10
  * for values that are not finite numbers, because both are bugs of the caller.
  */
 export class Metrics implements PluginMetrics {
-  readonly #metrics: Metric<string>[] = []
+  readonly #metrics: OwnMetric[] = []
   /** The renderer; absent before metrics are read for the first time. */
   #registry: Registry | undefined
   readonly #made = new Map<string, { signature: string; metric: unknown }>()
   readonly #dropped: { add(labels: Labels): void }
+  #others: (() => Awaitable<readonly (readonly MetricSnapshot[])[]>) | undefined
 
   constructor() {
     this.#dropped = this.counter({
@@ -92,10 +100,12 @@ export class Metrics implements PluginMetrics {
       help: 'Updates lost because their metric has too many series already.',
       labels: ['metric']
     })
-    this.gauge({ name: 'build_info', help: 'Always 1; the labels tell what runs.', labels: ['version', 'node'] }).set(
-      { version, node: process.versions.node },
-      1
-    )
+    this.gauge({
+      name: 'build_info',
+      help: 'Always 1; the labels tell what runs.',
+      labels: ['version', 'node'],
+      aggregator: 'max'
+    }).set({ version, node: process.versions.node }, 1)
   }
 
   /** Makes a counter, whose name must end in `_total`. */
@@ -167,7 +177,7 @@ export class Metrics implements PluginMetrics {
   /** All metrics with those of the process, in OpenMetrics or in Prometheus' text format, as the Accept header asks. */
   async expose(accept = ''): Promise<{ contentType: string; text: string }> {
     const Library = registry()
-    const rendered = await this.#all().metrics()
+    const rendered = await (await this.#all()).metrics()
     // The library writes NaN as `Nan`, which is not valid.
     const text = rendered.replaceAll(' Nan\n', ' NaN\n')
     return accept.includes('application/openmetrics-text')
@@ -177,26 +187,42 @@ export class Metrics implements PluginMetrics {
 
   /** All metrics with those of the process, as they are now. */
   async snapshot(): Promise<readonly MetricSnapshot[]> {
-    const families = await this.#all().getMetricsAsJSON()
+    const families = await (await this.#all()).getMetricsAsJSON()
     return families as unknown as MetricSnapshot[]
   }
 
-  #all(): Registry {
+  /** The metrics without those of the process, as they are now. */
+  get own(): readonly MetricSnapshot[] {
+    return this.#metrics.map(({ get }) => get())
+  }
+
+  /** From now on the metrics are those of several threads: at each reading, `others` says what the others have. */
+  join(others: () => Awaitable<readonly (readonly MetricSnapshot[])[]>): void {
+    this.#others = others
+  }
+
+  async #all(): Promise<Registry> {
     const Library = registry()
+    if (this.#others)
+      return Library.merge([Library.aggregate([this.own, ...(await this.#others())]), registryOfProcess()])
     if (!this.#registry) {
       this.#registry = new Library()
-      for (const metric of this.#metrics) this.#registry.registerMetric(metric)
+      for (const metric of this.#metrics) this.#registry.registerMetric(metric as unknown as Metric<string>)
     }
     return Library.merge([this.#registry, registryOfProcess()])
   }
 
-  #once<M>(type: MetricType, { name, help, labels = [] }: MetricDefinition, make: (family: Family) => M): M {
+  #once<M>(
+    type: Family['type'],
+    { name, help, labels = [], aggregator = 'sum' }: MetricDefinition,
+    make: (family: Family) => M
+  ): M {
     const signature = `${type} with the labels ${labels.join(', ') || 'none'}`
     const made = this.#made.get(name)
     if (made && made.signature !== signature)
       throw new Error(`the metric ${name} is a ${made.signature} already: give this one another name`)
     if (made) return made.metric as M
-    const metric = make({ name: `sluice_${name}`, help, type, labels })
+    const metric = make({ name: `sluice_${name}`, help, type, aggregator, labels })
     this.#made.set(name, { signature, metric })
     return metric
   }
@@ -210,17 +236,23 @@ export class Metrics implements PluginMetrics {
    * update; {@link Cells} save half a microsecond of that, about four per request. The object has all that the renderer
    * uses.
    */
-  #register({ name, help, type }: Family, values: () => readonly MetricValueWithName<string>[]): void {
-    const metric = {
+  #register({ name, help, type, aggregator }: Family, values: () => readonly MetricValueWithName<string>[]): void {
+    const get = (): MetricSnapshot => ({
       name,
       help,
       type,
-      aggregator: 'sum',
-      get: () => ({ name, help, type, aggregator: 'sum', values: values() })
-    }
-    this.#metrics.push(metric as unknown as Metric<string>)
+      aggregator,
+      values: values() as MetricSnapshot['values']
+    })
+    const metric = { name, help, type, aggregator, get }
+    this.#metrics.push(metric)
     this.#registry?.registerMetric(metric as unknown as Metric<string>)
   }
+}
+
+/** What the renderer uses of a metric. */
+interface OwnMetric extends Omit<Family, 'labels'> {
+  get(): MetricSnapshot
 }
 
 /** One metric with its labels. */
@@ -228,7 +260,8 @@ interface Family {
   /** The full name. */
   name: string
   help: string
-  type: MetricType
+  type: 'counter' | 'gauge' | 'histogram'
+  aggregator: Aggregator
   labels: readonly string[]
 }
 

@@ -527,3 +527,19 @@ t.test('what keeps a server from listening is said with its remedy', async (t) =
   await t.rejects(listen('192.0.2.1', 0), { message: /^192\.0\.2\.1 is not an address of this machine/ })
   await t.rejects(listen('no-such-host.invalid', 0), { message: /no-such-host\.invalid/ })
 })
+
+t.test('servers that are told of each other share a port, and one that is not has none', async (t) => {
+  const served = [0, 0]
+  const count = (at: number) => (incoming: Incoming) => {
+    served[at]!++
+    echo(incoming)
+  }
+  const first = await runServer(t, count(0), { together: true })
+  const { port, url } = first
+  const listen = { host: '127.0.0.1', port, tls: undefined }
+  const second = await runServer(t, count(1), { together: true, listen })
+  t.equal(second.port, port)
+  for (let i = 0; i < 64 && served.includes(0); i++) t.equal((await ask(t, url, { path: '/' })).status, 200)
+  t.notOk(served.includes(0), 'the system spreads connections over both')
+  await t.rejects(runServer(t, echo, { listen }), { message: /is in use by another process/ })
+})

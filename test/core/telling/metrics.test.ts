@@ -202,3 +202,40 @@ t.test('series that are not kept go, and begin anew when they are added to', asy
     ['sluice_kept_total{a="y",b="1"}', 1]
   ])
 })
+
+t.test('what several threads count is one sum, and a gauge is what it says it is of all', async (t) => {
+  const threads = [new Metrics(), new Metrics(), new Metrics()] as const
+  const [own, ...others] = threads
+  for (const [at, metrics] of threads.entries()) {
+    metrics.counter({ name: 'requests_total', help: 'Requests.', labels: ['model'] }).add({ model: 'demo' }, at + 1)
+    metrics.histogram({ name: 'seconds', help: 'Seconds.', buckets: [1, 10] }).observe({}, 5 * at)
+    metrics.gauge({ name: 'running', help: 'Running.' }).set({}, at + 1)
+    metrics.gauge({ name: 'left_ratio', help: 'Left.', aggregator: 'min' }).set({}, 0.5 + at)
+    metrics.observed({ name: 'state', help: 'State.', labels: ['is'], aggregator: 'max' }, () => [
+      [{ is: 'well' }, Number(at === 1)]
+    ])
+  }
+  own.counter({ name: 'reloads_total', help: 'Only here.' }).add({})
+  others[1]!.counter({ name: 'late_total', help: 'Only there.' }).add({}, 7)
+  t.match(await samples(own), { 'sluice_requests_total{model="demo"}': 1, sluice_running: 1 })
+  own.join(async () => others.map((one) => structuredClone(one.own)))
+  t.match(await samples(own), {
+    'sluice_requests_total{model="demo"}': 6,
+    'sluice_seconds_bucket{le="1"}': 1,
+    'sluice_seconds_bucket{le="10"}': 3,
+    'sluice_seconds_bucket{le="+Inf"}': 3,
+    sluice_seconds_count: 3,
+    sluice_seconds_sum: 15,
+    sluice_running: 6,
+    sluice_left_ratio: 0.5,
+    'sluice_state{is="well"}': 1,
+    sluice_reloads_total: 1,
+    sluice_late_total: 7,
+    sluice_metrics_series_dropped_total: undefined
+  })
+  const { text } = await own.expose('application/openmetrics-text')
+  t.match(text, /^sluice_build_info\{version="[^"]+",node="[^"]+"\} 1$/m)
+  t.equal(text.match(/^process_cpu_seconds_total /gm)?.length, 1)
+  const [requests] = (await own.snapshot()).filter(({ name }) => name === 'sluice_requests_total')
+  t.match(requests, { type: 'counter', values: [{ labels: { model: 'demo' }, value: 6 }] })
+})
