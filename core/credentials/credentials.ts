@@ -82,7 +82,8 @@ export function observeCredentials(credentials: Credentials, metrics: Pick<Metri
     {
       name: 'credential_expiry_timestamp_seconds',
       help: 'When the present credential of a channel ends, where its source said so.',
-      labels: ['channel']
+      labels: ['channel'],
+      aggregator: 'min'
     },
     () =>
       ofEach(({ expiresAt }, channel) =>
@@ -93,7 +94,8 @@ export function observeCredentials(credentials: Credentials, metrics: Pick<Metri
     {
       name: 'credential_healthy',
       help: '1 while the source of a channel gives credentials, 0 while it fails.',
-      labels: ['channel']
+      labels: ['channel'],
+      aggregator: 'min'
     },
     () => ofEach(({ trouble }, channel) => [[{ channel }, Number(!trouble)] as const])
   )

@@ -13,49 +13,30 @@ import { expiriesOf } from './expiries.ts'
 import type { Generations } from './generation.ts'
 import type { Transport } from '../transport/transport.ts'
 
-/** Registers metrics whose values are read at each scrape. Called once per gateway. */
-export function observeProgram(parts: {
+/** What is the same for all threads of a gateway. */
+interface GatewayParts {
   /** The number of the process in the row of those that took each other's place. */
   generation: number
   metrics: Metrics
-  server: Server
-  engine: Engine
-  background: BackgroundWork
-  transport: Transport
   store: Store
   generations: Pick<Generations, 'current'>
+}
+
+/** What each thread with an engine has of its own. */
+interface ThreadParts {
+  metrics: Metrics
+  server: Pick<Server, 'figures'>
+  engine: Pick<Engine, 'running'>
+  background: Pick<BackgroundWork, 'waiting'>
+  transport: Transport
+  store: Pick<Store, 'health'>
+  generations: Pick<Generations, 'current'>
   credentials: Credentials
-}): void {
-  const { generation, metrics, server, engine, background, transport, store, generations, credentials } = parts
-  observeCredentials(credentials, metrics)
+}
+
+/** Registers metrics of the gateway whose values are read at each scrape. Called once per gateway. */
+export function observeGateway({ generation, metrics, store, generations }: GatewayParts): void {
   const figure = (name: string, help: string, read: () => number): void => metrics.observed({ name, help }, read)
-  metrics.observed({ name: 'client_connections', help: 'Open connections from clients.', labels: ['protocol'] }, () =>
-    Object.entries(server.figures.connections).map(([protocol, count]) => [{ protocol }, count] as const)
-  )
-  metrics.observed(
-    {
-      name: 'channel_state',
-      help: '1 for the state that a channel is in, 0 for the others.',
-      labels: ['channel', 'state']
-    },
-    () => statesOf(generations.current)
-  )
-  metrics.observed(
-    {
-      name: 'credential_state',
-      help: '1 for the state that one of several credentials of a channel is in, 0 for the others.',
-      labels: ['channel', 'credential', 'state']
-    },
-    () => credentialStatesOf(generations.current)
-  )
-  metrics.observed(
-    {
-      name: 'channel_left_ratio',
-      help: 'The share that is left of the limits of a channel or of one of its credentials, the smallest of a kind.',
-      labels: ['channel', 'credential', 'limit']
-    },
-    () => sharesOf(generations.current)
-  )
   metrics.observed(
     {
       name: 'certificate_expiry_timestamp_seconds',
@@ -67,24 +48,7 @@ export function observeProgram(parts: {
   metrics.observed({ name: 'store_disk_free_bytes', help: 'Room left for the gateway on the disk of the store.' }, () =>
     freeBytes(folderOf(generations.current.config.settings.store))
   )
-  figure(
-    'refused_connections_total',
-    'Connections closed at once for want of room.',
-    () => server.figures.refusedConnections
-  )
-  figure(
-    'refused_requests_total',
-    'Requests refused before an exchange began: malformed or ambiguous.',
-    () => server.figures.refusedRequests
-  )
-  figure('exchanges_running', 'Exchanges that have begun and not been settled.', () => engine.running)
   figure('tasks_open', 'Tasks that have not ended.', () => store.works.running)
-  figure(
-    'tasks_waiting',
-    'Of these, those that the gateway itself is at work on and that wait for their turn.',
-    () => background.waiting
-  )
-  figure('upstream_connections', 'Open connections to upstreams.', () => transport.connections)
   figure(
     'process_generation',
     'How many processes have served here in a row, without a stop between them.',
@@ -122,6 +86,60 @@ export function observeProgram(parts: {
   )
   figure('store_apply_seconds_total', 'Time spent in transactions of the database.', () => store.health().applySeconds)
   figure('store_failures_total', 'Writes to the commit log or the database that failed.', () => store.health().failures)
+}
+
+/** Registers metrics of one thread whose values are read at each scrape. Called once for each that serves clients. */
+export function observeThread(parts: ThreadParts): void {
+  const { metrics, server, engine, background, transport, store, generations, credentials } = parts
+  observeCredentials(credentials, metrics)
+  const figure = (name: string, help: string, read: () => number): void => metrics.observed({ name, help }, read)
+  metrics.observed({ name: 'client_connections', help: 'Open connections from clients.', labels: ['protocol'] }, () =>
+    Object.entries(server.figures.connections).map(([protocol, count]) => [{ protocol }, count] as const)
+  )
+  metrics.observed(
+    {
+      name: 'channel_state',
+      help: '1 for the state that a channel is in, 0 for the others.',
+      labels: ['channel', 'state'],
+      aggregator: 'max'
+    },
+    () => statesOf(generations.current)
+  )
+  metrics.observed(
+    {
+      name: 'credential_state',
+      help: '1 for the state that one of several credentials of a channel is in, 0 for the others.',
+      labels: ['channel', 'credential', 'state'],
+      aggregator: 'max'
+    },
+    () => credentialStatesOf(generations.current)
+  )
+  metrics.observed(
+    {
+      name: 'channel_left_ratio',
+      help: 'The share that is left of the limits of a channel or of one of its credentials, the smallest of a kind.',
+      labels: ['channel', 'credential', 'limit'],
+      aggregator: 'min'
+    },
+    () => sharesOf(generations.current)
+  )
+  figure(
+    'refused_connections_total',
+    'Connections closed at once for want of room.',
+    () => server.figures.refusedConnections
+  )
+  figure(
+    'refused_requests_total',
+    'Requests refused before an exchange began: malformed or ambiguous.',
+    () => server.figures.refusedRequests
+  )
+  figure('exchanges_running', 'Exchanges that have begun and not been settled.', () => engine.running)
+  figure(
+    'tasks_waiting',
+    'Of these, those that the gateway itself is at work on and that wait for their turn.',
+    () => background.waiting
+  )
+  figure('upstream_connections', 'Open connections to upstreams.', () => transport.connections)
   figure('store_dropped_records_total', 'Request records that were not kept.', () => store.health().droppedRecords)
 }
 

@@ -1,10 +1,13 @@
 // Metrics: the registry of a gateway, and the part of it that plugins may use.
-import type { Metric, MetricValueWithName } from 'prom-client'
-import type { Awaitable } from '../awaitable.ts'
+import type { Metric } from 'prom-client'
 import { registryOfProcess } from './process-metrics.ts'
 import { registry } from './prometheus.ts'
 import type { Registry } from './prometheus.ts'
+import { Cells, Level, Spread, Sum } from './series.ts'
+import type { Aggregator, Family, Labels, SeriesValue } from './series.ts'
 import { version } from './version.ts'
+
+export type { Labels } from './series.ts'
 
 /**
  * Declares one metric; the full name is `sluice_<name>`. Labels must come from closed lists, never from a request. One
@@ -17,12 +20,6 @@ export interface MetricDefinition {
   /** What a gauge is in a gateway of several threads: the sum of what each has (default), the least or the most. */
   aggregator?: Aggregator
 }
-
-/** How the values that several threads have of one series become one. */
-export type Aggregator = 'sum' | 'min' | 'max'
-
-/** Label values by label name. */
-export type Labels = Readonly<Record<string, string>>
 
 /** Creates metrics; asking again for the same name returns the same one. */
 export interface PluginMetrics {
@@ -64,7 +61,7 @@ export interface MetricSnapshot {
   type: 'counter' | 'gauge' | 'histogram'
   aggregator: Aggregator
   /** Of a histogram: its series, with `metricName`; the label `le` has the upper bound of a bucket. */
-  values: readonly { metricName?: string; labels: Readonly<Record<string, string | number>>; value: number }[]
+  values: readonly SeriesValue[]
 }
 
 /** Counts values in ranges of their size. */
@@ -74,11 +71,6 @@ export interface Histogram {
   of(labels: Labels): HistogramSeries
 }
 
-/**
- * The most series of one metric. More series mean that a label does not come from a closed list; updates of further
- * series are dropped and counted.
- */
-const mostSeries = 10_000
 /** Upper bounds in seconds, from a quick refusal to a long answer. */
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 
@@ -92,7 +84,7 @@ export class Metrics implements PluginMetrics {
   #registry: Registry | undefined
   readonly #made = new Map<string, { signature: string; metric: unknown }>()
   readonly #dropped: { add(labels: Labels): void }
-  #others: (() => Awaitable<readonly (readonly MetricSnapshot[])[]>) | undefined
+  #others: (() => Promise<readonly (readonly MetricSnapshot[])[]>) | undefined
 
   constructor() {
     this.#dropped = this.counter({
@@ -197,7 +189,7 @@ export class Metrics implements PluginMetrics {
   }
 
   /** From now on the metrics are those of several threads: at each reading, `others` says what the others have. */
-  join(others: () => Awaitable<readonly (readonly MetricSnapshot[])[]>): void {
+  join(others: () => Promise<readonly (readonly MetricSnapshot[])[]>): void {
     this.#others = others
   }
 
@@ -236,13 +228,13 @@ export class Metrics implements PluginMetrics {
    * update; {@link Cells} save half a microsecond of that, about four per request. The object has all that the renderer
    * uses.
    */
-  #register({ name, help, type, aggregator }: Family, values: () => readonly MetricValueWithName<string>[]): void {
+  #register({ name, help, type, aggregator }: Family, values: () => readonly SeriesValue[]): void {
     const get = (): MetricSnapshot => ({
       name,
       help,
       type,
       aggregator,
-      values: values() as MetricSnapshot['values']
+      values: values()
     })
     const metric = { name, help, type, aggregator, get }
     this.#metrics.push(metric)
@@ -255,167 +247,12 @@ interface OwnMetric extends Omit<Family, 'labels'> {
   get(): MetricSnapshot
 }
 
-/** One metric with its labels. */
-interface Family {
-  /** The full name. */
-  name: string
-  help: string
-  type: 'counter' | 'gauge' | 'histogram'
-  aggregator: Aggregator
-  labels: readonly string[]
-}
-
-/** One series that is a single number. */
-class Figure {
-  readonly labels: Labels
-  value = 0
-  readonly #name: string
-
-  constructor(name: string, labels: Labels) {
-    this.#name = name
-    this.labels = labels
-  }
-
-  protected get name(): string {
-    return this.#name
-  }
-}
-
-/** One series of a counter. */
-class Sum extends Figure {
-  add(by = 1): void {
-    if (!(by >= 0 && by < Infinity)) throw new RangeError(`${this.name}: a counter cannot grow by ${by}`)
-    this.value += by
-  }
-}
-
-/** One series of a gauge. */
-class Level extends Figure {
-  set(value: number): void {
-    this.value = finite(this.name, value)
-  }
-
-  add(by: number): void {
-    this.value += finite(this.name, by)
-  }
-}
-
-/** One series of a histogram. */
-class Spread {
-  readonly #name: string
-  readonly #labels: Labels
-  readonly #bounds: readonly number[]
-  readonly #counts: number[]
-  #count = 0
-  #sum = 0
-
-  constructor(name: string, labels: Labels, bounds: readonly number[]) {
-    this.#name = name
-    this.#labels = labels
-    this.#bounds = bounds
-    this.#counts = bounds.map(() => 0)
-  }
-
-  observe(value: number): void {
-    this.#sum += finite(this.#name, value)
-    this.#count++
-    for (let i = 0; i < this.#bounds.length; i++) {
-      if (value > this.#bounds[i]!) continue
-      this.#counts[i]!++
-      break
-    }
-  }
-
-  values(): MetricValueWithName<string>[] {
-    const [name, labels] = [this.#name, this.#labels]
-    let below = 0
-    return [
-      ...this.#bounds.map((le, i) => ({
-        metricName: `${name}_bucket`,
-        labels: { ...labels, le },
-        value: (below += this.#counts[i]!)
-      })),
-      { metricName: `${name}_bucket`, labels: { ...labels, le: '+Inf' }, value: this.#count },
-      { metricName: `${name}_sum`, labels, value: this.#sum },
-      { metricName: `${name}_count`, labels, value: this.#count }
-    ]
-  }
-}
-
-type Branch<C> = Map<string, Branch<C> | C>
-
-/** One cell per combination of label values. A cell is made on first use, and found with one map lookup per label. */
-class Cells<C extends Lost, Lost> {
-  readonly all: C[] = []
-  /** The labels of each, with the empty ones. */
-  readonly #labels: Labels[] = []
-  readonly #family: Family
-  readonly #make: (labels: Labels) => C
-  /** Takes the updates of series above {@link mostSeries}. */
-  readonly #lost: Lost
-  readonly #root: Branch<C> | C
-
-  constructor(family: Family, make: (labels: Labels) => C, lost: Lost) {
-    this.#family = family
-    this.#make = make
-    this.#lost = lost
-    this.#root = family.labels.length === 0 ? this.#add({}) : new Map<string, Branch<C> | C>()
-  }
-
-  of(labels: Labels): Lost {
-    const names = this.#family.labels
-    let node: Branch<C> | C | undefined = this.#root
-    for (let i = 0; i < names.length; i++) {
-      node = (node as Branch<C>).get(labels[names[i]!]!)
-      if (node === undefined) return this.#grow(labels)
-    }
-    return node as C
-  }
-
-  #grow(labels: Labels): Lost {
-    const { name, labels: names } = this.#family
-    const wrong =
-      Object.keys(labels).find((label) => !names.includes(label)) ??
-      names.find((label) => typeof labels[label] !== 'string')
-    if (wrong !== undefined)
-      throw new TypeError(`${name} has the labels ${names.join(', ')}, and is given ${wrong}: ${labels[wrong]}`)
-    if (this.all.length >= mostSeries) return this.#lost
-    let branch = this.#root as Branch<C>
-    for (const label of names.slice(0, -1)) {
-      let next = branch.get(labels[label]!) as Branch<C> | undefined
-      if (!next) branch.set(labels[label]!, (next = new Map()))
-      branch = next
-    }
-    const cell = this.#add({ ...labels })
-    branch.set(labels[names.at(-1)!]!, cell)
-    return cell
-  }
-
-  /** Removes the cells whose labels are not kept. There must be labels. */
-  retain(keeps: (labels: Labels) => boolean): void {
-    const names = this.#family.labels
-    for (let i = this.all.length - 1; i >= 0; i--) {
-      const labels = this.#labels[i]!
-      if (keeps(labels)) continue
-      let branch = this.#root as Branch<C>
-      for (const label of names.slice(0, -1)) branch = branch.get(labels[label]!) as Branch<C>
-      branch.delete(labels[names.at(-1)!]!)
-      this.all.splice(i, 1)
-      this.#labels.splice(i, 1)
-    }
-  }
-
-  #add(labels: Labels): C {
-    const cell = this.#make(Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== '')))
-    this.all.push(cell)
-    this.#labels.push(labels)
-    return cell
-  }
-}
-
-function finite(metric: string, value: number): number {
-  if (!Number.isFinite(value)) throw new RangeError(`${metric}: ${value} is not a number`)
-  return value
+/** The metrics of several threads as one. */
+export function aggregated(all: readonly (readonly MetricSnapshot[])[]): readonly MetricSnapshot[] {
+  const metrics = registry()
+    .aggregate([...all])
+    .getMetricsAsArray()
+  return (metrics as unknown as OwnMetric[]).map(({ get }) => get())
 }
 
 /**
