@@ -10,6 +10,7 @@ const root = join(import.meta.dirname, '..')
 /** The modules that something starts or imports by their names. */
 const entries = [
   'core/main.ts',
+  'core/worker.ts',
   'core/contract/contract.ts',
   'test/kit/testing.ts',
   'core/store/embedded/writer/writer-main.ts',

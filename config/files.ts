@@ -12,6 +12,13 @@ export function contentWith(bytes: Buffer): Content {
   return bytes.length <= largest ? { bytes } : { fault: 'is larger than 1 MiB' }
 }
 
+/** What a reading has found on the disk, so that another thread can read the same: by the paths that it used. */
+export interface Found {
+  readonly contents: ReadonlyMap<string, Content>
+  /** The names in folders; undefined for what cannot be listed. */
+  readonly lists: ReadonlyMap<string, readonly string[] | undefined>
+}
+
 /** The files and folders of one reading of a configuration. */
 export class Files {
   /**
@@ -19,10 +26,18 @@ export class Files {
    * slash at its end, and its content is the names of its YAML files.
    */
   readonly hashes = new Map<string, string>()
+  readonly #contents = new Map<string, Content>()
+  readonly #lists = new Map<string, readonly string[] | undefined>()
+
+  /** What was found until now. */
+  get found(): Found {
+    return { contents: this.#contents, lists: this.#lists }
+  }
 
   /** Reads a file of at most 1 MiB, and remembers its hash. */
   read(path: string): Content {
     const content = read(path)
+    this.#contents.set(path, content)
     this.hashes.set(path, content.bytes ? createHash('sha256').update(content.bytes).digest('hex') : '')
     return content
   }
@@ -31,16 +46,38 @@ export class Files {
    * Lists the YAML files of a folder, and remembers the hash of the list. Undefined for anything but a folder that can
    * be listed.
    */
-  list(path: string): string[] | undefined {
+  list(path: string): readonly string[] | undefined {
+    this.#lists.set(path, undefined)
     try {
       const names = yamlNames(readdirSync(path))
       this.hashes.set(`${path}/`, hashOfNames(names))
+      this.#lists.set(path, names)
       return names
     } catch (error) {
       // A folder may come where nothing is yet.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') this.hashes.set(`${path}/`, '')
       return undefined
     }
+  }
+}
+
+/** What another thread has found. What that has not looked for is not there. */
+export class GivenFiles extends Files {
+  readonly #given: Found
+
+  constructor(given: Found) {
+    super()
+    this.#given = given
+  }
+
+  override read(path: string): Content {
+    const { bytes, fault = faults['ENOENT']! } = this.#given.contents.get(path) ?? {}
+    // On its way to another thread a Buffer may have become what it is made of.
+    return bytes ? { bytes: Buffer.from(bytes) } : { fault }
+  }
+
+  override list(path: string): readonly string[] | undefined {
+    return this.#given.lists.get(path)
   }
 }
 

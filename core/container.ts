@@ -17,6 +17,7 @@ import { ConfigReader } from './program/configuration.ts'
 import type { Plugin } from './contract/contract.ts'
 import { Credentials } from './credentials/credentials.ts'
 import { Generations, Shared } from './program/generation.ts'
+import type { GenerationParts } from './program/generation.ts'
 import { createLogger, silentLog } from './telling/log.ts'
 import type { Logger } from './telling/log.ts'
 import { LogTap } from './telling/tap.ts'
@@ -25,7 +26,7 @@ import { operations as shippedOperations } from './operations/index.ts'
 import { Operations } from './operations/operations.ts'
 import { prepare } from './preparation.ts'
 import type { Surroundings } from './preparation.ts'
-import { observeProgram } from './program/metrics.ts'
+import { observeGateway, observeThread } from './program/metrics.ts'
 import { probeMemory, Prober } from './program/probe.ts'
 import type { ProberParts } from './program/probe.ts'
 import { Reloader } from './program/reload.ts'
@@ -48,6 +49,7 @@ import { openPlace } from './handover/opening.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
 import { tokens, wire } from './wiring.ts'
 import type { Wiring } from './wiring.ts'
+import type { Supervision } from './workers/supervision.ts'
 
 export type { Gateway, GatewayOptions }
 
@@ -78,7 +80,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 async function start(
   reader: ConfigReader,
   operations: readonly ServedOperation[],
-  { sockets = {}, predecessor, command, console: built }: GatewayOptions,
+  { env = process.env, sockets = {}, predecessor, command, workers = 1, console: built }: GatewayOptions,
   stops: Stops,
   log: Logger,
   tap: LogTap
@@ -91,7 +93,8 @@ async function start(
     await warmThreads()
     estate = await predecessor.estate(place, folderOf(first.settings.store))
   }
-  const opened = await openPlace(first.settings.store, estate, log)
+  const supervision = workers > 1 ? await supervise(reader, first, { env, workers, predecessor }, log) : undefined
+  const opened = supervision?.opened ?? (await openPlace(first.settings.store, estate, log))
   const { store } = opened
   stops.add(() => opened.close())
   if (predecessor) stops.add(() => predecessor.gone)
@@ -108,7 +111,9 @@ async function start(
 
   const backups = new Backups({ file: first.settings.store.sqlite, log, metrics })
   stops.add(() => backups.close())
-  const [engine, background, server] = [get(tokens.engine), get(tokens.background), get(tokens.server)]
+  const [engine, background] = [get(tokens.engine), get(tokens.background)]
+  const alone = supervision ? undefined : get(tokens.server)
+  const server = supervision ?? alone!
   const history = new ConfigHistory(historyFolderOf(first.settings.store), log)
   history.begin(first)
   opened.tellConfig(first.hash)
@@ -118,11 +123,16 @@ async function start(
     look: () => reader.look(),
     async apply(next) {
       const { listen } = next.settings
+      const { sent } = reader
       const prepared = await prepare(next, reader.plugins, parts)
-      if (listen.tls) server.certify(listen.tls)
-      generations.replace(prepared)
-      get(tokens.vault).use(next.settings.state)
-      backups.use(next.settings.store.backups)
+      const swap = (): void => {
+        if (listen.tls) alone?.certify(listen.tls)
+        generations.replace(prepared)
+        get(tokens.vault).use(next.settings.state)
+        backups.use(next.settings.store.backups)
+      }
+      if (supervision) await supervision.change(sent, swap).catch((error: unknown) => forget(prepared, error))
+      else swap()
       opened.tellConfig(next.hash)
     },
     tell: (result, before) => noteReload(result, before, generations.current.config, { history, store, log }),
@@ -142,7 +152,9 @@ async function start(
   stops.add(() => server.close())
   backups.use(first.settings.store.backups)
   const generation = predecessor?.generation ?? 1
-  observeProgram({ generation, metrics, server, engine, background, transport, store, generations, credentials })
+  observeGateway({ generation, metrics, store, generations })
+  observeThread({ metrics, server, engine, background, transport, store, generations, credentials })
+  if (supervision) metrics.join(() => supervision.metrics())
   const phase: Phase = { stopping: false, upgrade: async () => ({ ok: false, reason: 'the gateway is being started' }) }
   const prober = proberOf(
     get,
@@ -172,7 +184,15 @@ async function start(
         console: built,
         ...shown,
         configFile: new ConfigFile({ reader, reloader, current: () => generations.current.config }),
-        engine,
+        engine: {
+          figures: engine.figures,
+          rehearse: (asked, look) => engine.rehearse(asked, look),
+          async underWay(tenant) {
+            const own = engine.underWay(tenant)
+            return supervision ? [...own, ...(await supervision.underWay(tenant))] : own
+          }
+        },
+        ...(supervision && { workers: supervision }),
         vault: parts.services.vault,
         credentials,
         serve: (incoming) => engine.handle(incoming),
@@ -187,13 +207,53 @@ async function start(
     await watch()
   }
   const going = { services: parts.services, background, log }
-  const own = { opened, ...going, engine, shared, server, admin, retire }
-  const handover = new Handover({ command, generation, place, phase, ...own })
+  const handover = alone
+    ? new Handover({
+        command,
+        generation,
+        place,
+        phase,
+        opened,
+        ...going,
+        engine,
+        shared,
+        server: alone,
+        admin,
+        retire
+      })
+    : supervision!.handover
   phase.upgrade = (reason) => handover.run(reason)
-  if (predecessor) await opened.succeed(predecessor, going, server)
+  if (predecessor && alone) await opened.succeed(predecessor, going, alone)
   const giveUp = (): Promise<void> => opened.retire(background, engine.ids)
   const running = { reader, generations, reloader, engine, server, stops, phase, handover, generation, giveUp }
   return new RunningGateway(url, admin?.url, running)
+}
+
+/** Opens the store for workers, which start when the supervisor listens. */
+async function supervise(
+  reader: ConfigReader,
+  { settings: { store, listen } }: Config,
+  { env, workers, predecessor }: Pick<GatewayOptions, 'predecessor'> & { env: NodeJS.ProcessEnv; workers: number },
+  log: Logger
+): Promise<Supervision> {
+  if (store.sqlite === undefined)
+    throw new Error(
+      'store: several workers cannot use a store in PostgreSQL yet: set workers to 1, or use a SQLite file'
+    )
+  if (predecessor)
+    throw new Error('several workers cannot take the place of another process yet: stop it and start anew')
+  // A gateway of one thread starts without what only workers need.
+  const { Supervision } = await import('./workers/supervision.ts')
+  // Sources and compiled files lie in the same places and differ only in their endings.
+  const module = new URL(`./worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
+  return Supervision.open({ workers, module, env, store, listen, config: reader.sent, log })
+}
+
+/** @throws the error, when what was prepared and is not to be used is disposed */
+async function forget({ chain, drop }: GenerationParts, error: unknown): Promise<never> {
+  await chain.dispose()
+  await drop()
+  throw error
 }
 
 function proberOf(

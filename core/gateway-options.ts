@@ -24,6 +24,12 @@ export interface GatewayOptions {
   console?: string | undefined
   /** Sockets to listen on instead of the addresses in the file. */
   sockets?: Sockets
+  /**
+   * How many worker threads serve clients; with more than one, none of the main thread's does. They have the shipped
+   * operations and plugins, and those that the file declares. Only tests set it until all of a gateway has become many
+   * workers: store/shared/WORKERS.md. Default 1.
+   */
+  workers?: number
   /** The process whose place this one takes. */
   predecessor?: Predecessor | undefined
   /** The program and the arguments of the process that may take the place of this one; absent: none can. */

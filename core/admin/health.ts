@@ -13,12 +13,16 @@ export function alive(): Answer {
  * Says whether the gateway should get new requests; a 503 says why not. Troubles of the store that refuse no requests,
  * those of the credentials of channels, and a configuration that was refused are shown with a 200.
  */
-export function ready(_call: Call, { stopping, store, credentials, reloader: { refused } }: AdminParts): Answer {
+export function ready(
+  _call: Call,
+  { stopping, store, credentials, workers, reloader: { refused } }: AdminParts
+): Answer {
   const { healthy, troubles } = store.health()
   const reasons = [
     ...(stopping() ? ['draining: the gateway is stopping'] : []),
     ...troubles.map(({ text, cause, since }) => `store: ${text}; ${cause}, since ${new Date(since).toISOString()}`),
     ...credentials.reasons,
+    ...(workers?.reasons ?? []),
     ...(refused ? [refusedSince(refused.time)] : [])
   ]
   if (reasons.length === 0) return alive()

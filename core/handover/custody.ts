@@ -15,7 +15,7 @@ import { SecretBook } from '../store/embedded/book/secret-book.ts'
 import type { Secrets } from '../store/secrets.ts'
 import type { Services } from '../store/services.ts'
 import { openStore } from '../store/embedded/store.ts'
-import type { OwnStore } from '../store/embedded/store.ts'
+import type { OwnStore, StoreOptions } from '../store/embedded/store.ts'
 import { volumeRows } from '../store/embedded/upkeep/upkeep.ts'
 import type { Store } from '../store/store.ts'
 import type { Logger } from '../telling/log.ts'
@@ -58,21 +58,9 @@ export class Custody implements Opened {
   #estate: (Estate & { readonly leases: Map<string, Lease> }) | undefined
 
   /** Opens a store; `estate`: what the process before has left. */
-  static async open(
-    { sqlite, durability, requests, journal, answers, routes }: StoreSettings & FilePlace,
-    estate: Estate | undefined,
-    log: Logger
-  ): Promise<Custody> {
-    const open = (kept: readonly KeptHold[], busy = true): Promise<OwnStore> =>
-      openStore({
-        file: sqlite,
-        durability,
-        keeping: { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience },
-        routeAge: routes.age,
-        kept,
-        busy,
-        log
-      })
+  static async open(settings: StoreSettings & FilePlace, estate: Estate | undefined, log: Logger): Promise<Custody> {
+    const options = storeOptionsOf(settings, log)
+    const open = (kept: readonly KeptHold[], busy = true): Promise<OwnStore> => openStore({ ...options, kept, busy })
     const custody = new Custody(await (estate ? whenFree(() => open(estate.holds)) : open([], false)), open)
     if (estate) custody.#estate = { ...estate, leases: custody.adopt(estate) }
     return custody
@@ -248,6 +236,15 @@ export class Custody implements Opened {
   async close(): Promise<void> {
     await this.#own?.close()
   }
+}
+
+/** How the store of a file is opened. */
+export function storeOptionsOf(
+  { sqlite, durability, requests, journal, answers, routes }: StoreSettings & FilePlace,
+  log: Logger
+): StoreOptions {
+  const keeping = { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience }
+  return { file: sqlite, durability, keeping, routeAge: routes.age, log }
 }
 
 function followed(documents: DocumentBook): { documents: DocumentBook['follow'] } {

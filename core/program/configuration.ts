@@ -1,6 +1,7 @@
 // Reads gateway.yaml for the program: checks it with its included files, and the order of its chain, and starts the
 // simulator when a channel needs it.
-import { Files } from '../../config/files.ts'
+import { Files, GivenFiles } from '../../config/files.ts'
+import type { Found } from '../../config/files.ts'
 import { readFiles } from '../../config/includes.ts'
 import { loadReading } from '../../config/load.ts'
 import type { Reading } from '../../config/includes.ts'
@@ -88,6 +89,27 @@ export async function readConfig(
   return { config, plugins, reading }
 }
 
+/** A configuration on its way to another thread, which makes the same of it. It has the texts of all files. */
+export interface SentConfig {
+  readonly file: string
+  readonly found: Found
+  /** The address of the simulator, if one runs. */
+  readonly simulator: string | undefined
+}
+
+/**
+ * Makes a configuration of what another thread has read.
+ * @throws ConfigError with every problem
+ */
+export function readSent(
+  { file, found, simulator }: SentConfig,
+  env: NodeJS.ProcessEnv,
+  plugins: ReadonlyMap<string, Plugin>
+): Promise<ReadConfig> {
+  const url = simulator === undefined ? undefined : new URL(simulator)
+  return readConfig({ file, env, plugins }, url, new GivenFiles(found))
+}
+
 /**
  * Reads the file at start and at every reload. The simulator is started for the first channel that needs it, and kept.
  */
@@ -110,6 +132,11 @@ export class ConfigReader {
   /** The hashes of the files that the latest reading used, by path, even when it failed. */
   get files(): ReadonlyMap<string, string> {
     return this.#files.hashes
+  }
+
+  /** The latest reading, to be sent to another thread. */
+  get sent(): SentConfig {
+    return { file: this.#source.file, found: this.#files.found, simulator: this.#simulatorUrl?.href }
   }
 
   /** @throws ConfigError with every problem */

@@ -48,7 +48,7 @@ export interface RunningParts {
   generations: Generations
   reloader: Reloader
   engine: Engine
-  server: Server
+  server: Pick<Server, 'drain'>
   stops: Stops
   phase: Phase
   /** How this process hands over to the next one. */

@@ -1,99 +1,19 @@
 // Requests that race over three gateways on limits and budgets of one key: what is admitted is what one process admits,
 // by an oracle of its own, and each has its charge.
 import t from 'tap'
-import { ArrivalOracle, nanoCost } from '../kit/oracle.ts'
 import { askPatiently, Fleet, fleetMissing } from '../kit/fleet.ts'
 import { brokenIn } from '../kit/cluster-money.ts'
 import { eventually } from '../kit/probe.ts'
 import { PlannedUpstream } from '../money/planned.ts'
-import type { Plan } from '../money/planned.ts'
-import { bodyOf, configOf, inParallel, key, long, prices } from '../money/rig.ts'
-import type { Asking, More, Seen } from '../money/rig.ts'
+import { asking, caller, cost, fits, held, levels, oracle, planned, races } from '../money/races.ts'
+import type { Tightest } from '../money/races.ts'
+import { configOf, inParallel, long } from '../money/rig.ts'
+import type { Seen } from '../money/rig.ts'
 
 t.setTimeout(long ? 1_800_000 : 600_000)
 
 /** How many race for each of the limits, and for all of them together. */
 const [each, all] = long ? [1000, 10_000] : [60, 200]
-/** How many of them pass where a limit is the tightest one. */
-const fits = 17
-
-const output = 30
-const asking: Asking = { body: { max_tokens: output } }
-
-/** A request that uses exactly the tokens that are expected of it. All are equally long. */
-function planned(race: string, index: number): Plan {
-  const plan: Plan = { id: `${race.padEnd(12, '.')}${100_000 + index}`, units: { input: 100, output }, words: 2 }
-  return { ...plan, units: { input: Math.ceil(bodyOf(plan, asking).length / 3), output } }
-}
-
-const { units } = planned('', 0)
-const tokens = units['input']! + output
-const cost = nanoCost(units, prices['plain']!)
-/** What is held for it: a token for each byte. */
-const held = nanoCost({ input: bodyOf(planned('', 0), asking).length, output }, prices['plain']!)
-
-const dollars = (nano: bigint): string =>
-  String(nano)
-    .padStart(10, '0')
-    .replace(/(\d{9})$/, '.$1')
-const budgetFor = (count: number): More => ({ usd: dollars(held * BigInt(count)), per: 'total' })
-
-const levels = ['tenant', 'project', 'member', 'key'] as const
-const rates = ['rps', 'rpm', 'tpm', 'concurrency'] as const
-type Tightest = (typeof levels)[number] | (typeof rates)[number] | 'everything'
-const races: readonly Tightest[] = [...levels, ...rates, 'everything']
-
-/** How many of the requests of a race each limit and budget carries: one of them few, the others more. */
-function carries(race: Tightest): Readonly<Record<string, number>> {
-  if (race === 'everything')
-    return { rps: 90, rpm: 70, tpm: 80, concurrency: 60, tenant: 51, project: 49, member: 47, key: 53 }
-  return Object.fromEntries([...levels, ...rates].map((name) => [name, name === race ? fits : fits * 4]))
-}
-
-/** The tenant and the key of a race. */
-function caller(race: Tightest): [tenant: More, key: More] {
-  const { rps, rpm, tpm, concurrency, tenant, project, member, key: own } = carries(race)
-  return [
-    {
-      budget: budgetFor(tenant!),
-      projects: { web: { budget: budgetFor(project!), members: { ann: { budget: budgetFor(member!) } } } }
-    },
-    key(race, {
-      tenant: `t-${race}`,
-      project: 'web',
-      member: 'ann',
-      limits: { rps, rpm, tpm: tpm! * tokens, concurrency },
-      budget: budgetFor(own!)
-    })
-  ]
-}
-
-/** The fewest and the most that one process would admit of a rush that took so long, in milliseconds. */
-function oracle(race: Tightest, tookMs: number): [least: number, most: number] {
-  const of = carries(race)
-  const now = 1_000_000
-  const rate = (limit: number, windowMs: number, size = 1): [number, number] => {
-    const bounds = [0, tookMs].map((after) => {
-      const bucket = new ArrivalOracle(limit, windowMs * 1000)
-      let count = 0
-      // What comes later finds what has leaked out by then. A bucket that is never empty for long loses nothing.
-      for (let late = 0; ; late = Math.min(late + 100, after)) {
-        for (; bucket.admits(now + late * 1000, size); count++) bucket.take(now + late * 1000, size)
-        if (late === after) break
-      }
-      return count
-    })
-    return bounds as [number, number]
-  }
-  const bounds = [
-    rate(of['rps']!, 1000),
-    rate(of['rpm']!, 60_000),
-    rate(of['tpm']! * tokens, 60_000, tokens),
-    ...[...levels, 'concurrency'].map((name): [number, number] => [of[name]!, of[name]!])
-  ]
-  return [Math.min(...bounds.map(([least]) => least)), Math.min(...bounds.map(([, most]) => most))]
-}
-
 t.test('what races over three gateways is admitted as by one, and charged once', { skip: fleetMissing }, async (t) => {
   const upstream = await PlannedUpstream.start(t)
   const callers = races.map((race) => [race, ...caller(race)] as const)

@@ -44,10 +44,12 @@ export interface GatewaySetup {
   folder?: string
   plugins?: GatewayOptions['plugins']
   operations?: GatewayOptions['operations']
+  /** How many threads serve clients. Default: the one that does all. */
+  workers?: number
 }
 
 /** What a gateway in a process of its own is started with. */
-export interface ProcessSetup extends Omit<GatewaySetup, 'plugins' | 'operations'> {
+export interface ProcessSetup extends Omit<GatewaySetup, 'plugins' | 'operations' | 'workers'> {
   /** The program; the one that is tested unless it is another version. */
   main?: string
 }
@@ -100,6 +102,7 @@ export async function gateway(
   if (setup.env) options.env = setup.env
   if (setup.plugins) options.plugins = setup.plugins
   if (setup.operations) options.operations = setup.operations
+  if (setup.workers) options.workers = setup.workers
   const running = await start(options)
   t.teardown(() => running.close())
   return { ...speaker(t, file, setup, running.url, running.adminUrl ?? ''), gateway: running, lines }
@@ -258,7 +261,8 @@ function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function recordingLog(lines: LogLine[], always: LogFields = {}): Logger {
+/** A log whose lines a test can look at. */
+export function recordingLog(lines: LogLine[], always: LogFields = {}): Logger {
   const write =
     (level: string) =>
     (message: string, fields?: LogFields): void => {

@@ -10,6 +10,7 @@ import type { Actor } from './audit.ts'
 import type { Credentials } from '../../credentials/credentials.ts'
 import type { ServedOperation } from '../../contract/served.ts'
 import type { Engine } from '../../exchange/engine.ts'
+import type { Progress } from '../../exchange/progress.ts'
 import type { Upgraded } from '../../handover/handover.ts'
 import type { Generations } from '../../program/generation.ts'
 import type { Logger } from '../../telling/log.ts'
@@ -49,7 +50,11 @@ export interface AdminParts {
   /** What is kept of responses. */
   vault: Pick<Vault, 'ofRequest' | 'read'>
   /** What plugins take and refuse, what would become of a request of a client, and what is under way. */
-  engine: Pick<Engine, 'figures' | 'rehearse' | 'underWay'>
+  engine: Pick<Engine, 'figures' | 'rehearse'> & {
+    underWay(...tenant: Parameters<Engine['underWay']>): Awaitable<readonly Progress[]>
+  }
+  /** Why fewer threads serve clients than should; absent where one thread does all. */
+  workers?: { readonly reasons: readonly string[] }
   prober: Pick<Prober, 'test'>
   /** The credentials of channels that are renewed, and what is wrong with them. */
   credentials: Pick<Credentials, 'reasons' | 'states'>

@@ -53,8 +53,8 @@ export const underWayRoute: Route = {
 }
 
 /** Lists the exchanges of this process: those of one that has handed over are in its log when they have ended. */
-function listUnderWay({ query }: Call, { engine }: AdminParts): Answer {
-  const shown = engine.underWay(query.get('tenant')).map(show)
+async function listUnderWay({ query }: Call, { engine }: AdminParts): Promise<Answer> {
+  const shown = (await engine.underWay(query.get('tenant'))).map(show)
   const { data, next } = pageOf(matching(shown, filters, query), (one) => `${one.time} ${one.request_id}`, query)
   return { json: { data, next } }
 }

@@ -1,0 +1,129 @@
+// A worker of a gateway: a thread with an engine and a server of its own, over the store that all workers share.
+import './program/heap.ts'
+import './program/globals.ts'
+import { plugins as shipped } from '../plugins/index.ts'
+import type { Config, Settings } from './catalogue/settings.ts'
+import { Credentials } from './credentials/credentials.ts'
+import { operations } from './operations/index.ts'
+import { prepare } from './preparation.ts'
+import type { Surroundings } from './preparation.ts'
+import { readSent } from './program/configuration.ts'
+import type { SentConfig } from './program/configuration.ts'
+import { Generations, Shared } from './program/generation.ts'
+import type { GenerationParts } from './program/generation.ts'
+import { observeThread } from './program/metrics.ts'
+import { joinStore } from './store/shared/join.ts'
+import { LogTap } from './telling/tap.ts'
+import { tokens, wire } from './wiring.ts'
+import type { GatewayOrder } from './workers/order.ts'
+import { Supervisor } from './workers/supervisor.ts'
+
+/** How often the supervisor is told what was counted, in milliseconds; less often where that takes long. */
+const telling = 1000
+
+/** What this thread is to listen and work with: its share of what the file allows the whole process. */
+function shareOf(settings: Settings, { host, port, workers }: GatewayOrder): Settings {
+  const { listen, limits } = settings
+  const share = (all: number): number => Math.ceil(all / workers)
+  return {
+    ...settings,
+    listen: { ...listen, host, port },
+    limits: {
+      ...limits,
+      connections: share(limits.connections),
+      bodyMemory: share(limits.bodyMemory),
+      cacheMemory: share(limits.cacheMemory)
+    }
+  }
+}
+
+async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
+  const { order } = supervisor
+  const tap = new LogTap()
+  const log = tap.on(supervisor.log)
+  const read = async (sent: SentConfig): ReturnType<typeof readSent> => {
+    const { config, ...rest } = await readSent(sent, process.env, shipped)
+    return { ...rest, config: { ...config, settings: shareOf(config.settings, order) } }
+  }
+  const first = await read(order.config)
+  const seated = await joinStore(order.place)
+  const { give, get } = wire(log, first.config.settings, seated, operations, undefined, true)
+  const [transport, metrics] = [get(tokens.transport), get(tokens.metrics)]
+  const [shared, credentials] = [new Shared(log), new Credentials(log)]
+  const parts: Surroundings = { services: get(tokens.services), metrics, log, shared, transport, credentials, tap }
+  const generations = new Generations(await prepare(first.config, first.plugins, parts))
+  give(tokens.generations, generations)
+  const [engine, background, server] = [get(tokens.engine), get(tokens.background), get(tokens.server)]
+  background.start()
+  seated.follow(
+    (work) => background.takeUp(work),
+    (work, what) => background.serve(work, what)
+  )
+  const { store } = seated
+  observeThread({ metrics, server, engine, background, transport, store, generations, credentials })
+  const address = await server.listen()
+
+  let next: { readonly config: Config; readonly prepared: GenerationParts } | undefined
+  const drop = async (): Promise<void> => {
+    const left = next
+    next = undefined
+    await left?.prepared.chain.dispose()
+    await left?.prepared.drop()
+  }
+  const leave = async (patience: number): Promise<{ cut: number }> => {
+    if (patience === 0) engine.refuse()
+    engine.retire()
+    const late = setTimeout(() => engine.stop(), patience)
+    const drained = await server.drain(patience)
+    if (patience === 0) engine.stop()
+    await engine.idle()
+    clearTimeout(late)
+    clearTimeout(reporting)
+    background.close()
+    await drop()
+    await generations.close()
+    await transport.close()
+    await store.close()
+    supervisor.line.tell('report', metrics.own)
+    return drained
+  }
+  let reporting: NodeJS.Timeout
+  const report = (): void => {
+    const began = performance.now()
+    supervisor.line.tell('report', metrics.own)
+    reporting = setTimeout(report, Math.max(telling, 100 * (performance.now() - began)))
+  }
+  report()
+  supervisor.serve(
+    {
+      async prepare(sent: SentConfig) {
+        const { config, plugins } = await read(sent)
+        next = { config, prepared: await prepare(config, plugins, parts) }
+      },
+      swap() {
+        const { config, prepared } = next!
+        next = undefined
+        const { listen, state } = config.settings
+        if (listen.tls) server.certify(listen.tls)
+        generations.replace(prepared)
+        get(tokens.vault).use(state)
+      },
+      drop,
+      leave,
+      hurry() {
+        engine.refuse()
+        void server.drain(0)
+        engine.stop()
+      },
+      underWay: (tenant: string | null | undefined) => engine.underWay(tenant),
+      metrics: () => metrics.own
+    },
+    address
+  )
+}
+
+const supervisor = Supervisor.find<GatewayOrder>()
+// Nobody else keeps this thread running before it listens.
+const starting = setInterval(() => {}, 1000)
+await work(supervisor).catch((error: unknown) => supervisor.fail(error))
+clearInterval(starting)

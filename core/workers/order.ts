@@ -1,0 +1,15 @@
+// What the worker of a gateway is started with.
+import type { SentConfig } from '../program/configuration.ts'
+import type { Place } from '../store/shared/worker-store.ts'
+
+/** It is sent as `workerData`, with the port of the place to be transferred. */
+export interface GatewayOrder {
+  /** The configuration in use. */
+  readonly config: SentConfig
+  /** Where it listens. A port 0 is any; all but the first worker are told the one that this has. */
+  readonly host: string
+  readonly port: number
+  /** How many workers there are, which share what the file allows the process. */
+  readonly workers: number
+  readonly place: Place
+}
