@@ -147,11 +147,10 @@ function* contentsOf(database: Database, folder: string, reached: (entries: numb
   const flat = (rows: readonly Row[], columns: readonly string[]): Value[] =>
     rows.flatMap((row) => columns.map((name) => plain(name, row[name]!)))
   const read = (sql: string, together = rowsTogether): Generator<Row[]> => chunks(readRows(database, sql), together)
-  let first: number | undefined
-  const entries = runsOf(entriesOf(database, folder))
-  const begun = entries.next()
-  if (begun.done !== true) first = Number(begun.value[0]!['boot_id'])
-  const boot = first === undefined ? {} : { boot: first }
+  // The history of the first start is the identity of the store, also where a database is made of the journal.
+  const [first] = readRows(database, 'SELECT boot_id FROM boot ORDER BY boot_id LIMIT 1')
+  const boot = first ? { boot: Number(first['boot_id']) } : {}
+  yield { ...boot, rows: 0 }
   for (const rows of read('SELECT version, json FROM price'))
     yield { ...boot, rows: rows.length, prices: flat(rows, ['version', 'json']) as string[] }
   for (const rows of read('SELECT * FROM reservation ORDER BY id')) {
@@ -166,8 +165,7 @@ function* contentsOf(database: Database, folder: string, reached: (entries: numb
   for (const all of read('SELECT * FROM request ORDER BY seq'))
     for (const [written, rows] of Map.groupBy(all, (row) => Number(row['written'])))
       yield { ...boot, rows: rows.length, written, records: flat(rows, requestColumns) }
-  for (let run = begun; run.done !== true; run = entries.next()) {
-    const rows = run.value
+  for (const rows of runsOf(entriesOf(database, folder))) {
     yield { boot: Number(rows[0]!['boot_id']), rows: rows.length, entries: flat(rows, entryColumns) }
     reached(Number(rows.at(-1)!['seq']))
   }

@@ -46,7 +46,7 @@ t.test('all that a store has is in its journal, and what was there is kept', asy
   // The journal has it all: the database is made anew of that.
   for (const ending of ['', '-wal', '-shm']) rmSync(`${file}${ending}`, { force: true })
   await (await open(file)).close()
-  t.same(contentOf(file), { ...before, identity: contentOf(file)['identity'] })
+  t.same(contentOf(file), before, 'as the same store')
   t.same(verify(file), breaches)
 
   const again = await open(file)
@@ -57,6 +57,21 @@ t.test('all that a store has is in its journal, and what was there is kept', asy
   t.equal(asideOf(file).length, 1, 'it is taken over once')
   t.same(verify(file), breaches)
   t.match(query(file, "SELECT count(*) AS n FROM journal WHERE class = 'terminal'"), [{ n: 341n }])
+})
+
+t.test('a store stays the one that it was, also when its first start wrote nothing', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const identity = (): unknown => contentOf(file)['identity']
+  await (await openStore({ file, durability: 'process' })).close()
+  const before = identity()
+  const store = await openStore({ file, durability: 'process' })
+  await settle(store, reserve(store.ledger, [scope('tenant', 'acme', 1000n, 'month')], 9n), 4)
+  await store.close()
+  await (await open(file)).close()
+  t.same(identity(), before)
+  for (const ending of ['', '-wal', '-shm']) rmSync(`${file}${ending}`, { force: true })
+  await (await open(file)).close()
+  t.same(identity(), before, 'and when its database is made anew')
 })
 
 t.test('a takeover that was decided, and nothing more, is completed by the next start', async (t) => {
