@@ -6,12 +6,14 @@ import type { PartRow } from './leftovers.ts'
 
 /**
  * Reads it, by the id of the request. No part begins before its request, so volumes that are older than all open
- * requests are not read. One that is missing or was changed is passed over: `sluice ledger verify` names it.
+ * requests are not read. Work that goes on behind its answer has no parts, and may be days old. A volume that is
+ * missing or was changed is passed over: `sluice ledger verify` names it.
  */
 export function sealedParts(database: Database, file: string): ReadonlyMap<string, readonly PartRow[]> {
   const open = new Map<string, PartRow[]>()
   let since = Infinity
-  for (const row of readRows(database, "SELECT request_id, ts_ms FROM reservation WHERE part = ''")) {
+  const sql = "SELECT request_id, ts_ms FROM reservation WHERE part = '' AND lease_until IS NULL"
+  for (const row of readRows(database, sql)) {
     open.set(row['request_id'] as string, [])
     since = Math.min(since, Number(row['ts_ms']))
   }

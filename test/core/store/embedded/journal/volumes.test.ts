@@ -1,7 +1,8 @@
 // The journal's oldest entries, sealed in files beside the database: what is in them, who reads them, and what is said
 // when one is wrong.
 import { createHash } from 'node:crypto'
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import fs, { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import t from 'tap'
@@ -243,3 +244,26 @@ for (const { name, options } of Object.values(forms))
     await again.close()
     t.same(breaches(left), [])
   })
+
+t.test('a start reads no volume for work that goes on behind its answer, however old that is', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const open = (): Promise<Store> => openStore({ file, durability: 'process', keeping: rolled, now: () => noon })
+  const store = await open()
+  await reserve(store.ledger, scopes, 900n).detach(noon + day)
+  await serve(store, 1000)
+  await eventually(() => entriesIn(file) < 500, 10_000)
+  await store.close()
+  const { readFileSync: read } = fs
+  const found: string[] = []
+  fs.readFileSync = ((path: string, ...options: []) => {
+    if (String(path).endsWith('.jsonl.gz')) found.push(path)
+    return read(path, ...options)
+  }) as typeof read
+  syncBuiltinESMExports()
+  t.teardown(() => {
+    fs.readFileSync = read
+    syncBuiltinESMExports()
+  })
+  await (await open()).close()
+  t.same(found, [])
+})
