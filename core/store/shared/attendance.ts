@@ -5,6 +5,7 @@ import type { ClerkParts } from '../distant/clerk.ts'
 import { Line } from '../distant/line.ts'
 import { threadPort } from '../distant/thread-port.ts'
 import type { DocumentChange } from '../documents.ts'
+import type { BalanceReader } from '../embedded/book/purses.ts'
 import type { BudgetReached, BudgetWatcher } from '../ledger.ts'
 import type { Errand, Work } from '../works.ts'
 import { supervisor } from './seats.ts'
@@ -26,6 +27,8 @@ export interface AttendanceParts extends ClerkParts {
   /** The tellings of thresholds, if anybody wants them. */
   watcher(): BudgetWatcher | undefined
   flush(): Promise<void>
+  /** Reads balances that are not in the shared memory, when the database has everything. */
+  readonly older: BalanceReader
   /** As {@link Works.flushed} of work. */
   flushed(): Promise<boolean>
 }
@@ -67,6 +70,7 @@ export class Attendance {
       ...worker.clerk.served,
       join: () => this.#join(seat, worker),
       flush: () => this.#parts.flush(),
+      readBalances: (...question: Parameters<BalanceReader['ask']>) => this.#parts.older.ask(...question),
       flushedWork: () => this.#parts.flushed(),
       errand: (work: Work, what: Errand) => this.errand(work, what),
       reached: (reached: BudgetReached) => this.#reached(reached)

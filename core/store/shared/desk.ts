@@ -27,7 +27,7 @@ export interface DeskPlace {
   readonly prices: readonly (readonly [version: string, json: string])[]
 }
 
-/** What the supervisor has of the store when it opens it. */
+/** What the supervisor has of the store when it opens it. A worker only reads older balances, where the store is. */
 export interface Stored extends Pick<Snapshot, 'balances' | 'prices' | 'open' | 'parts' | 'lastHold'> {
   readonly kept: readonly KeptHold[]
   readonly reader: BalanceReader
@@ -46,13 +46,14 @@ export class Desk {
   /** How many records of requests were dropped, as more came than could be written. */
   dropped = 0
 
-  /** `now`: Unix milliseconds. Without what is `stored` it refuses requests that need balances of months ago. */
+  /** `now`: Unix milliseconds. Without a reader it refuses requests that need balances of months ago. */
   constructor(
     { arena, seat, ring, bell, since, deferred, prices: known }: DeskPlace,
     now: () => number,
-    { balances, prices, open, parts, lastHold, kept, reader, troubles, follow }: Stored = nothing,
+    stored: Partial<Stored> = {},
     own = new Seat(new Arena(arena), seat)
   ) {
+    const { balances, prices, open, parts, lastHold, kept, reader, troubles, follow } = { ...nothing, ...stored }
     this.seat = own
     this.cells = new WorkerCells(own, since)
     this.drafts = new RecordWriter(new RingWriter(ring, bell), new RowIds(lastHold), now, follow)

@@ -34,7 +34,7 @@ const beat = 250
  */
 export async function joinStore(place: Place, now?: () => number): Promise<Seated> {
   const line = new Line(threadPort(place.port))
-  const desk = new Desk(place, now ?? Date.now)
+  const desk = new Desk(place, now ?? Date.now, { reader: { ask: (question) => line.ask('readBalances', question) } })
   const table = new DocumentTable()
   const documents = documentsThere(line, table)
   const results = new Results(place.path, place.synced)

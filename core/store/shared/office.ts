@@ -1,4 +1,5 @@
 // The accounting of a supervisor: what it decides itself, and what workers send.
+import type { BalanceReader } from '../embedded/book/purses.ts'
 import { holdOf } from '../embedded/recovery/folded-leftovers.ts'
 import type { Accounting, LedgerParts } from '../embedded/store.ts'
 import { Arena } from './arena.ts'
@@ -18,6 +19,8 @@ export class Office implements Accounting {
   readonly seats: Seats
   readonly reader: RecordReader
   readonly desk: Desk
+  /** Reads balances that are not in the shared memory. */
+  readonly older: BalanceReader
   /** What the supervisor's own records have said. */
   readonly records: SeatRecords
   readonly #bell = createBell()
@@ -27,6 +30,7 @@ export class Office implements Accounting {
     const arena = Arena.create(sizes)
     this.#shared = { arena: arena.buffer, bell: this.#bell, since: snapshot.since, deferred }
     this.seats = new Seats(arena)
+    this.older = reader
     const prices = snapshot.prices.map(({ version, json }) => [version as string, json as string] as const)
     this.reader = new RecordReader(new Rings(this.#bell), writer, prices)
     writer.onBalance = (batch) => this.reader.balance(batch)

@@ -7,6 +7,7 @@ import type { Documents } from '../documents.ts'
 import { SecretBook } from '../embedded/book/secret-book.ts'
 import type { Durability } from '../embedded/files/sqlite.ts'
 import { workColumns } from '../embedded/rows/batch.ts'
+import { unavailable } from '../embedded/writer/unavailable.ts'
 import { openStore, usualRouteAge } from '../embedded/store.ts'
 import type { OwnStore, StoreOptions } from '../embedded/store.ts'
 import { MemoryClaims } from '../memory/claims.ts'
@@ -117,7 +118,13 @@ class SupervisorStore implements WorkerStore {
       serve: (work, what) => this.#seated.works.serve(work, what),
       watcher: () => books.ledger.watcher,
       flush: () => books.flush(),
-      flushed: () => works.flushed()
+      flushed: () => works.flushed(),
+      older: {
+        async ask(question) {
+          if (await works.flushed()) return office.older.ask(question)
+          throw unavailable('the database lacks what was charged last')
+        }
+      }
     })
     this.#seated = storeAt(
       office.desk,

@@ -4,6 +4,9 @@ import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import type { Test } from 'tap'
+import type { Scope } from '../../../../core/catalogue/caller.ts'
+import type { GatewayError } from '../../../../core/errors.ts'
+import { openStore } from '../../../../core/store/embedded/store.ts'
 import { changeOf, documentKind } from '../../../../core/store/documents.ts'
 import { verify } from '../../../../core/store/embedded/care/verify.ts'
 import type { BudgetReached } from '../../../../core/store/ledger.ts'
@@ -14,7 +17,7 @@ import { openWorkerStore } from '../../../../core/store/shared/worker-store.ts'
 import type { Place, WorkerStore } from '../../../../core/store/shared/worker-store.ts'
 import type { Errand, Work } from '../../../../core/store/works.ts'
 import { eventually } from '../../../kit/probe.ts'
-import { noon, query, record, reserve, scope, used, work } from '../embedded/sample.ts'
+import { noon, query, record, reserve, scope, settle, used, work } from '../embedded/sample.ts'
 import { answered, answerId, atOnce, owner } from './joining.ts'
 import type { Joining } from './joining.ts'
 import { scopes, sets, slots } from './serving.ts'
@@ -256,6 +259,32 @@ t.test('the supervisor lists the balances and limits that workers have made', as
     [{ scope: 'key:laptop', limit: 700n, posted: 60n, pending: 0n }]
   )
   await close()
+})
+
+t.test('a worker that needs older balances has them read', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const budget = (per: '7d' | '85d'): Scope => ({ ...scope('key', 'laptop'), budgets: [{ limit: 100n, per }] })
+  const before = noon - 80 * 86_400_000
+  const first = await openStore({ file, durability: 'process', now: () => before })
+  await settle(first, reserve(first.ledger, [budget('7d')], 50n, { time: before }), 30)
+  await first.close()
+  const workers = await openWorkerStore({ file, durability: 'process', now }, { seats: 3, sets: 64, cells: 1024 })
+  const [one, two] = [await another(workers), await another(workers)]
+  const scopes = [budget('85d')]
+  t.throws(() => reserve(one.store.ledger, scopes, 71n), { code: 'billing_unavailable' })
+  const refused = ({ store }: Joined): string | undefined => {
+    try {
+      reserve(store.ledger, scopes, 71n)
+      return undefined
+    } catch (error) {
+      return (error as GatewayError).code
+    }
+  }
+  await eventually(() => refused(one) === 'quota_key_exceeded')
+  t.equal(refused(two), 'quota_key_exceeded', 'what one has read all have')
+  await settle(two.store, reserve(two.store.ledger, scopes, 70n), 70)
+  for (const { store } of [one, two, workers]) await store.close()
+  t.same(verify(file), [])
 })
 
 t.test('a threshold that workers reach is told once', async (t) => {
