@@ -93,9 +93,10 @@ export class Condition {
     const { trouble } = this.#parts.money
     if (!trouble) return []
     const { text, error, refuses } = trouble
-    const cause = refuses
+    const meanwhile = refuses
       ? 'nothing can be reserved'
       : 'what is held goes on, and ends are kept in the log of this node'
+    const cause = error === '' ? meanwhile : `${error}: ${meanwhile}`
     return [
       { ailment: 'money', text, refuses, cause, remedy: 'see to PostgreSQL, and to the clock of this machine', error }
     ]

@@ -3,18 +3,35 @@ import t from 'tap'
 import { Condition } from '../../../../core/store/cluster/condition.ts'
 import type { ConditionParts } from '../../../../core/store/cluster/condition.ts'
 
-t.test('work that waits for its hold is a trouble when that lasts', (t) => {
-  const works: { delay: ConditionParts['works']['delay'] } = { delay: undefined }
+/** The parts of a sound store, but for some. */
+function partsWith(more: Partial<Record<keyof ConditionParts, unknown>>): ConditionParts {
   const figures = { commits: 0, operations: 0, commitSeconds: 0, queued: 0 }
-  const condition = new Condition({
+  return {
     database: { changes: {}, reads: {}, listener: { listening: true } },
     money: { trouble: undefined, figures },
     documents: { behind: 0 },
     requests: { dropped: 0 },
+    works: { delay: undefined },
     limits: { health: { usable: true } },
     onLimitsUnavailable: 'share',
-    works
-  } as unknown as ConditionParts)
+    ...more
+  } as unknown as ConditionParts
+}
+
+t.test('why money cannot be written is said with what that means', (t) => {
+  const error = 'PostgreSQL: could not extend file: No space left on device (53100)'
+  const trouble = { text: 'the database cannot be written', error, refuses: false }
+  const condition = new Condition(partsWith({ money: { trouble, figures: {} } }))
+  t.teardown(() => condition.close())
+  t.match(condition.health.troubles, [
+    { ailment: 'money', cause: /No space left on device \(53100\): what is held goes on/ }
+  ])
+  t.end()
+})
+
+t.test('work that waits for its hold is a trouble when that lasts', (t) => {
+  const works: { delay: ConditionParts['works']['delay'] } = { delay: undefined }
+  const condition = new Condition(partsWith({ works }))
   t.teardown(() => condition.close())
   const troubles = (): unknown => condition.health.troubles
   t.same(troubles(), [])
