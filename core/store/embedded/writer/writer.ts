@@ -35,8 +35,12 @@ const lastRetry = 1000
 const patience = 2000
 /** How many ticks of a busy event loop a batch waits for more operations. */
 const busyTurns = 3
-/** How far the database may be behind the commit log, in milliseconds. */
-const laziness = 250
+/**
+ * How far the database may be behind the log: milliseconds, and bytes of frames where nothing is being applied. One
+ * that is made of a journal may be further behind, as each transaction writes whole pages of sums, twice. Whoever reads
+ * has it brought up to date first.
+ */
+const lazinessOf = { log: { delay: 250, bytes: Infinity }, journal: { delay: 5000, bytes: 4 * 1024 * 1024 } } as const
 /** How long closing waits for a failing disk, in milliseconds. */
 const farewell = 5000
 
@@ -54,7 +58,7 @@ export class Writer implements Drafts {
   readonly health: StoreHealth = newHealth()
   /** Called with the holds whose end has become durable. */
   onEnded: (ended: readonly Hold[]) => void = () => {}
-  /** Called several times a second to add the balances to a batch. */
+  /** Called with each batch that the database is brought up to, to add the balances to it. */
   onBalance: (batch: Batch) => void = () => {}
   readonly #file: string
   readonly #now: () => number
@@ -62,6 +66,7 @@ export class Writer implements Drafts {
   readonly #encoder: FrameEncoder
   readonly #applier: Applier
   readonly #troubles: Troubles
+  readonly #laziness: (typeof lazinessOf)['log' | 'journal']
   #draft = new Draft()
   #flight: Flight | undefined
   readonly #rowIds: RowIds
@@ -96,6 +101,7 @@ export class Writer implements Drafts {
     this.#troubles = troubles
     this.#file = options.file
     this.#now = now
+    this.#laziness = lazinessOf[options.segments ? 'journal' : 'log']
     this.#encoder = new FrameEncoder(snapshot.log.history)
     this.#rowIds = new RowIds(snapshot.lastHold)
     this.#number = snapshot.batch
@@ -211,9 +217,9 @@ export class Writer implements Drafts {
     if (!this.#awake && !this.#flight) this.#soon ??= setTimeout(this.#lapse, company).unref()
   }
 
-  /** Sends the draft and brings the database up to it within about a quarter of a second. */
+  /** Sends the draft and brings the database up to it within as long as that may be behind. */
   wakeLater(): void {
-    this.#later ??= setTimeout(() => this.#turn(), laziness).unref()
+    this.#later ??= setTimeout(() => this.#turn(), this.#laziness.delay).unref()
   }
 
   /** Resolves with true when everything queued until now is in the database; with false when the disk fails. */
@@ -360,6 +366,7 @@ export class Writer implements Drafts {
     draft.resolve()
     this.onEnded(draft.ended)
     if (turns) this.#full = true
+    else if (this.#applier.idle && this.#log.bytes > this.#laziness.bytes) this.#turn()
     else this.wakeLater()
     this.#hand()
     if (this.#awaited || this.#due) this.wake()
