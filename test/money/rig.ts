@@ -4,6 +4,7 @@ import { Agent, request as send } from 'node:http'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { shadow } from '../core/store/embedded/shadow.ts'
 import { DatabaseSync } from 'node:sqlite'
 import type { Test } from 'tap'
 import type { Dollars } from '../kit/oracle.ts'
@@ -177,6 +178,7 @@ export interface Entry {
 export function rows(file: string, sql: string): Record<string, any>[] {
   const database = new DatabaseSync(file, { readOnly: true })
   try {
+    shadow(database, file, sql)
     const statement = database.prepare(sql)
     statement.setReadBigInts(true)
     return statement.all()

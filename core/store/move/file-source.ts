@@ -2,7 +2,7 @@
 import { closeSync, existsSync, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { nameOf } from '../embedded/book/open-work.ts'
-import { presentBalances } from '../embedded/care/ledger-file.ts'
+import { balancesIn, presentBalances } from '../embedded/care/ledger-file.ts'
 import { identityOf, readHead } from '../embedded/database/head.ts'
 import { checkSchema } from '../embedded/database/migration.ts'
 import { DamagedStore } from '../embedded/files/damage.ts'
@@ -13,7 +13,9 @@ import type { Database, Row, Value } from '../embedded/files/sqlite.ts'
 import { readVolume, volumeFolder, volumeOf } from '../embedded/journal/volume.ts'
 import { surveyBeside } from '../embedded/recovery/survey.ts'
 import { entryColumns } from '../embedded/rows/batch.ts'
+import { rowOf } from '../embedded/recovery/folded-leftovers.ts'
 import { hasJournal } from '../embedded/segments/folder.ts'
+import { JournalReader } from '../embedded/segments/journal-reader.ts'
 import { lastBatch, surveyJournal } from '../embedded/segments/journal-survey.ts'
 import { recordIn } from '../embedded/rows/record-text.ts'
 import type { RecordRow } from '../embedded/rows/record-text.ts'
@@ -91,11 +93,14 @@ export class FileSource implements Source {
   readonly identity: string
   readonly #owner: Ownership
   readonly #database: Database
+  /** Where the journal is in segments. */
+  readonly #journal: JournalReader | undefined
 
-  private constructor(given: string, owner: Ownership, database: Database) {
+  private constructor(given: string, owner: Ownership, database: Database, journal: JournalReader | undefined) {
     this.shown = given
     this.#owner = owner
     this.#database = database
+    this.#journal = journal
     this.identity = identityOf(database)
     const { boot, writes, hash } = readHead(database)
     this.stamp = `${this.identity} ${boot} ${writes} ${hash}`
@@ -121,7 +126,7 @@ export class FileSource implements Source {
         throw new Error(
           `${given} has ${batches === 1 ? '1 batch' : `${batches} batches`} in its ${found ? 'journal' : 'commit log'} alone, as its gateway did not end by itself: start the gateway once and stop it, or move a copy that "sluice ledger backup" makes`
         )
-      return new FileSource(given, owner, database)
+      return new FileSource(given, owner, database, found && new JournalReader(journal))
     } catch (error) {
       database.close()
       owner.release()
@@ -140,12 +145,16 @@ export class FileSource implements Source {
   }
 
   async counts(): Promise<Counts> {
-    return countFile(this.#database, this.file)
+    const counts = countFile(this.#database, this.file)
+    if (!this.#journal) return counts
+    const { state } = this.#journal
+    return { ...counts, hold: state.holds.size, balance: balancesIn(state).length }
   }
 
   async *rows(part: Part, after: Key | undefined): AsyncGenerator<Carried> {
     if (part === 'balance') yield* this.#balances(after)
-    else if (part === 'journal') yield* this.#journal(Number(after?.[0] ?? 0))
+    else if (part === 'journal') yield* this.#entries(Number(after?.[0] ?? 0))
+    else if (part === 'hold' && this.#journal) yield* holdsOf(this.#journal, Number(after?.[0] ?? 0))
     else if (part === 'result') yield* this.#pieces(after)
     else yield* this.#query(reads[part]!, after)
   }
@@ -163,15 +172,21 @@ export class FileSource implements Source {
 
   *#balances(after: Key | undefined): Generator<Carried> {
     const name = ({ scope, window }: Balance): string => `${scope} ${window}`
-    const sorted = presentBalances(this.#database).sort((one, other) => (name(one) < name(other) ? -1 : 1))
+    const balances = this.#journal ? balancesIn(this.#journal.state) : presentBalances(this.#database)
+    const sorted = balances.sort((one, other) => (name(one) < name(other) ? -1 : 1))
     for (const { limit = null, ...balance } of sorted)
       if (!after || name({ limit: undefined, ...balance }) > after[0]!)
         yield { key: [name({ limit: undefined, ...balance })], row: { ...balance, limit } }
   }
 
-  /** The entries behind one, from sealed volumes and from the database. */
-  *#journal(after: number): Generator<Carried> {
+  /** The entries behind one, from sealed volumes and from the database, or from segments and their volumes. */
+  *#entries(after: number): Generator<Carried> {
     const node = nodeOf(this.identity)
+    if (this.#journal) {
+      for (const row of this.#journal.entries(after))
+        yield entryOf(node, row, row['prev_hash'] as string, row['hash'] as string)
+      return
+    }
     let seq = after
     for (const row of readRows(this.#database, 'SELECT * FROM volume WHERE last > ? ORDER BY first', after)) {
       const volume = volumeOf(row)
@@ -212,6 +227,14 @@ export class FileSource implements Source {
       }
     }
   }
+}
+
+/** The open holds of a journal behind an id, as the rows of a query. */
+function* holdsOf({ state }: JournalReader, after: number): Generator<Carried> {
+  const rows = [...state.holds].map(rowOf).sort((one, other) => Number(one['id']) - Number(other['id']))
+  for (const { dispatched: _, boot_id: __, delivered_units: delivered, ts_ms: time, ...row } of rows)
+    if (Number(row['id']) > after)
+      yield { key: [keyValue(row['id']!)], row: { ...row, delivered: delivered!, time: time! } }
 }
 
 /** Counts the rows of a store. */

@@ -1,8 +1,9 @@
 // Writes the journal in segments of a closed store that has none: what its database has becomes batches.
 import { randomBytes } from 'node:crypto'
-import { closeSync, fsyncSync, mkdirSync, openSync } from 'node:fs'
+import { closeSync, fsyncSync, mkdirSync, openSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { Committer } from '../database/committer.ts'
-import { ofJournal } from '../database/head.ts'
+import { markReadSide } from '../database/head.ts'
 import { syncDirectory } from '../files/directory.ts'
 import { openDatabase, readRows } from '../files/sqlite.ts'
 import type { Database, Row, Value } from '../files/sqlite.ts'
@@ -67,7 +68,16 @@ export function convert(file: string, reached: Reached): void {
     committer.alter((next) =>
       Object.assign(next, { history, batch, balancedBatch: batch, balancedSeq: seq, open: false })
     )
-    database.exec(`PRAGMA application_id = ${ofJournal}; PRAGMA journal_mode = DELETE`)
+    markReadSide(database)
+    const sealed = [...readRows(database, 'SELECT file FROM volume')].map(({ file: name }) =>
+      join(folder, String(name))
+    )
+    // What the journal has now leaves the database.
+    database.exec(
+      'DROP TRIGGER journal_is_not_cut; DELETE FROM journal; DELETE FROM reservation; DELETE FROM volume; VACUUM'
+    )
+    for (const path of sealed) rmSync(path)
+    database.exec('PRAGMA journal_mode = DELETE')
     new Checkpoints(folder, 'power').write(fold)
   } finally {
     database.close()

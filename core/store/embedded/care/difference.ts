@@ -116,27 +116,21 @@ interface LogEntry {
   hash: string
 }
 
-/** A batch that the database lacks, and the start that wrote it. */
-interface Logged {
-  readonly batch: Batch
-  readonly boot: number
-}
-
-function inLog(file: string, { history, batch: after, open, boot }: Head): Logged[] {
+/** The batches that the database lacks. */
+function inLog(file: string, { history, batch: after, open }: Head): Batch[] {
   const log = surveyLog(file, history, after)
-  return open ? [...batchesOf({ history, after, log })].map((batch) => ({ batch, boot })) : []
+  return open ? [...batchesOf({ history, after, log })] : []
 }
 
-function inSegments(file: string, { batch: after }: Head): Logged[] {
-  const found = surveyJournal(volumeFolder(file))
-  return [...framesBehind(found, after)].map(({ batch, head }) => ({ batch, boot: head.boot }))
+function inSegments(file: string, { batch: after }: Head): Batch[] {
+  return [...framesBehind(surveyJournal(volumeFolder(file)), after)].map(({ batch }) => batch)
 }
 
 /** What a store has, in its database and in its log. */
 class Contents {
   readonly #database: Database
   readonly #ledger: LedgerFile
-  /** What only the commit log has. */
+  /** What only the commit log has. The entries of a journal in segments are with the others. */
   readonly #entries: LogEntry[] = []
   readonly #audits: string[] = []
   readonly #batches: readonly Batch[]
@@ -146,18 +140,15 @@ class Contents {
     this.#database = openForReading(file)
     this.#ledger = new LedgerFile(file)
     const head = readHead(this.#database)
-    this.#seq = head.seq
-    const logged = hasJournal(volumeFolder(file)) ? inSegments(file, head) : inLog(file, head)
-    this.#batches = logged.map(({ batch }) => batch)
+    this.#seq = this.#ledger.last
+    const segmented = hasJournal(volumeFolder(file))
+    this.#batches = segmented ? inSegments(file, head) : inLog(file, head)
     let { hash, auditHash: audited } = head
     const column = (name: (typeof entryColumns)[number]): number => entryColumns.indexOf(name)
-    for (const {
-      batch: { entries, audit },
-      boot
-    } of logged) {
-      for (let at = 0; at < entries.length; at += entryColumns.length) {
+    for (const { entries, audit } of this.#batches) {
+      for (let at = 0; !segmented && at < entries.length; at += entryColumns.length) {
         const seq = head.seq + this.#entries.length + 1
-        hash = entryHash(hash, seq, boot, entries, at)
+        hash = entryHash(hash, seq, head.boot, entries, at)
         this.#entries.push({
           kind: entries[at + column('kind')] as string,
           amount: BigInt(entries[at + column('amount')] as bigint),

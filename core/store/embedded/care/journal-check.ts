@@ -1,102 +1,182 @@
 // Checks a journal in segments, for `verify`: its files, what they add up to, and the database that is made of it.
 import { basename } from 'node:path'
-import { readHead } from '../database/head.ts'
 import type { Head } from '../database/head.ts'
-import type { Damage } from '../files/damage.ts'
 import { readRows } from '../files/sqlite.ts'
-import type { Database } from '../files/sqlite.ts'
+import type { Database, Row } from '../files/sqlite.ts'
+import { entryWidth } from '../journal/journal.ts'
 import { volumeFolder } from '../journal/volume.ts'
+import { rowOf } from '../recovery/folded-leftovers.ts'
+import { entryColumns, recordRow, requestColumns } from '../rows/batch.ts'
+import type { Batch } from '../rows/batch.ts'
 import { Fold } from '../segments/fold.ts'
-import { hasJournal } from '../segments/folder.ts'
-import { framesBehind, historyAt, sourcesOf } from '../segments/frames.ts'
-import { lastBatch, surveyJournal } from '../segments/journal-survey.ts'
+import { framesOf, historyAt, sealedSourcesOf } from '../segments/frames.ts'
+import { nameOf } from '../segments/holds.ts'
+import { surveyWhileWritten } from '../segments/journal-reader.ts'
+import { lastBatch } from '../segments/journal-survey.ts'
 import type { JournalSurvey } from '../segments/journal-survey.ts'
 import { checkVolume } from '../segments/sealing.ts'
 import { Volume } from '../segments/volume.ts'
-import type { Batch } from '../rows/batch.ts'
 import { pastHours } from '../upkeep/past-hours.ts'
+import { checkBalances, checkHolds } from './balance-check.ts'
+import type { Checking } from './checking.ts'
+import { stride } from './checking.ts'
+import { EndCheck } from './end-check.ts'
+import { checkAmount, post } from './entry-check.ts'
 import type { Report } from './invariants.ts'
+import { RecordCheck } from './record-check.ts'
+import { checkSpend } from './spend-check.ts'
 
-/** How many times a journal that goes on being written is looked at until it looks damaged. */
-const looks = 5
-
-/** How many batches are folded between two reports of progress. */
-const stride = 1024
+const at = Object.fromEntries(entryColumns.map((name, i) => [name, i])) as Record<(typeof entryColumns)[number], number>
 
 /**
- * Checks the journal of a database, if it has one: all volumes as a whole, that the frames follow each other from the
- * first one, and that checkpoint and database have the same place and the same money. A gateway may be running.
+ * Checks all volumes as a whole, that the frames follow each other from the first one, every entry and record, and that
+ * checkpoint and database have the same place and the same money. A gateway may be running. Returns whether all of it
+ * could be read: then the records of the database were compared, too.
  */
-export function checkSegments(
-  database: Database,
-  file: string,
-  report: Report,
-  progress: (batches: number, of: number) => void
-): void {
+export function checkSegments(checking: Checking): boolean {
+  const { database, file, head, accounts, spend, report, progress, check } = checking
   const folder = volumeFolder(file)
-  if (!hasJournal(folder)) return
-  const found = survey(folder)
-  for (const { file: path, text } of [...found.damage, ...found.passed]) report('I18', basename(path), text)
-  if (found.damage.length > 0) return
-  const last = lastBatch(found)
-  const head = readHead(database)
+  let whole = false
   const fold = new Fold()
-  const each = ({ number }: Batch): void => {
-    if (number % stride === 0) progress(number, last)
-    if (number === found.fold.place.batch) compareCheckpoint(found.fold, fold, report)
-    if (number === head.batch) compareDatabase(database, head, fold, report)
-  }
-  // A segment whose volume is there is not read: the volume stands for it.
-  const sealed = new Set(found.volumes.map(({ contents }) => contents.ordinal))
-  const segments = found.segments.filter((segment) => !sealed.has(segment.head.ordinal))
-  try {
-    for (const { source } of sourcesOf({ volumes: found.volumes, segments })) {
-      if (source instanceof Volume) {
-        const wrong = checkVolume(source, fold, each)
-        if (wrong === undefined) continue
-        report('I18', basename(source.path), wrong)
-        // What follows it has nothing to go on from.
-        if (fold.place.batch !== source.contents.last) return
-      } else
-        for (const { batch, head: segment } of framesBehind({ volumes: [], segments: [source] }, fold.place.batch)) {
-          fold.add(batch, segment)
-          each(batch)
-        }
-    }
-  } catch (error) {
-    report('I10', 'journal', (error as Error).message)
-  }
-  if (head.history !== '' && historyAt(found, head.batch) !== head.history && head.batch <= last)
-    report('I18', basename(file), `has batch ${head.batch} of history ${head.history}, which the journal does not have`)
-}
-
-/** Surveys a folder that may be written to meanwhile: what was under way at one look is there at the next. */
-function survey(folder: string): JournalSurvey {
-  let failure: unknown
-  let found: JournalSurvey | undefined
-  for (let look = 0; look < looks; look++) {
+  check(['I3', 'I4', 'I5', 'I7', 'I8', 'I10', 'I16', 'I18', 'I20'], () => {
+    const found = surveyWhileWritten(folder)
+    for (const { file: path, text } of [...found.damage, ...found.passed]) report('I18', basename(path), text)
+    if (found.damage.length > 0) return
+    const journal = new JournalCheck(checking, found, fold)
     try {
-      found = surveyJournal(folder)
-      if (found.damage.length === 0) return found
-    } catch (error) {
-      failure = error
+      whole = journal.run()
+    } finally {
+      journal.close()
     }
-  }
-  if (found) return found
-  const damage: Damage[] = [{ file: folder, text: `cannot be read: ${(failure as Error).message}` }]
-  return { ...nothing, damage }
+    const last = lastBatch(found)
+    if (head.history !== '' && historyAt(found, head.batch) !== head.history && head.batch <= last)
+      report(
+        'I18',
+        basename(file),
+        `has batch ${head.batch} of history ${head.history}, which the journal does not have`
+      )
+  })
+  if (!whole) return false
+  check(['I9'], () => {
+    const holds = [...fold.holds].map(rowOf)
+    progress('reservation', checkHolds(holds, fold.place.boot, accounts, report))
+  })
+  check(['I1', 'I2', 'I6', 'I14'], () => {
+    const rows = [...fold.balances].map(({ scope, window, posted, pending, limit = null }): Row => ({
+      scope,
+      window,
+      posted,
+      pending,
+      limit
+    }))
+    progress('balance', checkBalances(rows, { whole, upToDate: true, past: () => false }, accounts, report))
+  })
+  check(['I19'], () => checkSpend(database, whole, spend, report))
+  return true
 }
 
-const nothing: JournalSurvey = {
-  fold: new Fold(),
-  stretches: [],
-  segments: [],
-  volumes: [],
-  sound: [],
-  ordinal: 1,
-  unused: [],
-  passed: [],
-  damage: []
+/** One reading of a journal, from the first batch on. */
+class JournalCheck {
+  readonly #checking: Checking
+  readonly #found: JournalSurvey
+  readonly #fold: Fold
+  readonly #ends = new EndCheck()
+  readonly #records: RecordCheck
+  #seq = 0
+  #batch = 0
+
+  /** Everything is added to `fold`. */
+  constructor(checking: Checking, found: JournalSurvey, fold: Fold) {
+    this.#checking = checking
+    this.#found = found
+    this.#fold = fold
+    this.#records = new RecordCheck(checking.database, checking.head, checking.report)
+  }
+
+  /** Returns whether all of it could be read. */
+  run(): boolean {
+    const { report, progress } = this.#checking
+    const fold = this.#fold
+    const each = (batch: Batch): void => this.#add(batch)
+    try {
+      for (const from of sealedSourcesOf(this.#found)) {
+        // What ends again much later is found by the names of all ends.
+        fold.marked()
+        if (from.source instanceof Volume) {
+          const wrong = checkVolume(from.source, fold, each)
+          if (wrong !== undefined) report('I18', basename(from.source.path), wrong)
+          // What follows it has nothing to go on from.
+          if (fold.place.batch !== from.last) return false
+        } else
+          for (const { batch, head } of framesOf(from, fold.place.batch)) {
+            fold.add(batch, head)
+            each(batch)
+          }
+      }
+    } catch (error) {
+      report('I10', 'journal', (error as Error).message)
+      return false
+    }
+    progress('journal', this.#seq, this.#seq)
+    this.#ends.report(() => namesIn(this.#found), report)
+    this.#records.finish(Date.now())
+    return true
+  }
+
+  close(): void {
+    this.#records.close()
+  }
+
+  #add(batch: Batch): void {
+    const { database, head, spend, report, progress } = this.#checking
+    const { number, entries, records } = batch
+    // The database may be behind.
+    const stored = number <= head.batch
+    if (Math.floor(this.#seq / stride) < Math.floor((this.#seq + entries.length / entryWidth) / stride))
+      progress('journal', this.#seq, Math.max(this.#seq, head.seq))
+    if (number - this.#batch >= stride) progress('batch', (this.#batch = number), lastBatch(this.#found))
+    for (let i = 0; i < entries.length; i += entryWidth) {
+      this.#entry(entries, i)
+      if (stored) spend.add(entries, i)
+    }
+    for (let i = 0; i < records.length; i += requestColumns.length) this.#records.record(recordRow(records, i), stored)
+    if (number === this.#found.fold.place.batch) compareCheckpoint(this.#found.fold, this.#fold, report)
+    if (number === head.batch) compareDatabase(database, head, this.#fold, report)
+  }
+
+  #entry(entries: Batch['entries'], i: number): void {
+    const { prices, accounts, report } = this.#checking
+    const seq = ++this.#seq
+    const name = `journal ${seq}`
+    const row: Row = {
+      kind: entries[i + at.kind]!,
+      scopes: entries[i + at.scopes]!,
+      amount: entries[i + at.amount]!,
+      reserved: entries[i + at.reserved]!,
+      usage_json: entries[i + at.usage_json]!,
+      channel: entries[i + at.channel]!,
+      price_version: entries[i + at.price_version]!,
+      source: entries[i + at.source]!,
+      ts_ms: entries[i + at.ts_ms]!,
+      cost: entries[i + at.cost]!,
+      cost_price: entries[i + at.cost_price]!
+    }
+    checkAmount(name, row, prices, report)
+    post(name, row, true, accounts, report)
+    if (entries[i + at.class] !== 'terminal') return
+    const [id, part] = [entries[i + at.request_id] as string, entries[i + at.part] as string]
+    this.#ends.add(nameOf(id, part))
+    this.#records.end(seq, id, part, row['amount'] as bigint, row['ts_ms'] as number)
+  }
+}
+
+/** The names of all ends. */
+function* namesIn(found: JournalSurvey): Generator<string> {
+  for (const from of sealedSourcesOf(found))
+    for (const { batch } of framesOf(from, from.head.after))
+      for (let i = 0; i < batch.entries.length; i += entryWidth)
+        if (batch.entries[i + at.class] === 'terminal')
+          yield nameOf(batch.entries[i + at.request_id] as string, batch.entries[i + at.part] as string)
 }
 
 /** Compares the state of a checkpoint with what was folded from the first batch on. */

@@ -1,5 +1,6 @@
 // The repair of a store whose journal is in segments: a database that does not fit the journal is made anew from it.
 import { Committer } from '../database/committer.ts'
+import { markReadSide } from '../database/head.ts'
 import { migrate } from '../database/migration.ts'
 import type { Damage } from '../files/damage.ts'
 import { openDatabase } from '../files/sqlite.ts'
@@ -42,7 +43,10 @@ export function batchesInJournal(file: string): number {
 /** Makes the database anew, where there is none. Killed meanwhile, the next start goes on with it. */
 export function makeAnew(file: string, reached: Reached): void {
   const found = surveyJournal(volumeFolder(file))
-  const database = openDatabase(file, 'power', (opened) => migrate(opened, file))
+  const database = openDatabase(file, 'power', (opened) => {
+    migrate(opened, file)
+    markReadSide(opened)
+  })
   try {
     const committer = new Committer(database)
     committer.alter(() => {})

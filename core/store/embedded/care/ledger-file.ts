@@ -4,6 +4,9 @@ import type { Price } from '../../../money/price.ts'
 import { readHead } from '../database/head.ts'
 import type { Balance } from '../../ledger.ts'
 import { missingMoves } from '../recovery/recovery.ts'
+import { hasJournal } from '../segments/folder.ts'
+import type { Fold } from '../segments/fold.ts'
+import { JournalReader } from '../segments/journal-reader.ts'
 import { querySpend } from '../reader/spend-query.ts'
 import type { SpendPage, SpendQuery } from '../../spend.ts'
 import { canonicalPath } from '../files/lock.ts'
@@ -68,6 +71,9 @@ const page = 1000
 export class LedgerFile {
   readonly #database: Database
   readonly #volumes: string
+  readonly #segmented: boolean
+  /** Where the journal is in segments: as it was when it was first asked for. */
+  #reader: JournalReader | undefined
 
   /**
    * Opens the database for reading.
@@ -76,6 +82,7 @@ export class LedgerFile {
   constructor(file: string) {
     this.#database = openForReading(file)
     this.#volumes = volumeFolder(canonicalPath(file))
+    this.#segmented = hasJournal(this.#volumes)
     try {
       checkSchema(this.#database, file)
     } catch (error) {
@@ -84,12 +91,22 @@ export class LedgerFile {
     }
   }
 
+  get #journal(): JournalReader | undefined {
+    return this.#segmented ? (this.#reader ??= new JournalReader(this.#volumes)) : undefined
+  }
+
+  /** The number of the last entry. */
+  get last(): number {
+    return this.#journal?.state.place.seq ?? readHead(this.#database).seq
+  }
+
   /**
-   * All balances as of the last commit, including past windows, sorted by scope and window. Limits are up to a second
-   * older. Those of rolling budgets are as of `now` (Unix milliseconds).
+   * All balances as of the last commit, including past windows, sorted by scope and window. Limits are up to some
+   * seconds older. Those of rolling budgets are as of `now` (Unix milliseconds).
    */
   balances(now: number): Balance[] {
-    return sorted(rolled(presentBalances(this.#database), now))
+    const journal = this.#journal
+    return sorted(rolled(journal ? balancesIn(journal.state) : presentBalances(this.#database), now))
   }
 
   /** Finds a price by its version. */
@@ -105,6 +122,7 @@ export class LedgerFile {
 
   /** The hash of an entry, in hexadecimal; undefined when there is none with this number. */
   hashAt(seq: number): string | undefined {
+    if (this.#journal) return this.#journal.hashAt(seq)
     for (const entry of this.entries({ after: seq - 1 })) return entry.seq === seq ? entry.hash : undefined
     return undefined
   }
@@ -114,11 +132,16 @@ export class LedgerFile {
    * volume is in memory. `reached` is told of all rows, whether they match or not.
    * @throws Error when the file of a volume with such entries is missing or was changed
    */
-  *entries(
-    { since = 0, until = Number.MAX_SAFE_INTEGER, scope, after = 0 }: EntryFilter = {},
-    reached: Reached = () => {}
+  *entries(filter: EntryFilter = {}, reached: Reached = () => {}): Generator<Entry> {
+    if (this.#journal) yield* this.#segments(this.#journal, filter, reached)
+    else yield* this.#rows(filter, reached)
+  }
+
+  *#rows(
+    { since = 0, until = Number.MAX_SAFE_INTEGER, scope, after = 0 }: EntryFilter,
+    reached: Reached
   ): Generator<Entry> {
-    const last = readHead(this.#database).seq
+    const last = this.last
     const next = this.#database.prepare(
       'SELECT * FROM volume WHERE first >= (SELECT coalesce(max(first), 0) FROM volume WHERE first <= ?1 + 1) AND last > ?1 ORDER BY first LIMIT 1'
     )
@@ -148,18 +171,23 @@ export class LedgerFile {
     reached(last - after, last - after)
   }
 
+  *#segments(journal: JournalReader, filter: EntryFilter, reached: Reached): Generator<Entry> {
+    const { since = 0, until = Number.MAX_SAFE_INTEGER, after = 0 } = filter
+    const { last } = this
+    for (const row of journal.entries(after, ({ oldest, newest }) => newest >= since && oldest < until)) {
+      const entry = entryOf(row)
+      if ((entry.seq - after) % page === 0) reached(entry.seq - after, last - after)
+      if (matches(entry, filter)) yield entry
+    }
+    reached(last - after, last - after)
+  }
+
   /** Yields the matching entries of a volume whose seq is greater than `after`. */
-  *#sealed(volume: Volume, after: number, { since, until, scope }: EntryFilter): Generator<Entry> {
+  *#sealed(volume: Volume, after: number, filter: EntryFilter): Generator<Entry> {
     try {
       for (const row of readVolume(this.#volumes, volume)) {
         const entry = entryOf(row)
-        if (
-          entry.seq > after &&
-          entry.time >= since! &&
-          entry.time < until! &&
-          (scope === undefined || Object.hasOwn(Object(entry.scopes), scope))
-        )
-          yield entry
+        if (entry.seq > after && matches(entry, filter)) yield entry
       }
     } catch (error) {
       if (error instanceof VolumeError)
@@ -171,6 +199,15 @@ export class LedgerFile {
   close(): void {
     this.#database.close()
   }
+}
+
+function matches({ time, scopes }: Entry, { since = 0, until = Number.MAX_SAFE_INTEGER, scope }: EntryFilter): boolean {
+  return time >= since && time < until && (scope === undefined || Object.hasOwn(Object(scopes), scope))
+}
+
+/** All balances of a state, in no order. */
+export function balancesIn({ balances }: Fold): Balance[] {
+  return [...balances].map(({ scope, window, limit, posted, pending }) => ({ scope, window, limit, posted, pending }))
 }
 
 /** All balances as of the last commit, in no order. Those of rolling budgets have nothing: their hours have. */

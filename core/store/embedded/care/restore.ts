@@ -15,7 +15,8 @@ import { contentsOf, dropStaged, pendingSwap, stagedPath, swap } from '../files/
 import { toldAs } from './tell.ts'
 import type { Tell } from './tell.ts'
 import { diagnose } from '../files/troubles.ts'
-import { toldOf, verify } from './verify.ts'
+import { toldOf } from './checking.ts'
+import { verify } from './verify.ts'
 
 /** What a restore did, or would do. */
 export interface Restored {

@@ -12,7 +12,7 @@ import type { Database, Row } from '../files/sqlite.ts'
 /** How many findings of SQLite are reported at most. */
 const mostFindings = 100
 
-/** Checks I16. Returns how many request records there are. */
+/** Checks I16 of all but the request records, and how many of these there are. Returns that. */
 export function checkWritten(database: Database, report: Report): number {
   const [head] = readRows(database, 'SELECT * FROM head')
   if (checksum(headColumns.map((name) => head![name]!)) !== Number(head!['crc']))
@@ -20,9 +20,6 @@ export function checkWritten(database: Database, report: Report): number {
   const records = checkCount(database, 'request', Number(head!['requests']), report)
   checkCount(database, 'document', Number(head!['documents']), report)
   checkAudit(database, head!, report)
-  for (const row of readRows(database, 'SELECT * FROM request ORDER BY seq')) {
-    if (!isRecord(row)) report('I16', `request ${row['request_id']}`, 'is not what was written')
-  }
   for (const row of readRows(database, 'SELECT * FROM document')) {
     if (checksum(documentColumns.map((name) => row[name]!)) !== Number(row['crc']))
       report('I16', `document ${row['kind']} ${row['id']}`, 'is not what was written')
@@ -47,11 +44,23 @@ function hexOf(value: Row[string] | undefined): string {
   return Buffer.from(value as Uint8Array).toString('hex')
 }
 
+/** Checks I16 of the request records. */
+export function checkRecordRows(database: Database, report: Report): void {
+  for (const row of readRows(database, 'SELECT * FROM request ORDER BY seq')) {
+    if (!isRecord(row)) report('I16', `request ${row['request_id']}`, 'is not what was written')
+  }
+}
+
+/** Whether a row of the table request matches its checksum. */
+export function isAsWritten(row: Row): boolean {
+  const text = checkedText(row as Row & RecordRow)
+  return recordChecksum(Number(row['seq']), Number(row['written']), text) === Number(row['crc'])
+}
+
 /** Whether the row matches its checksum, and its columns match its JSON. */
 function isRecord(row: Row): boolean {
   const stored = row as Row & RecordRow
-  if (recordChecksum(Number(row['seq']), Number(row['written']), checkedText(stored)) !== Number(row['crc']))
-    return false
+  if (!isAsWritten(row)) return false
   const values = recordValues(recordIn(stored))
   return requestColumns.every(
     (name, column) => name === 'json' || String(values[column]).toWellFormed() === String(row[name])
@@ -84,7 +93,7 @@ export function attempt(invariants: readonly InvariantName[], check: () => void,
   }
 }
 
-/** Checks I11: columns by their storage class, JSON by its types. */
+/** Checks I11 of all but the request records: columns by their storage class, JSON by its types. */
 export function checkIntegers(database: Database, report: Report): void {
   const columns = {
     journal: ['amount', 'reserved', 'cost'],
@@ -98,14 +107,21 @@ export function checkIntegers(database: Database, report: Report): void {
   }
   const broken = {
     journal: `SELECT journal.seq AS id FROM journal, json_each(${sound('usage_json')}) AS units WHERE units.type <> 'integer'`,
-    request: `SELECT request_id AS id FROM request
-      WHERE typeof(${chargedIn('json')}) <> 'text' OR json_type(${sound('json')}) = 'object' AND json_type(${sound('json')}, '$.cost_usd') IS NOT 'text'`,
     price: `SELECT version AS id FROM price, json_tree(${sound('price.json')}) AS rate WHERE rate.type NOT IN ('text', 'array', 'object')`
   }
-  for (const [table, query] of Object.entries(broken)) {
-    for (const row of readRows(database, query))
-      report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
-  }
+  for (const [table, query] of Object.entries(broken)) checkMoney(database, table, query, report)
+}
+
+/** Checks I11 of the request records. */
+export function checkRecordIntegers(database: Database, report: Report): void {
+  const broken = `SELECT request_id AS id FROM request
+    WHERE typeof(${chargedIn('json')}) <> 'text' OR json_type(${sound('json')}) = 'object' AND json_type(${sound('json')}, '$.cost_usd') IS NOT 'text'`
+  checkMoney(database, 'request', broken, report)
+}
+
+function checkMoney(database: Database, table: string, broken: string, report: Report): void {
+  for (const row of readRows(database, broken))
+    report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
 }
 
 /** What a request record says that was charged, as SQL. */

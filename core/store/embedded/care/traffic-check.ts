@@ -1,5 +1,7 @@
 // Checks for `verify` that traffic is what the request records add up to, and adds it up anew for a repair.
 import { trafficColumns, TrafficTable } from '../database/traffic-table.ts'
+import type { RecordGist } from '../../requests.ts'
+import type { RecordRow } from '../rows/record-text.ts'
 import { trafficKept, trafficSpans } from '../../traffic.ts'
 import type { TrafficSpan } from '../../traffic.ts'
 import type { Head } from '../database/head.ts'
@@ -12,9 +14,8 @@ const spans = Object.keys(trafficSpans) as TrafficSpan[]
 const place = ['scope', 'time', 'model', 'channel'] as const
 
 /**
- * Checks I20, where the records of a whole minute or hour are there and its sums are kept. The records are added up in
- * a database of its own, which SQLite puts into a temporary file when it grows. `now` is in Unix milliseconds; `each`
- * is called with how many records were read.
+ * Checks I20, where the records of a whole minute or hour are there and its sums are kept. `now` is in Unix
+ * milliseconds; `each` is called with how many records were read.
  */
 export function checkTraffic(
   database: Database,
@@ -23,22 +24,58 @@ export function checkTraffic(
   report: Report,
   each: (records: number) => void
 ): void {
-  const due = connect('')
+  const due = new DueTraffic(database, unrecorded)
   try {
+    due.fill(each)
+    due.compare(now, report)
+  } finally {
+    due.close()
+  }
+}
+
+/**
+ * What records add up to, in a database of its own, which SQLite puts into a temporary file when it grows. Of records
+ * up to `unrecorded` some may have been deleted: they do not count.
+ */
+export class DueTraffic {
+  readonly #due = connect('')
+  readonly #database: Database
+  readonly #unrecorded: number
+  readonly #table: TrafficTable
+
+  constructor(database: Database, unrecorded: number) {
+    this.#database = database
+    this.#unrecorded = unrecorded
     for (const { sql } of readRows(
       database,
       "SELECT sql FROM sqlite_master WHERE name IN ('traffic_minute', 'traffic_hour')"
     ))
-      due.exec(String(sql))
-    due.exec('BEGIN')
-    new TrafficTable(due).fill(database, unrecorded, each)
+      this.#due.exec(String(sql))
+    this.#due.exec('BEGIN')
+    this.#table = new TrafficTable(this.#due)
+  }
+
+  /** Adds all records that the database has. */
+  fill(each: (records: number) => void): void {
+    this.#table.fill(this.#database, this.#unrecorded, each)
+  }
+
+  add(row: RecordRow, gist: RecordGist): void {
+    if (Number(row.time) > this.#unrecorded) this.#table.count(row, gist, this.#unrecorded)
+  }
+
+  /** Compares the traffic of the database with what was added. */
+  compare(now: number, report: Report): void {
+    this.#table.settle(this.#unrecorded)
     for (const span of spans) {
-      const from = Math.floor(Math.max(unrecorded, now - trafficKept[span]) / trafficSpans[span]) + 1
+      const from = Math.floor(Math.max(this.#unrecorded, now - trafficKept[span]) / trafficSpans[span]) + 1
       const select = `SELECT * FROM traffic_${span} WHERE time >= ? ORDER BY ${place.join(', ')}`
-      compare(span, readRows(database, select, from), readRows(due, select, from), report)
+      compare(span, readRows(this.#database, select, from), readRows(this.#due, select, from), report)
     }
-  } finally {
-    due.close()
+  }
+
+  close(): void {
+    this.#due.close()
   }
 }
 

@@ -2,7 +2,7 @@
 import type { Breach, InvariantName } from './invariants.ts'
 import { driftOf, outcomesOf } from './verdict.ts'
 import type { Outcome } from './verdict.ts'
-import type { Progress } from './verify.ts'
+import type { Progress } from './checking.ts'
 
 /** How far it is: the rows of a table that were checked, and of how many, where that is known. */
 export interface VerifyStep {

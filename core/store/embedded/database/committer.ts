@@ -13,7 +13,7 @@ import {
 } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
 import { checksum, recordChecksum } from '../files/checksum.ts'
-import { headColumns, headValues, readHead } from './head.ts'
+import { headColumns, headValues, isReadSide, readHead } from './head.ts'
 import type { Head } from './head.ts'
 import { auditHash, entryHash, entryWidth } from '../journal/journal.ts'
 import { checkedText, gistIn } from '../rows/record-text.ts'
@@ -40,6 +40,8 @@ export class Committer {
   readonly #spend: SpendTable
   readonly #traffic: TrafficTable
   readonly #counting: boolean
+  /** Whether entries and holds are in a journal in segments, and not here. */
+  readonly readSide: boolean
   /** The head as committed, and as it will be after the open transaction. */
   #head: Head
   #next: Head
@@ -62,6 +64,7 @@ export class Committer {
   constructor(database: Database, { counting = true } = {}) {
     this.database = database
     this.#counting = counting
+    this.readSide = isReadSide(database)
     this.#sql = prepare(database)
     this.#spend = new SpendTable(database)
     this.#traffic = new TrafficTable(database)
@@ -109,7 +112,7 @@ export class Committer {
     this.#begin()
     forEach(batch.prices, 2, this.#sql.price)
     this.#balances(batch.moves, batch.limits)
-    this.#gather(batch)
+    if (!this.readSide) this.#gather(batch)
     this.#journal(batch.entries)
     this.#records(batch)
     this.#documents(batch.documents)
@@ -195,13 +198,14 @@ export class Committer {
     const hashes = this.#hashes
     const next = this.#next
     for (let i = 0; i < entries.length; i += entryWidth) {
+      this.#spend.add(entries, i)
       const previous = hashes[next.seq % hashes.length]!
       next.seq++
       next.hash = entryHash(next.hash, next.seq, next.boot, entries, i)
+      if (this.readSide) continue
       const hash = hashes[next.seq % hashes.length]!
       hash.write(next.hash, 'hex')
       entry.add(entries, i, next.seq, next.boot, previous, hash)
-      this.#spend.add(entries, i)
     }
   }
 

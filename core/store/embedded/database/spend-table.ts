@@ -1,10 +1,12 @@
 // Writes spend to the database: in the transaction in which its entries are written, or anew from the whole journal.
 import { entryColumns } from '../rows/batch.ts'
+import { isReadSide, readHead } from './head.ts'
 import { commonUnits, monthOf, mostCost, mostSummed, spenderOf, SpendSums } from './spend-sums.ts'
 import type { SpendCell, SpendPlace } from './spend-sums.ts'
 import { readRows } from '../files/sqlite.ts'
 import type { Database, Statement, Value } from '../files/sqlite.ts'
 import { readVolume, VolumeError, volumeFolder, volumeOf } from '../journal/volume.ts'
+import { JournalReader } from '../segments/journal-reader.ts'
 
 /** How many sums are gathered in memory while spend is added up anew, and entries added between two calls of `each`. */
 const gathered = 10_000
@@ -65,6 +67,13 @@ export class SpendTable {
       )
       if (this.#sums.size > gathered) this.flush()
       if (++added % gathered === 0) each(added)
+    }
+    if (isReadSide(database)) {
+      const { seq } = readHead(database)
+      for (const entry of new JournalReader(volumeFolder(file)).entries()) {
+        if (Number(entry['seq']) > seq) break
+        add(entry)
+      }
     }
     for (const row of readRows(database, 'SELECT * FROM volume ORDER BY first')) {
       const volume = volumeOf(row)

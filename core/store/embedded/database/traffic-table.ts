@@ -60,6 +60,20 @@ export class TrafficTable {
   }
 
   /**
+   * Adds a record that is written already to the minutes and hours that begin after `after`, in Unix milliseconds. It
+   * is gathered with others until {@link TrafficTable.settle}.
+   */
+  count({ tenant, model, time }: RecordRow, gist: RecordGist, after: number): void {
+    this.#sum({ tenant, model, time: Number(time), passed: passedOf(gist) })
+    if (this.#added.size > mostKept) this.#write(after)
+  }
+
+  /** Writes what was counted. */
+  settle(after: number): void {
+    this.#write(after)
+  }
+
+  /**
    * Adds all records that a database has to the minutes and hours that begin after `after`, in Unix
    * milliseconds. `each` is called with how many were read.
    */

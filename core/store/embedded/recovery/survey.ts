@@ -2,7 +2,7 @@
 // has, and what is damaged or missing.
 import { closeSync, existsSync, fstatSync, openSync, statSync } from 'node:fs'
 import { entryColumns } from '../rows/batch.ts'
-import { historyLeft, readHead } from '../database/head.ts'
+import { historyLeft, isReadSide, readHead } from '../database/head.ts'
 import type { Head } from '../database/head.ts'
 import type { Damage } from '../files/damage.ts'
 import { scanFrames } from '../log/frame-reader.ts'
@@ -237,8 +237,12 @@ export function checkHead(database: Database, file: string, head: Head): Damage[
   return text === undefined ? [] : [{ file, text, unsound: true }]
 }
 
-/** Says what is wrong with the last row of the journal, if anything. It must be the row that the head names. */
+/**
+ * Says what is wrong with the last row of the journal, if anything. It must be the row that the head names, where the
+ * database has the journal.
+ */
 export function checkLastEntry(database: Database, head: Head): string | undefined {
+  if (isReadSide(database)) return undefined
   const statement = database.prepare(
     'SELECT *, lower(hex(prev_hash)) AS previous FROM journal ORDER BY seq DESC LIMIT 1'
   )

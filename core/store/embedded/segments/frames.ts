@@ -1,4 +1,7 @@
 // Reads a journal from any batch on, whether it is in a segment or in a volume.
+import { existsSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { pathOf } from './folder.ts'
 import { Following } from './following.ts'
 import type { FollowedFrame } from './following.ts'
 import type { JournalSurvey } from './journal-survey.ts'
@@ -27,6 +30,12 @@ export function sourcesOf({ segments, volumes }: Sources): SourceOfFrames[] {
   ].sort((one, other) => one.head.ordinal - other.head.ordinal)
 }
 
+/** Likewise, but a volume where there is one: nothing is written to it, and its footer says what it has. */
+export function sealedSourcesOf({ segments, volumes }: Sources): SourceOfFrames[] {
+  const sealed = new Set(volumes.map(({ contents }) => contents.ordinal))
+  return sourcesOf({ volumes, segments: segments.filter(({ head }) => !sealed.has(head.ordinal)) })
+}
+
 /** The history of the start that wrote a batch; undefined when the journal does not have it. */
 export function historyAt(sources: Sources, batch: number): string | undefined {
   return sourcesOf(sources).find(({ head, last }) => head.after < batch && batch <= last)?.head.history
@@ -37,15 +46,35 @@ export function historyAt(sources: Sources, batch: number): string | undefined {
  * @throws Error when one is missing or damaged
  */
 export function* framesBehind(sources: Sources, after: number): Generator<FollowedFrame> {
+  let number = after
+  for (const source of sourcesOf(sources)) {
+    if (source.last <= number) continue
+    yield* framesOf(source, number)
+    number = source.last
+  }
+}
+
+/**
+ * Yields the frames of one source behind the batch `after`. A gateway may seal a segment meanwhile, and use its file
+ * again: then its volume has them.
+ * @throws Error when one is missing or damaged
+ */
+export function* framesOf({ head, source }: SourceOfFrames, after: number): Generator<FollowedFrame> {
+  if (source instanceof Volume) {
+    for (const frame of source.frames(after)) yield { ...frame, head }
+    return
+  }
   const following = new Following()
   let number = after
   try {
-    for (const { head, last, source } of sourcesOf(sources)) {
-      if (last <= number) continue
-      if (source instanceof Volume) for (const frame of source.frames(number)) yield { ...frame, head }
-      else yield* following.frames([source], number)
-      number = last
+    for (const frame of following.frames([source], after)) {
+      yield frame
+      number = frame.batch.number
     }
+  } catch (error) {
+    const path = pathOf(dirname(source.path), 'volume', head.ordinal)
+    if (!existsSync(path)) throw error
+    for (const frame of new Volume(path).frames(number)) yield { ...frame, head }
   } finally {
     following.close()
   }

@@ -83,7 +83,10 @@ export class Upkeep {
     this.#retention = new Retention(committer, requests)
     this.#chores = [
       this.#retention,
-      new Sealing(committer, volumeFolder(this.#file), journal, (volume) => this.#host.sealed(volume)),
+      // A journal in segments has volumes of its own.
+      ...(committer.readSide
+        ? []
+        : [new Sealing(committer, volumeFolder(this.#file), journal, (volume) => this.#host.sealed(volume))]),
       new Forgetting(committer),
       new PastHours(committer),
       new PastTraffic(committer)

@@ -1,6 +1,6 @@
 // What a writer thread brings into the database: the batches of a log, at a start and while the log grows.
 import type { Committer } from '../database/committer.ts'
-import type { Durability } from '../files/sqlite.ts'
+import type { Database, Durability } from '../files/sqlite.ts'
 import type { Handed } from '../log/batch-log.ts'
 import type { SegmentSizes } from '../segments/segment-log.ts'
 import type { Keeping } from '../upkeep/upkeep.ts'
@@ -38,6 +38,8 @@ export interface Feed {
   readonly durability: Durability
   /** The histories that the database may have, once the store was started. */
   readonly histories: readonly string[]
+  /** Brings a database that was opened for a start to the newest schema, and to what the feed writes. */
+  prepare(database: Database): void
   /**
    * Surveys the files, brings the database up to the end of the log, begins a new history, and ends what a crash left
    * open. `open` opens the database; it is called when all files were looked at.

@@ -1,6 +1,5 @@
 // Brings the batches of a journal into the database, from which clients and operators read.
 import type { Committer } from '../database/committer.ts'
-import { ofJournal } from '../database/head.ts'
 import type { Batch } from '../rows/batch.ts'
 import { transactionValues } from '../recovery/replay.ts'
 import type { Companion } from '../segments/keeper.ts'
@@ -27,7 +26,6 @@ export class Indexing implements Companion {
         // What is open is written with the start that opened it.
         this.#commit()
         committer.turnTo(head, batch.written)
-        committer.database.exec(`PRAGMA application_id = ${ofJournal}`)
       }
       committer.add(batch)
       this.#values += batch.entries.length + batch.opened.length

@@ -1,13 +1,16 @@
 // Keeps the journal, which is the store, and brings it into the database, which is only read from.
 import { randomBytes } from 'node:crypto'
 import type { Committer } from '../database/committer.ts'
+import { markReadSide } from '../database/head.ts'
+import { migrate } from '../database/migration.ts'
 import { DamagedStore } from '../files/damage.ts'
+import type { Database } from '../files/sqlite.ts'
 import { volumeFolder } from '../journal/volume.ts'
 import { historyBytes } from '../log/segment.ts'
 import { emptyBatch } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
 import { FoldedLeftovers } from '../recovery/folded-leftovers.ts'
-import { missingMoves, recover } from '../recovery/recovery.ts'
+import { recover } from '../recovery/recovery.ts'
 import { unfitness } from '../recovery/fitness.ts'
 import { FirstSegment } from '../segments/first-segment.ts'
 import { framesBehind } from '../segments/frames.ts'
@@ -17,6 +20,7 @@ import { openJournal, resumeJournal } from '../segments/state.ts'
 import type { OpenedJournal } from '../segments/state.ts'
 import { Slices } from '../upkeep/slices.ts'
 import type { Feed, SealedVolume, WriterOptions } from './feed.ts'
+import { movesTo } from './folded-moves.ts'
 import { snapshotOf } from './folded-snapshot.ts'
 import { Indexing } from './indexing.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -53,6 +57,11 @@ export class JournalFeed implements Feed {
     })
   }
 
+  prepare(database: Database): void {
+    migrate(database, this.#options.file)
+    markReadSide(database)
+  }
+
   start(open: () => Committer): Snapshot {
     const { file, durability, now, kept } = this.#options
     const opened = openJournal(this.#folder, file, durability)
@@ -74,7 +83,7 @@ export class JournalFeed implements Feed {
     }
     const written = Math.max(now, before)
     try {
-      const moves = missingMoves(committer)
+      const moves = movesTo(fold, committer.database)
       if (moves.length > 0) write({ ...emptyBatch(0, written), balanced: true, moves })
       const recovered = recover(new FoldedLeftovers(fold, now, kept, write), written)
       const log = {

@@ -3,10 +3,11 @@ import { randomBytes } from 'node:crypto'
 import { ftruncateSync, writeSync } from 'node:fs'
 import type { HandedFile } from '../log/commit-log.ts'
 import type { Committer } from '../database/committer.ts'
-import { ofJournal } from '../database/head.ts'
+import { isReadSide } from '../database/head.ts'
+import { migrate } from '../database/migration.ts'
 import { volumeFolder } from '../journal/volume.ts'
 import { DamagedStore } from '../files/damage.ts'
-import type { Durability, Row, Value } from '../files/sqlite.ts'
+import type { Database, Durability, Row, Value } from '../files/sqlite.ts'
 import { readFrames } from '../log/frame-reader.ts'
 import { missingMoves, recover } from '../recovery/recovery.ts'
 import { StoredLeftovers, unsealed } from '../recovery/leftovers.ts'
@@ -36,13 +37,17 @@ export class LogFeed implements Feed {
     return this.#options.durability
   }
 
+  prepare(database: Database): void {
+    migrate(database, this.#options.file)
+  }
+
   start(open: () => Committer): Snapshot {
     const { file, durability, now, kept } = this.#options
     const found = survey(file)
     if (found.damage.length > 0) throw DamagedStore.of(file, found.damage)
     const committer = open()
     const { database } = committer
-    if (database.prepare('PRAGMA application_id').get()!['application_id'] === ofJournal)
+    if (isReadSide(database))
       throw new Error(
         `${file} is made of the journal in ${volumeFolder(file)}, which is missing: bring that back, or a backup of the store`
       )

@@ -4,7 +4,6 @@ import { Committer } from '../database/committer.ts'
 import { readHead } from '../database/head.ts'
 import { DamagedStore } from '../files/damage.ts'
 import type { Handed } from '../log/batch-log.ts'
-import { migrate } from '../database/migration.ts'
 import type { Service } from '../threads/service.ts'
 import { isUnreadable, openDatabase, openForReading } from '../files/sqlite.ts'
 import type { Database } from '../files/sqlite.ts'
@@ -161,7 +160,7 @@ export class StoreWriter implements Service<WriterRequest> {
   #start(): Snapshot {
     return this.#feed.start(() => {
       const { file } = this.#options
-      const committer = new Committer(openDatabase(file, this.#feed.durability, (opened) => migrate(opened, file)))
+      const committer = new Committer(openDatabase(file, this.#feed.durability, (opened) => this.#feed.prepare(opened)))
       this.#committer = committer
       this.#relieve(committer)
       return committer

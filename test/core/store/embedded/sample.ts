@@ -8,6 +8,7 @@ import type { Price } from '../../../../core/money/price.ts'
 import type { Ledger, Reservation, ReserveRequest } from '../../../../core/store/ledger.ts'
 import type { RequestRecord } from '../../../../core/store/requests.ts'
 import type { Store } from '../../../../core/store/store.ts'
+import { shadow } from './shadow.ts'
 import type { Work } from '../../../../core/store/works.ts'
 import type { Usage } from '../../../../core/money/usage.ts'
 
@@ -99,6 +100,7 @@ export function record(fields: Partial<RequestRecord> = {}): RequestRecord {
 export function query(file: string, sql: string): Record<string, unknown>[] {
   const database = openForReading(file)
   try {
+    shadow(database, file, sql)
     const statement = database.prepare(sql)
     statement.setReadBigInts(true)
     return statement.all()

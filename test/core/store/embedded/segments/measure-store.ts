@@ -1,6 +1,8 @@
 // Measures whole stores of both forms:
-// node test/core/store/embedded/segments/measure-store.ts [requests] [a second] [folder]
-// What a request writes and what it leaves, a start after a kill, and a verification. At no rate, as fast as it goes.
+// node test/core/store/embedded/segments/measure-store.ts [requests] [a second] [requests before] [folder]
+// What a request writes and what the store has then, a start after a kill, and a verification. At no rate, as fast as
+// it goes. Requests before are not counted: a new store writes zeros to its segments until it uses those of before
+// again.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
@@ -48,11 +50,24 @@ function recordOf(requestId: string, key: number, time: number): RequestRecord {
   })
 }
 
-/** Runs requests through a store, says how many bytes the process wrote meanwhile, and waits to be killed. */
-async function serve(file: string, form: FormName, requests: number, rate: number): Promise<void> {
+/**
+ * Runs requests through a store, those `before` as fast as it goes, says how many bytes the process wrote for the
+ * others, and waits to be killed.
+ */
+async function serve(file: string, form: FormName, requests: number, rate: number, before: number): Promise<void> {
   const store = await open(file, form)
   const written = (): number => Number(/wchar: (\d+)/.exec(readFileSync('/proc/self/io', 'utf8'))![1])
-  const [before, cpu, began] = [written(), process.cpuUsage(), performance.now()]
+  await run(store, before, 0)
+  const [begun, cpu] = [written(), process.cpuUsage()]
+  await run(store, requests, rate)
+  const { user, system } = process.cpuUsage(cpu)
+  console.log(JSON.stringify({ written: written() - begun, micros: user + system }))
+  await new Promise(() => setInterval(() => {}, 60_000))
+}
+
+/** Runs requests through a store, and waits until all are in its database. */
+async function run(store: Store, requests: number, rate: number): Promise<void> {
+  const began = performance.now()
   let held: { reservation: Reservation; record: RequestRecord }[] = []
   for (let done = 0; done < requests; done += together) {
     const ahead = rate === 0 ? 0 : (done / rate) * 1000 - (performance.now() - began)
@@ -82,9 +97,6 @@ async function serve(file: string, form: FormName, requests: number, rate: numbe
     await durable
   }
   await store.flush()
-  const { user, system } = process.cpuUsage(cpu)
-  console.log(JSON.stringify({ written: written() - before, micros: user + system }))
-  await new Promise(() => setInterval(() => {}, 60_000))
 }
 
 /** The bytes of all files of a store, by what they are for. */
@@ -102,11 +114,15 @@ function leftBy(file: string): { readonly total: number; readonly parts: string 
   }
 }
 
-async function measure(form: FormName, requests: number, rate: number, folder: string): Promise<void> {
+async function measure(form: FormName, requests: number, rate: number, before: number, folder: string): Promise<void> {
   const file = join(mkdtempSync(join(folder, 'sluice-forms-')), 'sluice.db')
-  const child = spawn(process.execPath, [import.meta.filename, 'serve', file, form, String(requests), String(rate)], {
-    stdio: ['ignore', 'pipe', 'inherit']
-  })
+  const child = spawn(
+    process.execPath,
+    [import.meta.filename, 'serve', file, form, ...[requests, rate, before].map(String)],
+    {
+      stdio: ['ignore', 'pipe', 'inherit']
+    }
+  )
   const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
   const { written, micros } = JSON.parse(line) as { written: number; micros: number }
   const exited = once(child, 'exit')
@@ -126,7 +142,7 @@ async function measure(form: FormName, requests: number, rate: number, folder: s
     `| ${[
       form,
       Math.round(written / requests),
-      Math.round(total / requests),
+      Math.round(total / (before + requests)),
       (micros / requests).toFixed(1),
       `${Math.round(start)} ms`,
       `${seconds.toFixed(1)} s, told ${told} times`,
@@ -137,12 +153,13 @@ async function measure(form: FormName, requests: number, rate: number, folder: s
 }
 
 if (process.argv[2] === 'serve') {
-  const [file, form, requests, rate] = process.argv.slice(3)
-  await serve(file!, form as FormName, Number(requests), Number(rate))
+  const [file, form, requests, rate, before] = process.argv.slice(3)
+  await serve(file!, form as FormName, Number(requests), Number(rate), Number(before))
 } else {
-  const [requests = '100000', rate = '0', folder = tmpdir()] = process.argv.slice(2)
-  console.log(`${requests} requests, ${rate === '0' ? 'as fast as it goes' : `${rate} a second`}\n`)
+  const [requests = '100000', rate = '0', before = '0', folder = tmpdir()] = process.argv.slice(2)
+  console.log(`${requests} requests, ${rate === '0' ? 'as fast as it goes' : `${rate} a second`}, behind ${before}\n`)
   console.log('| form | bytes written a request | left | µs of CPU | start after a kill | verify | what is left |')
   console.log('|---|---|---|---|---|---|---|')
-  for (const form of ['log', 'journal'] as const) await measure(form, Number(requests), Number(rate), folder)
+  for (const form of ['log', 'journal'] as const)
+    await measure(form, Number(requests), Number(rate), Number(before), folder)
 }

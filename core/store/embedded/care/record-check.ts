@@ -1,0 +1,129 @@
+// Checks for `verify` that the request records of a journal say what it charges, and that the database has them.
+import { readRows } from '../files/sqlite.ts'
+import type { Database, Row, Statement } from '../files/sqlite.ts'
+import type { RecordGist } from '../../requests.ts'
+import type { Head } from '../database/head.ts'
+import { gistIn } from '../rows/record-text.ts'
+import type { RecordRow } from '../rows/record-text.ts'
+import type { Report } from './invariants.ts'
+import { isAsWritten } from './soundness.ts'
+import { DueTraffic } from './traffic-check.ts'
+
+/** The columns of a record that are compared. */
+const compared = ['tenant', 'key', 'model', 'time', 'json'] as const
+/** How many records of requests that cost nothing are remembered, as their end may come behind them. */
+const freeKept = 4096
+
+/** An end without a record. */
+interface Unrecorded {
+  readonly entry: number
+  readonly total: bigint
+}
+
+/** Takes the entries and records of a journal, in order. */
+export class RecordCheck {
+  readonly #head: Head
+  readonly #report: Report
+  /** The rows of the database, in the order in which they were written, and the next one. */
+  readonly #rows: Iterator<Row>
+  #row: Row | undefined
+  readonly #find: Statement
+  /** Whether a record was found in the database: only older ones may have been deleted. */
+  #begun = false
+  /** The earliest time of a record in the database; undefined when it has none. */
+  readonly #oldest: number | undefined
+  /** What was charged for parts of requests that have not ended. */
+  readonly #parts = new Map<string, bigint>()
+  readonly #ended = new Map<string, Unrecorded>()
+  /** What records say whose end is not there: something, or nothing. */
+  readonly #charged = new Map<string, string>()
+  readonly #free = new Set<string>()
+  readonly #traffic: DueTraffic
+
+  constructor(database: Database, head: Head, report: Report) {
+    this.#head = head
+    this.#report = report
+    this.#rows = readRows(database, 'SELECT * FROM request ORDER BY seq')
+    this.#find = database.prepare('SELECT seq FROM request WHERE request_id = ?')
+    this.#oldest =
+      (database.prepare('SELECT min(time) AS time FROM request').get()!['time'] as number | null) ?? undefined
+    this.#traffic = new DueTraffic(database, head.unrecorded)
+    this.#next()
+  }
+
+  /** Adds the terminal entry of a request, or of a part of one, which arrived at `time`. */
+  end(entry: number, id: string, part: string, amount: bigint, time: number): void {
+    const total = (this.#parts.get(id) ?? 0n) + amount
+    if (part !== '') return void this.#parts.set(id, total)
+    this.#parts.delete(id)
+    const said = this.#charged.get(id) ?? (this.#free.has(id) ? '0' : undefined)
+    if (said !== undefined) {
+      this.#charged.delete(id)
+      this.#free.delete(id)
+      this.#compare(id, said, total)
+      // As far back as there are records.
+    } else if (this.#oldest !== undefined && time >= this.#oldest && time > this.#head.unrecorded)
+      this.#ended.set(id, { entry, total })
+  }
+
+  /** Adds a record. `stored`: the database is to have it, unless it was deleted for its age. */
+  record(row: RecordRow, stored: boolean): void {
+    const { request_id: id } = row
+    const gist = gistIn(row)
+    const { cost_nano: said } = gist
+    if (typeof said !== 'string') this.#report('I11', `request ${id}`, 'has money that is no decimal string')
+    if (stored) this.#match(row, gist)
+    const ended = this.#ended.get(id)
+    if (ended) {
+      this.#ended.delete(id)
+      this.#compare(id, said, ended.total)
+    } else if (said !== '0') this.#charged.set(id, said)
+    else {
+      this.#free.add(id)
+      if (this.#free.size > freeKept) for (const first of this.#free) return void this.#free.delete(first)
+    }
+  }
+
+  /** Reports what is left, and compares traffic (I20). `now` is in Unix milliseconds. */
+  finish(now: number): void {
+    for (const [id, { entry }] of this.#ended) this.#report('I8', `journal ${entry}`, `${id} has no request record`)
+    for (const [id, said] of this.#charged)
+      this.#report('I8', `request ${id}`, `says ${said} where the journal has nothing`)
+    for (; this.#row; this.#next()) this.#strange()
+    this.#traffic.compare(now, this.#report)
+  }
+
+  close(): void {
+    this.#traffic.close()
+  }
+
+  #compare(id: string, said: string, total: bigint): void {
+    if (said !== String(total)) this.#report('I8', `request ${id}`, `says ${said} where the journal says ${total}`)
+  }
+
+  /** Compares a record with the next row of the database. One that was logged twice is there once. */
+  #match(row: RecordRow, gist: RecordGist): void {
+    const { request_id: id } = row
+    if (this.#row?.['request_id'] !== id) {
+      if (!this.#begun && Number(row.time) <= this.#head.unrecorded) return
+      const found = this.#find.get(id)?.['seq'] as number | undefined
+      if (found === undefined) return this.#report('I16', `request ${id}`, 'is missing in the database')
+      if (!this.#row || found < Number(this.#row['seq'])) return
+      for (; this.#row && Number(this.#row['seq']) < found; this.#next()) this.#strange()
+    }
+    this.#begun = true
+    const stored = this.#row!
+    this.#traffic.add(row, gist)
+    if (compared.some((name) => String(stored[name]) !== String(row[name])) || !isAsWritten(stored))
+      this.#report('I16', `request ${id}`, 'is not what the journal has')
+    this.#next()
+  }
+
+  #strange(): void {
+    this.#report('I16', `request ${String(this.#row!['request_id'])}`, 'is not in the journal')
+  }
+
+  #next(): void {
+    this.#row = this.#rows.next().value as Row | undefined
+  }
+}

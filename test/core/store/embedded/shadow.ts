@@ -1,0 +1,29 @@
+// Lets a test read entries and open holds by SQL, whichever form its store has: what a journal in segments has of them
+// is put into tables of the connection, with the names of the tables that stay empty there.
+import { realpathSync } from 'node:fs'
+import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
+import { volumeFolder } from '../../../../core/store/embedded/journal/volume.ts'
+import { rowOf } from '../../../../core/store/embedded/recovery/folded-leftovers.ts'
+import { hasJournal } from '../../../../core/store/embedded/segments/folder.ts'
+import { JournalReader } from '../../../../core/store/embedded/segments/journal-reader.ts'
+
+/** Does so for a query, if it is of one of these tables. */
+export function shadow(database: DatabaseSync, file: string, sql: string): void {
+  if (!/\b(journal|reservation)\b/.test(sql)) return
+  const folder = volumeFolder(realpathSync(file))
+  if (!hasJournal(folder)) return
+  const reader = new JournalReader(folder)
+  database.exec('BEGIN')
+  const insert = (table: string, rows: Iterable<Record<string, SQLInputValue>>): void => {
+    database.exec(`CREATE TEMP TABLE ${table} AS SELECT * FROM main.${table} LIMIT 0`)
+    for (const row of rows) {
+      const names = Object.keys(row)
+      database
+        .prepare(`INSERT INTO temp.${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`)
+        .run(...names.map((name) => (name.endsWith('hash') ? Buffer.from(row[name] as string, 'hex') : row[name]!)))
+    }
+  }
+  if (/\bjournal\b/.test(sql)) insert('journal', reader.entries())
+  if (/\breservation\b/.test(sql)) insert('reservation', [...reader.state.holds].map(rowOf))
+  database.exec('COMMIT')
+}
