@@ -70,6 +70,8 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     await left?.prepared.chain.dispose()
     await left?.prepared.drop()
   }
+  const tell = (): void =>
+    supervisor.line.tell('report', metrics.own, generations.current.chain.reportHealth?.call() ?? {})
   const leave = async (patience: number): Promise<{ cut: number }> => {
     if (patience === 0) engine.refuse()
     engine.retire()
@@ -84,13 +86,13 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     await generations.close()
     await transport.close()
     await store.close()
-    supervisor.line.tell('report', metrics.own)
+    tell()
     return drained
   }
   let reporting: NodeJS.Timeout
   const report = (): void => {
     const began = performance.now()
-    supervisor.line.tell('report', metrics.own)
+    tell()
     reporting = setTimeout(report, Math.max(telling, 100 * (performance.now() - began)))
   }
   report()

@@ -17,6 +17,9 @@ import type { MetricSnapshot } from '../telling/metrics.ts'
 import { Crew } from './crew.ts'
 import { Figures } from './figures.ts'
 import { Place, withoutHandover } from './place.ts'
+import { joinedHealth } from './health.ts'
+import type { Health } from './health.ts'
+import type { Member } from './member.ts'
 import type { GatewayOrder } from './order.ts'
 
 /** Of sets of limits and of balances there may be so many at the same time. What is not used takes no memory. */
@@ -46,6 +49,8 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
   readonly #options: SupervisionOptions
   readonly #crew: Crew
   readonly #figures: Figures
+  /** What each worker has last said. */
+  readonly #health = new Map<Member, Health>()
   /** The configuration in use. */
   #config: SentConfig
   #address: Address | undefined
@@ -78,12 +83,16 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
           order,
           transfer: [place.port],
           served: (member) => ({
-            report: (snapshot: readonly MetricSnapshot[]) => this.#figures.report(member, snapshot)
+            report: (snapshot: readonly MetricSnapshot[], health: Health) => {
+              this.#figures.report(member, snapshot)
+              if (!member.over) this.#health.set(member, health)
+            }
           })
         }
       },
       bringHome: async (member) => {
         this.#figures.ended(member)
+        this.#health.delete(member)
         try {
           await store.leave(member.seat)
         } catch (error) {
@@ -103,6 +112,11 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
   /** What the workers have counted. */
   metrics(): Promise<readonly (readonly MetricSnapshot[])[]> {
     return this.#figures.all()
+  }
+
+  /** The health of channels as all threads see it; `own`: as this one does. */
+  health(own: Health): Health {
+    return joinedHealth([own, ...this.#health.values()])
   }
 
   /** What the workers are at; with a tenant, what they are at for that alone. */

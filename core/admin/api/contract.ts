@@ -11,6 +11,7 @@ import type { Credentials } from '../../credentials/credentials.ts'
 import type { ServedOperation } from '../../contract/served.ts'
 import type { Engine } from '../../exchange/engine.ts'
 import type { Progress } from '../../exchange/progress.ts'
+import type { ChannelHealth } from '../../contract/health.ts'
 import type { Upgraded } from '../../handover/handover.ts'
 import type { Generations } from '../../program/generation.ts'
 import type { Logger } from '../../telling/log.ts'
@@ -53,8 +54,13 @@ export interface AdminParts {
   engine: Pick<Engine, 'figures' | 'rehearse'> & {
     underWay(...tenant: Parameters<Engine['underWay']>): Awaitable<readonly Progress[]>
   }
-  /** Why fewer threads serve clients than should; absent where one thread does all. */
-  workers?: { readonly reasons: readonly string[] }
+  /** The threads that serve clients; absent where one thread does all. */
+  workers?: {
+    /** Why fewer serve than should. */
+    readonly reasons: readonly string[]
+    /** The health of channels as all see it; `own`: as this thread does. */
+    health(own: Health): Health
+  }
   prober: Pick<Prober, 'test'>
   /** The credentials of channels that are renewed, and what is wrong with them. */
   credentials: Pick<Credentials, 'reasons' | 'states'>
@@ -92,6 +98,9 @@ export interface AdminParts {
   /** Starts the next process and hands over to it; resolves with what came of it. */
   upgrade(reason: string): Promise<Upgraded>
 }
+
+/** The health of channels by name. */
+export type Health = Readonly<Record<string, ChannelHealth>>
 
 /** The parts that there are without a running gateway, when a command has opened the store. */
 export interface OfflineParts {

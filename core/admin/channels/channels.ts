@@ -11,7 +11,7 @@ import type { ProbeResult } from '../../program/probe.ts'
 import { probedEndpoints } from '../../program/probe-requests.ts'
 import { changeOf } from '../../store/documents.ts'
 import { auditEntry } from '../api/audit.ts'
-import type { AdminParts, Answer, Call } from '../api/contract.ts'
+import type { AdminParts, Answer, Call, Health } from '../api/contract.ts'
 import { conflict, readEntry, showTime } from '../api/entry.ts'
 import { invalidField, pageOf, sentence, shown } from '../api/query.ts'
 
@@ -142,12 +142,10 @@ function channelOf(name: string, { generations }: AdminParts): Channel {
   throw new GatewayError('route_not_found', message, { shownCode: 'channel_not_found', param: 'channel' })
 }
 
-/** The health of channels by name. */
-export type Health = ReturnType<NonNullable<AdminParts['generations']['current']['chain']['reportHealth']>['call']>
-
 /** The health of all channels; empty when no plugin of the chain tells it. */
-export function healthIn({ generations }: AdminParts): Health {
-  return generations.current.chain.reportHealth?.call() ?? {}
+export function healthIn({ generations, workers }: Pick<AdminParts, 'generations' | 'workers'>): Health {
+  const own = generations.current.chain.reportHealth?.call() ?? {}
+  return workers?.health(own) ?? own
 }
 
 /** What a channel is switched to; where it is on, its health. */

@@ -7,6 +7,7 @@ import { undeliveredDocuments } from '../../program/alerts.ts'
 import { switchDocuments } from '../../program/channel-switches.ts'
 import { expiriesOf, fixedExpiryOf } from '../../program/expiries.ts'
 import type { AdminParts } from '../api/contract.ts'
+import { healthIn } from '../channels/channels.ts'
 import type { Trouble } from './trouble.ts'
 
 const day = 86_400_000
@@ -21,7 +22,7 @@ const veryLowShare = 0.03
 /** The most warnings of the file that are listed. */
 const mostOfFile = 50
 
-type Parts = Pick<AdminParts, 'store' | 'generations' | 'reloader' | 'backups' | 'credentials'>
+type Parts = Pick<AdminParts, 'store' | 'generations' | 'reloader' | 'backups' | 'credentials' | 'workers'>
 
 /** Everything that is wrong but budgets. Those of the whole gateway have no tenant. */
 export function findTroubles(parts: Parts, now: number): Trouble[] {
@@ -78,9 +79,10 @@ function ofDisk({ generations }: Parts): Trouble[] {
   ]
 }
 
-function ofChannels({ generations, store }: Parts): Trouble[] {
-  const { catalogue, chain } = generations.current
-  const health = chain.reportHealth?.call() ?? {}
+function ofChannels(parts: Parts): Trouble[] {
+  const { generations, store } = parts
+  const { catalogue } = generations.current
+  const health = healthIn(parts)
   const out = new Set<Channel>()
   const troubles: Trouble[] = []
   for (const channel of catalogue.channels.values()) {

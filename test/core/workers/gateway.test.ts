@@ -98,6 +98,24 @@ t.test('a key that is made or revoked at run time is known to all workers when t
   t.same(await asked(), [401])
 })
 
+t.test('an operator is shown the health of a channel as its workers find it', async (t) => {
+  const upstream = await PlannedUpstream.start(t)
+  const { chain, ...config } = configOf([upstream], { store: { sqlite: join(folder(t), 'sluice.db') } })
+  const usual = (chain as object[]).map((one) => ('route' in one ? { route: { repeats: 0 } } : one))
+  const all = await gateway(t, stringify({ ...config, chain: usual }), { workers: 2 })
+  const plan = { id: 'h', units: { input: 3, output: 4 }, words: 3, fault: 'break' } as const
+  const shown = async (): Promise<any> => (await all.admin('/admin/v1/channels/up')).health
+  t.match(await shown(), { state: 'healthy', failures: 0 })
+  await eventually(async () => {
+    await ask(all.url, plan)
+    return (await shown()).state === 'ejected'
+  })
+  t.ok((await shown()).failures > 0)
+  t.equal(await metric(all, /^sluice_channel_state\{channel="up",state="ejected"\}/), 1)
+  const troubles = (await all.admin('/admin/v1/troubles')).data
+  t.ok(troubles.some(({ id }: { id: string }) => id === 'channel up ejected'))
+})
+
 t.test('a gateway that drains ends what its workers have under way, and refuses no connection before', async (t) => {
   const upstream = await PlannedUpstream.start(t)
   const gate = Promise.withResolvers<void>()
