@@ -1,6 +1,7 @@
 // The memory of large reads is used again once it is sent. Whoever keeps a run of bytes, cuts it up, or reads slowly
 // still has its bytes, beside others whose bytes lie where these have been.
 import { once } from 'node:events'
+import type { ClientHttp2Stream } from 'node:http2'
 import { request as plain } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { request as secure } from 'node:https'
@@ -11,6 +12,8 @@ import { giveBlock, takeBlock } from '../../core/wire/read-blocks.ts'
 import { plugins } from '../../plugins/index.ts'
 import { makeCertificate } from '../kit/certificate.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
+import { openSession } from '../kit/http2.ts'
+import { eventually } from '../kit/probe.ts'
 import { bytes, endOfBody, head, Upstream } from '../kit/upstream.ts'
 
 type Test = Parameters<typeof gateway>[0]
@@ -171,6 +174,38 @@ for (const over of ['clear text', 'TLS'])
     t.same(await Promise.all(slow.map((answer) => hear(answer))), [0, 1])
     clearInterval(poisoning)
   })
+
+t.test('over HTTP/2, clients that stop reading get what was written in the meantime, as others do', async (t) => {
+  const { running, upstream } = await open(t, [long, long, ...four], () => undefined)
+  const headers = { authorization: `Bearer ${testKey}`, 'content-type': 'application/json' }
+  // On a session of its own: what a stream has unread holds back all others.
+  const ask = (): ClientHttp2Stream =>
+    openSession(t, running.url)
+      .request({ ...headers, ':method': 'POST', ':path': speech.path })
+      .end(JSON.stringify(speech.body))
+  const hearAll = async (streams: readonly ClientHttp2Stream[]): Promise<(number | undefined)[]> => {
+    const bodies = streams.map(async (stream) => {
+      const chunks: Buffer[] = []
+      stream.on('data', (chunk: Buffer) => void chunks.push(chunk)).resume()
+      await once(stream, 'end')
+      return numberOf(Buffer.concat(chunks))
+    })
+    return (await Promise.all(bodies)).sort()
+  }
+  const slow = [ask().pause()]
+  await eventually(() => upstream.requests.length === 1)
+  slow.push(ask().pause())
+  const written = (): number => upstream.connections.reduce((sum, connection) => sum + connection.written, 0)
+  for (let last = -1; last !== written(); await new Promise((resolve) => setTimeout(resolve, 500))) {
+    last = written()
+    poison()
+  }
+  t.ok(written() < 2 * long, 'they are held back')
+  t.same(await hearAll(four.map(ask)), [2, 3, 4, 5])
+  const poisoning = setInterval(poison, 5)
+  t.same(await hearAll(slow), [0, 1])
+  clearInterval(poisoning)
+})
 
 t.test('pictures in JSON that is too large to be held arrive as they were sent', async (t) => {
   const { running, upstream } = await open(t, [], () => undefined)

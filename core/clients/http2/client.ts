@@ -5,6 +5,7 @@ import type { SocketOffer } from '../client.ts'
 import { addOrigin } from '../cors.ts'
 import { FrameSocket } from '../../wire/frame-socket.ts'
 import { errorCodes } from '../../wire/http2.ts'
+import { giveBlock } from '../../wire/read-blocks.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
 import type { Http2Connection } from './connection.ts'
 
@@ -52,9 +53,11 @@ export class Http2Client extends Answer {
     this.#respond(status, headers.pairs(), false)
   }
 
-  write(bytes: Buffer): boolean {
+  write(bytes: Buffer, spent = false): boolean {
     if (this.#closed || this.#bodiless || bytes.length === 0) return true
-    const flowing = this.#stream.write(bytes)
+    // What was not sent, as the stream is lost, is left to the garbage collector.
+    const sent = spent ? (error?: Error | null) => void (error ?? giveBlock(bytes)) : undefined
+    const flowing = this.#stream.write(bytes, sent)
     if (!flowing && !this.#drains) {
       this.#drains = true
       this.#stream.on('drain', () => this.onDrain?.())

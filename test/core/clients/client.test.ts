@@ -9,6 +9,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { request } from 'undici'
 import type { Client, Incoming } from '../../../core/clients/client.ts'
+import { giveBlock, takeBlock } from '../../../core/wire/read-blocks.ts'
 import { HeaderLines } from '../../../core/wire/response-head.ts'
 import { connect } from '../../kit/client.ts'
 import { openSession, readHttp2 } from '../../kit/http2.ts'
@@ -238,6 +239,20 @@ for (const version of ['HTTP/1.1', 'HTTP/2'] as const) {
     client.end(Buffer.from('end'))
     t.equal(await complete(), written + 3)
     t.equal(server.figures.active, 0)
+  })
+
+  t.test(`${version}: memory that nobody else needs is given back when it is sent`, async (t) => {
+    const { client, complete } = await begun(t)
+    client.head(200, HeaderLines.of())
+    const block = takeBlock()
+    client.write(block, true)
+    client.end()
+    t.equal(await complete(), block.length)
+    await eventually(() => {
+      const next = takeBlock()
+      giveBlock(next)
+      return next.buffer === block.buffer
+    })
   })
 
   t.test(`${version}: a client that leaves is noticed at once`, async (t) => {
