@@ -1,6 +1,6 @@
 // Reads a book in PostgreSQL, row by row, for a move: all of it as it is at one moment, while no gateway can join.
 import { hash } from 'node:crypto'
-import type { Result } from '../cluster/database/session.ts'
+import type { Result } from '../cluster/database/statement.ts'
 import type { Transaction } from '../cluster/database/lane.ts'
 import { StoreInUse } from '../embedded/files/lock.ts'
 import type { Row } from '../embedded/files/sqlite.ts'

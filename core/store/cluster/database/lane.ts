@@ -4,7 +4,7 @@ import type { Address } from './address.ts'
 import { DatabaseFault } from './fault.ts'
 import type { Lineage } from './lineage.ts'
 import { Session } from './session.ts'
-import type { Result } from './session.ts'
+import type { Result } from './statement.ts'
 
 /** The shortest and the longest pause before a connection is tried again, in milliseconds. */
 const [firstPause, longestPause] = [50, 2000]

@@ -4,6 +4,8 @@ import type { Address } from './address.ts'
 import { DatabaseFault } from './fault.ts'
 import type { Lineage } from './lineage.ts'
 import { loadPackage } from './package.ts'
+import { Statement } from './statement.ts'
+import type { Reader, Result } from './statement.ts'
 
 /** The types that are not read as `pg` does: bigint and arrays of it, which numbers cannot hold. */
 const [int8, int8s] = [20, 1016]
@@ -14,16 +16,10 @@ interface ParameterStatus {
   readonly parameterValue: string
 }
 
-/** What a statement gave. */
-export interface Result<Row> {
-  readonly rows: Row[]
-  /** The rows that it returned or changed. */
-  readonly count: number
-}
-
 /** An open connection. One statement runs at a time; who has it waits for each. */
 export class Session {
   readonly #client: Client
+  readonly #reader: Reader
   readonly #address: Address
   /** Why it ended. */
   #fault: DatabaseFault | undefined
@@ -31,8 +27,9 @@ export class Session {
   /** Whether the server is a standby, as it says itself. */
   #standby: boolean | undefined
 
-  private constructor(client: Client, address: Address) {
+  private constructor(client: Client, address: Address, reader: Reader) {
     this.#client = client
+    this.#reader = reader
     this.#address = address
     client.connection.on('parameterStatus', ({ parameterName: name, parameterValue: value }: ParameterStatus) => {
       if (name === 'in_hot_standby') this.#standby = value === 'on'
@@ -62,17 +59,11 @@ export class Session {
       ssl: tls,
       application_name: name.slice(0, 63),
       connectionTimeoutMillis: timeout,
-      keepAlive: true,
-      types: {
-        getTypeParser: ((oid: number, format: 'text') =>
-          oid === int8
-            ? BigInt
-            : oid === int8s
-              ? bigints
-              : types.getTypeParser(oid, format)) as typeof types.getTypeParser
-      }
+      keepAlive: true
     })
-    const session = new Session(client, address)
+    const reader: Reader = (type) =>
+      type === int8 ? BigInt : type === int8s ? bigints : (types.getTypeParser(type, 'text') as ReturnType<Reader>)
+    const session = new Session(client, address, reader)
     try {
       await client.connect()
     } catch (error) {
@@ -129,8 +120,7 @@ export class Session {
       deadline
     )
     try {
-      const { rows, rowCount } = await this.#client.query(text, values?.map(sent))
-      return { rows: rows as Row[], count: rowCount ?? 0 }
+      return await this.#client.query(new Statement<Row>(text, values, this.#reader)).answer
     } catch (error) {
       // Of a connection that we ended ourselves the reason is ours, and not that it ended.
       const { fault: ours } = this
@@ -169,17 +159,6 @@ export class Session {
     this.#fault = fault
     this.#ended.resolve(fault)
   }
-}
-
-/** A value as it is sent. The package quotes each element of an array, which costs more than the rest of a batch. */
-function sent(value: unknown): unknown {
-  if (!Array.isArray(value)) return value
-  let text = '{'
-  for (const one of value) {
-    if (one !== null && typeof one !== 'number' && typeof one !== 'bigint' && typeof one !== 'boolean') return value
-    text += text === '{' ? one : `,${one}`
-  }
-  return `${text}}`
 }
 
 function bigints(text: string): (bigint | null)[] {
