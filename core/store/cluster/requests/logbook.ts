@@ -22,10 +22,12 @@ import { TrafficSums } from './traffic-sums.ts'
 /** The most records that wait while the database is away. */
 const mostWaiting = 50_000
 /**
- * How long records are gathered that nobody asks for, in milliseconds. Each writing is a transaction of four
- * statements, and a row of sums for each scope and span.
+ * How long records are gathered that nobody asks for, in milliseconds. Each writing is a statement, and a row of sums
+ * for each scope and span.
  */
 const gathers = 200
+/** The database says so where a record is there already. */
+const knownCode = 'SL004'
 /** How long a search may take, in milliseconds. */
 const searchWithin = { deadline: 30_000 }
 
@@ -225,21 +227,36 @@ export class Logbook implements RequestBook {
     const kept = lines.filter(({ time }) => Math.floor(time / day) >= this.#oldestDay)
     this.dropped += lines.length - kept.length
     if (kept.length === 0) return
-    const insert = (): Promise<void> =>
-      this.#counted(() => this.#database.changes.transaction((transaction) => this.#insert(transaction, kept)))
     try {
-      await insert()
+      await this.#add(kept)
     } catch (error) {
       // No partition for the row: the day has no table yet.
       if (!(error instanceof DatabaseFault) || error.code !== '23514') throw error
       for (const one of new Set(kept.map(({ time }) => Math.floor(time / day))))
         await this.#database.changes.query('select sluice.make_request_day($1)', [one])
-      await insert()
+      await this.#add(kept)
     }
   }
 
+  /** Nearly always all are new and right, which is one call; else the others are looked at in a transaction. */
+  async #add(lines: readonly Line[]): Promise<void> {
+    const { changes } = this.#database
+    if (!lines.some(({ record }) => mayBeWrong(record)))
+      try {
+        return await this.#counted(() =>
+          changes.query('select sluice.log_requests_1($1, $2)', [
+            JSON.stringify(lines.map(columnsOf)),
+            JSON.stringify(this.#sums.add(lines, []))
+          ])
+        )
+      } catch (error) {
+        if (!(error instanceof DatabaseFault) || error.code !== knownCode) throw error
+      }
+    await this.#counted(() => changes.transaction((transaction) => this.#insert(transaction, lines)))
+  }
+
   /** Where it fails, whether the sums were written or not, what is written next belongs to other rows. */
-  async #counted(write: () => Promise<void>): Promise<void> {
+  async #counted(write: () => Promise<unknown>): Promise<void> {
     try {
       await write()
     } catch (error) {
