@@ -6,8 +6,8 @@ import type { Database } from '../database/database.ts'
 
 /** How long somebody waits for the owner, in milliseconds. */
 const patience = 5000
-/** How often it is looked where no notification comes, in milliseconds: for an answer, and for what others ask. */
-const [answerEvery, askedEvery] = [250, 1000]
+/** How often it is looked for an answer where no notification comes, in milliseconds. */
+const answerEvery = 250
 /** How often the owner is asked about the same work at most, in milliseconds. */
 const refreshEvery = 500
 /** How long what is asked is of interest: much longer than anybody waits. */
@@ -24,6 +24,12 @@ interface Key {
 /** Does what others ask for. Resolves with the work as it is then. */
 export type Serve = (work: Work, what: Errand) => Promise<Work>
 
+/** What others ask of open work of an owner. */
+export function errandsOf(owner: string): string {
+  return `sluice.errand e join sluice.work w on w.tenant = e.tenant and w.project = e.project and w.id = e.work
+    where e.answer is null and e.asked > statement_timestamp() - ${lasting} and w.open and w.owner = ${owner}`
+}
+
 /** The errands of one gateway. */
 export class Errands {
   readonly #database: Database
@@ -35,9 +41,8 @@ export class Errands {
   readonly #asking = new Map<string, Promise<Work | undefined>>()
   /** Those of others that are being done. */
   readonly #doing = new Set<string>()
-  readonly #stopping = new AbortController()
   readonly #unlisten: () => void
-  readonly #loop: Promise<void>
+  #closed = false
   #serve: Serve | undefined
 
   /** `own`: open work of this gateway. */
@@ -48,9 +53,8 @@ export class Errands {
     this.#unlisten = database.listener.on('sluice_errand', (id) => {
       const waiting = id === undefined ? undefined : this.#waiting.get(id)
       if (waiting) waiting()
-      else void this.#look()
+      else void this.look()
     })
-    this.#loop = this.#follow()
   }
 
   /** Serves others from now on; undefined: no more. */
@@ -80,10 +84,9 @@ export class Errands {
     return count === slice
   }
 
-  async close(): Promise<void> {
+  close(): void {
     this.#unlisten()
-    this.#stopping.abort()
-    await this.#loop
+    this.#closed = true
   }
 
   async #ask({ tenant, project, id }: Key, what: Errand): Promise<Work | undefined> {
@@ -117,23 +120,14 @@ export class Errands {
     this.#waiting.delete(errand)
   }
 
-  async #follow(): Promise<void> {
-    const { signal } = this.#stopping
-    while (!signal.aborted) {
-      await sleep(askedEvery * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {})
-      if (!signal.aborted) await this.#look()
-    }
-  }
-
   /** Looks for what others ask of work of this gateway. Never rejects: what cannot be read now is read later. */
-  async #look(): Promise<void> {
+  async look(): Promise<void> {
     const serve = this.#serve
-    if (!serve || this.#stopping.signal.aborted) return
+    if (!serve || this.#closed) return
     const { rows } = await this.#database.reads
       .query<Key & { errand: string; what: Errand }>(
         `select e.id as errand, e.what, e.tenant, e.project, e.work as id
-         from sluice.errand e join sluice.work w on w.tenant = e.tenant and w.project = e.project and w.id = e.work
-         where e.answer is null and e.asked > statement_timestamp() - ${lasting} and w.open and w.owner = $1`,
+         from ${errandsOf('$1')}`,
         [this.#owner]
       )
       .catch(() => ({ rows: [] }))

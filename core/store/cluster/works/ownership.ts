@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Owner } from '../../owner.ts'
 import type { Work } from '../../works.ts'
 import type { Database } from '../database/database.ts'
+import { errandsOf } from './errands.ts'
 import { Soundness } from '../database/soundness.ts'
 import type { Room } from './room.ts'
 
@@ -23,8 +24,23 @@ export interface Holding {
   held(): readonly HeldWork[]
   /** It is another gateway's now. */
   lost(work: HeldWork): void
+  /** Others ask for something of it. */
+  asked(): void
   /** It was taken over. Resolves when it is this gateway's, or with false when it was lost before; never rejects. */
   taken(work: Work, epoch: bigint): Promise<boolean>
+}
+
+/** What a look finds: by tenant, what others have and what results take; whether work is left, and errands. */
+interface Look {
+  readonly elsewhere: Readonly<Record<string, number>>
+  readonly room: Readonly<Record<string, number>>
+  readonly gone: boolean
+  readonly asked: boolean
+}
+
+/** Work that was given up, and with `expired` what nobody has renewed. */
+function left(expired: string): string {
+  return `sluice.work where open and until <= case when ${expired} then statement_timestamp() else '-infinity' end`
 }
 
 /** The ownership of one gateway. */
@@ -63,22 +79,25 @@ export class Ownership {
     return this.#elsewhere.get(tenant) ?? 0
   }
 
-  /** Looks at what others have, and at the room. */
+  /** Looks at what others have, at the room, and at what there is to do: one question, as it comes every second. */
   async look(): Promise<void> {
     const { written } = this.#room
-    const [open, room] = await Promise.all([
-      this.#database.reads.query<{ tenant: string; count: bigint }>(
-        'select tenant, count(*) as count from sluice.work where open and owner <> $1 group by tenant',
-        [this.#owner]
-      ),
-      this.#database.reads.query<{ tenant: string; bytes: bigint }>(
-        'select tenant, bytes from sluice.work_room where bytes > 0'
-      )
-    ])
-    this.#elsewhere = new Map(open.rows.map(({ tenant, count }) => [tenant, Number(count)]))
+    const { rows } = await this.#database.reads.query<Look>(
+      `select
+         (select coalesce(json_object_agg(tenant, count), '{}') from (
+           select tenant, count(*) from sluice.work where open and owner <> $1 group by tenant) elsewhere) as elsewhere,
+         (select coalesce(json_object_agg(tenant, bytes), '{}') from sluice.work_room where bytes > 0) as room,
+         exists (select from ${left('$2')}) as gone,
+         exists (select from ${errandsOf('$1')}) as asked`,
+      [this.#owner, this.#soundness.holds]
+    )
+    const { elsewhere, room, gone, asked } = rows[0]!
+    this.#elsewhere = new Map(Object.entries(elsewhere))
     // What was written meanwhile may be missing in what was read: the next look has it.
-    if (this.#room.written === written)
-      this.#room.count(new Map(room.rows.map(({ tenant, bytes }) => [tenant, Number(bytes)])))
+    if (this.#room.written === written) this.#room.count(new Map(Object.entries(room)))
+    if (asked) this.#holding.asked()
+    // What was taken over is not elsewhere any more, and there may be more of it.
+    if (gone && this.onTaken && (await this.#take(this.onTaken))) await this.look()
   }
 
   /** Gives up some of it: anybody may have it now, or when its lease ends, where that cannot be written. */
@@ -114,7 +133,6 @@ export class Ownership {
 
   async #turn(): Promise<void> {
     if (performance.now() - this.#renewed > this.#lease / 3) await this.#renew()
-    if (this.onTaken) await this.#take(this.onTaken)
     await this.look()
   }
 
@@ -142,13 +160,15 @@ export class Ownership {
     this.#renewed = began
   }
 
-  /** Takes over what was given up, and, where it can be told, what belongs to gateways that are gone. */
-  async #take(tell: (work: Work) => void): Promise<void> {
+  /**
+   * Takes over what was given up, and, where it can be told, what belongs to gateways that are gone. Returns whether
+   * there was any.
+   */
+  async #take(tell: (work: Work) => void): Promise<boolean> {
     const { rows } = await this.#database.changes.query<{ json: string; epoch: bigint }>(
       `update sluice.work w set owner = $1, epoch = w.epoch + 1, until = clock_timestamp() + $2 * interval '1 ms'
        from (
-         select tenant, project, id from sluice.work
-         where open and until <= case when $3 then statement_timestamp() else '-infinity' end
+         select tenant, project, id from ${left('$3')}
          order by until limit ${mostAtOnce} for update skip locked
        ) gone
        where w.tenant = gone.tenant and w.project = gone.project and w.id = gone.id
@@ -159,5 +179,6 @@ export class Ownership {
       const work = JSON.parse(json) as Work
       void this.#holding.taken(work, epoch).then((ours) => ours && tell(work))
     }
+    return rows.length > 0
   }
 }

@@ -70,6 +70,7 @@ export class WorkList implements Works {
         ...this.#arrivals.held
       ],
       lost: (key) => this.#end(nameOf(key, key.id)),
+      asked: () => void this.#errands.look(),
       taken: (work, epoch) => this.#arrive(work, epoch)
     })
     this.#errands = new Errands(database, owner, (key) => this.#own.get(nameOf(key, key.id))?.work)
@@ -276,7 +277,8 @@ export class WorkList implements Works {
   /** Writes what waits, and gives up what is open: others take it over at once. */
   async close(): Promise<void> {
     await this.#group.idle()
-    await Promise.all([this.#ownership.close(), this.#errands.close()])
+    this.#errands.close()
+    await this.#ownership.close()
     this.#arrivals.close()
   }
 
