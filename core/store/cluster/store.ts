@@ -21,7 +21,7 @@ import type { Serve } from './works/errands.ts'
 import { SpendBook } from './spend/spend-book.ts'
 
 /** How often the journal is added up, in milliseconds, so that no query has much to add. */
-const gatherEvery = 2000
+const gatherEvery = 5000
 
 /** Where and how to store. */
 export interface SharedStoreOptions {

@@ -91,29 +91,25 @@ async function gatherSlice(transaction: Transaction): Promise<boolean> {
     seen.set(`${row.epoch} ${row.node}`, row)
   }
   const cells = sums.take()
-  await writeSpenders(transaction, cells)
-  for (const span of spans) await writeSums(transaction, span, cells)
   await transaction.query(
-    `insert into sluice.spend_seen select * from json_to_recordset($1) s(node text, epoch int, seq bigint)
-     on conflict (node, epoch) do update set seq = excluded.seq`,
-    [JSON.stringify([...seen.values()].map(({ node, epoch, seq }) => ({ node, epoch, seq: String(seq) })))]
+    writeAll,
+    [
+      spendersOf(cells),
+      ...spans.map((span) => rowsOf(span, cells)),
+      [...seen.values()].map(({ node, epoch, seq }) => ({ node, epoch, seq: String(seq) }))
+    ].map((rows) => JSON.stringify(rows))
   )
   return rows.length === slice
 }
 
-async function writeSpenders(transaction: Transaction, cells: readonly SpendCell[]): Promise<void> {
+function spendersOf(cells: readonly SpendCell[]): Record<string, unknown>[] {
   const spenders = new Map(
     cells.map(({ place }) => {
       const { tenant, project, member, key, tags } = spenderOf(place)
       return [spenderId(place), { id: spenderId(place), tenant, project, member, key, tags: searchable(tags) }]
     })
   )
-  await transaction.query(
-    `insert into sluice.spender select * from json_to_recordset($1)
-       s(id text, tenant text, project text, member text, key text, tags text)
-     on conflict do nothing`,
-    [JSON.stringify([...spenders.values()])]
-  )
+  return [...spenders.values()]
 }
 
 /** Tags in which PostgreSQL can look: in its JSON too there is no NUL and no half of a surrogate pair. */
@@ -135,20 +131,25 @@ const grown = sumColumns
   })
   .join(', ')
 
-async function writeSums(transaction: Transaction, span: Span, cells: readonly SpendCell[]): Promise<void> {
-  const key = [span.name, 'spender', 'model', 'channel', 'price', 'cost_price']
+function writeSums({ name }: Span, value: string): string {
+  const key = [name, 'spender', 'model', 'channel', 'price', 'cost_price']
   const all = [...key, ...sumColumns, 'units']
-  const types = [`${span.name} int`, ...key.slice(1).map((name) => `${name} text`)]
-  const sums = sumColumns.map((name) => `${name} bigint`)
+  const types = [`${name} int`, ...key.slice(1).map((column) => `${column} text`)]
+  const sums = sumColumns.map((column) => `${column} bigint`)
   // In one order, so that nobody who writes some of the same rows waits in a circle.
-  await transaction.query(
-    `insert into sluice.spend_${span.name} as s (${all.join(', ')})
-     select ${all.join(', ')} from json_to_recordset($1) r(${[...types, ...sums, 'units jsonb'].join(', ')})
-     order by ${key.join(', ')}
-     on conflict (${key.join(', ')}) do update set ${grown}, units = sluice.spend_units(s.units, excluded.units)`,
-    [JSON.stringify(rowsOf(span, cells))]
-  )
+  return `insert into sluice.spend_${name} as s (${all.join(', ')})
+    select ${all.join(', ')} from json_to_recordset(${value}) r(${[...types, ...sums, 'units jsonb'].join(', ')})
+    order by ${key.join(', ')}
+    on conflict (${key.join(', ')}) do update set ${grown}, units = sluice.spend_units(s.units, excluded.units)`
 }
+
+/** Writes spenders, the sums of each span, and how far the chains were added up: one statement for four tables. */
+const writeAll = `with spenders as (
+    insert into sluice.spender select * from json_to_recordset($1)
+      s(id text, tenant text, project text, member text, key text, tags text) on conflict do nothing
+  ), ${spans.map((span, i) => `${span.name}s as (${writeSums(span, `$${i + 2}`)})`).join(', ')}
+  insert into sluice.spend_seen select * from json_to_recordset($${spans.length + 2}) s(node text, epoch int, seq bigint)
+    on conflict (node, epoch) do update set seq = excluded.seq`
 
 /** The rows of a table, each once: a month has many days, and one spender stands in the journal in several ways. */
 export function rowsOf({ name, of }: Span, cells: readonly SpendCell[]): Record<string, unknown>[] {
