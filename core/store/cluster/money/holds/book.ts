@@ -32,13 +32,11 @@ import type { Views } from '../balances/views.ts'
 import type { Alarms } from './alarms.ts'
 import { Decisions, reservedAlready } from './decisions.ts'
 import type { Question } from './decisions.ts'
-import { EarlyHold, Gathering } from './early.ts'
+import { EarlyHold } from './early.ts'
 import { nameOf } from './live.ts'
 import type { Live } from './live.ts'
 import type { Prices } from './prices.ts'
 
-/** For how many milliseconds those are gathered that were admitted in memory, and what comes of them, to be written. */
-const gathers = 3
 /** Milliseconds after which progress is written that nobody waits for. */
 const company = 250
 
@@ -74,8 +72,7 @@ export class Book implements Ledger, HoldKeeper {
   #later: NodeJS.Timeout | undefined
   readonly #decisions: Decisions
   readonly #purses = new WeakMap<Plan, Purse>()
-  /** Those that are admitted in memory at present, and when the latest of them will be in the database. */
-  #gathering: Gathering | undefined
+  /** When the latest of those that were admitted in memory will be in the database. */
   #latest: Promise<void> | undefined
 
   constructor(parts: BookParts) {
@@ -150,11 +147,14 @@ export class Book implements Ledger, HoldKeeper {
     const purse = this.#purseOf(plan)
     // Whether the largest sums can be accounted for the database checks.
     if (!purse?.fits(request.amount, mostHeld - maxNano)) return undefined
-    const gathering = (this.#gathering ??= this.#gather())
+    const { queue } = this.#sender
+    const { gathering } = queue
+    this.#latest = gathering.durable
     const hold = new Hold(request, purse, gathering, this)
     const early = new EarlyHold(hold, plan, taken, gathering, this.#overEarly)
     this.#hold(name, hold, plan, early)
-    this.#sender.queue.admissions.push(early)
+    queue.admissions.push(early)
+    this.#sender.wake()
     return hold
   }
 
@@ -168,17 +168,6 @@ export class Book implements Ledger, HoldKeeper {
     live.early = undefined
     live.written = !lost
     live.lost ||= lost
-  }
-
-  #gather(): Gathering {
-    const gathering = new Gathering(performance.now())
-    this.#latest = gathering.durable
-    setTimeout(() => {
-      this.#gathering = undefined
-      gathering.close()
-      this.#sender.wake()
-    }, gathers)
-    return gathering
   }
 
   /** A purse of balances that are known; undefined when some are not. */

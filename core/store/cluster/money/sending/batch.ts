@@ -173,7 +173,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
     work.size === 0,
     json(prices.map((price) => ({ version: price.version, json: renderPrice(price) }))),
     json(holds),
-    json(touchedBy(touches.keys())),
+    json(touchedBy(touchedOf(work))),
     json(
       [...touches.values()].flatMap(({ hold, until }) =>
         until === undefined || hold.ended ? [] : { ...naming(hold), until }
@@ -274,6 +274,13 @@ function changesOf({ ends }: Queue, at: Positions, mirror: Mirror): { posted: bi
       freed[at.of(id) - 1]! += held
     }
   return { posted, freed }
+}
+
+/** The holds whose progress is written: one that ends in the same batch has none any more. */
+function touchedOf({ touches, ends }: Queue): Hold[] {
+  const name = ({ requestId, part }: { requestId: string; part: string }): string => `${requestId} ${part}`
+  const ended = new Set(ends.map(name))
+  return [...touches.keys()].filter((hold) => !ended.has(name(hold)))
 }
 
 /** How far holds have come. */

@@ -6,6 +6,7 @@ import type { Value } from '../../../embedded/files/sqlite.ts'
 import type { Place, Plan } from '../balances/plan.ts'
 import type { Change } from '../slices/slice.ts'
 import type { Taken } from '../slices/slices.ts'
+import { Gathering } from './gathering.ts'
 
 /**
  * Why a hold was refused: a budget cannot carry it (`at` counts its plan's limits from 0), no balance can, or its name
@@ -143,6 +144,12 @@ export class Queue {
   readonly restored: Restored[] = []
   /** What is told about slices. It is made when a batch is. */
   readonly changes: Change[] = []
+  #gathering: Gathering | undefined
+
+  /** For a hold that slices have admitted: those that leave with the next batch. */
+  get gathering(): Gathering {
+    return (this.#gathering ??= new Gathering(performance.now()))
+  }
 
   get size(): number {
     const { prices, ends, touches, admissions, restored, changes } = this
@@ -193,6 +200,8 @@ export class Queue {
       this.touches.delete(hold)
     }
     taken.admissions.push(...this.admissions.splice(0, most))
+    this.#gathering?.close()
+    this.#gathering = undefined
     return taken
   }
 

@@ -25,7 +25,7 @@ const [firstPause, longestPause] = [20, 1000]
  * A batch of less than this many operations leaves so many milliseconds after the answer to the one before at the
  * earliest: a database that is fast would be asked for every few of them, which costs both sides more than they do.
  */
-const [enough, company] = [64, 2]
+const [enough, company] = [64, 4]
 /** How long closing waits for the database, in milliseconds. */
 const farewell = 5000
 /** The most that may wait for the database. */
