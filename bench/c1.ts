@@ -16,7 +16,7 @@ export const title = 'C1 shared store: J1 on a SQLite file, and on PostgreSQL an
  * Requests a second. What one costs depends on how many come at a time, so both gateways get as many. Undefined is
  * without pause.
  */
-const rates = [100, 300, undefined] as const
+const rates = [100, 300, 1000, undefined] as const
 
 /** J1 at a rate. */
 function smallJsonAt(rate: number | undefined): Workload {
