@@ -1,5 +1,6 @@
 // Work that goes on at an upstream after its request was answered, such as a video: what an operation defines for each
 // kind of work, and the service that sees each piece of work through to its end.
+import type { Awaitable } from '../awaitable.ts'
 import type { Usage } from '../money/usage.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Work, WorkStatus } from '../store/works.ts'
@@ -98,7 +99,7 @@ export interface Background {
    * @throws GatewayError `overloaded` when too much work is under way, `rate_limit_concurrency` when the tenant of the
    * caller has too much work under way
    */
-  admit(exchange: Exchange): void
+  admit(exchange: Exchange): Awaitable<void>
   /**
    * Checks that the id that an upstream gave to new work is not in use already. Otherwise a client could be shown, or
    * charged for, another client's work.

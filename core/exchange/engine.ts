@@ -152,7 +152,10 @@ export class Engine {
       const asked = ask(exchange, generation, this.#parts)
       const reply = asked instanceof Promise ? await asked : asked
       const { goesOn } = exchange.request.operation
-      if (!reply && exchange.beginsWork) this.#parts.background.admit(exchange)
+      if (!reply && exchange.beginsWork) {
+        const admitted = this.#parts.background.admit(exchange)
+        if (admitted) await admitted
+      }
       if (goesOn && !reply && (goesOn.when?.(exchange) ?? true)) await this.#answerEarly(exchange, generation)
       if (reply) ending = await ownAnswer(exchange, reply, generation.chain, this.#parts)
       else if (socket) ending = await this.#converse(exchange, generation, socket)

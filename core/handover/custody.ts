@@ -109,6 +109,7 @@ export class Custody implements Opened {
         forget: true,
         oldest: true,
         room: true,
+        places: true,
         flushed: true,
         expired: true,
         sweep: true,

@@ -11,7 +11,7 @@ import type { KeptLimits } from '../store/memory/limits.ts'
  * The version of everything that is said, which both processes must have. It changes with each change of a message, or
  * of what a function of the {@link Deputy} takes.
  */
-export const protocol = 7
+export const protocol = 8
 
 /** In the environment of a process that takes the place of its parent: which generation it is. */
 export const generationVariable = 'SLUICE_GENERATION'

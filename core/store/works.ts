@@ -1,4 +1,5 @@
 // The interface of work: what goes on after its request was answered, such as a task, with its owner and its result.
+import type { Awaitable } from '../awaitable.ts'
 import type { Usage } from '../money/usage.ts'
 import type { AttemptCost } from './ledger.ts'
 import type { RequestRecord } from './requests.ts'
@@ -100,6 +101,23 @@ export interface ResultRoom {
 /** What whoever goes on with open work can be asked for: to ask its upstream, to call it off, or to have it stop. */
 export type Errand = 'refresh' | 'cancel' | 'stop'
 
+/** How much work may be open: of all, and of one tenant. */
+export interface WorkBounds {
+  readonly open: number
+  readonly of_tenant: number
+}
+
+/** The places of all work of a store. */
+export interface WorkPlaces {
+  /**
+   * Takes one for what the request `id` is about to begin, which it holds until it is left. Returns which bound refuses
+   * it; undefined when it has one.
+   */
+  take(id: string, tenant: string, bounds: WorkBounds): Awaitable<keyof WorkBounds | undefined>
+  /** The work is among the works by now, or was not begun. Leaving it again does nothing. */
+  leave(id: string): void
+}
+
 /** All work of a store. Open work is in memory, so the code that begins work must bound how much there is. */
 export interface Works {
   /** The open work, oldest first. */
@@ -108,6 +126,8 @@ export interface Works {
   readonly running: number
   /** How much work of a tenant is open. */
   runningOf(tenant: string): number
+  /** Places of work that is about to begin. */
+  readonly places: WorkPlaces
   /** The state of open work as it was put last, even if that is not on disk yet; undefined when the work has ended. */
   current(owner: Owner, id: string): Work | undefined
   /** The same, for any owner, by the account at the upstream and the upstream's id. */

@@ -1,5 +1,6 @@
 // Sees to it that work which goes on after its request ends, and is settled once: by asking upstreams, or by going on
 // without the client.
+import type { Awaitable } from '../../awaitable.ts'
 import { accountOf } from '../../catalogue/account.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
 import { ownerOf } from '../../contract/owner.ts'
@@ -114,8 +115,8 @@ export class BackgroundWork implements Background {
     return this.#runs.waiting
   }
 
-  admit(exchange: Exchange): void {
-    this.#places.take(exchange, this.#settings())
+  admit(exchange: Exchange): Awaitable<void> {
+    return this.#places.take(exchange, this.#settings())
   }
 
   begin(exchange: Exchange, begun: NewWork): Work {
@@ -207,7 +208,8 @@ export class BackgroundWork implements Background {
    * @throws GatewayError `overloaded`, or what the request is refused with
    */
   async accept(exchange: LiveExchange, context: OperationContext): Promise<WholeReply> {
-    this.admit(exchange)
+    const admitted = this.admit(exchange)
+    if (admitted) await admitted
     return this.#runs.accept(exchange, context)
   }
 

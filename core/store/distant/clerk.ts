@@ -1,8 +1,8 @@
-// Answers what a process or a thread asks for that has not the store itself, and knows which names it has claimed.
+// Answers what a process or a thread asks for that has not the store itself, and knows what it has taken.
 import type { KeptSecret } from '../secrets.ts'
 import type { Services } from '../services.ts'
 import type { Store } from '../store.ts'
-import type { Work } from '../works.ts'
+import type { Work, WorkBounds, WorkPlaces } from '../works.ts'
 import type { Served } from './line.ts'
 
 /** What a clerk works with. */
@@ -10,7 +10,7 @@ export interface ClerkParts {
   readonly services: Pick<Services, 'documents' | 'secrets' | 'claims'> & {
     readonly answers: Pick<Services['answers'], 'find'>
     readonly routes: Pick<Services['routes'], 'find' | 'remove'>
-    readonly works: Pick<Services['works'], 'find' | 'list' | 'oldest' | 'forget'>
+    readonly works: Pick<Services['works'], 'find' | 'list' | 'oldest' | 'forget' | 'places'>
   }
   readonly store: Pick<Store, 'requests' | 'spend' | 'traffic'>
 }
@@ -20,6 +20,8 @@ export class Clerk {
   readonly #parts: ClerkParts
   /** The names that it has claimed. */
   readonly #claims: Set<string>
+  /** The places that it has for work which is about to begin, by the ids of the requests. */
+  readonly #places = new Set<string>()
   #ended = false
 
   /** `claims`: the names that it had claimed before. */
@@ -58,15 +60,31 @@ export class Clerk {
       findWork: (...id: Parameters<typeof works.find>) => works.find(...id),
       listWork: (...query: Parameters<typeof works.list>) => works.list(...query),
       oldestWork: (...query: Parameters<typeof works.oldest>) => works.oldest(...query),
-      forgetWork: (work: Work) => works.forget(work)
+      forgetWork: (work: Work) => works.forget(work),
+      takePlace: (...place: Parameters<WorkPlaces['take']>) => this.#place(...place),
+      leavePlace: (id: string) => {
+        if (this.#places.delete(id)) works.places.leave(id)
+      }
     }
   }
 
-  /** Whoever it is the clerk of is gone: gives up the names that it had claimed. */
+  /** Whoever it is the clerk of is gone: gives up its names and places. */
   end(): void {
     this.#ended = true
     for (const name of this.#claims) this.#parts.services.claims.leave(name)
     this.#claims.clear()
+    for (const id of this.#places) this.#parts.services.works.places.leave(id)
+    this.#places.clear()
+  }
+
+  async #place(...place: Parameters<WorkPlaces['take']>): Promise<keyof WorkBounds | undefined> {
+    const [id] = place
+    const { places } = this.#parts.services.works
+    const refusedBy = await places.take(...place)
+    if (refusedBy) return refusedBy
+    if (this.#ended) places.leave(id)
+    else this.#places.add(id)
+    return undefined
   }
 
   async #claim(name: string, what: Buffer): Promise<Buffer | undefined> {

@@ -73,11 +73,15 @@ export function claimsThere(line: Line): Claims {
 }
 
 /** What is stored of work there. */
-export function workThere(line: Line): Pick<Works, 'find' | 'list' | 'forget' | 'oldest'> {
+export function workThere(line: Line): Pick<Works, 'find' | 'list' | 'forget' | 'oldest' | 'places'> {
   return {
     find: (owner, id) => line.ask('findWork', owner, id),
     list: (query) => line.ask('listWork', query),
     forget: (work) => line.ask('forgetWork', work),
-    oldest: (tenant, limit) => line.ask('oldestWork', tenant, limit)
+    oldest: (tenant, limit) => line.ask('oldestWork', tenant, limit),
+    places: {
+      take: (id, tenant, bounds) => line.ask('takePlace', id, tenant, bounds),
+      leave: (id) => line.tell('leavePlace', id)
+    }
   }
 }

@@ -4,13 +4,23 @@ import { OpenWork } from '../embedded/book/open-work.ts'
 import { Room } from '../embedded/book/room.ts'
 import type { Owner } from '../owner.ts'
 import { isOpen } from '../works.ts'
-import type { Errand, Work, WorkQuery, Works } from '../works.ts'
+import type { Errand, Work, WorkPlaces, WorkQuery, Works } from '../works.ts'
 import type { RecordWriter } from './record-writer.ts'
 
 /** What is stored of all work, and whoever goes on with work of other threads. */
 export type StoredWork = Pick<
   Works,
-  'find' | 'list' | 'forget' | 'oldest' | 'flushed' | 'expired' | 'sweep' | 'keepResult' | 'result' | 'errand'
+  | 'find'
+  | 'list'
+  | 'forget'
+  | 'oldest'
+  | 'flushed'
+  | 'expired'
+  | 'sweep'
+  | 'keepResult'
+  | 'result'
+  | 'errand'
+  | 'places'
 >
 
 /** How much open work there is more, and how many bytes of results, by tenant. Less is negative. */
@@ -25,6 +35,8 @@ export type Serve = (work: Work, what: Errand) => Promise<Work>
 /** The work of one seat. */
 export class SeatWorks implements Works {
   readonly room = new Room([])
+  /** Those of all threads. */
+  readonly places: WorkPlaces
   readonly #drafts: RecordWriter
   readonly #stored: StoredWork
   readonly #now: () => number
@@ -32,6 +44,9 @@ export class SeatWorks implements Works {
   /** How much open work other threads have, by tenant. */
   readonly #elsewhere = new Map<string, number>()
   #allElsewhere = 0
+  /** The requests whose work nobody else counts, as it is not on disk yet, and those of them that left their places. */
+  readonly #unkept = new Set<string>()
+  readonly #leaving = new Set<string>()
   /** Does what others ask of what is open here. */
   #serve: Serve | undefined
 
@@ -39,6 +54,14 @@ export class SeatWorks implements Works {
     this.#drafts = drafts
     this.#stored = stored
     this.#now = now
+    const { places } = stored
+    this.places = {
+      take: (id, tenant, bounds) => places.take(id, tenant, bounds),
+      leave: (id) => {
+        if (this.#unkept.has(id)) this.#leaving.add(id)
+        else places.leave(id)
+      }
+    }
   }
 
   open(): readonly Work[] {
@@ -73,6 +96,7 @@ export class SeatWorks implements Works {
     draft.works.push(...workValues(work, json))
     draft.count(json.length)
     this.#drafts.wake()
+    void draft.kept().then(() => this.#kept(work))
     try {
       await draft.durable
     } finally {
@@ -82,6 +106,7 @@ export class SeatWorks implements Works {
 
   note(work: Work): void {
     const before = this.#own.put(work)
+    if (!before && isOpen(work)) this.#unkept.add(work.requestId)
     this.room.add(work.tenant, (work.bytes ?? 0) - (before?.bytes ?? 0))
   }
 
@@ -124,6 +149,7 @@ export class SeatWorks implements Works {
 
   async forget(work: Work): Promise<void> {
     this.#own.remove(work)
+    this.#kept(work)
     // Behind the record of this thread that has it.
     await this.#drafts.kept()
     await this.#stored.forget(work)
@@ -152,5 +178,10 @@ export class SeatWorks implements Works {
 
   result(work: Work): Promise<Buffer | undefined> {
     return this.#stored.result(work)
+  }
+
+  #kept({ requestId }: Work): void {
+    this.#unkept.delete(requestId)
+    if (this.#leaving.delete(requestId)) this.#stored.places.leave(requestId)
   }
 }

@@ -57,6 +57,7 @@ export class SharedWork {
   get stored(): Omit<StoredWork, 'errand'> {
     const works = this.#works
     return {
+      places: works.places,
       find: (owner, id) => works.find(owner, id),
       list: (query) => works.list(query),
       oldest: (tenant, limit) => works.oldest(tenant, limit),

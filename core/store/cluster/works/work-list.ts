@@ -4,6 +4,7 @@ import { GatewayError } from '../../../errors.ts'
 import { silentLog } from '../../../telling/log.ts'
 import type { Logger } from '../../../telling/log.ts'
 import type { Owner } from '../../owner.ts'
+import { OwnPlaces } from '../../work-places.ts'
 import { isOpen } from '../../works.ts'
 import type { Errand, Work, WorkQuery, Works } from '../../works.ts'
 import type { Database } from '../database/database.ts'
@@ -51,6 +52,7 @@ export class WorkList implements Works {
   /** The work of this gateway by account and upstream id. */
   readonly #places = new Map<string, Work>()
   readonly room: Room
+  readonly places = new OwnPlaces(this)
   /**
    * Brings here what belongs to work that was taken over, such as its hold: whoever ends the work must find that. Only
    * then the work is this gateway's. When it rejects it is called again.

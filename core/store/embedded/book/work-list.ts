@@ -7,6 +7,7 @@ import { resultFile } from '../files/results.ts'
 import type { Results } from '../files/results.ts'
 import type { Room } from './room.ts'
 import type { Row } from '../files/sqlite.ts'
+import { OwnPlaces } from '../../work-places.ts'
 import { isOpen } from '../../works.ts'
 import type { Work, WorkQuery, Works } from '../../works.ts'
 import type { Writer } from '../writer/writer.ts'
@@ -25,6 +26,7 @@ export class WorkList implements Works {
   /** The files of results that were there at the start, until {@link WorkList.sweep} has checked them. */
   #found: readonly string[]
   readonly room: Room
+  readonly places = new OwnPlaces(this)
   readonly #now: () => number
   readonly #open = new OpenWork()
   /** Recently ended work, the latest at the end. */

@@ -35,6 +35,31 @@ eachStore(
 eachStore(
   t,
   ['works'],
+  'work that is about to begin has a place until it is counted, and no more begins than may be open',
+  async (t, { services: { works } }) => {
+    const take = async (id: string, tenant = 'acme'): Promise<unknown> =>
+      works.places.take(id, tenant, { open: 4, of_tenant: 2 })
+    t.same(await Promise.all(['a', 'b', 'c'].map((id) => take(id))), [undefined, undefined, 'of_tenant'])
+    t.equal(await take('d', 'rival'), undefined)
+    works.note(work('one', { requestId: 'a' }))
+    works.places.leave('a')
+    t.equal(await take('e'), 'of_tenant', 'its work is counted in its place')
+    await works.put(work('one', { requestId: 'a' }))
+    works.places.leave('a')
+    t.equal(await take('e'), 'of_tenant')
+    works.places.leave('b')
+    t.equal(await take('e'), undefined)
+    t.equal(await take('f', 'rival'), undefined)
+    t.equal(await take('g', 'third'), 'open')
+    await works.put(work('one', { requestId: 'a', ...done }))
+    await eventually(async () => (await take('g', 'third')) === undefined)
+  },
+  now
+)
+
+eachStore(
+  t,
+  ['works'],
   'a result is kept with its work and goes with it',
   async (t, { services: { works } }) => {
     await works.keepResult(work('one'), Buffer.from('a film'))

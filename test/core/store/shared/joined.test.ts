@@ -194,6 +194,33 @@ t.test('open work goes on in the thread that began it, which others ask', async 
   await close()
 })
 
+t.test('all threads together begin no more work than may be open', async (t) => {
+  const { workers, joined, close } = await storeOf(t, 2)
+  const bounds = { open: 10, of_tenant: 10 }
+  const begun = await Promise.all(
+    Array.from({ length: 60 }, async (_, at) => {
+      const { works } = [...joined, workers][at % 3]!.store
+      if (await works.places.take(`request ${at}`, 'acme', bounds)) return 0
+      const film = work(`film ${at}`, { requestId: `request ${at}` })
+      works.note(film)
+      works.places.leave(film.requestId)
+      await works.put(film)
+      return 1
+    })
+  )
+  t.equal(
+    begun.reduce<number>((sum, one) => sum + one, 0),
+    10
+  )
+  const take = async ({ store }: Joined, id: string): Promise<unknown> =>
+    store.works.places.take(id, 'rival', { open: 11, of_tenant: 1 })
+  await eventually(async () => (await take(joined[0]!, 'left')) === undefined)
+  t.equal(await take(joined[1]!, 'one too many'), 'open')
+  await gone(workers, joined[0]!)
+  t.equal(await take(joined[1]!, 'in its place'), undefined)
+  await close()
+})
+
 t.test('a name is free when the answer to what was done under it can be found', async (t) => {
   const { workers, joined, close } = await storeOf(t, 2)
   const [one, two] = joined as [Joined, Joined]
