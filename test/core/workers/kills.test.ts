@@ -13,7 +13,8 @@ import type { Plan } from '../../money/planned.ts'
 import { ask, chance, configOf, folder, key, long, prices } from '../../money/rig.ts'
 import type { Asking, Seen } from '../../money/rig.ts'
 
-const kills = long ? 300 : 8
+/** Each end within a minute doubles the pause before the next worker, so many take long. */
+const kills = long ? 100 : 8
 t.setTimeout(long ? 3_600_000 : 600_000)
 
 const random = chance(Number(process.env['SLUICE_SEED'] ?? 20261128))
