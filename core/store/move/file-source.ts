@@ -15,6 +15,8 @@ import { surveyBeside } from '../embedded/recovery/survey.ts'
 import { entryColumns } from '../embedded/rows/batch.ts'
 import { rowOf } from '../embedded/recovery/folded-leftovers.ts'
 import { hasJournal } from '../embedded/segments/folder.ts'
+import { recordsBeside } from '../embedded/segments/record-reader.ts'
+import type { RecordReader } from '../embedded/segments/record-reader.ts'
 import { JournalReader } from '../embedded/segments/journal-reader.ts'
 import { lastBatch, surveyJournal } from '../embedded/segments/journal-survey.ts'
 import { recordIn } from '../embedded/rows/record-text.ts'
@@ -29,7 +31,7 @@ interface Read {
   readonly from: string
   readonly keys: readonly string[]
   /** Makes of a row of the query what is carried. */
-  readonly carried?: (row: Row) => Row
+  readonly carried?: (row: Row, records: RecordReader) => Row
 }
 
 const reads: Readonly<Partial<Record<Part, Read>>> = {
@@ -74,9 +76,9 @@ const reads: Readonly<Partial<Record<Part, Read>>> = {
     select: 'seq, request_id, tenant, key, model, time, written, json',
     from: 'request',
     keys: ['seq'],
-    carried: ({ tenant, key, model, ...row }) => ({
+    carried: ({ tenant, key, model, ...row }, records) => ({
       ...row,
-      json: JSON.stringify(recordIn({ ...row, tenant, key, model } as Row & RecordRow))
+      json: JSON.stringify(recordIn(records.read({ ...row, tenant, key, model } as Row & RecordRow)))
     })
   },
   traffic: {
@@ -167,7 +169,10 @@ export class FileSource implements Source {
       `SELECT ${select} FROM ${from} ${where} ORDER BY ${names}`,
       ...((after ?? []) as Value[])
     ))
-      yield { key: keys.map((name) => keyValue(row[name]!)), row: carried ? carried(row) : row }
+      yield {
+        key: keys.map((name) => keyValue(row[name]!)),
+        row: carried ? carried(row, recordsBeside(this.#database)) : row
+      }
   }
 
   *#balances(after: Key | undefined): Generator<Carried> {

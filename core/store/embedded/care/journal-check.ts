@@ -97,20 +97,19 @@ class JournalCheck {
   run(): boolean {
     const { report, progress } = this.#checking
     const fold = this.#fold
-    const each = (batch: Batch): void => this.#add(batch)
     try {
       for (const from of sealedSourcesOf(this.#found)) {
         // What ends again much later is found by the names of all ends.
         fold.marked()
         if (from.source instanceof Volume) {
-          const wrong = checkVolume(from.source, fold, each)
+          const wrong = checkVolume(from.source, fold, (batch) => this.#add(batch, from.head.ordinal))
           if (wrong !== undefined) report('I18', basename(from.source.path), wrong)
           // What follows it has nothing to go on from.
           if (fold.place.batch !== from.last) return false
         } else
           for (const { batch, head } of framesOf(from, fold.place.batch)) {
             fold.add(batch, head)
-            each(batch)
+            this.#add(batch, from.head.ordinal)
           }
       }
     } catch (error) {
@@ -127,7 +126,7 @@ class JournalCheck {
     this.#records.close()
   }
 
-  #add(batch: Batch): void {
+  #add(batch: Batch, ordinal: number): void {
     const { database, head, spend, report, progress } = this.#checking
     const { number, entries, records } = batch
     // The database may be behind.
@@ -139,7 +138,8 @@ class JournalCheck {
       this.#entry(entries, i)
       if (stored) spend.add(entries, i)
     }
-    for (let i = 0; i < records.length; i += requestColumns.length) this.#records.record(recordRow(records, i), stored)
+    for (let i = 0; i < records.length; i += requestColumns.length)
+      this.#records.record(recordRow(records, i), { ordinal, batch: number, index: i / requestColumns.length }, stored)
     if (number === this.#found.fold.place.batch) compareCheckpoint(this.#found.fold, this.#fold, report)
     if (number === head.batch) compareDatabase(database, head, this.#fold, report)
   }

@@ -60,7 +60,7 @@ export function completeJournal(folder: string, file: string, committer: Committ
   const { batch: last, boot, history: previous, written } = opened.fold.place
   const batches = last - committer.head.batch
   const indexing = new Indexing(committer)
-  for (const { batch, head } of framesBehind(opened, committer.head.batch)) indexing.take(batch, head)
+  for (const frame of framesBehind(opened, committer.head.batch)) indexing.take(frame)
   const history = randomBytes(historyBytes).toString('hex')
   const start = {
     history,
@@ -76,7 +76,7 @@ export function completeJournal(folder: string, file: string, committer: Committ
   } finally {
     segment.close()
   }
-  indexing.take(batch, segment.head)
+  indexing.take({ batch, head: segment.head, at: 0 })
   indexing.end()
   return batches
 }

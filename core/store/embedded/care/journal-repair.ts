@@ -51,8 +51,9 @@ export function makeAnew(file: string, reached: Reached): void {
     const committer = new Committer(database)
     committer.alter(() => {})
     const indexing = new Indexing(committer)
-    for (const { batch, head } of framesBehind(found, 0)) {
-      indexing.take(batch, head)
+    for (const frame of framesBehind(found, 0)) {
+      const { batch } = frame
+      indexing.take(frame)
       if (batch.number % stride === 0) reached(batch.number, lastBatch(found))
     }
     indexing.end()

@@ -3,6 +3,8 @@ import { readRows } from '../files/sqlite.ts'
 import type { Database, Row, Statement } from '../files/sqlite.ts'
 import type { RecordGist } from '../../requests.ts'
 import type { Head } from '../database/head.ts'
+import { placeIn } from '../rows/record-place.ts'
+import type { RecordPlace } from '../rows/record-place.ts'
 import { gistIn } from '../rows/record-text.ts'
 import type { RecordRow } from '../rows/record-text.ts'
 import type { Report } from './invariants.ts'
@@ -10,7 +12,7 @@ import { isAsWritten } from './soundness.ts'
 import { DueTraffic } from './traffic-check.ts'
 
 /** The columns of a record that are compared. */
-const compared = ['tenant', 'key', 'model', 'time', 'json'] as const
+const compared = ['tenant', 'key', 'model', 'time'] as const
 /** How many records of requests that cost nothing are remembered, as their end may come behind them. */
 const freeKept = 4096
 
@@ -66,13 +68,15 @@ export class RecordCheck {
       this.#ended.set(id, { entry, total })
   }
 
-  /** Adds a record. `stored`: the database is to have it, unless it was deleted for its age. */
-  record(row: RecordRow, stored: boolean): void {
+  /**
+   * Adds a record, which is at `place`. `stored`: the database is to have it, unless it was deleted for its age.
+   */
+  record(row: RecordRow, place: Omit<RecordPlace, 'at'>, stored: boolean): void {
     const { request_id: id } = row
     const gist = gistIn(row)
     const { cost_nano: said } = gist
     if (typeof said !== 'string') this.#report('I11', `request ${id}`, 'has money that is no decimal string')
-    if (stored) this.#match(row, gist)
+    if (stored) this.#match(row, place, gist)
     const ended = this.#ended.get(id)
     if (ended) {
       this.#ended.delete(id)
@@ -102,7 +106,7 @@ export class RecordCheck {
   }
 
   /** Compares a record with the next row of the database. One that was logged twice is there once. */
-  #match(row: RecordRow, gist: RecordGist): void {
+  #match(row: RecordRow, place: Omit<RecordPlace, 'at'>, gist: RecordGist): void {
     const { request_id: id } = row
     if (this.#row?.['request_id'] !== id) {
       if (!this.#begun && Number(row.time) <= this.#head.unrecorded) return
@@ -114,7 +118,11 @@ export class RecordCheck {
     this.#begun = true
     const stored = this.#row!
     this.#traffic.add(row, gist)
-    if (compared.some((name) => String(stored[name]) !== String(row[name])) || !isAsWritten(stored))
+    if (
+      compared.some((name) => String(stored[name]) !== String(row[name])) ||
+      !names(stored, row, place) ||
+      !isAsWritten(stored)
+    )
       this.#report('I16', `request ${id}`, 'is not what the journal has')
     this.#next()
   }
@@ -126,4 +134,10 @@ export class RecordCheck {
   #next(): void {
     this.#row = this.#rows.next().value as Row | undefined
   }
+}
+
+/** Whether a row of the database has the record of another, or names its place. */
+function names(stored: Row, { json }: RecordRow, { ordinal, batch, index }: Omit<RecordPlace, 'at'>): boolean {
+  const place = placeIn(stored['json'] as string)
+  return place ? place.ordinal === ordinal && place.batch === batch && place.index === index : stored['json'] === json
 }

@@ -4,6 +4,7 @@ import { checksum, recordChecksum } from '../files/checksum.ts'
 import { headColumns } from '../database/head.ts'
 import type { InvariantName, Report } from './invariants.ts'
 import { auditHash } from '../journal/journal.ts'
+import { placeIn } from '../rows/record-place.ts'
 import { checkedText, costPlace, recordIn } from '../rows/record-text.ts'
 import type { RecordRow } from '../rows/record-text.ts'
 import { readRows } from '../files/sqlite.ts'
@@ -61,6 +62,7 @@ export function isAsWritten(row: Row): boolean {
 function isRecord(row: Row): boolean {
   const stored = row as Row & RecordRow
   if (!isAsWritten(row)) return false
+  if (placeIn(stored.json)) return true
   const values = recordValues(recordIn(stored))
   return requestColumns.every(
     (name, column) => name === 'json' || String(values[column]).toWellFormed() === String(row[name])
@@ -112,10 +114,10 @@ export function checkIntegers(database: Database, report: Report): void {
   for (const [table, query] of Object.entries(broken)) checkMoney(database, table, query, report)
 }
 
-/** Checks I11 of the request records. */
+/** Checks I11 of the request records that are in the database. */
 export function checkRecordIntegers(database: Database, report: Report): void {
   const broken = `SELECT request_id AS id FROM request
-    WHERE typeof(${chargedIn('json')}) <> 'text' OR json_type(${sound('json')}) = 'object' AND json_type(${sound('json')}, '$.cost_usd') IS NOT 'text'`
+    WHERE substr(json, 1, 1) NOT BETWEEN '0' AND '9' AND typeof(${chargedIn('json')}) <> 'text' OR json_type(${sound('json')}) = 'object' AND json_type(${sound('json')}, '$.cost_usd') IS NOT 'text'`
   checkMoney(database, 'request', broken, report)
 }
 

@@ -16,6 +16,8 @@ import { checksum, recordChecksum } from '../files/checksum.ts'
 import { headColumns, headValues, isReadSide, readHead } from './head.ts'
 import type { Head } from './head.ts'
 import { auditHash, entryHash, entryWidth } from '../journal/journal.ts'
+import { textOfPlace } from '../rows/record-place.ts'
+import type { RecordPlace } from '../rows/record-place.ts'
 import { checkedText, gistIn } from '../rows/record-text.ts'
 import { RecordBlocks } from './record-blocks.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
@@ -25,6 +27,7 @@ import { TrafficTable } from './traffic-table.ts'
 import { versionAfter } from '../files/write-ahead.ts'
 
 const bodyColumn = answerColumns.indexOf('body')
+const jsonColumn = requestColumns.indexOf('json')
 
 /** Where a row of a hold has what changes while it is open; `dispatched` follows from the channel. */
 const changing = touchColumns.slice(0, -1).map((name) => holdColumns.indexOf(name as (typeof holdColumns)[number]))
@@ -107,14 +110,17 @@ export class Committer {
     this.#next.history = history
   }
 
-  /** Adds the next batch. It is stored by the next commit. */
-  add(batch: Batch): void {
+  /**
+   * Adds the next batch. It is stored by the next commit. `from`: where its frame is in a journal, in which its records
+   * stay.
+   */
+  add(batch: Batch, from?: Pick<RecordPlace, 'ordinal' | 'at'>): void {
     this.#begin()
     forEach(batch.prices, 2, this.#sql.price)
     this.#balances(batch.moves, batch.limits)
     if (!this.readSide) this.#gather(batch)
     this.#journal(batch.entries)
-    this.#records(batch)
+    this.#records(batch, from)
     this.#documents(batch.documents)
     this.#audit(batch.audit)
     this.#answers(batch.answers)
@@ -222,15 +228,21 @@ export class Committer {
     this.commit()
   }
 
-  #records({ records, written }: Batch): void {
+  #records({ number, records, written }: Batch, from: Pick<RecordPlace, 'ordinal' | 'at'> | undefined): void {
     const { record } = this.#sql
-    for (let i = 0; i < records.length; i += requestColumns.length) {
+    const { length } = requestColumns
+    const rows = from ? [...records] : records
+    for (let i = 0; i < records.length; i += length) {
       const seq = ++this.#request
-      const row = recordRow(records, i)
+      let row = recordRow(records, i)
       const gist = gistIn(row)
+      if (from) {
+        rows[i + jsonColumn] = textOfPlace({ ...from, batch: number, index: i / length })
+        row = recordRow(rows, i)
+      }
       this.#blocks.add(seq, written, row, gist)
       if (this.#counting) this.#traffic.add(seq, row, gist)
-      record.add(records, i, seq, written, recordChecksum(seq, written, checkedText(row)))
+      record.add(rows, i, seq, written, recordChecksum(seq, written, checkedText(row)))
     }
   }
 

@@ -3,6 +3,7 @@ import { boundColumns, FactBlock, factsOf } from '../rows/facts.ts'
 import { gistIn } from '../rows/record-text.ts'
 import type { RecordRow } from '../rows/record-text.ts'
 import type { RecordGist } from '../../requests.ts'
+import { recordsBeside } from '../segments/record-reader.ts'
 import { blockSize } from './schema.ts'
 import type { Database, Statement } from '../files/sqlite.ts'
 
@@ -35,7 +36,8 @@ export class RecordBlocks {
         'SELECT seq, written, request_id, tenant, key, model, time, json FROM request WHERE seq >= ? ORDER BY seq'
       )
       .all(last - (last % blockSize)) as unknown as (RecordRow & { seq: number; written: number })[]
-    for (const row of rows) this.#keep(row.seq, row.written, row, gistIn(row))
+    const records = recordsBeside(database)
+    for (const row of rows) this.#keep(row.seq, row.written, row, gistIn(records.read(row)))
   }
 
   /** Adds the record of a row, and closes the block before it when that is full. */

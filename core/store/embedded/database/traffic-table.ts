@@ -3,6 +3,8 @@
 import { gistIn } from '../rows/record-text.ts'
 import type { RecordRow } from '../rows/record-text.ts'
 import type { RecordGist } from '../../requests.ts'
+import { recordsBeside } from '../segments/record-reader.ts'
+import type { RecordReader } from '../segments/record-reader.ts'
 import { readRows } from '../files/sqlite.ts'
 import type { Database, Statement, Value } from '../files/sqlite.ts'
 import { cellsOf, passedOf, placeOf, pointsOf, rowsFor, Traffic, trafficSpans } from '../../traffic.ts'
@@ -84,9 +86,10 @@ export class TrafficTable {
       'SELECT request_id, tenant, key, model, time, json FROM request WHERE time > ?',
       after
     ) as Iterable<unknown> as Iterable<RecordRow>
+    const records = recordsBeside(database)
     for (const row of rows) {
       const { tenant, model, time } = row
-      const passed = readable(row)
+      const passed = readable(row, records)
       if (passed) this.#sum({ tenant, model, time: Number(time), passed })
       if (++added % mostKept === 0) {
         this.#write(after)
@@ -176,9 +179,9 @@ class Span {
 export const selected = trafficColumns.map((name) => (name === 'cost' ? 'CAST(cost AS TEXT) AS cost' : name)).join(', ')
 
 /** What a record adds; undefined when it was changed by hand and is no record, which `verify` names (I16). */
-function readable(row: RecordRow): Passed | undefined {
+function readable(row: RecordRow, records: RecordReader): Passed | undefined {
   try {
-    return passedOf(gistIn(row))
+    return passedOf(gistIn(records.read(row)))
   } catch {
     return undefined
   }

@@ -7,6 +7,7 @@ import { querySpend } from './spend-query.ts'
 import type { SpendPage, SpendQuery } from '../../spend.ts'
 import { searchRequests } from './request-search.ts'
 import type { RecordRow } from '../rows/record-text.ts'
+import { recordsBeside } from '../segments/record-reader.ts'
 import { requestTotals } from './request-totals.ts'
 import type { TotalsQuery } from './request-totals.ts'
 import type { RequestTotals } from '../../requests.ts'
@@ -142,7 +143,7 @@ function recordOf(
   const row = database
     .prepare('SELECT request_id, tenant, key, model, time, json, written FROM request WHERE request_id = ?')
     .get(id) as (RecordRow & { written: number }) | undefined
-  return row && (tenant === undefined || row.tenant === tenant) ? row : undefined
+  return row && (tenant === undefined || row.tenant === tenant) ? recordsBeside(database).read(row) : undefined
 }
 
 function answerOf(

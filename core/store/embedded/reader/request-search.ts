@@ -3,6 +3,7 @@ import { boundColumns, boundsOf, factsOf, matches, search } from '../rows/facts.
 import type { FactQuery } from '../rows/facts.ts'
 import { gistIn } from '../rows/record-text.ts'
 import type { RecordRow } from '../rows/record-text.ts'
+import { recordsBeside } from '../segments/record-reader.ts'
 import { blockSize } from '../database/schema.ts'
 import type { Database } from '../files/sqlite.ts'
 
@@ -38,7 +39,8 @@ export function searchRequests(database: Database, query: RequestSearch, most = 
     const { limit } = query
     const { lines, reached } = query.id === undefined ? scan(database, query, most) : find(database, query)
     const page = lines.slice(0, limit)
-    return { records: page, next: lines.length > limit ? page.at(-1)!.seq : reached }
+    const records = recordsBeside(database)
+    return { records: page.map((row) => records.read(row)), next: lines.length > limit ? page.at(-1)!.seq : reached }
   } finally {
     database.exec('COMMIT')
   }
@@ -46,8 +48,8 @@ export function searchRequests(database: Database, query: RequestSearch, most = 
 
 const columns = 'seq, request_id, tenant, key, model, time, json'
 
-function fits(row: Line, query: RequestSearch): boolean {
-  return matches(factsOf(row, gistIn(row)), query)
+function fits(row: Line, query: RequestSearch, database: Database): boolean {
+  return matches(factsOf(row, gistIn(recordsBeside(database).read(row))), query)
 }
 
 /** Lines that match; `reached`: those with a smaller seq were not looked at. */
@@ -60,7 +62,7 @@ function find(database: Database, query: RequestSearch): Found {
   const rows = database
     .prepare(`SELECT ${columns} FROM request WHERE request_id = ? AND seq < ?`)
     .all(query.id!, query.before ?? Number.MAX_SAFE_INTEGER) as unknown as Line[]
-  return { lines: rows.filter((row) => fits(row, query)) }
+  return { lines: rows.filter((row) => fits(row, query, database)) }
 }
 
 /** Collects one record more than the page has, so that it is known whether there is a next page. */
@@ -105,7 +107,7 @@ function scan(database: Database, query: RequestSearch, most: number): Found {
     } else {
       // The block that is being filled, or one that an earlier version has filled.
       const all = rows.iterate(Math.max(first, from), from + blockSize - 1, before) as Iterable<unknown>
-      for (const row of all as Iterable<Line>) if (fits(row, query) && found.push(row) > limit) break
+      for (const row of all as Iterable<Line>) if (fits(row, query, database) && found.push(row) > limit) break
     }
   }
   return { lines: found }

@@ -4,6 +4,7 @@ import type { RequestSearch } from './request-search.ts'
 import { gistIn } from '../rows/record-text.ts'
 import type { RecordRow } from '../rows/record-text.ts'
 import type { RequestTotals } from '../../requests.ts'
+import { recordsBeside } from '../segments/record-reader.ts'
 import { blockSize } from '../database/schema.ts'
 import type { Database } from '../files/sqlite.ts'
 
@@ -78,7 +79,7 @@ function countBlocks(
     // The block that is being filled, or one that an earlier version has filled.
     for (const one of rows.iterate(block * blockSize, (block + 1) * blockSize - 1) as Iterable<unknown>) {
       const row = one as RecordRow & { readonly time: number }
-      const gist = gistIn(row)
+      const gist = gistIn(recordsBeside(database).read(row))
       if (matches(factsOf(row, gist), query)) count(row.time, gist.status)
     }
   }

@@ -73,11 +73,11 @@ export function textOfRecord(record: RequestRecord, time: number): string {
 }
 
 /**
- * What the checksum of a row covers: all that its record is read from. Of one that is kept as an object that is its
- * JSON, as the other columns repeat what it says.
+ * What the checksum of a row covers: all that its record is read from, or the place where that is. Of one that is kept
+ * as an object that is its JSON, as the other columns repeat what it says.
  */
 export function checkedText({ request_id, tenant, key, model, time, json }: RecordRow): string {
-  return json.startsWith('[') ? [request_id, tenant, key, model, time, json].join('\n') : json
+  return json.startsWith('{') ? json : [request_id, tenant, key, model, time, json].join('\n')
 }
 
 /** Reads what a record is found and summed by, in a quarter of the time that the whole record takes. */

@@ -9,6 +9,8 @@ import type { Written } from './segment-log.ts'
 /** A frame, and the head of the segment that it is in. */
 export interface FollowedFrame extends Frame {
   readonly head: SegmentHead
+  /** Where it begins in its segment; 0 where it was read from a volume. */
+  readonly at: number
 }
 
 /** The place of a reader. */
@@ -36,7 +38,7 @@ export class Following {
       const place = this.#open(segment, number)
       for (const frame of readFrames(place.fd, head.history, number, place.at)) {
         if (frame.batch.number !== number + 1 || number === last) break
-        yield { ...frame, head }
+        yield { ...frame, head, at: frame.end - frame.bytes.length }
         number = place.last = frame.batch.number
         place.at = frame.end
       }

@@ -1,13 +1,12 @@
 // The keeper: follows the log of a store as it is written, and makes checkpoints and volumes of it.
 import type { Durability } from '../files/sqlite.ts'
-import type { Batch } from '../rows/batch.ts'
 import { origin } from './chain.ts'
 import type { Place } from './chain.ts'
 import type { Checkpoints } from './checkpoint.ts'
 import type { Fold } from './fold.ts'
 import { Following } from './following.ts'
+import type { FollowedFrame } from './following.ts'
 import { placeAfter, sealing } from './sealing.ts'
-import type { SegmentHead } from './segment-head.ts'
 import type { Written } from './segment-log.ts'
 import type { OpenedJournal } from './state.ts'
 import type { Volume } from './volume.ts'
@@ -17,7 +16,7 @@ export interface Companion {
   /** The last batch that it has; infinite when it takes no more. */
   readonly last: number
   /** Takes the next batch. It does not throw. */
-  take(batch: Batch, head: SegmentHead): void
+  take(frame: Pick<FollowedFrame, 'batch' | 'head' | 'at'>): void
 }
 
 /**
@@ -69,12 +68,13 @@ export class Keeper {
     for (const segment of written) this.#note(segment)
     const { fold } = this
     const from = Math.min(fold.place.batch, companion?.last ?? Infinity)
-    for (const { batch, bytes, head } of this.#following.frames(written, from)) {
+    for (const frame of this.#following.frames(written, from)) {
+      const { batch, bytes, head } = frame
       if (batch.number > fold.place.batch) {
         fold.add(batch, head)
         this.#bytes += bytes.length
       }
-      if (companion && batch.number > companion.last) companion.take(batch, head)
+      if (companion && batch.number > companion.last) companion.take(frame)
     }
   }
 

@@ -6,6 +6,8 @@ import { framesIn } from '../log/frame-reader.ts'
 import type { Frame } from '../log/frame-reader.ts'
 import { readNumber, writeNumber } from '../log/frame.ts'
 import { Packer, Unpacker } from '../rows/packing.ts'
+import { withFile } from '../files/reading.ts'
+import type { Batch } from '../rows/batch.ts'
 import type { Durability, Value } from '../files/sqlite.ts'
 import { DigestedFile, headBytes } from './digested-file.ts'
 import { pathOf, PlacedFile } from './folder.ts'
@@ -131,6 +133,8 @@ export class Volume {
   /** What was charged in it: scope, window and amount of each sum. */
   readonly charged: readonly Value[]
   readonly #blocks: readonly Block[]
+  /** The block that {@link Volume.batch} read last. */
+  #recent: { readonly from: number; readonly bytes: Buffer } | undefined
 
   /**
    * Reads the footer.
@@ -181,6 +185,23 @@ export class Volume {
       this.#blocks.findLastIndex(({ first }) => first <= after + 1)
     )
     for (const block of this.#unpacked(begin)) yield* framesIn(block, history, after)
+  }
+
+  /**
+   * Reads a batch; undefined when it does not have it. The block that it is in stays in memory until the next call.
+   * @throws VolumeDamage when that is not what was written
+   */
+  batch(number: number): Batch | undefined {
+    const block = this.#blocks.findLast(({ first }) => first <= number)
+    if (!block) return undefined
+    const { from, bytes } = block
+    if (this.#recent?.from !== from) {
+      const read = withFile(this.path, (fd) => readAt(fd, from, bytes))
+      this.#recent = { from, bytes: this.#unpack(read, from) }
+    }
+    for (const { batch } of framesIn(this.#recent.bytes, this.contents.history, number - 1))
+      return batch.number === number ? batch : undefined
+    return undefined
   }
 
   /** Unpacks its blocks, which have checksums of their own. */

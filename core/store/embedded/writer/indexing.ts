@@ -1,9 +1,8 @@
 // Brings the batches of a journal into the database, from which clients and operators read.
 import type { Committer } from '../database/committer.ts'
-import type { Batch } from '../rows/batch.ts'
 import { transactionValues } from '../recovery/replay.ts'
 import type { Companion } from '../segments/keeper.ts'
-import type { SegmentHead } from '../segments/segment-head.ts'
+import type { FollowedFrame } from '../segments/following.ts'
 
 /** Takes batches until one fails: the connection is of no use then. */
 export class Indexing implements Companion {
@@ -19,7 +18,7 @@ export class Indexing implements Companion {
     return this.#failure ? Infinity : this.#committer.last
   }
 
-  take(batch: Batch, head: SegmentHead): void {
+  take({ batch, head, at }: Pick<FollowedFrame, 'batch' | 'head' | 'at'>): void {
     const committer = this.#committer
     try {
       if (committer.next.history !== head.history) {
@@ -27,7 +26,7 @@ export class Indexing implements Companion {
         this.#commit()
         committer.turnTo(head, batch.written)
       }
-      committer.add(batch)
+      committer.add(batch, { ordinal: head.ordinal, at })
       this.#values += batch.entries.length + batch.opened.length
       if (this.#values >= transactionValues) this.#commit()
     } catch (error) {

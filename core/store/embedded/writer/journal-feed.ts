@@ -71,7 +71,7 @@ export class JournalFeed implements Feed {
     // One that was just made has no head with a checksum yet.
     if (committer.head.writes === 0) committer.alter(() => {})
     const indexing = new Indexing(committer)
-    for (const { batch, head } of framesBehind(opened, committer.head.batch)) indexing.take(batch, head)
+    for (const frame of framesBehind(opened, committer.head.batch)) indexing.take(frame)
     indexing.end()
     const { batch: after, boot, history: previous, written: before } = fold.place
     const begun = { history: randomBytes(historyBytes).toString('hex'), boot: Math.max(boot, committer.head.boot) + 1 }

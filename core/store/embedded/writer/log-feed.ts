@@ -38,7 +38,12 @@ export class LogFeed implements Feed {
   }
 
   prepare(database: Database): void {
-    migrate(database, this.#options.file)
+    const { file } = this.#options
+    if (isReadSide(database))
+      throw new Error(
+        `${file} is made of the journal in ${volumeFolder(file)}, which is missing: bring that back, or a backup of the store`
+      )
+    migrate(database, file)
   }
 
   start(open: () => Committer): Snapshot {
@@ -47,10 +52,6 @@ export class LogFeed implements Feed {
     if (found.damage.length > 0) throw DamagedStore.of(file, found.damage)
     const committer = open()
     const { database } = committer
-    if (isReadSide(database))
-      throw new Error(
-        `${file} is made of the journal in ${volumeFolder(file)}, which is missing: bring that back, or a backup of the store`
-      )
     replay(committer, found.log)
     const log = {
       history: randomBytes(historyBytes).toString('hex'),

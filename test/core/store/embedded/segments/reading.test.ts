@@ -15,6 +15,7 @@ import type { Batch } from '../../../../../core/store/embedded/rows/batch.ts'
 import { FirstSegment } from '../../../../../core/store/embedded/segments/first-segment.ts'
 import { listNumbered } from '../../../../../core/store/embedded/segments/folder.ts'
 import { openJournal } from '../../../../../core/store/embedded/segments/state.ts'
+import type { RequestRecord } from '../../../../../core/store/requests.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { OwnStore } from '../../../../../core/store/embedded/store.ts'
 import { eventually } from '../../../../kit/probe.ts'
@@ -160,4 +161,31 @@ t.test('verify compares every record of the database with the journal, and every
     after((copy) => append(copy, unrecorded)),
     [/^I8 journal \d+ silent has no request record/]
   )
+})
+
+t.test('records are in the frames alone, and are read from there, sealed or not', async (t) => {
+  const file = await filled(t)
+  t.match(query(file, "SELECT count(*) AS n FROM main.request WHERE json GLOB '[[{]*'"), [{ n: 0n }])
+  const store = await open(file)
+  const found: RequestRecord[] = []
+  let cursor: string | undefined
+  do {
+    const { data, next } = await store.requests.list({ limit: 300, ...(cursor !== undefined && { cursor }) })
+    found.push(...data)
+    cursor = next ?? undefined
+  } while (cursor !== undefined)
+  const charged = new Map([...new LedgerFile(file).entries()].map(({ requestId, amount }) => [requestId, amount]))
+  t.equal(found.length, charged.size - 1 + 1, 'one for each end, and one of the hold that this start has ended')
+  t.same(
+    found.filter(({ request_id: id, cost_nano: cost }) => charged.get(id) !== BigInt(cost)),
+    []
+  )
+  for (const one of [found[0]!, found[500]!, found.at(-1)!])
+    t.match((await store.requests.list({ request_id: one.request_id, limit: 1 })).data, [one])
+  await store.close()
+  for (const ending of ['', '-wal', '-shm']) rmSync(`${file}${ending}`, { force: true })
+  const anew = await open(file)
+  t.same((await anew.requests.list({ limit: 300 })).data, found.slice(0, 300), 'also where the database is made anew')
+  await anew.close()
+  t.same(verify(file), [])
 })

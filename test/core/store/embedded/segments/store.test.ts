@@ -51,7 +51,10 @@ function said(file: string): object {
   const tables = ['balance', 'journal', 'reservation', 'price', 'request', 'document', 'work', 'spend_hour', 'boot']
   const present = new Set(query(file, "SELECT name FROM sqlite_schema WHERE type = 'table'").map(({ name }) => name))
   return Object.fromEntries(
-    tables.flatMap((name) => (present.has(name) ? [[name, query(file, `SELECT * FROM ${name} ORDER BY 1, 2`)]] : []))
+    tables.flatMap((name) => {
+      const columns = name === 'request' ? 'seq, request_id, tenant, key, model, time, written, json' : '*'
+      return present.has(name) ? [[name, query(file, `SELECT ${columns} FROM ${name} ORDER BY 1, 2`)]] : []
+    })
   )
 }
 
