@@ -63,7 +63,10 @@ export async function moneyNode(
         return money.figures
       },
       adopt: (...hold) => money.adopt(...hold),
-      flush: () => money.flush(),
+      async flush() {
+        // A gateway gives up after some seconds, which a busy machine may need for much less than this.
+        for (let tries = 0; tries < 6 && (tries === 0 || money.figures.queued > 0); tries++) await money.flush()
+      },
       close: () => end(() => money.close().then(() => database.close())),
       kill: () => end(() => database.close().then(() => money.close()))
     }
