@@ -10,6 +10,7 @@ export class Gathering {
   readonly #reject: (error: Error) => void
   #waiting = 0
   #closed = false
+  #broken = false
 
   constructor(since: number) {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -19,6 +20,11 @@ export class Gathering {
     this.durable = promise
     this.#resolve = resolve
     this.#reject = reject
+  }
+
+  /** Whether its promise was rejected: whoever comes after that must not belong to it. */
+  get broken(): boolean {
+    return this.#broken
   }
 
   /** One more belongs to it. */
@@ -40,6 +46,7 @@ export class Gathering {
 
   /** One of them cannot be written at present, or never. */
   failed(error: Error): void {
+    this.#broken = true
     this.#reject(error)
   }
 

@@ -146,9 +146,10 @@ export class Queue {
   readonly changes: Change[] = []
   #gathering: Gathering | undefined
 
-  /** For a hold that slices have admitted: those that leave with the next batch. */
+  /** For a hold that slices have admitted: those that leave with the next batch, but not those that were given up. */
   get gathering(): Gathering {
-    return (this.#gathering ??= new Gathering(performance.now()))
+    if (!this.#gathering || this.#gathering.broken) this.#gathering = new Gathering(performance.now())
+    return this.#gathering
   }
 
   get size(): number {

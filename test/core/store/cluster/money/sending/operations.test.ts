@@ -34,6 +34,21 @@ t.test('progress of one hold is one thing, however long nobody takes it', async 
   t.same(told, ['first', 'second away', 'third away'])
 })
 
+t.test('a hold that is admitted after others were told of an outage does not hear of that outage', async (t) => {
+  const queue = new Queue()
+  const during = queue.gathering
+  during.add()
+  during.failed(new Error('away'))
+  await t.rejects(during.durable, { message: 'away' })
+  const after = queue.gathering
+  after.add()
+  t.equal(queue.gathering, after, 'all who come from then on are together')
+  queue.take(256)
+  during.written()
+  after.written()
+  await t.resolves(after.durable)
+})
+
 t.test('all prices go before what was made at them', async (t) => {
   const queue = new Queue()
   queue.prices.push(...Array.from({ length: 5 }, (_, i) => priceOf(i)))
