@@ -120,7 +120,7 @@ t.test('an upkeep that cannot begin is told, and keeps nothing from being writte
   const keeping = { requests: bounds, journal: { ...bounds, rows: 1000 }, patience: 0 }
   await (await openStore({ file, durability: 'power', keeping })).close()
   const database = new DatabaseSync(file)
-  database.exec('ALTER TABLE volume RENAME TO elsewhere')
+  database.exec('ALTER TABLE volume RENAME COLUMN sealed TO elsewhere')
   const store = await openStore({ file, durability: 'power', keeping })
   const isTold = (): boolean => store.health().troubles.some(({ ailment }) => ailment === 'upkeep')
   await eventually(isTold)
@@ -132,7 +132,7 @@ t.test('an upkeep that cannot begin is told, and keeps nothing from being writte
     t.ok(isTold())
   }
   t.equal(store.health().applies, 3)
-  database.exec('ALTER TABLE elsewhere RENAME TO volume')
+  database.exec('ALTER TABLE volume RENAME COLUMN elsewhere TO sealed')
   database.close()
   await settle(store, reserve(store.ledger, scopes, 9n), 4)
   await store.flush()

@@ -25,9 +25,13 @@ function open(file: string, options = {}): Promise<OwnStore> {
 
 /** The folders beside a store with what was there before. */
 function asideOf(file: string): string[] {
-  return readdirSync(dirname(file))
-    .filter((name) => name.includes('.replaced-'))
-    .map((name) => join(dirname(file), name, 'sluice.db'))
+  return (
+    readdirSync(dirname(file))
+      .filter((name) => name.includes('.replaced-'))
+      .map((name) => join(dirname(file), name, 'sluice.db'))
+      // One that was killed before it had decided leaves its folder empty.
+      .filter((path) => existsSync(path))
+  )
 }
 
 t.test('all that a store has is in its journal, and what was there is kept', async (t) => {
