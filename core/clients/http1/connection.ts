@@ -331,7 +331,8 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   #expired(): void {
     const { socket } = this
     this.#until = 0
-    if (!this.#retired && this.#parser.begun)
+    // Who has ended its side is told nothing more, and may still read what is left of an answer.
+    if (!socket.writableEnded && this.#parser.begun)
       this.#fail(new GatewayError('request_timeout', 'The head of the request did not arrive in time.'))
     else if (socket.writableLength === 0) socket.destroy()
   }

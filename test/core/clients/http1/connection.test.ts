@@ -1,7 +1,7 @@
 // Connections that are abused: what never ends is cut, what is held is bounded, and nothing is left behind.
 import { once } from 'node:events'
-import { connect as dial } from 'node:net'
-import type { Socket } from 'node:net'
+import { connect as dial, Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { connect as dialTls } from 'node:tls'
 import t from 'tap'
 import type { Incoming } from '../../../../core/clients/client.ts'
@@ -112,6 +112,44 @@ t.test('who does not read what is left of an answer is cut, whatever it sends me
     clearInterval(drips)
     socket.destroy()
   }
+})
+
+t.test('who ends its side within a head gets all of the answer before, however late it reads that', async (t) => {
+  const unsent = (): number => {
+    // The server's sockets are found nowhere else.
+    const handles = (process as unknown as { _getActiveHandles(): readonly unknown[] })._getActiveHandles()
+    const own = handles.find((one) => one instanceof Socket && one.localPort === port) as Socket | undefined
+    return own!.writableLength
+  }
+  const piece = Buffer.alloc(40_000, 0x7e)
+  let written = 0
+  const ended = Promise.withResolvers<void>()
+  const { server, port } = await runServer(
+    t,
+    async ({ client }) => {
+      client.head(200, HeaderLines.of())
+      // Until a little of it waits for the client: behind more, requests are left unread.
+      do {
+        client.write(piece)
+        written += piece.length
+        await sleep(1)
+      } while (unsent() === 0)
+      client.end()
+      ended.resolve()
+    },
+    { limits: { clientStall: 60_000 } }
+  )
+  const socket = dial({ port, host: '127.0.0.1' }).pause()
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  await ended.promise
+  socket.end('GET / HTT')
+  // For longer than its head is waited for.
+  await sleep(7000)
+  t.equal(server.figures.connections.http1, 1)
+  let read = 0
+  socket.on('data', (bytes: Buffer) => (read += bytes.filter((byte) => byte === 0x7e).length)).resume()
+  await once(socket, 'close')
+  t.equal(read, written)
 })
 
 t.test('who reads a large answer slowly gets all of it, however long its last write takes', async (t) => {
