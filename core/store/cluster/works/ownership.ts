@@ -79,8 +79,11 @@ export class Ownership {
     return this.#elsewhere.get(tenant) ?? 0
   }
 
-  /** Looks at what others have, at the room, and at what there is to do: one question, as it comes every second. */
-  async look(): Promise<void> {
+  /**
+   * Looks at what others have, at the room, and at what there is to do: one question, as it comes every second. Returns
+   * whether work was taken over: it is not elsewhere any more, and there may be more of it.
+   */
+  async look(): Promise<boolean> {
     const { written } = this.#room
     const { rows } = await this.#database.reads.query<Look>(
       `select
@@ -96,8 +99,7 @@ export class Ownership {
     // What was written meanwhile may be missing in what was read: the next look has it.
     if (this.#room.written === written) this.#room.count(new Map(Object.entries(room)))
     if (asked) this.#holding.asked()
-    // What was taken over is not elsewhere any more, and there may be more of it.
-    if (gone && this.onTaken && (await this.#take(this.onTaken))) await this.look()
+    return gone && this.onTaken !== undefined && (await this.#take(this.onTaken))
   }
 
   /** Gives up some of it: anybody may have it now, or when its lease ends, where that cannot be written. */
@@ -123,17 +125,19 @@ export class Ownership {
   async #follow(): Promise<void> {
     const { signal } = this.#stopping
     const pause = Math.min(lookEvery, this.#lease / 6)
+    let more = false
     while (!signal.aborted) {
-      await sleep(pause * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {})
+      if (!more) await sleep(pause * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {})
       if (signal.aborted) return
       // The leases go on for a while; what follows from their end is found when the database is there again.
-      await this.#soundness.watch(() => this.#turn()).catch(() => {})
+      more = await this.#soundness.watch(() => this.#turn()).catch(() => false)
     }
   }
 
-  async #turn(): Promise<void> {
+  /** Returns whether the next one is to follow at once. */
+  async #turn(): Promise<boolean> {
     if (performance.now() - this.#renewed > this.#lease / 3) await this.#renew()
-    await this.look()
+    return this.look()
   }
 
   async #renew(): Promise<void> {
