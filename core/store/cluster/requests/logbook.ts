@@ -48,6 +48,8 @@ export class Logbook implements RequestBook {
   /** By the ids of requests. */
   readonly #corrections: Group<string>
   readonly #sums = new TrafficSums()
+  /** Done when the latest write is. */
+  #counting: Promise<void> = Promise.resolve()
   /** How many records were dropped, because the database was away for too long, or they were too old. */
   dropped = 0
 
@@ -255,13 +257,22 @@ export class Logbook implements RequestBook {
     await this.#counted(() => changes.transaction((transaction) => this.#insert(transaction, lines)))
   }
 
-  /** Where it fails, whether the sums were written or not, what is written next belongs to other rows. */
+  /**
+   * Writes records or corrections with their sums, one after the other: a write has whole sums, and not what is added
+   * to them. Where it fails, whether the sums were written or not, what is written next belongs to other rows.
+   */
   async #counted(write: () => Promise<unknown>): Promise<void> {
+    const before = this.#counting
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#counting = promise
+    await before
     try {
       await write()
     } catch (error) {
       this.#sums.begin()
       throw error
+    } finally {
+      resolve()
     }
   }
 
