@@ -1,29 +1,15 @@
 // Documents in memory, with the promises of the interface, and keys to put in them.
 import { createHash } from 'node:crypto'
+import { DocumentTable } from '../../core/store/document-table.ts'
 import { changeOf } from '../../core/store/documents.ts'
-import type {
-  AuditEntry,
-  DocumentChange,
-  DocumentKind,
-  Documents,
-  StoredAuditEntry
-} from '../../core/store/documents.ts'
+import type { AuditEntry, DocumentChange, Documents, StoredAuditEntry } from '../../core/store/documents.ts'
 import { keyDocuments } from '../../core/tenancy/stored.ts'
 import type { StoredKey } from '../../core/tenancy/stored.ts'
 
 /** Documents that nothing writes to a disk. */
-export class MemoryDocuments implements Documents {
+export class MemoryDocuments extends DocumentTable implements Documents {
   readonly entries: AuditEntry[] = []
-  readonly #kinds = new Map<string, Map<string, object>>()
-  readonly #watchers = new Set<(changes: readonly DocumentChange[]) => void>()
-
-  all<T extends object>({ name }: DocumentKind<T>): readonly T[] {
-    return [...(this.#kinds.get(name)?.values() ?? [])] as T[]
-  }
-
-  find<T extends object>({ name }: DocumentKind<T>, id: string): T | undefined {
-    return this.#kinds.get(name)?.get(id) as T | undefined
-  }
+  #watched = 0
 
   async change(changes: readonly DocumentChange[], entry?: AuditEntry): Promise<void> {
     if (entry) this.entries.push(entry)
@@ -31,23 +17,21 @@ export class MemoryDocuments implements Documents {
   }
 
   note(changes: readonly DocumentChange[]): void {
-    for (const { kind, id, value } of changes) {
-      const documents = this.#kinds.get(kind) ?? new Map<string, object>()
-      this.#kinds.set(kind, documents)
-      if (value) documents.set(id, value)
-      else documents.delete(id)
-    }
-    for (const tell of this.#watchers) tell(changes)
+    this.follow(changes)
   }
 
-  watch(tell: (changes: readonly DocumentChange[]) => void): () => void {
-    this.#watchers.add(tell)
-    return () => void this.#watchers.delete(tell)
+  override watch(tell: (changes: readonly DocumentChange[]) => void): () => void {
+    const leave = super.watch(tell)
+    this.#watched++
+    return () => {
+      this.#watched--
+      leave()
+    }
   }
 
   /** How many follow the changes. */
   get watched(): number {
-    return this.#watchers.size
+    return this.#watched
   }
 
   async audit(): Promise<readonly StoredAuditEntry[]> {
