@@ -15,7 +15,7 @@ const entries = [
   'test/kit/testing.ts',
   'core/store/embedded/writer/writer-main.ts',
   'core/store/embedded/reader/reader-thread.ts',
-  'core/store/embedded/care/verify-process.ts',
+  'core/store/embedded/care/verify/verify-process.ts',
   'core/store/embedded/care/backup-process.ts',
   'core/store/cluster/money/verify/verify-process.ts',
   'core/commands/output/progress-thread.ts',

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import type { StorePlace } from '../catalogue/store-place.ts'
 import { changeOf, documentKind } from '../store/documents.ts'
 import type { Documents } from '../store/documents.ts'
-import type { VerifyFound, VerifyLine, VerifyStep } from '../store/embedded/care/verify-lines.ts'
+import type { VerifyFound, VerifyLine, VerifyStep } from '../store/embedded/care/verify/verify-lines.ts'
 
 /** A verification that ended. Times are in Unix milliseconds. */
 export interface Verified {
@@ -158,7 +158,8 @@ export class Verification {
   async #ask(running: Running): Promise<VerifyFound> {
     const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const { place } = this.#parts
-    const script = place.sqlite === undefined ? 'cluster/money/verify/verify-process' : 'embedded/care/verify-process'
+    const script =
+      place.sqlite === undefined ? 'cluster/money/verify/verify-process' : 'embedded/care/verify/verify-process'
     const path = fileURLToPath(new URL(`../store/${script}.${ending}`, import.meta.url))
     const child = spawn(process.execPath, [path, place.sqlite ?? ''], { stdio: ['pipe', 'pipe', 'pipe'] })
     // An argument could be read by whoever lists processes. One that has ended already says so by itself.

@@ -10,7 +10,7 @@ import type { RepairPlan } from '../../core/store/embedded/care/repair.ts'
 import { openDatabase } from '../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../core/store/embedded/store.ts'
 import type { Store } from '../../core/store/store.ts'
-import { verify } from '../../core/store/embedded/care/verify.ts'
+import { verify } from '../../core/store/embedded/care/verify/verify.ts'
 import { query, reserve, scope, settle } from '../core/store/embedded/sample.ts'
 import { chance, long } from '../money/rig.ts'
 

@@ -1,6 +1,6 @@
 // What clients saw against the books of a gateway that was killed or whose disk failed.
 import type { Test } from 'tap'
-import { verify } from '../../core/store/embedded/care/verify.ts'
+import { verify } from '../../core/store/embedded/care/verify/verify.ts'
 import { nanoCost } from '../kit/oracle.ts'
 import { eventually, figures } from '../kit/probe.ts'
 import type { Running } from './process.ts'

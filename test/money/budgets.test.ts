@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
-import { verify } from '../../core/store/embedded/care/verify.ts'
+import { verify } from '../../core/store/embedded/care/verify/verify.ts'
 import { gateway } from '../kit/gateway.ts'
 import { nanoCost } from '../kit/oracle.ts'
 import { eventually, settled } from '../kit/probe.ts'

@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
-import { verify } from '../../core/store/embedded/care/verify.ts'
+import { verify } from '../../core/store/embedded/care/verify/verify.ts'
 import { connect } from '../kit/client.ts'
 import { gateway } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'

@@ -3,7 +3,7 @@
 import { cpSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { verify } from '../../core/store/embedded/care/verify.ts'
+import { verify } from '../../core/store/embedded/care/verify/verify.ts'
 import { recordIn } from '../../core/store/embedded/rows/record-text.ts'
 import type { RecordRow } from '../../core/store/embedded/rows/record-text.ts'
 import { Disk, noDisk } from '../chaos/disk.ts'

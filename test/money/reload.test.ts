@@ -3,7 +3,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { verify } from '../../core/store/embedded/care/verify.ts'
+import { verify } from '../../core/store/embedded/care/verify/verify.ts'
 import { gateway } from '../kit/gateway.ts'
 import { nanoCost } from '../kit/oracle.ts'
 import type { Dollars } from '../kit/oracle.ts'

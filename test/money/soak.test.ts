@@ -2,7 +2,7 @@
 // all of a mixed load.
 import { join } from 'node:path'
 import t from 'tap'
-import { verify } from '../../core/store/embedded/care/verify.ts'
+import { verify } from '../../core/store/embedded/care/verify/verify.ts'
 import type { RequestRecord } from '../../core/store/requests.ts'
 import { gateway } from '../kit/gateway.ts'
 import { nanoCost } from '../kit/oracle.ts'

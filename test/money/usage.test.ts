@@ -1,7 +1,7 @@
 // Odd reports of usage: each is charged what it says, or an estimate that is labelled, and nothing is free by accident.
 import { join } from 'node:path'
 import t from 'tap'
-import { verify } from '../../core/store/embedded/care/verify.ts'
+import { verify } from '../../core/store/embedded/care/verify/verify.ts'
 import { gateway } from '../kit/gateway.ts'
 import { nanoCost } from '../kit/oracle.ts'
 import type { Units } from '../kit/oracle.ts'

@@ -1,11 +1,11 @@
 // Reads the ledger of a book. Gateways may be using it.
 import { parsePrice } from '../../money/price.ts'
 import type { Price } from '../../money/price.ts'
-import type { Breach } from '../embedded/care/invariants.ts'
+import type { Breach } from '../embedded/care/verify/invariants.ts'
 import { entryOf, rolled, sorted } from '../embedded/care/ledger-file.ts'
 import type { Entry, EntryFilter } from '../embedded/care/ledger-file.ts'
 import type { Reached } from '../embedded/care/tell.ts'
-import type { Progress } from '../embedded/care/checking.ts'
+import type { Progress } from '../embedded/care/verify/checking.ts'
 import type { Row } from '../embedded/files/sqlite.ts'
 import { entryColumns } from '../embedded/rows/batch.ts'
 import type { Balance } from '../ledger.ts'

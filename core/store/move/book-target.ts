@@ -1,7 +1,7 @@
 // Makes a book in PostgreSQL of a store that is moved there. What was carried, and how far that is, is one transaction.
-import type { Breach } from '../embedded/care/invariants.ts'
+import type { Breach } from '../embedded/care/verify/invariants.ts'
 import type { Tell } from '../embedded/care/tell.ts'
-import { toldOf } from '../embedded/care/checking.ts'
+import { toldOf } from '../embedded/care/verify/checking.ts'
 import type { Row } from '../embedded/files/sqlite.ts'
 import type { Database } from '../cluster/database/database.ts'
 import type { Transaction } from '../cluster/database/lane.ts'

@@ -1,5 +1,5 @@
 // What a store consists of when it is carried from one engine to another: parts of rows, each in an order of its own.
-import type { Breach } from '../embedded/care/invariants.ts'
+import type { Breach } from '../embedded/care/verify/invariants.ts'
 import type { Tell } from '../embedded/care/tell.ts'
 import type { Row } from '../embedded/files/sqlite.ts'
 

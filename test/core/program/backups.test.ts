@@ -19,7 +19,7 @@ import { backupsIn, makeBackup } from '../../../core/store/embedded/care/backup-
 import { restore } from '../../../core/store/embedded/care/restore.ts'
 import { openStore } from '../../../core/store/embedded/store.ts'
 import type { Store } from '../../../core/store/store.ts'
-import { verify } from '../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../core/store/embedded/care/verify/verify.ts'
 import { Metrics } from '../../../core/telling/metrics.ts'
 import { Disk, noDisk } from '../../chaos/disk.ts'
 import { gateway } from '../../kit/gateway.ts'

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { KeptAnswer } from '../../../core/store/answers.ts'
 import { openStore } from '../../../core/store/embedded/store.ts'
-import { verify } from '../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../core/store/embedded/care/verify/verify.ts'
 import { eventually } from '../../kit/probe.ts'
 import { noon, query } from './embedded/sample.ts'
 

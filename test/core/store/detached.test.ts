@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import t from 'tap'
 import { openStore } from '../../../core/store/embedded/store.ts'
 import type { OwnStore } from '../../../core/store/embedded/store.ts'
-import { verify } from '../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../core/store/embedded/care/verify/verify.ts'
 import { giveBack, noon, query, reserve, scope, settle, work } from './embedded/sample.ts'
 
 const day = 86_400_000

@@ -9,7 +9,7 @@ import type { AuditEntry, DocumentChange } from '../../../core/store/documents.t
 import { noteAt } from '../../../core/store/embedded/log/segment.ts'
 import { openStore } from '../../../core/store/embedded/store.ts'
 import type { Store } from '../../../core/store/store.ts'
-import { verify } from '../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../core/store/embedded/care/verify/verify.ts'
 import { eventually } from '../../kit/probe.ts'
 import { noon, query, reserve, scope, settle } from './embedded/sample.ts'
 

@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Route } from '../../../core/store/routes.ts'
 import { openStore } from '../../../core/store/embedded/store.ts'
 import type { Store } from '../../../core/store/store.ts'
-import { verify } from '../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../core/store/embedded/care/verify/verify.ts'
 import { eventually } from '../../kit/probe.ts'
 import { noon, query, record } from './embedded/sample.ts'
 

@@ -12,7 +12,7 @@ import type { SpendGroup, SpendQuery, SpendSum } from '../../../core/store/spend
 import { openDatabase } from '../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../core/store/embedded/store.ts'
 import type { Store } from '../../../core/store/store.ts'
-import { verify } from '../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../core/store/embedded/care/verify/verify.ts'
 import type { Scope } from '../../../core/catalogue/caller.ts'
 import type { Price } from '../../../core/money/price.ts'
 import { costOf } from '../../../core/money/price.ts'

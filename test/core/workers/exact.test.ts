@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { stringify } from 'yaml'
-import { verify } from '../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../core/store/embedded/care/verify/verify.ts'
 import { gateway } from '../../kit/gateway.ts'
 import { PlannedUpstream } from '../../money/planned.ts'
 import { callers, race } from '../../money/races.ts'

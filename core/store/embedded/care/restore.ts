@@ -6,7 +6,7 @@ import { DamagedStore } from '../files/damage.ts'
 import { differenceOf } from './difference.ts'
 import type { Difference } from './difference.ts'
 import { identityOf, readHead } from '../database/head.ts'
-import { wholeness } from './invariants.ts'
+import { wholeness } from './verify/invariants.ts'
 import { canonicalPath, Ownership } from '../files/lock.ts'
 import { checkSchema } from '../database/migration.ts'
 import { syncDirectory } from '../files/directory.ts'
@@ -15,8 +15,8 @@ import { contentsOf, dropStaged, pendingSwap, stagedPath, swap } from '../files/
 import { toldAs } from './tell.ts'
 import type { Tell } from './tell.ts'
 import { diagnose } from '../files/troubles.ts'
-import { toldOf } from './checking.ts'
-import { verify } from './verify.ts'
+import { toldOf } from './verify/checking.ts'
+import { verify } from './verify/verify.ts'
 
 /** What a restore did, or would do. */
 export interface Restored {

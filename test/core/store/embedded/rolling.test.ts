@@ -10,7 +10,7 @@ import type { BudgetReason } from '../../../../core/errors.ts'
 import type { Reservation } from '../../../../core/store/ledger.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
 import type { OwnStore } from '../../../../core/store/embedded/store.ts'
-import { verify } from '../../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../../core/store/embedded/care/verify/verify.ts'
 import { giveBack, noon, reserve, settle } from './sample.ts'
 
 /** How many schedules run: 10,000 with SLUICE_LONG=1. */

@@ -1,7 +1,7 @@
 // Anchors: where all chains of the journal ended at a moment, each hashed with the anchor before. So no end of a chain
 // can be taken away without all anchors behind it.
 import { createHash } from 'node:crypto'
-import type { Report } from '../../../embedded/care/invariants.ts'
+import type { Report } from '../../../embedded/care/verify/invariants.ts'
 import type { Lane, Transaction } from '../../database/lane.ts'
 
 /** How often one is written, in milliseconds. */

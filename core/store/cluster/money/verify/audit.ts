@@ -1,5 +1,5 @@
 // Checks that the audit log is a whole chain, and ends where the book says (I16).
-import type { Report } from '../../../embedded/care/invariants.ts'
+import type { Report } from '../../../embedded/care/verify/invariants.ts'
 import { auditHash } from '../../../embedded/journal/journal.ts'
 import type { Transaction } from '../../database/lane.ts'
 import { rowsOf } from './rows.ts'

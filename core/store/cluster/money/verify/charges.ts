@@ -1,7 +1,7 @@
 // Checks that request records say what was charged (I8). Gateways write the record and the end of a request one after
 // the other, so what differs while some are alive is looked at again before it is told.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Report } from '../../../embedded/care/invariants.ts'
+import type { Report } from '../../../embedded/care/verify/invariants.ts'
 import type { Lane, Transaction } from '../../database/lane.ts'
 
 /** How long a record may lag behind the journal while a gateway is alive, in milliseconds: the lease of a node. */

@@ -1,7 +1,7 @@
 // Checks request records by themselves (I11, I16), and that traffic is what they add up to (I20). They are read in the
 // order of their arrival, so that the sums of one hour at a time are in memory.
-import type { Report } from '../../../embedded/care/invariants.ts'
-import type { Progress } from '../../../embedded/care/checking.ts'
+import type { Report } from '../../../embedded/care/verify/invariants.ts'
+import type { Progress } from '../../../embedded/care/verify/checking.ts'
 import type { Row } from '../../../embedded/files/sqlite.ts'
 import type { RequestRecord } from '../../../requests.ts'
 import { cellsOf, passedOf, placeOf, Traffic, trafficKept, trafficSpans } from '../../../traffic.ts'

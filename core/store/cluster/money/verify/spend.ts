@@ -1,7 +1,7 @@
 // Checks that spend is what the journal adds up to, as far as gateways have added it up (I19): each day against the
 // journal, and each month against its days.
-import type { Report } from '../../../embedded/care/invariants.ts'
-import type { Progress } from '../../../embedded/care/checking.ts'
+import type { Report } from '../../../embedded/care/verify/invariants.ts'
+import type { Progress } from '../../../embedded/care/verify/checking.ts'
 import { smaller } from '../../../embedded/balance/cell.ts'
 import { readObject } from '../../../embedded/database/due.ts'
 import { SpendSums } from '../../../embedded/database/spend-sums.ts'

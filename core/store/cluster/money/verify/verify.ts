@@ -1,8 +1,8 @@
 // Checks the book of a cluster against the invariants of a ledger, at one moment, while gateways are running.
-import { Accounts } from '../../../embedded/care/accounts.ts'
-import type { Breach, InvariantName, Report } from '../../../embedded/care/invariants.ts'
-import { checkAmount } from '../../../embedded/care/entry-check.ts'
-import type { Progress } from '../../../embedded/care/checking.ts'
+import { Accounts } from '../../../embedded/care/verify/accounts.ts'
+import type { Breach, InvariantName, Report } from '../../../embedded/care/verify/invariants.ts'
+import { checkAmount } from '../../../embedded/care/verify/entry-check.ts'
+import type { Progress } from '../../../embedded/care/verify/checking.ts'
 import { readObject, readPrice } from '../../../embedded/database/due.ts'
 import type { StoredPrice } from '../../../embedded/database/due.ts'
 import type { Row, Value } from '../../../embedded/files/sqlite.ts'

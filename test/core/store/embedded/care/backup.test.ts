@@ -8,7 +8,7 @@ import { planRepair, repair } from '../../../../../core/store/embedded/care/repa
 import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../../core/store/store.ts'
-import { verify } from '../../../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
 import type { Work } from '../../../../../core/store/works.ts'
 import { eventually } from '../../../../kit/probe.ts'
 import { noon, query, record, reserve, scope, settle } from '../sample.ts'

@@ -10,7 +10,7 @@ import type { RepairPlan } from '../../../../../core/store/embedded/care/repair.
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../../core/store/store.ts'
 import { surveyBeside } from '../../../../../core/store/embedded/recovery/survey.ts'
-import { verify } from '../../../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
 import { eventually } from '../../../../kit/probe.ts'
 import { noon, query, reserve, scope, settle } from '../sample.ts'
 

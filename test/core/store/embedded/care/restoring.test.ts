@@ -27,7 +27,7 @@ import type { Difference } from '../../../../../core/store/embedded/care/differe
 import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../../core/store/store.ts'
-import { verify } from '../../../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
 import { Disk, noDisk } from '../../../../chaos/disk.ts'
 import { chance as chanceOf } from '../../../../kit/chance.ts'
 import { sluice } from '../../../../kit/command.ts'

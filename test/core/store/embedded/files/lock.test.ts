@@ -21,7 +21,7 @@ import type { Test } from 'tap'
 import { openForReading } from '../../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../../core/store/store.ts'
-import { verify } from '../../../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
 import { query, reserve, scope, settle } from '../sample.ts'
 
 const program = join(import.meta.dirname, '../crash.ts')

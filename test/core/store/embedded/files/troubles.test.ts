@@ -9,7 +9,7 @@ import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts
 import { noteAt } from '../../../../../core/store/embedded/log/segment.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../../core/store/store.ts'
-import { verify } from '../../../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
 import { createLogger } from '../../../../../core/telling/log.ts'
 import { eventually } from '../../../../kit/probe.ts'
 import { record, reserve, scope, settle } from '../sample.ts'

@@ -14,7 +14,7 @@ import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import { costOf } from '../../../../../core/money/price.ts'
 import type { Store } from '../../../../../core/store/store.ts'
-import { verify } from '../../../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
 import { createLogger } from '../../../../../core/telling/log.ts'
 import { eventually } from '../../../../kit/probe.ts'
 import { forms, image } from '../forms.ts'

@@ -12,7 +12,7 @@ import { searchRequests } from '../../../../../core/store/embedded/reader/reques
 import { openDatabase, openForReading } from '../../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../../core/store/store.ts'
-import { verify } from '../../../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
 import { noon, query, record, reserve, scope, settle } from '../sample.ts'
 
 async function open(t: Test, now = Date.now): Promise<{ store: Store; file: string }> {

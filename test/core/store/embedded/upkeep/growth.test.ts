@@ -13,7 +13,7 @@ import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { StoreOptions } from '../../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../../core/store/store.ts'
-import { verify } from '../../../../../core/store/embedded/care/verify.ts'
+import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
 import { sluice } from '../../../../kit/command.ts'
 import { eventually } from '../../../../kit/probe.ts'
 import { noon, query, record, reserve, scope, settle } from '../sample.ts'

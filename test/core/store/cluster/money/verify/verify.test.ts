@@ -5,7 +5,7 @@ import { Database } from '../../../../../../core/store/cluster/database/database
 import { verifyBook } from '../../../../../../core/store/cluster/money/verify/verify.ts'
 import { Logbook } from '../../../../../../core/store/cluster/requests/logbook.ts'
 import { SpendBook } from '../../../../../../core/store/cluster/spend/spend-book.ts'
-import type { Breach } from '../../../../../../core/store/embedded/care/invariants.ts'
+import type { Breach } from '../../../../../../core/store/embedded/care/verify/invariants.ts'
 import { logFolder, moneyBook, moneyNode } from '../../../../../kit/cluster-money.ts'
 import { postgresMissing, sharedPostgres } from '../../../../../kit/postgres.ts'
 import { noon, record, scope, used } from '../../../embedded/sample.ts'

@@ -1,7 +1,7 @@
 // Checks single entries of a journal for `verify`, and adds them to what the balances should be.
-import { dueFor } from '../database/due.ts'
-import type { StoredPrice } from '../database/due.ts'
-import type { Row, Value } from '../files/sqlite.ts'
+import { dueFor } from '../../database/due.ts'
+import type { StoredPrice } from '../../database/due.ts'
+import type { Row, Value } from '../../files/sqlite.ts'
 import type { Accounts } from './accounts.ts'
 import type { Report } from './invariants.ts'
 

@@ -1,14 +1,14 @@
 // Checks for `verify` that rows match their checksums and counts, and that SQLite finds no fault with the file.
-import { documentColumns, recordValues, requestColumns } from '../rows/batch.ts'
-import { checksum, recordChecksum } from '../files/checksum.ts'
-import { headColumns } from '../database/head.ts'
+import { documentColumns, recordValues, requestColumns } from '../../rows/batch.ts'
+import { checksum, recordChecksum } from '../../files/checksum.ts'
+import { headColumns } from '../../database/head.ts'
 import type { InvariantName, Report } from './invariants.ts'
-import { auditHash } from '../journal/journal.ts'
-import { placeIn } from '../rows/record-place.ts'
-import { checkedText, costPlace, recordIn } from '../rows/record-text.ts'
-import type { RecordRow } from '../rows/record-text.ts'
-import { readRows } from '../files/sqlite.ts'
-import type { Database, Row } from '../files/sqlite.ts'
+import { auditHash } from '../../journal/journal.ts'
+import { placeIn } from '../../rows/record-place.ts'
+import { checkedText, costPlace, recordIn } from '../../rows/record-text.ts'
+import type { RecordRow } from '../../rows/record-text.ts'
+import { readRows } from '../../files/sqlite.ts'
+import type { Database, Row } from '../../files/sqlite.ts'
 
 /** How many findings of SQLite are reported at most. */
 const mostFindings = 100

@@ -1,13 +1,13 @@
 // Checks for `verify` that spend is what the journal adds up to.
-import { smaller } from '../balance/cell.ts'
-import { readObject } from '../database/due.ts'
+import { smaller } from '../../balance/cell.ts'
+import { readObject } from '../../database/due.ts'
 import type { Report } from './invariants.ts'
-import { dayOf, monthOf, spenderOf } from '../database/spend-sums.ts'
-import type { SpendSums } from '../database/spend-sums.ts'
-import { mostOf, sumColumns } from '../database/spend-table.ts'
-import { readRows } from '../files/sqlite.ts'
-import type { Database } from '../files/sqlite.ts'
-import { day } from '../../window.ts'
+import { dayOf, monthOf, spenderOf } from '../../database/spend-sums.ts'
+import type { SpendSums } from '../../database/spend-sums.ts'
+import { mostOf, sumColumns } from '../../database/spend-table.ts'
+import { readRows } from '../../files/sqlite.ts'
+import type { Database } from '../../files/sqlite.ts'
+import { day } from '../../../window.ts'
 
 /** The sums of one row, by column; units of other classes by the name of their class. */
 type Sums = Map<string, bigint>

@@ -1,12 +1,12 @@
 // Checks for `verify` that traffic is what the request records add up to, and adds it up anew for a repair.
-import { trafficColumns, TrafficTable } from '../database/traffic-table.ts'
-import type { RecordGist } from '../../requests.ts'
-import type { RecordRow } from '../rows/record-text.ts'
-import { trafficKept, trafficSpans } from '../../traffic.ts'
-import type { TrafficSpan } from '../../traffic.ts'
-import type { Head } from '../database/head.ts'
-import { connect, readRows } from '../files/sqlite.ts'
-import type { Database, Row } from '../files/sqlite.ts'
+import { trafficColumns, TrafficTable } from '../../database/traffic-table.ts'
+import type { RecordGist } from '../../../requests.ts'
+import type { RecordRow } from '../../rows/record-text.ts'
+import { trafficKept, trafficSpans } from '../../../traffic.ts'
+import type { TrafficSpan } from '../../../traffic.ts'
+import type { Head } from '../../database/head.ts'
+import { connect, readRows } from '../../files/sqlite.ts'
+import type { Database, Row } from '../../files/sqlite.ts'
 import type { Report } from './invariants.ts'
 
 const spans = Object.keys(trafficSpans) as TrafficSpan[]

@@ -1,6 +1,6 @@
 // The process that verifies a ledger beside a running gateway: `node verify-process.ts <file>`. It can be ended at
 // once, and has a low priority. It prints what a VerifyTeller tells.
-import { explain } from '../files/troubles.ts'
+import { explain } from '../../files/troubles.ts'
 import { tellingOnOutput } from './verify-lines.ts'
 import { verify } from './verify.ts'
 

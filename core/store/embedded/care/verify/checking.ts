@@ -1,11 +1,11 @@
 // What the checks of `verify` share.
-import type { SpendSums } from '../database/spend-sums.ts'
-import type { Head } from '../database/head.ts'
-import type { StoredPrice } from '../database/due.ts'
-import type { Database, Value } from '../files/sqlite.ts'
+import type { SpendSums } from '../../database/spend-sums.ts'
+import type { Head } from '../../database/head.ts'
+import type { StoredPrice } from '../../database/due.ts'
+import type { Database, Value } from '../../files/sqlite.ts'
 import type { Accounts } from './accounts.ts'
 import type { InvariantName, Report } from './invariants.ts'
-import type { Tell } from './tell.ts'
+import type { Tell } from '../tell.ts'
 
 /**
  * Receives the progress of a check: a table, how many of its rows were checked, and of how many; without numbers when

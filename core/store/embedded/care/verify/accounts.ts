@@ -1,9 +1,9 @@
 // Adds up what the rows of a book say its balances should be, for `verify`: whom each row debits, and in which windows.
-import { readObject } from '../database/due.ts'
+import { readObject } from '../../database/due.ts'
 import type { Report } from './invariants.ts'
-import type { Row, Value } from '../files/sqlite.ts'
-import { readSpans, windowsOf } from '../../window.ts'
-import type { Spans } from '../../window.ts'
+import type { Row, Value } from '../../files/sqlite.ts'
+import { readSpans, windowsOf } from '../../../window.ts'
+import type { Spans } from '../../../window.ts'
 
 /** What one balance should be, according to the rows. Amounts are in nano-dollars. */
 export interface Expected {

@@ -2,14 +2,14 @@
 import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { changeOf, documentKind } from '../../../../../core/store/documents.ts'
-import { invariants } from '../../../../../core/store/embedded/care/invariants.ts'
-import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts'
-import { openStore } from '../../../../../core/store/embedded/store.ts'
-import { repairTraffic } from '../../../../../core/store/embedded/care/repair.ts'
-import { verify } from '../../../../../core/store/embedded/care/verify.ts'
-import { giveBack, noon, query, record, reserve, scope, settle, used } from '../sample.ts'
-import { eventually } from '../../../../kit/probe.ts'
+import { changeOf, documentKind } from '../../../../../../core/store/documents.ts'
+import { invariants } from '../../../../../../core/store/embedded/care/verify/invariants.ts'
+import { openDatabase } from '../../../../../../core/store/embedded/files/sqlite.ts'
+import { openStore } from '../../../../../../core/store/embedded/store.ts'
+import { repairTraffic } from '../../../../../../core/store/embedded/care/repair.ts'
+import { verify } from '../../../../../../core/store/embedded/care/verify/verify.ts'
+import { giveBack, noon, query, record, reserve, scope, settle, used } from '../../sample.ts'
+import { eventually } from '../../../../../kit/probe.ts'
 
 const folder = t.testdir()
 const honest = join(folder, 'honest.db')
@@ -341,7 +341,7 @@ t.test('every rule that is checked is broken by a test, and names suites that th
   for (const [name, { checked, tests }] of Object.entries(invariants)) {
     t.equal(broken.has(name), checked, name)
     t.ok(checked || tests.length > 0, `${name} is proven somewhere`)
-    for (const suite of tests) t.ok(existsSync(join(import.meta.dirname, `../../../../${suite}.test.ts`)), suite)
+    for (const suite of tests) t.ok(existsSync(join(import.meta.dirname, `../../../../../${suite}.test.ts`)), suite)
   }
   t.end()
 })

@@ -1,6 +1,6 @@
 // Checks for `verify` that balances are what entries and open holds add up to.
-import type { Row, Value } from '../files/sqlite.ts'
-import { daysOf } from '../../window.ts'
+import type { Row, Value } from '../../files/sqlite.ts'
+import { daysOf } from '../../../window.ts'
 import type { Accounts } from './accounts.ts'
 import type { Report } from './invariants.ts'
 
