@@ -8,7 +8,7 @@ import type { DocumentChange } from '../documents.ts'
 import type { BalanceReader } from '../embedded/book/purses.ts'
 import type { BudgetReached, BudgetWatcher } from '../ledger.ts'
 import type { Errand, Work } from '../works.ts'
-import { supervisor } from './seats.ts'
+import { supervisor } from './arena/seats.ts'
 import type { SharedWork } from './shared-work.ts'
 
 /** How long somebody waits for the thread that has work, in milliseconds. */

@@ -5,10 +5,10 @@ import type { Book } from '../embedded/book/book.ts'
 import type { Hold } from '../embedded/balance/hold.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { RequestLog } from '../requests.ts'
-import type { RecordReader } from './record-reader.ts'
-import type { RecordWriter } from './record-writer.ts'
-import type { SeatRecords } from './seat-records.ts'
-import type { Seats } from './seats.ts'
+import type { RecordReader } from './records/record-reader.ts'
+import type { RecordWriter } from './records/record-writer.ts'
+import type { SeatRecords } from './records/seat-records.ts'
+import type { Seats } from './arena/seats.ts'
 
 /** What the supervisor has. Its own ledger writes records too, as that of a worker does. */
 export interface Supervision {

@@ -2,14 +2,14 @@
 import type { BalanceReader } from '../embedded/book/purses.ts'
 import { holdOf } from '../embedded/recovery/folded-leftovers.ts'
 import type { Accounting, LedgerParts } from '../embedded/store.ts'
-import { Arena } from './arena.ts'
-import type { ArenaSizes } from './arena.ts'
-import { Desk } from './desk.ts'
-import type { DeskPlace } from './desk.ts'
-import { RecordReader } from './record-reader.ts'
-import { createBell, createRing, Rings } from './ring.ts'
-import type { SeatRecords } from './seat-records.ts'
-import { Seats, supervisor } from './seats.ts'
+import { Arena } from './arena/arena.ts'
+import type { ArenaSizes } from './arena/arena.ts'
+import { Desk } from './desk/desk.ts'
+import type { DeskPlace } from './desk/desk.ts'
+import { RecordReader } from './records/record-reader.ts'
+import { createBell, createRing, Rings } from './records/ring.ts'
+import type { SeatRecords } from './records/seat-records.ts'
+import { Seats, supervisor } from './arena/seats.ts'
 
 /** The bytes of a ring: some hundred requests. What finds no room waits with the worker. */
 const usualRing = 2 ** 20

@@ -3,7 +3,7 @@ import type { WorkList } from '../embedded/book/work-list.ts'
 import { nameOf } from '../embedded/book/open-work.ts'
 import { isOpen } from '../works.ts'
 import type { Work } from '../works.ts'
-import type { StoredWork, Tally } from './seat-works.ts'
+import type { StoredWork, Tally } from './desk/seat-works.ts'
 
 /** How long changes are gathered before others hear of them, in milliseconds. */
 const gathering = 20

@@ -1,8 +1,8 @@
 // The crew of a gateway over real threads: how workers start, change, end and are replaced.
 import t from 'tap'
 import type { Test } from 'tap'
-import { Arena } from '../../../core/store/shared/arena.ts'
-import { Seats } from '../../../core/store/shared/seats.ts'
+import { Arena } from '../../../core/store/shared/arena/arena.ts'
+import { Seats } from '../../../core/store/shared/arena/seats.ts'
 import { Metrics } from '../../../core/telling/metrics.ts'
 import { Crew } from '../../../core/workers/crew.ts'
 import { Figures } from '../../../core/workers/figures.ts'

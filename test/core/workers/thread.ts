@@ -2,8 +2,8 @@
 import { workerData } from 'node:worker_threads'
 import { Metrics } from '../../../core/telling/metrics.ts'
 import { Supervisor } from '../../../core/workers/supervisor.ts'
-import { Arena } from '../../../core/store/shared/arena.ts'
-import { Seat } from '../../../core/store/shared/seat.ts'
+import { Arena } from '../../../core/store/shared/arena/arena.ts'
+import { Seat } from '../../../core/store/shared/arena/seat.ts'
 
 /** What it is started with. */
 export interface Order {

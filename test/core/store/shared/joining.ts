@@ -1,8 +1,8 @@
 // A worker in a thread of its own that has all of the store: does everything that leaves something behind, until it is
 // ended.
 import { workerData } from 'node:worker_threads'
-import { joinStore } from '../../../../core/store/shared/join.ts'
-import type { Seated } from '../../../../core/store/shared/seat-store.ts'
+import { joinStore } from '../../../../core/store/shared/desk/join.ts'
+import type { Seated } from '../../../../core/store/shared/desk/seat-store.ts'
 import type { Place } from '../../../../core/store/shared/worker-store.ts'
 import { noon, reserve, work } from '../embedded/sample.ts'
 import { scopes, sets } from './serving.ts'

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
-import { joinStore } from '../../../../core/store/shared/join.ts'
+import { joinStore } from '../../../../core/store/shared/desk/join.ts'
 import { openWorkerStore } from '../../../../core/store/shared/worker-store.ts'
 import type { Place } from '../../../../core/store/shared/worker-store.ts'
 

@@ -1,9 +1,9 @@
 // The rings from workers to the journal's thread: records come whole, in order, once, and are acknowledged by position.
 import fc from 'fast-check'
 import t from 'tap'
-import { Arena } from '../../../../core/store/shared/arena.ts'
-import { createBell, createRing, RingReader, Rings, RingWriter } from '../../../../core/store/shared/ring.ts'
-import { Seats } from '../../../../core/store/shared/seats.ts'
+import { Arena } from '../../../../core/store/shared/arena/arena.ts'
+import { createBell, createRing, RingReader, Rings, RingWriter } from '../../../../core/store/shared/records/ring.ts'
+import { Seats } from '../../../../core/store/shared/arena/seats.ts'
 import { eventually } from '../../../kit/probe.ts'
 import { resultOf, startTask } from './threads.ts'
 

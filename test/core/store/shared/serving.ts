@@ -1,10 +1,10 @@
 // A worker in a thread of its own: serves requests, several at once, until it is ended.
 import { workerData } from 'node:worker_threads'
 import type { LimitSet } from '../../../../core/catalogue/caller.ts'
-import { sharedNow } from '../../../../core/store/shared/clock.ts'
-import { Desk } from '../../../../core/store/shared/desk.ts'
+import { sharedNow } from '../../../../core/store/shared/arena/clock.ts'
+import { Desk } from '../../../../core/store/shared/desk/desk.ts'
 import type { Place } from '../../../../core/store/shared/worker-store.ts'
-import { WorkerLimits } from '../../../../core/store/shared/limits.ts'
+import { WorkerLimits } from '../../../../core/store/shared/arena/limits.ts'
 import { noon, record, reserve, scope, used } from '../embedded/sample.ts'
 
 /** What it is started with. */

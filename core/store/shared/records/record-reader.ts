@@ -1,9 +1,9 @@
 // The supervisor's end of all rings: what workers sent goes into the journal's next frame, and is acknowledged when
 // that is on disk.
-import { Sums } from '../embedded/balance/sums.ts'
-import { decodeBatch } from '../embedded/log/frame.ts'
-import type { Batch } from '../embedded/rows/batch.ts'
-import type { Draft, Drafts } from '../embedded/writer/draft.ts'
+import { Sums } from '../../embedded/balance/sums.ts'
+import { decodeBatch } from '../../embedded/log/frame.ts'
+import type { Batch } from '../../embedded/rows/batch.ts'
+import type { Draft, Drafts } from '../../embedded/writer/draft.ts'
 import type { Rings } from './ring.ts'
 import { SeatRecords } from './seat-records.ts'
 

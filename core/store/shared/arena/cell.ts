@@ -1,6 +1,6 @@
 // One balance in the shared memory, as one worker sees it, and what each seat has of it.
-import { Cell } from '../embedded/balance/cell.ts'
-import type { Batch } from '../embedded/rows/batch.ts'
+import { Cell } from '../../embedded/balance/cell.ts'
+import type { Batch } from '../../embedded/rows/batch.ts'
 import type { Arena } from './arena.ts'
 import { dataOf } from './arena.ts'
 import type { Place } from './directory.ts'

@@ -1,8 +1,8 @@
 // The hours of a scope in the shared memory, and the sums of rolling budgets over them.
-import type { StoredBalance } from '../embedded/balance/balances.ts'
-import type { Cell } from '../embedded/balance/cell.ts'
-import { Hours, perDay, RollingSum } from '../embedded/balance/hours.ts'
-import { hour, windowOf } from '../window.ts'
+import type { StoredBalance } from '../../embedded/balance/balances.ts'
+import type { Cell } from '../../embedded/balance/cell.ts'
+import { Hours, perDay, RollingSum } from '../../embedded/balance/hours.ts'
+import { hour, windowOf } from '../../window.ts'
 import { dataOf } from './arena.ts'
 import { nameOf, WorkerCell } from './cell.ts'
 import { unclaimed } from './directory.ts'

@@ -1,9 +1,9 @@
 // The routes as one thread has them: it writes them with its other records, and looks up what is not its own where the
 // store is.
-import { nameOf, routeValues } from '../embedded/book/route-book.ts'
-import type { Owner } from '../owner.ts'
-import type { Route, Routes } from '../routes.ts'
-import type { RecordWriter } from './record-writer.ts'
+import { nameOf, routeValues } from '../../embedded/book/route-book.ts'
+import type { Owner } from '../../owner.ts'
+import type { Route, Routes } from '../../routes.ts'
+import type { RecordWriter } from '../records/record-writer.ts'
 
 /** The routes of one seat. */
 export class SeatRoutes implements Routes {

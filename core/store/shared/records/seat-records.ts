@@ -1,13 +1,13 @@
 // What the records of one seat have said: its open holds, and what it changed of balances. So it is known of a worker
 // that has gone what it left open, and what of its changes nobody has heard of.
-import { Sums } from '../embedded/balance/sums.ts'
-import { entryColumns, holdColumns, touchColumns } from '../embedded/rows/batch.ts'
-import type { Batch } from '../embedded/rows/batch.ts'
-import type { RowIds } from '../embedded/rows/row-ids.ts'
-import { heldBy, OpenHolds } from '../embedded/segments/holds.ts'
-import type { OpenHold } from '../embedded/segments/holds.ts'
-import type { Joined } from '../embedded/writer/draft.ts'
-import type { Published } from './seats.ts'
+import { Sums } from '../../embedded/balance/sums.ts'
+import { entryColumns, holdColumns, touchColumns } from '../../embedded/rows/batch.ts'
+import type { Batch } from '../../embedded/rows/batch.ts'
+import type { RowIds } from '../../embedded/rows/row-ids.ts'
+import { heldBy, OpenHolds } from '../../embedded/segments/holds.ts'
+import type { OpenHold } from '../../embedded/segments/holds.ts'
+import type { Joined } from '../../embedded/writer/draft.ts'
+import type { Published } from '../arena/seats.ts'
 
 const entryAt = Object.fromEntries(entryColumns.map((name, i) => [name, i])) as Record<
   (typeof entryColumns)[number],

@@ -1,6 +1,6 @@
 // Joins the store that workers share, in the thread of a worker: its desk, and a line to the supervisor for the rest.
-import { steadyNow } from '../../watchdog/steady-time.ts'
-import { Line } from '../distant/line.ts'
+import { steadyNow } from '../../../watchdog/steady-time.ts'
+import { Line } from '../../distant/line.ts'
 import {
   answersThere,
   claimsThere,
@@ -10,20 +10,20 @@ import {
   secretsThere,
   sumsThere,
   workThere
-} from '../distant/services.ts'
-import { threadPort } from '../distant/thread-port.ts'
-import { DocumentTable } from '../document-table.ts'
-import type { DocumentChange } from '../documents.ts'
-import { SecretBook } from '../embedded/book/secret-book.ts'
-import { nameOf } from '../embedded/book/open-work.ts'
-import { Results } from '../embedded/files/results.ts'
-import { newHealth } from '../embedded/writer/store-health.ts'
-import type { Errand, Work } from '../works.ts'
+} from '../../distant/services.ts'
+import { threadPort } from '../../distant/thread-port.ts'
+import { DocumentTable } from '../../document-table.ts'
+import type { DocumentChange } from '../../documents.ts'
+import { SecretBook } from '../../embedded/book/secret-book.ts'
+import { nameOf } from '../../embedded/book/open-work.ts'
+import { Results } from '../../embedded/files/results.ts'
+import { newHealth } from '../../embedded/writer/store-health.ts'
+import type { Errand, Work } from '../../works.ts'
 import { Desk } from './desk.ts'
 import { storeAt } from './seat-store.ts'
 import type { Seated } from './seat-store.ts'
 import type { Tally } from './seat-works.ts'
-import type { Place } from './worker-store.ts'
+import type { Place } from '../worker-store.ts'
 
 /** How often a worker says that it is alive, in milliseconds. */
 const beat = 250

@@ -1,7 +1,7 @@
 // A set of limits in the shared memory: three buckets, and how many slots and tokens are taken by whom.
-import type { Rates } from '../../catalogue/caller.ts'
-import { Bucket, minute, second } from '../memory/bucket.ts'
-import type { Entry } from '../memory/entry.ts'
+import type { Rates } from '../../../catalogue/caller.ts'
+import { Bucket, minute, second } from '../../memory/bucket.ts'
+import type { Entry } from '../../memory/entry.ts'
 import type { Arena } from './arena.ts'
 import { dataOf, setUnits } from './arena.ts'
 import type { Seat } from './seat.ts'

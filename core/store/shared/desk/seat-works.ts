@@ -1,11 +1,11 @@
 // The work as one thread has it: what it has begun goes on in it, and of the rest it knows how much there is.
-import { workValues } from '../embedded/rows/batch.ts'
-import { OpenWork } from '../embedded/book/open-work.ts'
-import { Room } from '../embedded/book/room.ts'
-import type { Owner } from '../owner.ts'
-import { isOpen } from '../works.ts'
-import type { Errand, Work, WorkPlaces, WorkQuery, Works } from '../works.ts'
-import type { RecordWriter } from './record-writer.ts'
+import { workValues } from '../../embedded/rows/batch.ts'
+import { OpenWork } from '../../embedded/book/open-work.ts'
+import { Room } from '../../embedded/book/room.ts'
+import type { Owner } from '../../owner.ts'
+import { isOpen } from '../../works.ts'
+import type { Errand, Work, WorkPlaces, WorkQuery, Works } from '../../works.ts'
+import type { RecordWriter } from '../records/record-writer.ts'
 
 /** What is stored of all work, and whoever goes on with work of other threads. */
 export type StoredWork = Pick<

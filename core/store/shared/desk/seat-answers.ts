@@ -1,8 +1,8 @@
 // The kept answers as one thread has them: it writes them with the settlements that they belong to, and looks up others
 // where the store is.
-import type { Answers, KeptAnswer } from '../answers.ts'
-import { answerValues } from '../embedded/book/shelf.ts'
-import type { RecordWriter } from './record-writer.ts'
+import type { Answers, KeptAnswer } from '../../answers.ts'
+import { answerValues } from '../../embedded/book/shelf.ts'
+import type { RecordWriter } from '../records/record-writer.ts'
 
 interface Recent {
   readonly answer: KeptAnswer

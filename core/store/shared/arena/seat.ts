@@ -1,5 +1,5 @@
 // A seat in the shared memory: by it one thread takes locks and changes what they guard, whole or not at all.
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../../errors.ts'
 import type { Arena } from './arena.ts'
 import { undoUnits } from './arena.ts'
 

@@ -1,7 +1,7 @@
 // The claims as one thread has them: they are kept where the store is, and left when what was done under a
 // name is found there.
-import type { Claims } from '../claims.ts'
-import type { RecordWriter } from './record-writer.ts'
+import type { Claims } from '../../claims.ts'
+import type { RecordWriter } from '../records/record-writer.ts'
 
 /** The claims of one seat. */
 export class SeatClaims implements Claims {

@@ -1,10 +1,10 @@
 // A purse whose balances lie in the shared memory: what it holds and charges is one change, under the lock of its
 // tenant.
-import type { GatewayError } from '../../errors.ts'
-import type { PurseContents } from '../embedded/balance/balances.ts'
-import { Purse } from '../embedded/balance/purse.ts'
-import { unavailable } from '../embedded/writer/unavailable.ts'
-import type { BudgetStanding } from '../ledger.ts'
+import type { GatewayError } from '../../../errors.ts'
+import type { PurseContents } from '../../embedded/balance/balances.ts'
+import { Purse } from '../../embedded/balance/purse.ts'
+import { unavailable } from '../../embedded/writer/unavailable.ts'
+import type { BudgetStanding } from '../../ledger.ts'
 import type { WorkerCell } from './cell.ts'
 import { locksOf } from './directory.ts'
 import type { Directory } from './directory.ts'

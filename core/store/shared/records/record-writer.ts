@@ -1,12 +1,12 @@
 // What a worker writes: its drafts become records, one after the other, which the supervisor reads from a ring.
 import { performance } from 'node:perf_hooks'
-import type { Hold } from '../embedded/balance/hold.ts'
-import { FrameEncoder } from '../embedded/log/frame.ts'
-import type { Batch } from '../embedded/rows/batch.ts'
-import type { RowIds } from '../embedded/rows/row-ids.ts'
-import { company, Draft, lag } from '../embedded/writer/draft.ts'
-import type { Drafts } from '../embedded/writer/draft.ts'
-import { unavailable } from '../embedded/writer/unavailable.ts'
+import type { Hold } from '../../embedded/balance/hold.ts'
+import { FrameEncoder } from '../../embedded/log/frame.ts'
+import type { Batch } from '../../embedded/rows/batch.ts'
+import type { RowIds } from '../../embedded/rows/row-ids.ts'
+import { company, Draft, lag } from '../../embedded/writer/draft.ts'
+import type { Drafts } from '../../embedded/writer/draft.ts'
+import { unavailable } from '../../embedded/writer/unavailable.ts'
 import type { RingWriter } from './ring.ts'
 
 /** How long it may take until the progress of holds is sent, in milliseconds. */
