@@ -1,18 +1,17 @@
 // Measures queries of spend in a book of a million requests in PostgreSQL:
 // node .tools/node.mjs test/core/store/cluster/measure-spend.ts [keys] [days] [requests]
 // With `--write` at the end the page of figures has them.
-import { readFileSync, writeFileSync } from 'node:fs'
 import { getPriority, loadavg } from 'node:os'
 import { join } from 'node:path'
 import { Database } from '../../../../core/store/cluster/database/database.ts'
 import { SpendBook } from '../../../../core/store/cluster/spend/spend-book.ts'
+import { writeFigures } from '../../../kit/figures.ts'
 import type { SpendGroup, SpendQuery } from '../../../../core/store/spend.ts'
 import { Postgres } from '../../../kit/postgres.ts'
 import { familyCpuOf } from '../../../../bench/proc.ts'
 
 const [keys = 200, days = 30, requests = 1_000_000] = process.argv.slice(2).map(Number).filter(Number.isFinite)
 const page = join(import.meta.dirname, '../../../../core/store/cluster/FIGURES.md')
-const [begin, end] = ['<!-- spend -->', '<!-- /spend -->']
 const [models, channels, nodes] = [5, 3, 3]
 const start = Date.UTC(2026, 5, 1)
 const dayMs = 86_400_000
@@ -78,20 +77,15 @@ try {
     }
     lines.push(`| ${by.join(', ') || 'nothing'} | ${cells.join(' | ')} | ${cpu.toFixed(0)} |`)
   }
-  const table = `${begin}
-\`node .tools/node.mjs test/core/store/cluster/measure-spend.ts ${keys} ${days} ${requests} --write\` has written this, at a load of
+  const table = `\`node .tools/node.mjs test/core/store/cluster/measure-spend.ts ${keys} ${days} ${requests} --write\` has written this, at a load of
 ${loadavg()[0]!.toFixed(1)} and a priority of ${getPriority()}: ${requests.toLocaleString('en')} requests of ${keys} keys over ${days} days are ${count.toLocaleString('en')} rows of days. Adding the
 journal up took ${(gathered / 1000).toFixed(0)} s, ${((gathered * 1000) / requests).toFixed(0)} µs a request. Times are the median (longest) of five, in ms.
 
 | by | all | one key | the last week | CPU of PostgreSQL for all, ms |
 |---|--:|--:|--:|--:|
-${lines.join('\n')}
-${end}`
+${lines.join('\n')}`
   process.stdout.write(`${table}\n`)
-  if (process.argv.includes('--write')) {
-    const text = readFileSync(page, 'utf8')
-    writeFileSync(page, text.slice(0, text.indexOf(begin)) + table + text.slice(text.indexOf(end) + end.length))
-  }
+  writeFigures(page, 'spend', table)
 } finally {
   for (const last of ends) await last()
 }

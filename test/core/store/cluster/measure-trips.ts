@@ -2,7 +2,7 @@
 // node .tools/node.mjs test/core/store/cluster/measure-trips.ts [rounds]
 // With `--write` at the end the page of figures has them.
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,6 +15,7 @@ import { openStore } from '../../../../core/store/embedded/store.ts'
 import type { Ledger } from '../../../../core/store/ledger.ts'
 import { silentLog } from '../../../../core/telling/log.ts'
 import { moneyNode } from '../../../kit/cluster-money.ts'
+import { writeFigures } from '../../../kit/figures.ts'
 import { redisOptions } from '../../../kit/limits.ts'
 import { Postgres } from '../../../kit/postgres.ts'
 import { eventually } from '../../../kit/probe.ts'
@@ -24,7 +25,6 @@ import { charge, requestFor } from './money/oracle.ts'
 
 const [rounds = 5] = process.argv.slice(2).map(Number).filter(Number.isFinite)
 const page = join(import.meta.dirname, '../../../../core/store/cluster/FIGURES.md')
-const [begin, end] = ['<!-- trips -->', '<!-- /trips -->']
 /** Milliseconds between two, how many at a time, and how many of these in one window. */
 const paces = [
   { name: '10 ms apart', pause: 10, atOnce: 1, times: 60 },
@@ -103,19 +103,14 @@ try {
     })
     return `| ${[name, ...cells].join(' | ')} |`
   })
-  const table = `${begin}
-\`node .tools/node.mjs test/core/store/cluster/measure-trips.ts ${rounds} --write\` has written this, at a load of
+  const table = `\`node .tools/node.mjs test/core/store/cluster/measure-trips.ts ${rounds} --write\` has written this, at a load of
 ${loadavg()[0]!.toFixed(1)}: µs of CPU time of the process, all threads, for each; the median (range) of ${rounds} windows in turns.
 
 | | ${paces.map(({ name }) => name).join(' | ')} |
 |---|${paces.map(() => '--:|').join('')}
-${lines.join('\n')}
-${end}`
+${lines.join('\n')}`
   process.stdout.write(`${table}\n`)
-  if (process.argv.includes('--write')) {
-    const text = readFileSync(page, 'utf8')
-    writeFileSync(page, text.slice(0, text.indexOf(begin)) + table + text.slice(text.indexOf(end) + end.length))
-  }
+  writeFigures(page, 'trips', table)
 } finally {
   for (const last of ends) await last()
 }

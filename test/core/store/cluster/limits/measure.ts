@@ -1,6 +1,5 @@
-// Measures decisions by Redis, and writes the table of core/store/cluster/limits/README.md:
-// `node test/core/store/cluster/limits/measure.ts`. Two gateways would share what one Redis decides.
-import { readFileSync, writeFileSync } from 'node:fs'
+// Measures decisions by Redis, for the table of core/store/cluster/limits/README.md:
+// `node test/core/store/cluster/limits/measure.ts --write`. Two gateways would share what one Redis decides.
 import { cpus, loadavg } from 'node:os'
 import { join } from 'node:path'
 import type { LimitSet, Rates } from '../../../../../core/catalogue/caller.ts'
@@ -8,6 +7,7 @@ import { openSharedLimits } from '../../../../../core/store/cluster/limits/open.
 import type { Limits } from '../../../../../core/store/limits.ts'
 import { MemoryLimits } from '../../../../../core/store/memory/limits.ts'
 import { silentLog } from '../../../../../core/telling/log.ts'
+import { writeFigures } from '../../../../kit/figures.ts'
 import { redisOptions } from '../../../../kit/limits.ts'
 import { eventually } from '../../../../kit/probe.ts'
 import { RedisServer } from '../../../../kit/redis.ts'
@@ -73,16 +73,11 @@ const rows = [
   await row('memory of one process', new MemoryLimits(), 200_000, 1)
 ]
 for (const end of ends) await end()
-const table =
-  '| | p50 / p99 ms | requests/s | µs of the gateway | µs of Redis |\n|---|---|---|---|---|\n' + rows.join('')
-process.stdout.write(table)
-const file = join(import.meta.dirname, '../../../../../core/store/cluster/limits/README.md')
-const about = `As of ${new Date().toISOString().slice(0, 10)}, on ${cpus().length} cores at a load of ${Math.round(loadavg()[0]!)}, Node ${process.version}.`
-const text = readFileSync(file, 'utf8')
-writeFileSync(
-  file,
-  text.replace(
-    /<!-- figures -->[\s\S]*<!-- \/figures -->/,
-    `<!-- figures -->\n\n${table}\n${about}\n\n<!-- /figures -->`
-  )
-)
+const figures = `
+| | p50 / p99 ms | requests/s | µs of the gateway | µs of Redis |
+|---|---|---|---|---|
+${rows.join('')}
+As of ${new Date().toISOString().slice(0, 10)}, on ${cpus().length} cores at a load of ${Math.round(loadavg()[0]!)}, Node ${process.version}.
+`
+process.stdout.write(figures)
+writeFigures(join(import.meta.dirname, '../../../../../core/store/cluster/limits/README.md'), 'figures', figures)

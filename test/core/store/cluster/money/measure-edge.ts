@@ -3,11 +3,11 @@
 // With `--write` at the end the page of figures has them.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, getPriority, loadavg } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
+import { writeFigures } from '../../../../kit/figures.ts'
 import { familyCpuOf } from '../../../../../bench/proc.ts'
 import { brokenIn, logFolder, moneyBook } from '../../../../kit/cluster-money.ts'
 import { sharedPostgres } from '../../../../kit/postgres.ts'
@@ -19,7 +19,6 @@ const requests = Math.ceil(wanted / 6) * 6
 const cpus = availableParallelism()
 const program = join(import.meta.dirname, 'edge-node.ts')
 const page = join(import.meta.dirname, '../../../../../core/store/cluster/FIGURES.md')
-const [begin, end] = ['<!-- edge -->', '<!-- /edge -->']
 
 /** Has the database note when each batch came, and when it had its turn at the balances. */
 async function noteTurns(url: string): Promise<void> {
@@ -100,8 +99,7 @@ t.test('measure', { timeout: 300_000 }, async (t) => {
     await measure(t, 'no slices, room for half', false, requests / 2),
     await measure(t, 'slices, room for half', true, requests / 2)
   ]
-  const table = `${begin}
-\`node .tools/node.mjs test/core/store/cluster/money/measure-edge.ts ${requests} ${atOnce} --write\` has written this at a load of
+  const table = `\`node .tools/node.mjs test/core/store/cluster/money/measure-edge.ts ${requests} ${atOnce} --write\` has written this at a load of
 ${loadavg()[0]!.toFixed(1)} and a priority of ${getPriority()}: three nodes, ${requests.toLocaleString('en')} requests of one key, ${atOnce} at a time, each in three budgets,
 of which that of the tenant ends. Times are p50 / p99 / longest in ms; CPU of a request is that
 of the nodes, without PostgreSQL. The last column is what all that is asked at once takes of ${cpus} processors, with PostgreSQL.
@@ -109,10 +107,7 @@ Turns of others are those between the coming of a batch and its own: mean / most
 
 | | requests/s | in memory | decided by the database | refused | batches | turns of others before one's own | ms a batch | CPU ms of PostgreSQL a batch | CPU µs a request | CPU ms of all at once |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
-${rows.join('\n')}
-${end}`
+${rows.join('\n')}`
   t.comment(table)
-  if (!process.argv.includes('--write')) return
-  const text = readFileSync(page, 'utf8')
-  writeFileSync(page, text.slice(0, text.indexOf(begin)) + table + text.slice(text.indexOf(end) + end.length))
+  writeFigures(page, 'edge', table)
 })

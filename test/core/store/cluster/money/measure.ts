@@ -1,12 +1,12 @@
 // Measures the shared book: requests at a steady rate over three nodes with one tenant, each held and settled.
 // node .tools/node.mjs test/core/store/cluster/money/measure.ts [requests a second] [seconds] [keys]
 // With `--write` at the end the page of slices has the figures.
-import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { usualSizing } from '../../../../../core/store/cluster/money/slices/slice.ts'
+import { writeFigures } from '../../../../kit/figures.ts'
 import type { Sizing } from '../../../../../core/store/cluster/money/slices/slice.ts'
 import { brokenIn, logFolder, moneyBook, moneyNode } from '../../../../kit/cluster-money.ts'
 import { sharedPostgres } from '../../../../kit/postgres.ts'
@@ -15,7 +15,6 @@ import { charge, requestFor } from './oracle.ts'
 
 const [rate = 500, seconds = 5, keys = 100] = process.argv.slice(2).map(Number).filter(Number.isFinite)
 const page = join(import.meta.dirname, '../../../../../core/store/cluster/money/slices/README.md')
-const [begin, end] = ['<!-- measured -->', '<!-- /measured -->']
 
 async function measure(t: Test, name: string, sizing: Sizing): Promise<string> {
   const url = await moneyBook()
@@ -75,17 +74,13 @@ async function measure(t: Test, name: string, sizing: Sizing): Promise<string> {
 
 t.test('measure', { timeout: 300_000 }, async (t) => {
   const rows = [await measure(t, 'no slices', { ...usualSizing, idle: -1 }), await measure(t, 'slices', usualSizing)]
-  const table = `${begin}
-\`node .tools/node.mjs test/core/store/cluster/money/measure.ts ${rate} ${seconds} ${keys} --write\` has written this: three nodes in one
+  const table = `\`node .tools/node.mjs test/core/store/cluster/money/measure.ts ${rate} ${seconds} ${keys} --write\` has written this: three nodes in one
 process, ${rate} requests a second together, ${keys} keys of one tenant, three budgets each, far from their edge. Times are p50 / p99
 in ms; CPU is that of the process, with the load itself, without PostgreSQL.
 
 | | requests/s | in memory | admitted in memory after | admitted after | in the database after | settled after | batches a request | CPU µs a request |
 |---|---|---|---|---|---|---|---|---|
-${rows.join('\n')}
-${end}`
+${rows.join('\n')}`
   t.comment(table)
-  if (!process.argv.includes('--write')) return
-  const text = readFileSync(page, 'utf8')
-  writeFileSync(page, text.slice(0, text.indexOf(begin)) + table + text.slice(text.indexOf(end) + end.length))
+  writeFigures(page, 'measured', table)
 })
