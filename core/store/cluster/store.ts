@@ -88,7 +88,9 @@ async function open(
   closes.push(() => limits.close())
   const corrected = (requestId: string): void => book.requests.corrected(requestId)
   const common = { database, durability, requests: book.requests, corrected, log }
-  const money = await openMoney({ ...common, node, folder: slot.log })
+  const uncharged = book.requests.uncharged.bind(book.requests)
+  const money = await openMoney({ ...common, uncharged, node, folder: slot.log })
+  book.requests.follows = () => money.ledger.decided()
   closes.push(() => money.close())
   const spend = new SpendBook(database)
   const upkeep = new AbortController()

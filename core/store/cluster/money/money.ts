@@ -151,6 +151,7 @@ class Node implements Money {
       log: this.#log,
       slices: this.#slices,
       late: (end) => this.#late.add(end),
+      uncharged: ({ requestId, charge }) => charge && options.uncharged?.(requestId, charge),
       patience: options.patience ?? usualPatience,
       refuses: () => (this.trouble?.refuses ? this.trouble.text : undefined)
     })

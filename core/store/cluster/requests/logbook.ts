@@ -1,4 +1,5 @@
 // The request log that all gateways share, and the traffic that its records add up to.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../../errors.ts'
 import { isRecovered } from '../../embedded/recovery/recovery.ts'
 import type { RequestBook, RequestQuery, RequestRecord, RequestTotals, WrittenRecord } from '../../requests.ts'
@@ -16,6 +17,8 @@ import { cursorOf, filterOf, readCursor } from './request-filter.ts'
 import { columnsOf, lineColumns, lineRows } from './line.ts'
 import type { Line } from './line.ts'
 import { correctRecords, inTurn, mayBeWrong, placeOf, placesOf, replaceStandIns } from './stand-ins.ts'
+import { Uncharged } from './uncharged.ts'
+import type { Charge } from './uncharged.ts'
 import type { Place, Replaced } from './stand-ins.ts'
 import { TrafficSums } from './traffic-sums.ts'
 
@@ -26,6 +29,8 @@ const mostWaiting = 50_000
  * for each scope and span.
  */
 const gathers = 200
+/** How long records wait for the holds of their requests before their writing counts as failed, in milliseconds. */
+const waitsForHolds = 2000
 /** The database says so where a record is there already. */
 const knownCode = 'SL004'
 /** How long a search may take, in milliseconds. */
@@ -48,8 +53,14 @@ export class Logbook implements RequestBook {
   /** By the ids of requests. */
   readonly #corrections: Group<string>
   readonly #sums = new TrafficSums()
+  readonly #uncharged = new Uncharged()
   /** Done when the latest write is. */
   #counting: Promise<void> = Promise.resolve()
+  /**
+   * Resolves when all holds that were made before are in the database, or never will be. Records wait for it: of a
+   * request whose hold is lost with its gateway nobody else could say that it was not charged.
+   */
+  follows: () => Promise<void> = () => Promise.resolve()
   /** How many records were dropped, because the database was away for too long, or they were too old. */
   dropped = 0
 
@@ -88,6 +99,11 @@ export class Logbook implements RequestBook {
    */
   corrected(requestId: string): void {
     this.#corrections.add(requestId).catch(() => {})
+  }
+
+  /** Of what a request was charged by its record, this was not charged. To be called before its hold is decided. */
+  uncharged(requestId: string, charge: Charge): void {
+    this.#uncharged.add(requestId, charge)
   }
 
   /** The last to arrive is first. Includes what was appended before the call, unless the database is away. */
@@ -226,9 +242,11 @@ export class Logbook implements RequestBook {
   }
 
   async #write(lines: readonly Line[]): Promise<void> {
-    const kept = lines.filter(({ time }) => Math.floor(time / day) >= this.#oldestDay)
-    this.dropped += lines.length - kept.length
-    if (kept.length === 0) return
+    const found = lines.filter(({ time }) => Math.floor(time / day) >= this.#oldestDay)
+    this.dropped += lines.length - found.length
+    if (found.length === 0) return
+    await this.#afterHolds()
+    const kept = found.map((line) => this.#uncharged.takenFrom(line))
     try {
       await this.#add(kept)
     } catch (error) {
@@ -238,6 +256,16 @@ export class Logbook implements RequestBook {
         await this.#database.changes.query('select sluice.make_request_day($1)', [one])
       await this.#add(kept)
     }
+  }
+
+  /** @throws DatabaseFault when the database does not take the holds */
+  async #afterHolds(): Promise<void> {
+    const late = new AbortController()
+    const waited = sleep(waitsForHolds, true, { ref: false, signal: late.signal }).catch(() => false)
+    const missing = await Promise.race([this.follows(), waited])
+    late.abort()
+    if (missing)
+      throw new DatabaseFault('deadline', 'the holds of requests are not written, which their records follow')
   }
 
   /** Nearly always all are new and right, which is one call; else the others are looked at in a transaction. */

@@ -54,6 +54,8 @@ export interface BookParts {
   readonly log: Logger
   /** Takes the end of a hold that others have ended; resolves when it is in the log of the node. */
   late(end: Charge): Promise<void>
+  /** Is told of a hold that ended with a charge, and is not in the book: its request was not charged for it. */
+  uncharged(hold: Hold): void
   /** How long a request waits for the slices of others, in milliseconds. */
   readonly patience: number
   /** Why no money may be decided on at present; undefined when nothing is in the way. */
@@ -72,7 +74,9 @@ export class Book implements Ledger, HoldKeeper {
   #later: NodeJS.Timeout | undefined
   readonly #decisions: Decisions
   readonly #purses = new WeakMap<Plan, Purse>()
-  /** When the latest of those that were admitted in memory will be in the database. */
+  /** Those that were admitted in memory, and of which the database has not said that it has them. */
+  readonly #early = new Set<EarlyHold>()
+  /** When the latest of them will be in the database. */
   #latest: Promise<void> | undefined
 
   constructor(parts: BookParts) {
@@ -152,6 +156,7 @@ export class Book implements Ledger, HoldKeeper {
     this.#latest = gathering.durable
     const hold = new Hold(request, purse, gathering, this)
     const early = new EarlyHold(hold, plan, taken, gathering, this.#overEarly)
+    this.#early.add(early)
     this.#hold(name, hold, plan, early)
     queue.admissions.push(early)
     this.#sender.wake()
@@ -159,7 +164,9 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   /** The database has a hold that was admitted in memory, or it is lost. */
-  readonly #overEarly = ({ hold, taken }: EarlyHold, lost: boolean): void => {
+  readonly #overEarly = (early: EarlyHold, lost: boolean): void => {
+    const { hold, taken } = early
+    this.#early.delete(early)
     const name = nameOf(hold.requestId, hold.part)
     this.#asked.delete(name)
     if (lost) this.#parts.slices.putBack(taken, hold.amount)
@@ -229,6 +236,12 @@ export class Book implements Ledger, HoldKeeper {
     await this.#latest?.catch(ignore)
   }
 
+  /** Resolves when the database has all holds that were made before, or never will: it may be away for long. */
+  async decided(): Promise<void> {
+    if (this.#early.size === 0) return
+    await Promise.all([...this.#early].map((early) => new Promise<void>((resolve) => early.then(resolve, ignore))))
+  }
+
   learn(sale: Sale): void {
     this.#sender.queue.prices.push(...this.#parts.prices.fresh(sale))
   }
@@ -285,7 +298,8 @@ export class Book implements Ledger, HoldKeeper {
     if (live.lost) {
       // Whoever goes on with the work of a detached one knows better what it came to.
       if (live.written && hold.lease === undefined) return this.#parts.late(due)
-      if (live.written || charged > 0n) this.#tellLost(hold, charged)
+      if (live.written) this.#tellLost(hold, charged)
+      else this.#unwritten(hold, charged)
       return durable
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -301,7 +315,7 @@ export class Book implements Ledger, HoldKeeper {
       const { early } = live
       early.then(() => {
         if (!early.lost) return this.queueEnd(end)
-        if (charged > 0n) this.#tellLost(hold, charged)
+        this.#unwritten(hold, charged)
         resolve()
       }, reject)
     }
@@ -360,6 +374,13 @@ export class Book implements Ledger, HoldKeeper {
   lose(name: string): void {
     const live = this.#live.get(name)
     if (live) live.lost = true
+  }
+
+  /** The database never had this hold, and nothing of it was shown. */
+  #unwritten(hold: Hold, charged: bigint): void {
+    if (charged === 0n) return
+    this.#tellLost(hold, charged)
+    this.#parts.uncharged(hold)
   }
 
   #tellLost({ requestId, part }: Hold, charged: bigint): void {

@@ -5,6 +5,7 @@ import type { Value } from '../../../embedded/files/sqlite.ts'
 import { entryColumns, touchColumns } from '../../../embedded/rows/batch.ts'
 import type { RequestLog } from '../../../requests.ts'
 import type { Spans } from '../../../window.ts'
+import type { Usage } from '../../../../money/usage.ts'
 import type { Logger } from '../../../../telling/log.ts'
 import type { Book } from '../holds/book.ts'
 import type { Charge } from '../sending/operations.ts'
@@ -69,12 +70,16 @@ function replayEnd(row: Record<string, Value>, entries: readonly Value[], ledger
   return undefined
 }
 
-/** Who hears of requests that are ended for others. */
+/** Who hears of requests that are ended for others, or are not charged for what they came to. */
 export interface Heard {
   /** Gets the records of those that are ended for nodes that are gone. */
   readonly requests: Pick<RequestLog, 'append'>
   /** Is told of those of which something was ended in this way, or corrected, when that is in the journal. */
   readonly corrected?: ((requestId: string) => void) | undefined
+  /** Is told of a charge that is not made, as the hold for it was never in the database. Nothing was shown of it. */
+  readonly uncharged?:
+    | ((requestId: string, charge: { readonly amount: bigint; readonly usage: Readonly<Usage> }) => void)
+    | undefined
 }
 
 /**
