@@ -21,7 +21,12 @@ export class Spread {
   }
 
   add(ms: number): void {
-    this.#add(ms <= 1 ? 0 : Math.min(Math.ceil(Math.log2(ms) * stepsOfDouble), last), 1)
+    this.#add(stepOf(ms), 1)
+  }
+
+  /** Takes one away that was added, here or to what this will be added to. */
+  remove(ms: number): void {
+    this.#add(stepOf(ms), -1)
   }
 
   /** Adds another one. */
@@ -49,10 +54,16 @@ export class Spread {
   }
 
   #add(step: number, count: number): void {
-    this.#counts.set(step, (this.#counts.get(step) ?? 0) + count)
+    const sum = (this.#counts.get(step) ?? 0) + count
+    if (sum === 0) this.#counts.delete(step)
+    else this.#counts.set(step, sum)
   }
 
   #sorted(): [step: number, count: number][] {
     return [...this.#counts].sort(([one], [other]) => one - other)
   }
+}
+
+function stepOf(ms: number): number {
+  return ms <= 1 ? 0 : Math.min(Math.ceil(Math.log2(ms) * stepsOfDouble), last)
 }

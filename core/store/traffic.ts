@@ -105,13 +105,14 @@ export class Traffic {
     if (first !== null) this.first.add(first)
   }
 
-  /** Takes a request away that had no answer, so that nothing is known of how soon that began. */
-  remove({ code, input, output, cost }: Passed): void {
+  /** Takes a request away. */
+  remove({ code, input, output, cost, first }: Passed): void {
     this.requests--
     if (code !== '') this.#err(code, -1)
     this.input -= input
     this.output -= output
     this.cost -= cost
+    if (first !== null) this.first.remove(first)
   }
 
   /** Adds other sums. */

@@ -9,10 +9,12 @@ import { openStore } from '../../../../core/store/embedded/store.ts'
 import type { RequestQuery, RequestRecord } from '../../../../core/store/requests.ts'
 import { passedOf, Traffic, trafficSpans } from '../../../../core/store/traffic.ts'
 import type { TrafficPoint, TrafficQuery } from '../../../../core/store/traffic.ts'
+import { logFolder, moneyBook, moneyNode } from '../../../kit/cluster-money.ts'
 import { PostgresProxy } from '../../../kit/postgres-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../kit/postgres.ts'
 import { eventually } from '../../../kit/probe.ts'
-import { noon, record, used } from '../embedded/sample.ts'
+import { noon, record, scope, used } from '../embedded/sample.ts'
+import { charge, hold } from './money/oracle.ts'
 
 const skip = postgresMissing
 const day = 86_400_000
@@ -231,6 +233,26 @@ t.test(
     }
   }
 )
+
+t.test('a record that is corrected counts once, with the time to its first byte', { skip }, async (t) => {
+  const url = await moneyBook()
+  const node = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+  const one = await hold(node.ledger, [scope('tenant', 'acme')], 10n)
+  await one.settle(charge(3))
+  await node.flush()
+  const [log, other] = [await logbook(t, url), await logbook(t, url)]
+  const own = { request_id: one.requestId, time: new Date(noon).toISOString(), first_byte_ms: 40 }
+  log.append(record({ ...own, usage: used(5), usage_source: 'estimated', cost_nano: '5' }))
+  await log.idle()
+  other.corrected(one.requestId)
+  await other.idle()
+  t.match(await log.find(one.requestId), { record: { cost_nano: '3', first_byte_ms: 40, usage: used(3) } })
+  const minute = Math.floor(noon / trafficSpans.minute)
+  const [point] = await log.traffic({ span: 'minute', from: minute, to: minute + 1, every: 1 })
+  const expected = new Traffic()
+  expected.add(passedOf(record({ ...own, usage: used(3), cost_nano: '3', channel: 'openai' })))
+  t.same(point!.sums, expected.stored)
+})
 
 t.test('what is logged while the server is away is there when it is back', { skip }, async (t) => {
   const server = await sharedPostgres()

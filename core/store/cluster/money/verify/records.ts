@@ -140,7 +140,7 @@ function trafficOf({ requests, codes, input, output, cost }: Row): Traffic {
   return Traffic.of({ ...numbers, codes, cost, first: '' } as StoredTraffic)
 }
 
-/** Sums as text. How soon answers began is not among them: that of a record that is replaced is not taken away. */
+/** Sums as text. How soon answers began is not among them: before 2026-11-28 that of a corrected record stayed. */
 function sumsIn({ requests, codes, input, output, cost }: Traffic = new Traffic()): string {
   const errors = [...codes].map(([code, count]) => `${code} ${count}`).sort()
   return `${requests} requests, ${input} and ${output} tokens, ${cost} nano-dollars, errors: ${errors.join(', ') || 'none'}`
