@@ -19,7 +19,7 @@ const checks: Readonly<Record<string, () => Finding | Promise<Finding>>> = {
   'types of the console': () => run('node_modules/typescript/bin/tsc', '-p', 'core/admin/console/app'),
   format: findUnformatted,
   lint: () => run('node_modules/oxlint/bin/oxlint', '--type-aware', '--deny-warnings'),
-  docs: () => run('config/docs.ts', '--check'),
+  docs: () => run('config/reference/docs.ts', '--check'),
   wasm: () => run('.tools/wasm.ts', '--check'),
   floors: findMisplaced,
   circles: findCircles,
@@ -99,7 +99,7 @@ function findVendors(): Finding {
     'core/protocols/',
     'core/simulator/rerank/',
     'core/credentials/',
-    'config/credentials.ts',
+    'config/channels/credentials.ts',
     'core/admin/console/app/pages/keys/snippets.ts'
   )
 }

@@ -4,10 +4,10 @@ import { checkerOf } from '../core/options/schema-check.ts'
 import type { OptionValues } from '../core/options/schema.ts'
 import type { Settings } from '../core/catalogue/settings.ts'
 import type { NamedPlace } from '../core/catalogue/store-place.ts'
-import { readFiles } from './includes.ts'
+import { readFiles } from './files/includes.ts'
 import { fileShape } from './shape.ts'
-import { namedPlace } from './store-place.ts'
-import type { Environment } from './variables.ts'
+import { namedPlace } from './sections/store-place.ts'
+import type { Environment } from './files/variables.ts'
 
 const { admin, store } = fileShape
 const shape = { admin, store } as const

@@ -5,9 +5,9 @@ import type { Config, ConfigKey } from '../core/catalogue/settings.ts'
 import type { Rights } from '../core/catalogue/caller.ts'
 import { isMap } from '../core/options/schema-check.ts'
 import type { OptionSchemas } from '../core/options/schema.ts'
-import { listDate } from './price-list.ts'
+import { listDate } from './prices/price-list.ts'
 import type { Path, Report } from './report.ts'
-import type { Source } from './source.ts'
+import type { Source } from './files/source.ts'
 
 /** Names of headers and parameters whose values let somebody in; the values of others are no secrets. */
 const lettingIn = /auth|key|token|secret|passw|cookie|signature/i

@@ -2,10 +2,10 @@
 import { dirname } from 'node:path'
 import { below } from '../core/options/schema-check.ts'
 import type { Fault } from '../core/options/schema-check.ts'
-import { placeOf } from './position.ts'
+import { placeOf } from './files/position.ts'
 import type { Problem } from '../core/catalogue/settings.ts'
-import type { Position } from './position.ts'
-import type { Source } from './source.ts'
+import type { Position } from './files/position.ts'
+import type { Source } from './files/source.ts'
 
 /** A problem at a place in a file, or without a place, with the whole of gateway.yaml. */
 export interface Finding {

@@ -2,13 +2,13 @@
 import { resolve } from 'node:path'
 import { isMap } from '../core/options/schema-check.ts'
 import type { Limits, Settings } from '../core/catalogue/settings.ts'
-import { checkOrigins, checkSignIn } from './admin.ts'
-import type { Certificates } from './certificates.ts'
-import { isLocal } from './proxy.ts'
+import { checkOrigins, checkSignIn } from './sections/admin.ts'
+import type { Certificates } from './sections/certificates.ts'
+import { isLocal } from './channels/proxy.ts'
 import type { Report } from './report.ts'
 import type { File } from './shape.ts'
-import { readPlace } from './store-place.ts'
-import type { Environment } from './variables.ts'
+import { readPlace } from './sections/store-place.ts'
+import type { Environment } from './files/variables.ts'
 
 /** The variable with the origins whose pages may open realtime sessions from a browser, separated by commas. */
 const originsVariable = 'REALTIME_ALLOWED_ORIGINS'

@@ -1,13 +1,13 @@
 // The shape of gateway.yaml: every key with its meaning, default and unit, as schemas like those of plugin options.
-import { adminShape } from './admin.ts'
-import { alertsShape } from './alerts.ts'
-import { channelsShape } from './channels.ts'
-import { includeShape } from './includes.ts'
-import { modelsShape } from './model-entry.ts'
-import { pluginsShape } from './plugins.ts'
-import { age, storeShape } from './store.ts'
-import { telemetryShape } from './telemetry.ts'
-import { keysShape, tenantsShape } from './tenants.ts'
+import { adminShape } from './sections/admin.ts'
+import { alertsShape } from './sections/alerts.ts'
+import { channelsShape } from './channels/channels.ts'
+import { includeShape } from './files/includes.ts'
+import { modelsShape } from './models/model-entry.ts'
+import { pluginsShape } from './sections/plugins.ts'
+import { age, storeShape } from './sections/store.ts'
+import { telemetryShape } from './sections/telemetry.ts'
+import { keysShape, tenantsShape } from './sections/tenants.ts'
 import type { OptionSchema, OptionSchemas, OptionValues } from '../core/options/schema.ts'
 
 const port = { type: 'integer', minimum: 0, maximum: 65535 } as const satisfies Partial<OptionSchema>

@@ -1,6 +1,6 @@
 // The command `sluice plugins`: lists the plugins that a chain may name, with all options.
-import { editorSchema } from '../../config/editor-schema.ts'
-import { optionsTable } from '../../config/table.ts'
+import { editorSchema } from '../../config/reference/editor-schema.ts'
+import { optionsTable } from '../../config/reference/table.ts'
 import { plugins as shipped } from '../../plugins/index.ts'
 import { readConfig } from '../program/configuration.ts'
 import { configOption, defineCommand, exits, jsonOption } from './command/command.ts'

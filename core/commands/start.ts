@@ -1,6 +1,6 @@
 // The command `sluice start`: runs a gateway until a signal or a fault ends it.
 import { createHash } from 'node:crypto'
-import { watchConfig } from '../../config/watch.ts'
+import { watchConfig } from '../../config/files/watch.ts'
 import type { Gateway } from '../container.ts'
 import { inheritedSockets } from '../clients/inherited.ts'
 import { Predecessor } from '../handover/predecessor.ts'

@@ -1,12 +1,12 @@
 // Reads gateway.yaml for the program: checks it with its included files, and the order of its chain, and starts the
 // simulator when a channel needs it.
-import { Files, GivenFiles } from '../../config/files.ts'
-import type { Found } from '../../config/files.ts'
-import { readFiles } from '../../config/includes.ts'
+import { Files, GivenFiles } from '../../config/files/files.ts'
+import type { Found } from '../../config/files/files.ts'
+import { readFiles } from '../../config/files/includes.ts'
 import { loadReading } from '../../config/load.ts'
-import type { Reading } from '../../config/includes.ts'
-import { declaredPlugins } from '../../config/plugins.ts'
-import type { PluginSource } from '../../config/plugins.ts'
+import type { Reading } from '../../config/files/includes.ts'
+import { declaredPlugins } from '../../config/sections/plugins.ts'
+import type { PluginSource } from '../../config/sections/plugins.ts'
 import { loadPlugins } from './plugin-loader.ts'
 import { checkOrder } from '../exchange/state/chain.ts'
 import type { Plugin } from '../contract/contract.ts'

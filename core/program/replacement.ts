@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { chmodSync, chownSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { Files } from '../../config/files.ts'
+import { Files } from '../../config/files/files.ts'
 import type { ReloadResult } from './reload.ts'
 
 /** Why no file was replaced: one cannot be written, or is not what it should be. The message is for people. */

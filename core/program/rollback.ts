@@ -1,7 +1,7 @@
 // Puts an earlier gateway.yaml with its included files back, and reloads it.
 import { join } from 'node:path'
-import { pathBeside } from '../../config/includes.ts'
-import { Files } from '../../config/files.ts'
+import { pathBeside } from '../../config/files/includes.ts'
+import { Files } from '../../config/files/files.ts'
 import type { Config } from '../catalogue/settings.ts'
 import type { PastConfig } from './config-history.ts'
 import type { Reloader } from './reload.ts'

@@ -1,5 +1,5 @@
 // The tenants, projects and members of a configuration: those of gateway.yaml, and those that were made at run time.
-import { readRights } from '../../config/tenants.ts'
+import { readRights } from '../../config/sections/tenants.ts'
 import type { Rights } from '../catalogue/caller.ts'
 import type { Tenant } from '../catalogue/catalogue.ts'
 import type { Config, Problem } from '../catalogue/settings.ts'

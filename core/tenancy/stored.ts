@@ -1,5 +1,5 @@
 // What operators make at run time, as the store keeps it: tenants, projects, members and keys.
-import { rightsShape, tenantSettings } from '../../config/tenants.ts'
+import { rightsShape, tenantSettings } from '../../config/sections/tenants.ts'
 import { documentKind } from '../store/documents.ts'
 
 /** The names of a level, outermost first: of its tenant, project and member. */

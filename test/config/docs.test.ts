@@ -5,10 +5,10 @@ import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
-import { between } from '../../config/docs.ts'
-import { editorSchema } from '../../config/editor-schema.ts'
+import { between } from '../../config/reference/docs.ts'
+import { editorSchema } from '../../config/reference/editor-schema.ts'
 import { loadConfig } from '../../config/load.ts'
-import { optionsTable } from '../../config/table.ts'
+import { optionsTable } from '../../config/reference/table.ts'
 import { plugins as shipped } from '../../plugins/index.ts'
 import { plugins } from './plugins.ts'
 
@@ -43,7 +43,7 @@ t.test('the real channel in the shipped file works when its comments are taken o
 })
 
 t.test('the example of several files works as it stands, also for editors', (t) => {
-  const page = readFileSync(join(root, 'config/FILES.md'), 'utf8')
+  const page = readFileSync(join(root, 'config/files/FILES.md'), 'utf8')
   const validate = new Ajv({ strict: false, allErrors: true }).compile(editorSchema(shipped))
   const folder = t.testdir({ tenants: {} })
   for (const [, name, text] of page.matchAll(/^```yaml\n# (\S+)\n([^]*?)^```/gm)) {
@@ -126,7 +126,7 @@ t.test('npm run docs writes what is out of date, and --check names it', (t) => {
   mkdirSync(join(folder, 'test/config'), { recursive: true })
   cpSync(join(root, 'test/config/plugins.ts'), join(folder, 'plugins/index.ts'))
   const run = (...args: string[]) =>
-    spawnSync(process.execPath, [join(folder, 'config/docs.ts'), ...args], { encoding: 'utf8' })
+    spawnSync(process.execPath, [join(folder, 'config/reference/docs.ts'), ...args], { encoding: 'utf8' })
   const imports = readFileSync(join(folder, 'plugins/index.ts'), 'utf8')
   writeFileSync(join(folder, 'plugins/index.ts'), imports.replaceAll('../../core/', '../core/'))
 

@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { loadConfig } from '../../config/load.ts'
 import type { Loaded } from '../../config/load.ts'
-import { presetNames } from '../../config/presets.ts'
+import { presetNames } from '../../config/presets/presets.ts'
 import { plugins } from '../../plugins/index.ts'
 import { gateway, testModel } from '../kit/gateway.ts'
 import { tokenServer } from '../kit/token-server.ts'
@@ -48,11 +48,10 @@ t.test('every preset makes a channel with what it leaves open', (t) => {
 })
 
 t.test('every preset says which page says so, and when that was read, if it was', (t) => {
-  const presets = JSON.parse(readFileSync(join(import.meta.dirname, '../../config/presets.json'), 'utf8')) as Record<
-    string,
-    { source?: string; checked?: string }
-  >
-  const table = readFileSync(join(import.meta.dirname, '../../config/PRESETS.md'), 'utf8')
+  const presets = JSON.parse(
+    readFileSync(join(import.meta.dirname, '../../config/presets/presets.json'), 'utf8')
+  ) as Record<string, { source?: string; checked?: string }>
+  const table = readFileSync(join(import.meta.dirname, '../../config/presets/PRESETS.md'), 'utf8')
   for (const [name, { source, checked }] of Object.entries(presets)) {
     t.match(source, /^https:\/\/[a-z0-9.-]+\//, name)
     if (checked !== undefined) t.equal(new Date(`${checked}T00:00:00Z`).toISOString().slice(0, 10), checked, name)

@@ -319,7 +319,7 @@ t.test('what is held of a budget covers every tier that the request can reach', 
   )
 })
 
-const list = JSON.parse(readFileSync(join(import.meta.dirname, '../../config/price-list.json'), 'utf8')) as {
+const list = JSON.parse(readFileSync(join(import.meta.dirname, '../../config/prices/price-list.json'), 'utf8')) as {
   source: string
   licence: string[]
   prices: { vendor: string; models: string[]; price: ListPrice | ListPrice[] }[]

@@ -18,7 +18,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
-import { watchConfig } from '../../config/watch.ts'
+import { watchConfig } from '../../config/files/watch.ts'
 import { eventually } from '../kit/probe.ts'
 
 const interval = 20

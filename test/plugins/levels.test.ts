@@ -1,7 +1,7 @@
 // Every limit and every budget that a level may have is enforced there: a test for each level, kind and window, made
 // from the lists of what the configuration takes. What is accepted and not enforced would pass unseen elsewhere.
 import t from 'tap'
-import { rightsShape } from '../../config/tenants.ts'
+import { rightsShape } from '../../config/sections/tenants.ts'
 import type { BudgetReason, LimitReason } from '../../core/errors.ts'
 import { MemoryLimits } from '../../core/store/memory/limits.ts'
 import { openStore } from '../../core/store/embedded/store.ts'

@@ -1,6 +1,6 @@
 // Reads what is made or changed by the admin API: entries in the form that gateway.yaml has for them.
-import { budgetFault, mostPatterns, mostTags } from '../../../config/tenants.ts'
-import type { RightsEntry } from '../../../config/tenants.ts'
+import { budgetFault, mostPatterns, mostTags } from '../../../config/sections/tenants.ts'
+import type { RightsEntry } from '../../../config/sections/tenants.ts'
 import { names } from '../../../config/names.ts'
 import { endpointNames } from '../../catalogue/endpoints.ts'
 import { GatewayError } from '../../errors.ts'

@@ -1,6 +1,6 @@
 // The key desk: creates, changes, rotates and revokes keys, checked against the configuration and the store.
 import { randomBytes } from 'node:crypto'
-import { rightsShape } from '../../../config/tenants.ts'
+import { rightsShape } from '../../../config/sections/tenants.ts'
 import type { Rights } from '../../catalogue/caller.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Config, ConfigKey } from '../../catalogue/settings.ts'

@@ -1,6 +1,6 @@
 // The admin API of a running gateway, over HTTP.
 import { networkInterfaces } from 'node:os'
-import { isLocal } from '../../../config/proxy.ts'
+import { isLocal } from '../../../config/channels/proxy.ts'
 import type { Settings } from '../../catalogue/settings.ts'
 import { isMap } from '../../options/schema-check.ts'
 import { Unreachable } from './unreachable.ts'

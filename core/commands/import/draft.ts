@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto'
 import { stringify } from 'yaml'
 import { modelKeys, names } from '../../../config/names.ts'
-import { isOwnPreset } from '../../../config/presets.ts'
-import { findListed } from '../../../config/price-list.ts'
+import { isOwnPreset } from '../../../config/presets/presets.ts'
+import { findListed } from '../../../config/prices/price-list.ts'
 import type { Fates } from './fates.ts'
 import { answering, trimStandIns } from './stand-ins.ts'
 

@@ -1,6 +1,6 @@
 // Makes a gateway.yaml of a config.yaml of LiteLLM's proxy: https://docs.litellm.ai/docs/proxy/config_settings
 import { parse } from 'yaml'
-import { exactly, written } from '../../../config/prices-decimal.ts'
+import { exactly, written } from '../../../config/prices/decimal.ts'
 import { isMap } from '../../options/schema-check.ts'
 import { budgetOf, longer, nanoOf } from './budget.ts'
 import { sha256Of } from './draft.ts'

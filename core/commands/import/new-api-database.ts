@@ -2,7 +2,7 @@
 // a dump of MySQL or PostgreSQL. The tables are those of https://github.com/QuantumNous/new-api (model/*.go), and types
 // of channels those of its constant/channel.go.
 import { DatabaseSync } from 'node:sqlite'
-import { exactly, written } from '../../../config/prices-decimal.ts'
+import { exactly, written } from '../../../config/prices/decimal.ts'
 import { isMap } from '../../options/schema-check.ts'
 import { budgetOf, nanoOf } from './budget.ts'
 import { literal, sha256Of } from './draft.ts'

@@ -1,7 +1,7 @@
 // Makes a models section for gateway.yaml of a price file of LiteLLM, and says what became of its fields.
 import { basename } from 'node:path'
-import { importPrices } from '../../../config/prices-import.ts'
-import type { Fate, Imported } from '../../../config/prices-import.ts'
+import { importPrices } from '../../../config/prices/litellm-list.ts'
+import type { Fate, Imported } from '../../../config/prices/litellm-list.ts'
 import { compileGlobs } from '../../catalogue/globs.ts'
 import { exits } from '../command/command.ts'
 import type { Tell } from '../../store/embedded/care/tell.ts'
