@@ -1,6 +1,6 @@
 // What is wrong with the base address of a channel, and how much of a faulty one may be shown.
 import { isIP } from 'node:net'
-import { isPublic } from '../core/transport/egress.ts'
+import { isPublic } from '../core/transport/connecting/egress.ts'
 
 /** What is said of a text that is no address of an upstream. */
 export const notAnAddress = 'must be an address like https://api.openai.com/v1'

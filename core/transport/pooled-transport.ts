@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { Channel } from '../catalogue/catalogue.ts'
 import { Call } from './call.ts'
-import { ChannelHead } from './channel-head.ts'
+import { ChannelHead } from './http1/channel-head.ts'
 import type { Pool } from './pool.ts'
 import type { HttpTransport, UpstreamCall, UpstreamRequest, UpstreamSink } from './transport.ts'
 

@@ -1,10 +1,10 @@
 // All transports as one: each channel uses the transport that its configuration names; WebSockets have their own.
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Secret } from '../credentials/grant.ts'
-import { authorizationOf, authorized, remedyFor } from './authorization.ts'
-import { AuthorizedCall } from './authorized-call.ts'
-import { Http1Transport } from './http1-transport.ts'
-import { Sockets } from './sockets.ts'
+import { authorizationOf, authorized, remedyFor } from './authorized/authorization.ts'
+import { AuthorizedCall } from './authorized/authorized-call.ts'
+import { Http1Transport } from './http1/transport.ts'
+import { Sockets } from './websocket/sockets.ts'
 import { FrameSocket } from '../wire/frame-socket.ts'
 import type {
   HttpTransport,
@@ -47,7 +47,7 @@ export class Transports implements Transport {
     const others = all.filter(({ transport }) => transport === 'undici')
     if (others.length === 0) return own
     if (!this.#undici) {
-      const { UndiciTransport } = await import('./undici-transport.ts')
+      const { UndiciTransport } = await import('./undici/transport.ts')
       this.#undici = new UndiciTransport()
     }
     const undici = await this.#undici.use(others)

@@ -1,7 +1,7 @@
 // Feeds bytes of answers to the upstream's parser and to llhttp, and says what each of them read.
 import { request } from 'node:http'
 import { Duplex } from 'node:stream'
-import { ResponseParser } from '../../../core/transport/response-parser.ts'
+import { ResponseParser } from '../../../core/transport/http1/response-parser.ts'
 
 /** An answer as it was understood; undefined when it was refused or is not whole. */
 export interface Answer {

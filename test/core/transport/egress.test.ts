@@ -1,7 +1,7 @@
 // Which addresses a channel may reach without being declared private.
 import fc from 'fast-check'
 import t from 'tap'
-import { isPublic } from '../../../core/transport/egress.ts'
+import { isPublic } from '../../../core/transport/connecting/egress.ts'
 
 t.test('addresses of the public internet are public', (t) => {
   const rows = [

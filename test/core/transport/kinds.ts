@@ -2,9 +2,9 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Channel } from '../../../core/catalogue/catalogue.ts'
-import { Http1Transport } from '../../../core/transport/http1-transport.ts'
+import { Http1Transport } from '../../../core/transport/http1/transport.ts'
 import type { HttpTransport } from '../../../core/transport/transport.ts'
-import { UndiciTransport } from '../../../core/transport/undici-transport.ts'
+import { UndiciTransport } from '../../../core/transport/undici/transport.ts'
 
 /** One of them, and what a channel has to say for it. */
 export interface Kind {

@@ -3,7 +3,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { maxExtensionBytes, maxExtensionsBytes, maxTrailerBytes } from '../../../core/wire/chunks.ts'
-import { maxHeadBytes, maxInterim } from '../../../core/transport/response-parser.ts'
+import { maxHeadBytes, maxInterim } from '../../../core/transport/http1/response-parser.ts'
 import { cutAt, cuts, parse, parseWithNode } from './answers.ts'
 
 const bytesOf = (text: string): Buffer => Buffer.from(text, 'latin1')

@@ -7,7 +7,7 @@ import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Channel } from '../../../core/catalogue/catalogue.ts'
-import { Http1Transport } from '../../../core/transport/http1-transport.ts'
+import { Http1Transport } from '../../../core/transport/http1/transport.ts'
 import { bytes, head, Upstream } from '../../kit/upstream.ts'
 import { ask, channelOf } from './recorder.ts'
 

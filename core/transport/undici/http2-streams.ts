@@ -2,7 +2,7 @@
 // given up is not always reset.
 import { subscribe } from 'node:diagnostics_channel'
 import type { ClientHttp2Stream } from 'node:http2'
-import { errorCodes } from '../wire/http2.ts'
+import { errorCodes } from '../../wire/http2.ts'
 
 /** The call on a stream, which must know how the stream ends. */
 export interface StreamOwner {

@@ -1,12 +1,12 @@
 // One call in the form that undici takes: a request with a head and a body, and a handler for the answer.
 import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
-import { isPieces, lengthOf } from '../bodies/upload.ts'
-import type { UpstreamBody } from '../bodies/upload.ts'
-import type { Answering } from './carrier.ts'
-import { BadResponse, ConnectionLost, SinkFailed } from './failure.ts'
-import { maxInterim } from './response-parser.ts'
-import type { UpstreamHeaders } from './transport.ts'
+import { isPieces, lengthOf } from '../../bodies/upload.ts'
+import type { UpstreamBody } from '../../bodies/upload.ts'
+import type { Answering } from '../carrier.ts'
+import { BadResponse, ConnectionLost, SinkFailed } from '../failure.ts'
+import { maxInterim } from '../http1/response-parser.ts'
+import type { UpstreamHeaders } from '../transport.ts'
 
 type Controller = Dispatcher.DispatchController
 

@@ -1,12 +1,12 @@
 // The handshake of a WebSocket to an upstream, in HTTP/1.1 (RFC 6455 §4.1).
 import { createHash, randomBytes } from 'node:crypto'
 import type { OnReadOpts, Socket } from 'node:net'
-import type { Channel } from '../catalogue/catalogue.ts'
-import { FrameSocket } from '../wire/frame-socket.ts'
-import { field, targetOf } from './channel-head.ts'
-import { BadResponse } from './failure.ts'
-import { ResponseParser } from './response-parser.ts'
-import type { SocketRequest, UpstreamHeaders, UpstreamRefusal } from './transport.ts'
+import type { Channel } from '../../catalogue/catalogue.ts'
+import { FrameSocket } from '../../wire/frame-socket.ts'
+import { field, targetOf } from '../http1/channel-head.ts'
+import { BadResponse } from '../failure.ts'
+import { ResponseParser } from '../http1/response-parser.ts'
+import type { SocketRequest, UpstreamHeaders, UpstreamRefusal } from '../transport.ts'
 
 /** The most bytes of the body of a refusal that are read. */
 const mostRefusalBytes = 64 * 1024

@@ -4,9 +4,9 @@ import { connect as connectTcp, isIP, Socket } from 'node:net'
 import type { LookupFunction, OnReadOpts, TcpNetConnectOpts } from 'node:net'
 import { connect as connectTls, createSecureContext } from 'node:tls'
 import type { SecureContext } from 'node:tls'
-import type { ChannelTls } from '../catalogue/catalogue.ts'
+import type { ChannelTls } from '../../catalogue/catalogue.ts'
 import { isPublic } from './egress.ts'
-import { AddressRefused } from './failure.ts'
+import { AddressRefused } from '../failure.ts'
 
 /** TCP keep-alive probes begin after this long without traffic. */
 const probeMs = 60_000

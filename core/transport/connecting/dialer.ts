@@ -1,9 +1,9 @@
 // Opens connections to an upstream, directly or through a proxy, within the connect timeout of the channel.
 import type { OnReadOpts, Socket } from 'node:net'
-import type { Channel } from '../catalogue/catalogue.ts'
-import type { Keeper } from './carrier.ts'
+import type { Channel } from '../../catalogue/catalogue.ts'
+import type { Keeper } from '../carrier.ts'
 import { Connector } from './connector.ts'
-import { ConnectTimeout } from './failure.ts'
+import { ConnectTimeout } from '../failure.ts'
 import type { Dialed, Tunnel, Tunnels } from './tunnel.ts'
 
 /** The means to connect to one channel. */

@@ -1,10 +1,10 @@
 // Writes the heads of requests to upstreams. Whatever could be read as something else, such as a line break in a value,
 // is refused and never sent.
-import { lengthOf } from '../bodies/upload.ts'
-import type { Channel } from '../catalogue/catalogue.ts'
-import { GatewayError } from '../errors.ts'
-import { namePattern } from '../wire/grammar.ts'
-import type { UpstreamRequest } from './transport.ts'
+import { lengthOf } from '../../bodies/upload.ts'
+import type { Channel } from '../../catalogue/catalogue.ts'
+import { GatewayError } from '../../errors.ts'
+import { namePattern } from '../../wire/grammar.ts'
+import type { UpstreamRequest } from '../transport.ts'
 
 /** Visible ASCII characters except the number sign (RFC 9112 §3.2). */
 const targetPattern = /^\/[!"$-~]*$/

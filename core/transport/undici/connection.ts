@@ -1,15 +1,15 @@
 // A connection on which undici speaks HTTP/1.1. A pool keeps it like the gateway's own connections.
 import type { Socket } from 'node:net'
 import type { Client as UndiciClient } from 'undici'
-import { keepAliveMs } from './answer-head.ts'
-import type { Answering, Carrier, Keeper } from './carrier.ts'
-import { Dial } from './dialer.ts'
-import type { Dialer } from './dialer.ts'
-import { ConnectionLost } from './failure.ts'
-import { maxHeadBytes } from './response-parser.ts'
-import { Client } from './undici.ts'
-import { UndiciCall } from './undici-call.ts'
-import type { Bearer } from './undici-call.ts'
+import { keepAliveMs } from '../http1/answer-head.ts'
+import type { Answering, Carrier, Keeper } from '../carrier.ts'
+import { Dial } from '../connecting/dialer.ts'
+import type { Dialer } from '../connecting/dialer.ts'
+import { ConnectionLost } from '../failure.ts'
+import { maxHeadBytes } from '../http1/response-parser.ts'
+import { Client } from './parts.ts'
+import { UndiciCall } from './call.ts'
+import type { Bearer } from './call.ts'
 
 /** The engine enforces the time limits. Undici obeys an upstream's `keep-alive` header. */
 const options = {

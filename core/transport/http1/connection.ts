@@ -1,12 +1,12 @@
 // One connection to an upstream: sends a request, reads its answer through a shared buffer, and is kept for the next
 // request.
 import type { Socket } from 'node:net'
-import { isPieces, lengthOf } from '../bodies/upload.ts'
-import type { StoredBody } from '../bodies/upload.ts'
-import { outgoing, outgoingBytes, writeOutgoing } from '../wire/outgoing.ts'
-import { blockBytes, giveBlock, takeBlock } from '../wire/read-blocks.ts'
-import type { Answering, Carrier, Keeper } from './carrier.ts'
-import { BadResponse, ConnectionLost, ConnectTimeout, SinkFailed } from './failure.ts'
+import { isPieces, lengthOf } from '../../bodies/upload.ts'
+import type { StoredBody } from '../../bodies/upload.ts'
+import { outgoing, outgoingBytes, writeOutgoing } from '../../wire/outgoing.ts'
+import { blockBytes, giveBlock, takeBlock } from '../../wire/read-blocks.ts'
+import type { Answering, Carrier, Keeper } from '../carrier.ts'
+import { BadResponse, ConnectionLost, ConnectTimeout, SinkFailed } from '../failure.ts'
 import { ResponseParser } from './response-parser.ts'
 
 /** How much of a stored body is read and written at a time. */

@@ -1,8 +1,8 @@
 // Reads the head of an upstream's answer and decides where its body ends (RFC 9112, sections 4 to 6).
-import { BadResponse } from './failure.ts'
-import { digits, knownNames, namePattern, trimmed } from '../wire/grammar.ts'
-import { headerFields } from '../wire/header-fields.ts'
-import type { UpstreamHeaders } from './transport.ts'
+import { BadResponse } from '../failure.ts'
+import { digits, knownNames, namePattern, trimmed } from '../../wire/grammar.ts'
+import { headerFields } from '../../wire/header-fields.ts'
+import type { UpstreamHeaders } from '../transport.ts'
 
 /**
  * How long an idle connection is kept. Providers close theirs after about a minute; the gateway must close its own

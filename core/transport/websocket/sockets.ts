@@ -1,13 +1,13 @@
 // WebSockets to upstreams: the connection, the handshake, and the answer of an upstream that refuses it.
 import type { Socket } from 'node:net'
-import type { Channel } from '../catalogue/catalogue.ts'
-import type { FrameSocket } from '../wire/frame-socket.ts'
-import type { Keeper } from './carrier.ts'
-import { Dial, Dialer } from './dialer.ts'
-import { ConnectTimeout, describe } from './failure.ts'
+import type { Channel } from '../../catalogue/catalogue.ts'
+import type { FrameSocket } from '../../wire/frame-socket.ts'
+import type { Keeper } from '../carrier.ts'
+import { Dial, Dialer } from '../connecting/dialer.ts'
+import { ConnectTimeout, describe } from '../failure.ts'
 import { Handshake, Reading } from './handshake.ts'
-import type { SocketRequest, UpstreamRefusal } from './transport.ts'
-import type { Dialed } from './tunnel.ts'
+import type { SocketRequest, UpstreamRefusal } from '../transport.ts'
+import type { Dialed } from '../connecting/tunnel.ts'
 
 /** Opens one connection per session. None is kept for another session. */
 export class Sockets implements Keeper {
@@ -23,7 +23,7 @@ export class Sockets implements Keeper {
     let known = this.#dialers.get(channel)
     if (!known) {
       // Only undici can speak to a proxy, so it is loaded when a channel has one.
-      const tunnels = channel.proxy && (await import('./tunnel.ts')).tunnelsOf(channel)
+      const tunnels = channel.proxy && (await import('../connecting/tunnel.ts')).tunnelsOf(channel)
       this.#dialers.set(channel, (known = new Dialer(channel, tunnels)))
     }
     const dialer = known

@@ -1,11 +1,11 @@
 // A request whose credential changes: waits for one where there is none, and is sent once more with a fresh one when
 // the upstream refuses the first.
-import type { Channel } from '../catalogue/catalogue.ts'
-import { asGatewayError } from '../errors.ts'
-import type { GatewayError } from '../errors.ts'
-import type { Secret } from '../credentials/grant.ts'
+import type { Channel } from '../../catalogue/catalogue.ts'
+import { asGatewayError } from '../../errors.ts'
+import type { GatewayError } from '../../errors.ts'
+import type { Secret } from '../../credentials/grant.ts'
 import { authorizationOf, authorized, remedyFor } from './authorization.ts'
-import type { UpstreamCall, UpstreamHeaders, UpstreamRequest, UpstreamSink } from './transport.ts'
+import type { UpstreamCall, UpstreamHeaders, UpstreamRequest, UpstreamSink } from '../transport.ts'
 
 type Send = (channel: Channel, request: UpstreamRequest, sink: UpstreamSink) => UpstreamCall
 

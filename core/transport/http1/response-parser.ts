@@ -1,8 +1,8 @@
 // Reads answers from bytes in any pieces, and finds heads, bodies and their ends in them (RFC 9112).
-import { ChunkDecoder } from '../wire/chunks.ts'
-import { Malformed } from '../wire/malformed.ts'
-import { Section } from '../wire/section.ts'
-import { BadResponse } from './failure.ts'
+import { ChunkDecoder } from '../../wire/chunks.ts'
+import { Malformed } from '../../wire/malformed.ts'
+import { Section } from '../../wire/section.ts'
+import { BadResponse } from '../failure.ts'
 import { readHead } from './answer-head.ts'
 import type { AnswerHead } from './answer-head.ts'
 

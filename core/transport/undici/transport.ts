@@ -1,12 +1,12 @@
 // The transport that uses undici: for proxies, for HTTP/2, and for channels that choose it. It is loaded with the first
 // such channel.
-import type { Channel } from '../catalogue/catalogue.ts'
-import { Dialer } from './dialer.ts'
-import { Pool } from './pool.ts'
-import { PooledTransport } from './pooled-transport.ts'
-import { UndiciConnection } from './undici-connection.ts'
-import { tunnelsOf } from './tunnel.ts'
-import { sessionPool } from './undici-session.ts'
+import type { Channel } from '../../catalogue/catalogue.ts'
+import { Dialer } from '../connecting/dialer.ts'
+import { Pool } from '../pool.ts'
+import { PooledTransport } from '../pooled-transport.ts'
+import { UndiciConnection } from './connection.ts'
+import { tunnelsOf } from '../connecting/tunnel.ts'
+import { sessionPool } from './session.ts'
 
 /** Calls, pools and sockets are those of the gateway's own transport; undici speaks HTTP on the sockets. */
 export class UndiciTransport extends PooledTransport {

@@ -1,9 +1,9 @@
 // Connections through an HTTP proxy with CONNECT (RFC 9110 §9.3.6), which undici sends.
 import type { Socket } from 'node:net'
-import type { Channel, ChannelProxy } from '../catalogue/catalogue.ts'
+import type { Channel, ChannelProxy } from '../../catalogue/catalogue.ts'
 import { Connector } from './connector.ts'
-import { ProxyFailed } from './failure.ts'
-import { Client } from './undici.ts'
+import { ProxyFailed } from '../failure.ts'
+import { Client } from '../undici/parts.ts'
 
 /** Called once with the result: exactly one of the two is null. */
 export type Dialed = (error: Error | null, socket: Socket | null) => void
