@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { circles, misplacedImports } from './floors.ts'
+import { lostPatterns } from './mutant-areas.ts'
 import { brokenReferences } from './references.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -79,9 +80,9 @@ function findCircles(): Finding {
   return { ok: found.length === 0, output: found.join('\n') }
 }
 
-/** Finds links and paths in READMEs that lead nowhere, and READMEs that are too long. */
+/** Finds links and paths in READMEs that lead nowhere, READMEs that are too long, and areas of faults without files. */
 function findBrokenReferences(): Finding {
-  const found = brokenReferences(root)
+  const found = [...brokenReferences(root), ...lostPatterns(root)]
   return { ok: found.length === 0, output: found.join('\n') }
 }
 

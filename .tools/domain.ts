@@ -20,7 +20,10 @@ export class Domain {
     this.onerror = onerror
     const scope = executionAsyncResource() as { runInAsyncScope?: (...args: unknown[]) => unknown }
     const run = scope.runInAsyncScope
-    if (!run) return void this.#begin()
+    if (!run) {
+      this.#begin()
+      return
+    }
     scope.runInAsyncScope = (...args) => {
       this.#begin()
       scope.runInAsyncScope = run

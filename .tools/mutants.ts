@@ -11,6 +11,7 @@ import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import { API } from 'typescript/unstable/sync'
 import { Covered } from './covered.ts'
+import { areas } from './mutant-areas.ts'
 import type { Fault } from './mutant.ts'
 import { changesOf } from './mutators.ts'
 import type { Change } from './mutators.ts'
@@ -19,43 +20,6 @@ const root = join(import.meta.dirname, '..')
 /** The file with the results of an area. */
 const ledgerOf = (area: string): string => join(root, `.cache/mutants-${area}.json`)
 const readme = join(root, 'test/README.md')
-
-/** Modules where faults are planted, and the tests that should notice them. */
-interface Area {
-  files: string
-  tests: string
-}
-
-const areas: Readonly<Record<string, Area>> = {
-  money: {
-    files: '{core/money,plugins/quota,plugins/usage-meter}/*.ts',
-    tests:
-      'test/{core/money/price,money/{exact,bounds,tools,pieces,usage,protocols,clamp},' +
-      'plugins/{quota,quota-settle,quota-terms,quota-turns,quota-holds,decision,estimate,usage-asking,usage-meter,meter},protocols/{usage,openai-usage},' +
-      'config/{prices,costs},engine/abandoned,realtime/session}.test.ts'
-  },
-  limits: {
-    files: '{core/store/{memory-limits,window,cell,purse}.ts,plugins/ratelimit/*.ts}',
-    tests:
-      'test/{core/store/{memory-limits,window,purse,ledger,rolling},' +
-      'plugins/{ratelimit,ratelimit-hooks,levels,quota}}.test.ts'
-  },
-  holds: {
-    files: 'core/store/{book,hold,due}.ts',
-    tests:
-      'test/{core/money/price,core/store/{holds,due,ledger,rolling,detached,records,works,verify,costs},plugins/quota}.test.ts'
-  },
-  auth: {
-    files: '{plugins/auth/*.ts,core/tenancy/*.ts,core/store/embedded/book/secret-book.ts}',
-    tests: 'test/{plugins/auth,core/tenancy/*,core/store/memory-secrets,realtime/{secrets,session,looking}}.test.ts'
-  },
-  translation: {
-    files:
-      '{core/protocols/{canonical,anthropic,bedrock,gemini,openai-chat,openai-responses},plugins/protocol-translate}/*.ts',
-    tests:
-      'test/{protocols/!(byte-fuzz),engine/embeddings,e2e/translate,plugins/translate-{channel,errors,large}}.test.ts'
-  }
-}
 
 /** A test of an area that passes without a fault. */
 interface Test {
@@ -104,7 +68,7 @@ interface Measure {
   modules: ReturnType<Covered['toJSON']>
 }
 
-async function tryTests(globs: readonly string[]): Promise<void> {
+async function tryTests(globs: readonly (string | readonly string[])[]): Promise<void> {
   const files = Object.values(areas)
     .flatMap((area) => globSync(area.files, { cwd: root }))
     .sort()
@@ -184,7 +148,7 @@ function fails(file: string, patience: number, more: NodeJS.ProcessEnv, fault?: 
  * The first test that notices the fault; null when none does. The first to be run are those that are quick and have
  * noticed many faults of the module.
  */
-async function noticedBy({ file, change }: Mutant, tried: string): Promise<string | null> {
+async function noticedBy({ file, change }: Mutant, tried: string | readonly string[]): Promise<string | null> {
   const fault = { url: urlOf(file), ...change }
   const files = new Set(globSync(tried, { cwd: root }))
   const cost = ({ took, noticed }: Test): number => took / (1 + (noticed.get(file) ?? 0))

@@ -6,7 +6,7 @@ export { withEachCredential } from '../catalogue/account.ts'
 export { secretPrefix } from '../catalogue/caller.ts'
 export { compileGlobs } from '../catalogue/globs.ts'
 export { retirementHeaders } from '../catalogue/retirement.ts'
-export { toldLimits } from '../protocols/told-limits.ts'
+export { toldLimits } from '../protocols/told/limits.ts'
 export { Keys } from './secrets.ts'
 export { GatewayError, unknownModel } from '../errors.ts'
 export type { BudgetReason, LimitReason, Reason, RuleReason } from '../errors.ts'
@@ -51,11 +51,21 @@ export type { LimitStanding } from '../store/limits.ts'
 export type { Turn } from './turn.ts'
 export type { Emit, Mapper, Observer, Stage, Takes, TextBlock, TextKind, TextPart, TextStage } from './stage.ts'
 
-export { codecNameOf, upstreamCodecNameOf } from '../protocols/codecs.ts'
-export type { CodecName, UpstreamCodecName } from '../protocols/codecs.ts'
+export { codecNameOf, upstreamCodecNameOf } from '../protocols/translation/codecs.ts'
+export type { CodecName, UpstreamCodecName } from '../protocols/translation/codecs.ts'
 export { translateEmbeddings, translatesEmbeddings } from '../protocols/embeddings/translate.ts'
 export type { TranslatedEmbeddings } from '../protocols/embeddings/translate.ts'
-export { planOf, translateRequest, translateWhole, unsealRequest } from '../protocols/request-bytes.ts'
-export type { AnswerTask, RequestTask, TranslatedAnswer, TranslatedRequest } from '../protocols/request-bytes.ts'
-export { mayBeSealed, sealedMembers, StreamTranslation, Untranslatable } from '../protocols/translation.ts'
-export type { AnswerHead, AnswerTranslation, Keepsake, UntranslatableCode } from '../protocols/translation.ts'
+export { planOf, translateRequest, translateWhole, unsealRequest } from '../protocols/translation/request-bytes.ts'
+export type {
+  AnswerTask,
+  RequestTask,
+  TranslatedAnswer,
+  TranslatedRequest
+} from '../protocols/translation/request-bytes.ts'
+export { mayBeSealed, sealedMembers, StreamTranslation, Untranslatable } from '../protocols/translation/translation.ts'
+export type {
+  AnswerHead,
+  AnswerTranslation,
+  Keepsake,
+  UntranslatableCode
+} from '../protocols/translation/translation.ts'

@@ -2,7 +2,7 @@
 import type { BodyEdit } from '../bodies/body.ts'
 import type { Channel, ChannelFamily } from '../catalogue/catalogue.ts'
 import type { EndpointName } from '../catalogue/endpoints.ts'
-import type { HostedTools } from '../protocols/hosted-tools.ts'
+import type { HostedTools } from '../protocols/counting/hosted-tools.ts'
 import type { ProtocolName, StreamFraming } from '../protocols/index.ts'
 import type { Counter } from '../money/classes.ts'
 import type { Slot } from './slots.ts'

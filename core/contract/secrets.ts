@@ -1,7 +1,7 @@
 // Secrets of a channel, which only its upstream may know: finds them in texts, in all spellings, and takes them out.
 import type { Channel } from '../catalogue/catalogue.ts'
 import { credentialOf } from '../credentials/credentials.ts'
-import { mark, withoutIdentities } from '../protocols/identities.ts'
+import { mark, withoutIdentities } from '../protocols/told/identities.ts'
 
 /**
  * The fewest characters of a whole secret, of a part of one, and of the cut beginning of one. Anything shorter could be

@@ -1,6 +1,6 @@
 // The operation of OpenAI's Chat Completions.
 import { openaiTiers } from './service-tiers.ts'
-import { chatTools } from '../protocols/hosted-tools.ts'
+import { chatTools } from '../protocols/counting/hosted-tools.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { conversation } from './conversation.ts'
 

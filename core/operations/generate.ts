@@ -1,6 +1,6 @@
 // Gemini's methods of a model, for clients of that protocol.
 import { geminiTiers } from './service-tiers.ts'
-import { geminiTools } from '../protocols/hosted-tools.ts'
+import { geminiTools } from '../protocols/counting/hosted-tools.ts'
 import type { BodyEdit } from '../bodies/body.ts'
 import type { UpstreamForm } from '../contract/operation.ts'
 import type { ServedOperation } from '../contract/served.ts'

@@ -2,7 +2,7 @@
 import { anthropicTiers } from './service-tiers.ts'
 import { invokeBody, predictCount } from '../protocols/anthropic/platforms.ts'
 import { countTarget, invokeTokens } from '../protocols/bedrock/count.ts'
-import { messagesTools } from '../protocols/hosted-tools.ts'
+import { messagesTools } from '../protocols/counting/hosted-tools.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { namesOne, toAccount } from './account.ts'
 import { conversation, countConverse } from './conversation.ts'

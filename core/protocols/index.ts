@@ -68,5 +68,5 @@ export type {
   TextPart,
   UsageReader
 } from './protocol.ts'
-export { Uninspectable } from './uninspectable.ts'
+export { Uninspectable } from './text/uninspectable.ts'
 export type { ClientFrame, FrameProtocol, FrameWatch, UpstreamFrame } from './frames.ts'

@@ -11,7 +11,7 @@ import {
   soundOf,
   typicalInput
 } from '../estimate.ts'
-import type { OfferedTools } from '../../core/protocols/hosted-tools.ts'
+import type { OfferedTools } from '../../core/protocols/counting/hosted-tools.ts'
 import { amountOf } from './terms.ts'
 import type { Terms, Units } from './terms.ts'
 

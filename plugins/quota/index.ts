@@ -33,7 +33,7 @@ import {
 import { heldInput, offeredTools, searched, toolsOf, typicalInput } from '../estimate.ts'
 import { boundOf, within } from './bound.ts'
 import type { Metering } from '../../core/contract/operation.ts'
-import type { OfferedTools } from '../../core/protocols/hosted-tools.ts'
+import type { OfferedTools } from '../../core/protocols/counting/hosted-tools.ts'
 import type { Bound, BoundSetting } from './bound.ts'
 import { orderedPieces, promptUsage } from './prompt.ts'
 import { failedCosts, settle, stakeOf } from './settle.ts'

@@ -8,7 +8,7 @@ import type {
   Why
 } from '../../core/contract/contract.ts'
 import type { Limits } from '../../core/store/limits.ts'
-import type { ToldLimit } from '../../core/protocols/told-limits.ts'
+import type { ToldLimit } from '../../core/protocols/told/limits.ts'
 import { placeOf } from './affinity.ts'
 import { chooseByLeft } from './choose.ts'
 import type { Chance } from './choose.ts'

@@ -1,6 +1,6 @@
 // What an upstream has told of its limits for one credential: what is left of each, and until when.
 import type { LimitLeft } from '../../core/contract/contract.ts'
-import type { ToldLimit } from '../../core/protocols/told-limits.ts'
+import type { ToldLimit } from '../../core/protocols/told/limits.ts'
 
 /** The most models that are remembered; the one told of first goes. */
 const mostModels = 200

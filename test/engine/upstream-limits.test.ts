@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
-import { toldLimits } from '../../core/protocols/told-limits.ts'
+import { toldLimits } from '../../core/protocols/told/limits.ts'
 import { Told } from '../../plugins/route/told.ts'
 import { ask } from '../kit/client.ts'
 import type { ReceivedReply } from '../kit/client.ts'

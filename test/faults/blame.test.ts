@@ -2,7 +2,7 @@
 // client; and what one client does wrong takes no channel from the others.
 import t from 'tap'
 import type { Test } from 'tap'
-import type { CodecName } from '../../core/protocols/codecs.ts'
+import type { CodecName } from '../../core/protocols/translation/codecs.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { eventually, settled } from '../kit/probe.ts'

@@ -3,7 +3,7 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { Test } from 'tap'
-import type { CodecName } from '../../core/protocols/codecs.ts'
+import type { CodecName } from '../../core/protocols/translation/codecs.ts'
 import { gateway } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { settled } from '../kit/probe.ts'

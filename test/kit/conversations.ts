@@ -19,8 +19,8 @@ import type {
   Turn
 } from '../../core/protocols/canonical/request.ts'
 import { saidArguments } from '../../core/protocols/canonical/said-arguments.ts'
-import type { AnswerPlan } from '../../core/protocols/translation.ts'
-import { StreamTranslation } from '../../core/protocols/translation.ts'
+import type { AnswerPlan } from '../../core/protocols/translation/translation.ts'
+import { StreamTranslation } from '../../core/protocols/translation/translation.ts'
 
 export const answerHead: AnswerHead = {
   id: '0195f2c0a1b27c3d',

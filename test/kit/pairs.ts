@@ -1,9 +1,14 @@
 // Translates requests and answers between protocols, for pairs such as `C→M`.
-import { codecs } from '../../core/protocols/codecs.ts'
-import type { CodecName } from '../../core/protocols/codecs.ts'
+import { codecs } from '../../core/protocols/translation/codecs.ts'
+import type { CodecName } from '../../core/protocols/translation/codecs.ts'
 import { Message } from '../../core/contract/message.ts'
-import { Asked, StreamTranslation, translateAnswer, Untranslatable } from '../../core/protocols/translation.ts'
-import type { AnswerPlan, AnswerTranslation, Keepsake, Traits } from '../../core/protocols/translation.ts'
+import {
+  Asked,
+  StreamTranslation,
+  translateAnswer,
+  Untranslatable
+} from '../../core/protocols/translation/translation.ts'
+import type { AnswerPlan, AnswerTranslation, Keepsake, Traits } from '../../core/protocols/translation/translation.ts'
 import { answerHead } from './conversations.ts'
 
 type Json = any

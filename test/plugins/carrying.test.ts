@@ -1,7 +1,7 @@
 // Requests that one channel cannot carry, and another can: the one is passed over, whichever comes first.
 import t from 'tap'
 import type { Test } from 'tap'
-import type { CodecName } from '../../core/protocols/codecs.ts'
+import type { CodecName } from '../../core/protocols/translation/codecs.ts'
 import { dialects, heard, text } from '../faults/dialect.ts'
 import { gateway, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'

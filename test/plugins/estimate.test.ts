@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { RequestBody } from '../../core/bodies/body.ts'
-import { textBytes } from '../../core/protocols/text-bytes.ts'
+import { textBytes } from '../../core/protocols/text/text-bytes.ts'
 import { answers, outputLimit } from '../../plugins/estimate.ts'
 import { promptOf } from '../../plugins/prompt.ts'
 import { endOfBody, events, head, stall, Upstream } from '../kit/upstream.ts'

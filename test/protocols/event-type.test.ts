@@ -2,7 +2,7 @@
 // data, as all SDKs do, and only `error` counts as a name.
 import t from 'tap'
 import { Message } from '../../core/contract/contract.ts'
-import { codecs } from '../../core/protocols/codecs.ts'
+import { codecs } from '../../core/protocols/translation/codecs.ts'
 import { protocols } from '../../core/protocols/index.ts'
 import type { StreamWatch } from '../../core/protocols/protocol.ts'
 

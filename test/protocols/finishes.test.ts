@@ -1,6 +1,6 @@
 // How answers end: a cut answer is never told as a whole one, and a reason that nobody knows is not made a known one.
 import t from 'tap'
-import { Untranslatable } from '../../core/protocols/translation.ts'
+import { Untranslatable } from '../../core/protocols/translation/translation.ts'
 import { answered, streamed } from '../kit/pairs.ts'
 
 type Json = any

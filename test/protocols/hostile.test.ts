@@ -1,13 +1,13 @@
 // Answers of upstreams that mean harm or have lost their way: nested, repeated and grown without end.
 import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
-import { codecs } from '../../core/protocols/codecs.ts'
-import type { CodecName } from '../../core/protocols/codecs.ts'
+import { codecs } from '../../core/protocols/translation/codecs.ts'
+import type { CodecName } from '../../core/protocols/translation/codecs.ts'
 import { protocols } from '../../core/protocols/index.ts'
 import type { Payload } from '../../core/protocols/protocol.ts'
-import { translateRequest } from '../../core/protocols/request-bytes.ts'
-import { Asked, parseAnswer, StreamTranslation, translateAnswer } from '../../core/protocols/translation.ts'
-import type { AnswerPlan } from '../../core/protocols/translation.ts'
+import { translateRequest } from '../../core/protocols/translation/request-bytes.ts'
+import { Asked, parseAnswer, StreamTranslation, translateAnswer } from '../../core/protocols/translation/translation.ts'
+import type { AnswerPlan } from '../../core/protocols/translation/translation.ts'
 import { answerHead } from '../kit/conversations.ts'
 
 type Json = any

@@ -2,8 +2,8 @@
 // refuse.
 import fc from 'fast-check'
 import t from 'tap'
-import { parseJson } from '../../core/protocols/translation.ts'
-import type { Traits } from '../../core/protocols/translation.ts'
+import { parseJson } from '../../core/protocols/translation/translation.ts'
+import type { Traits } from '../../core/protocols/translation/translation.ts'
 import { writeJson } from '../../core/protocols/canonical/json.ts'
 import { asks } from '../kit/asks.ts'
 import { judges } from '../kit/judges.ts'

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
 import { ChatStreamDecoder } from '../../core/protocols/openai-chat/stream-decode.ts'
-import { LikeText } from '../../core/protocols/like-text.ts'
+import { LikeText } from '../../core/protocols/text/like-text.ts'
 import type { AnswerEvent } from '../../core/protocols/canonical/answer.ts'
 
 /** What a decoder makes of chunks; `remembers`: none of them is like the one before, which changes nothing but that. */

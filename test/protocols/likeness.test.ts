@@ -1,7 +1,7 @@
 // What is like a text that was looked into is JSON, and says the same but for its strings.
 import fc from 'fast-check'
 import t from 'tap'
-import { Likeness } from '../../core/protocols/likeness.ts'
+import { Likeness } from '../../core/protocols/text/likeness.ts'
 
 const event = JSON.stringify({
   id: 'chatcmpl-1',

@@ -1,7 +1,7 @@
 // Nothing of a request is lost in silence, and nothing is called lost that is not: members at any depth, defaults,
 // numbers, schemas.
 import t from 'tap'
-import { parseJson } from '../../core/protocols/translation.ts'
+import { parseJson } from '../../core/protocols/translation/translation.ts'
 import { asking, refusal, sent } from '../kit/pairs.ts'
 
 type Json = any

@@ -2,11 +2,11 @@
 // named as dropped.
 import t from 'tap'
 import { parseJson } from '../../core/protocols/canonical/json.ts'
-import { codecs } from '../../core/protocols/codecs.ts'
-import type { CodecName } from '../../core/protocols/codecs.ts'
-import { capabilityMatrix } from '../../core/protocols/matrix.ts'
-import { Asked, Untranslatable } from '../../core/protocols/translation.ts'
-import type { Traits } from '../../core/protocols/translation.ts'
+import { codecs } from '../../core/protocols/translation/codecs.ts'
+import type { CodecName } from '../../core/protocols/translation/codecs.ts'
+import { capabilityMatrix } from '../../core/protocols/translation/matrix.ts'
+import { Asked, Untranslatable } from '../../core/protocols/translation/translation.ts'
+import type { Traits } from '../../core/protocols/translation/translation.ts'
 import { leastUsed } from '../kit/turns.ts'
 
 type Json = any

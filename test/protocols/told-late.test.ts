@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { protocols } from '../../core/protocols/index.ts'
-import { Untranslatable } from '../../core/protocols/translation.ts'
+import { Untranslatable } from '../../core/protocols/translation/translation.ts'
 import { answered, streamed } from '../kit/pairs.ts'
 
 type Json = any

@@ -1,7 +1,7 @@
 // What upstreams tell of their limits, in whichever way, and what is made of values that nobody should send.
 import fc from 'fast-check'
 import t from 'tap'
-import { resetOfSpent, toldLimits } from '../../core/protocols/told-limits.ts'
+import { resetOfSpent, toldLimits } from '../../core/protocols/told/limits.ts'
 
 const now = Date.parse('2026-11-23T12:00:00Z')
 const day = 25 * 3_600_000

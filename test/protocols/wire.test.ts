@@ -6,13 +6,18 @@ import { join } from 'node:path'
 import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
 import { Losses } from '../../core/protocols/canonical/losses.ts'
-import { codecs } from '../../core/protocols/codecs.ts'
-import type { CodecName } from '../../core/protocols/codecs.ts'
+import { codecs } from '../../core/protocols/translation/codecs.ts'
+import type { CodecName } from '../../core/protocols/translation/codecs.ts'
 import { protocols } from '../../core/protocols/index.ts'
 import type { AnswerText, Protocol, ShownError, TextEditor, TextPart } from '../../core/protocols/index.ts'
-import { unsealRequest } from '../../core/protocols/request-bytes.ts'
-import { Asked, StreamTranslation, translateAnswer, Untranslatable } from '../../core/protocols/translation.ts'
-import type { AnswerPlan, Traits } from '../../core/protocols/translation.ts'
+import { unsealRequest } from '../../core/protocols/translation/request-bytes.ts'
+import {
+  Asked,
+  StreamTranslation,
+  translateAnswer,
+  Untranslatable
+} from '../../core/protocols/translation/translation.ts'
+import type { AnswerPlan, Traits } from '../../core/protocols/translation/translation.ts'
 import { answerHead } from '../kit/conversations.ts'
 
 type Json = Record<string, unknown>

@@ -1,7 +1,7 @@
 // What one protocol takes for granted and another wants to be told: that an answer is JSON, that thoughts are shown,
 // whose document it is.
 import t from 'tap'
-import { codecs } from '../../core/protocols/codecs.ts'
+import { codecs } from '../../core/protocols/translation/codecs.ts'
 import { answered, asking, refusal, sent, streamed } from '../kit/pairs.ts'
 
 type Json = any

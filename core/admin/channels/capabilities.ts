@@ -1,5 +1,5 @@
 // The route of capabilities: how each feature is translated between the protocols of a client and of a channel.
-import { capabilityMatrix } from '../../protocols/matrix.ts'
+import { capabilityMatrix } from '../../protocols/translation/matrix.ts'
 import type { Answer, Call } from '../api/contract.ts'
 import { pageOf } from '../api/query.ts'
 

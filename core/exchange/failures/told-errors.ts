@@ -5,7 +5,7 @@ import { withMembers } from '../../bodies/splice.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
 import type { Message } from '../../contract/message.ts'
 import { GatewayError } from '../../errors.ts'
-import { skipSpace } from '../../protocols/likeness.ts'
+import { skipSpace } from '../../protocols/text/likeness.ts'
 import { cleanName, cleanText, isClean } from './redact.ts'
 import { inOurWords } from './withheld.ts'
 

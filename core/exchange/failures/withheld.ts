@@ -1,9 +1,9 @@
 // What clients are told in the place of what an upstream says of the operator's account, or of its models.
 import type { ErrorCode } from '../../errors.ts'
-import { readError } from '../../protocols/errors.ts'
+import { readError } from '../../protocols/told/errors.ts'
 import { asObject } from '../../protocols/object.ts'
-import { blameOf } from '../../protocols/signs.ts'
-import type { Blame } from '../../protocols/signs.ts'
+import { blameOf } from '../../protocols/told/signs.ts'
+import type { Blame } from '../../protocols/told/signs.ts'
 
 /** An error of ours. */
 interface Told {

@@ -1,7 +1,7 @@
 // The operations of OpenAI's Responses that make a response, compact a conversation, or count its tokens.
 import { openaiTiers } from '../service-tiers.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
-import { responsesTools } from '../../protocols/hosted-tools.ts'
+import { responsesTools } from '../../protocols/counting/hosted-tools.ts'
 import type { Candidates } from '../../contract/candidates.ts'
 import type { Awaitable, Exchange } from '../../contract/contract.ts'
 import { GatewayError } from '../../contract/contract.ts'

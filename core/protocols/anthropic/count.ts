@@ -1,5 +1,5 @@
 // The protocol of Anthropic's token counting, which is free and never streamed.
-import { noText } from '../plain-text.ts'
+import { noText } from '../text/plain-text.ts'
 import { anthropic } from './protocol.ts'
 import type { Protocol } from '../protocol.ts'
 import { messagesText } from './text.ts'

@@ -1,6 +1,6 @@
 // Errors in the form of Anthropic's Messages.
 import { asObject } from '../object.ts'
-import { readError as readAnyError, tooLong } from '../errors.ts'
+import { readError as readAnyError, tooLong } from '../told/errors.ts'
 import type { ErrorHeaders, ShownError, UpstreamError } from '../protocol.ts'
 
 /** https://platform.claude.com/docs/en/api/errors */

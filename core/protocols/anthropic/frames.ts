@@ -1,6 +1,6 @@
 // Reads the events of Messages that come in messages of a binary stream, each in base64.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModelWithResponseStream.html
-import { errorPayload } from '../aws-errors.ts'
+import { errorPayload } from '../told/aws-errors.ts'
 import { EventStream, eventStreamType } from '../event-stream.ts'
 import { asObject, asText } from '../object.ts'
 import { BrokenStream } from '../protocol.ts'

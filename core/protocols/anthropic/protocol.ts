@@ -1,7 +1,7 @@
 // Anthropic's Messages, as clients speak it and as upstreams answer it.
 import { asObject, asObjects } from '../object.ts'
 import type { Payload, Protocol, ReportedUsage } from '../protocol.ts'
-import { textBytes } from '../text-bytes.ts'
+import { textBytes } from '../text/text-bytes.ts'
 import { mergeAnthropicUsage, readAnthropicUsage } from '../usage/anthropic.ts'
 import { isUnparsedBody, memberOf } from '../whole-body.ts'
 import { errorBody, readError, statuses } from './errors.ts'

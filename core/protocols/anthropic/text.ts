@@ -1,6 +1,6 @@
 // Finds and edits text in Anthropic's Messages: in the blocks of a prompt and of an answer, and in the deltas of a
 // stream.
-import { editedJson, editedList, editedMember, editedText } from '../edits.ts'
+import { editedJson, editedList, editedMember, editedText } from '../text/edits.ts'
 import { asObject, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type {

@@ -1,7 +1,7 @@
 // Follows an Anthropic stream: says what each event means, and whether the answer is complete.
 import { typeOfEvent } from '../event-type.ts'
-import { Likeness } from '../likeness.ts'
-import { isError } from '../errors.ts'
+import { Likeness } from '../text/likeness.ts'
+import { isError } from '../told/errors.ts'
 import { asObject, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'

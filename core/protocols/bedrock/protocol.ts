@@ -1,10 +1,10 @@
 // Bedrock's Converse, as upstreams answer it. No client speaks it.
-import { errorPayload } from '../aws-errors.ts'
-import { readError } from '../errors.ts'
+import { errorPayload } from '../told/aws-errors.ts'
+import { readError } from '../told/errors.ts'
 import { EventStream, eventStreamType } from '../event-stream.ts'
 import { asObject } from '../object.ts'
 import type { Payload, Protocol } from '../protocol.ts'
-import { textBytes } from '../text-bytes.ts'
+import { textBytes } from '../text/text-bytes.ts'
 import { readBedrockUsage } from '../usage/bedrock.ts'
 import { isUnparsedBody, memberOf } from '../whole-body.ts'
 import { typeOf } from './event-type.ts'

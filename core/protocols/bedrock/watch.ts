@@ -1,5 +1,5 @@
 // Follows a Converse stream: says what each event means, and whether the answer is complete.
-import { Likeness } from '../likeness.ts'
+import { Likeness } from '../text/likeness.ts'
 import { asObject } from '../object.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 import { typeOf } from './event-type.ts'

@@ -1,5 +1,5 @@
 // Errors in the form of Google's APIs.
-import { readError as readAnyError } from '../errors.ts'
+import { readError as readAnyError } from '../told/errors.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { ShownError, UpstreamError } from '../protocol.ts'
 

@@ -3,7 +3,7 @@ import type { Payload, ReportedUsage } from '../protocol.ts'
 import { account, Counts } from '../usage/account.ts'
 import { readGeminiEmbeddingUsage } from '../usage/gemini.ts'
 import { withoutStream } from '../whole.ts'
-import { noText } from '../plain-text.ts'
+import { noText } from '../text/plain-text.ts'
 import { gemini } from './protocol.ts'
 import { geminiText } from './text.ts'
 

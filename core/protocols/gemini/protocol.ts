@@ -1,7 +1,7 @@
 // Gemini's generateContent, as clients speak it and as upstreams answer it.
 import { asObject, asObjects } from '../object.ts'
 import type { Fields, Payload, Protocol } from '../protocol.ts'
-import { textBytes } from '../text-bytes.ts'
+import { textBytes } from '../text/text-bytes.ts'
 import { readGeminiUsage } from '../usage/gemini.ts'
 import { isUnparsedBody, memberOf } from '../whole-body.ts'
 import { errorBody, readError } from './errors.ts'

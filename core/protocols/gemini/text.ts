@@ -1,5 +1,5 @@
 // Finds and edits text in Gemini's generateContent: in the parts of a prompt and of candidates, whole or in chunks.
-import { editedJson, editedList, editedMember, editedText } from '../edits.ts'
+import { editedJson, editedList, editedMember, editedText } from '../text/edits.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type {

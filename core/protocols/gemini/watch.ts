@@ -1,5 +1,5 @@
 // Follows a Gemini stream: says what each chunk means, and whether the answer is complete.
-import { isError } from '../errors.ts'
+import { isError } from '../told/errors.ts'
 import { asObject, asObjects } from '../object.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 

@@ -1,7 +1,7 @@
 // Finds and edits text in chat completions: in the messages of a prompt, in whole answers and in the chunks of a
 // stream.
 import { withMembers } from '../../bodies/splice.ts'
-import { editedList, editedMember as editedIn, withoutPlace } from '../edits.ts'
+import { editedList, editedMember as editedIn, withoutPlace } from '../text/edits.ts'
 import { asObject } from '../object.ts'
 import type {
   AnswerText,

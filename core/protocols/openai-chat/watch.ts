@@ -1,8 +1,8 @@
 // Follows a chat completion stream: says what each chunk means, and whether the answer is complete.
-import { Likeness } from '../likeness.ts'
+import { Likeness } from '../text/likeness.ts'
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
-import { isError } from '../errors.ts'
+import { isError } from '../told/errors.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 
 /** The largest event whose likeness is kept, in bytes: each stream keeps a copy. */

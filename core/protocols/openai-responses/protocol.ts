@@ -1,9 +1,9 @@
 // OpenAI's Responses, as clients speak it and as upstreams answer it.
 import { asObject } from '../object.ts'
-import { readError as readAnyError } from '../errors.ts'
+import { readError as readAnyError } from '../told/errors.ts'
 import { errorBody } from '../openai-chat/errors.ts'
 import type { Payload, Protocol, UpstreamError } from '../protocol.ts'
-import { textBytes } from '../text-bytes.ts'
+import { textBytes } from '../text/text-bytes.ts'
 import { readResponsesUsage } from '../usage/openai-tokens.ts'
 import { isUnparsedBody, memberOf } from '../whole-body.ts'
 import { errorPayload } from './errors.ts'

@@ -2,7 +2,7 @@
 // text in pieces and repeat it as a whole.
 import { withMembers } from '../../bodies/splice.ts'
 import { mostKept } from '../canonical/codec.ts'
-import { editedList, withoutPlace } from '../edits.ts'
+import { editedList, withoutPlace } from '../text/edits.ts'
 import { asObject } from '../object.ts'
 import type {
   AnswerText,
@@ -16,7 +16,7 @@ import type {
   TextKind,
   TextPart
 } from '../protocol.ts'
-import { Uninspectable } from '../uninspectable.ts'
+import { Uninspectable } from '../text/uninspectable.ts'
 
 type Fields = Record<string, unknown>
 

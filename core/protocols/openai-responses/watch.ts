@@ -1,7 +1,7 @@
 // Follows a Responses stream: says what each event means, and whether the answer is complete.
 import type { Lens } from '../../bodies/lens.ts'
 import { typeOfEvent } from '../event-type.ts'
-import { isError } from '../errors.ts'
+import { isError } from '../told/errors.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 
 const lifecycle: ReadonlySet<string> = new Set(['response.created', 'response.queued', 'response.in_progress'])

@@ -1,8 +1,8 @@
 // Finds and edits text in completions: in the prompts, and in the choices of an answer, whole or in chunks.
-import { editedList, editedMember, editedText } from '../edits.ts'
+import { editedList, editedMember, editedText } from '../text/edits.ts'
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
-import { plainText } from '../plain-text.ts'
+import { plainText } from '../text/plain-text.ts'
 import type { AnswerText, EditedEvent, Payload, ProtocolText, TextBlock, TextEditor, TextEvent } from '../protocol.ts'
 
 /** https://platform.openai.com/docs/api-reference/completions */

@@ -1,9 +1,9 @@
 // OpenAI's completions, the older interface: its choices have a text instead of a message.
-import { countOf } from '../count.ts'
+import { countOf } from '../counting/count.ts'
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
-import { isFailed } from '../errors.ts'
+import { isFailed } from '../told/errors.ts'
 import { ChatWatch } from '../openai-chat/watch.ts'
 import type { Collector, Fields, Payload, Protocol } from '../protocol.ts'
 import { completionsText } from './completions-text.ts'

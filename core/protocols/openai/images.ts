@@ -1,9 +1,9 @@
 // The protocol of OpenAI's pictures: whole, or as a stream of partial ones.
-import { countOf } from '../count.ts'
-import { ListCount } from '../list-count.ts'
+import { countOf } from '../counting/count.ts'
+import { ListCount } from '../counting/list-count.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
 import { asObject } from '../object.ts'
-import { plainText } from '../plain-text.ts'
+import { plainText } from '../text/plain-text.ts'
 import type { Collector, Payload, Protocol, Tally } from '../protocol.ts'
 import { readImagesUsage } from '../usage/images.ts'
 import { TypedWatch } from './typed-stream.ts'

@@ -3,7 +3,7 @@
 import { asObject } from '../object.ts'
 import { ResponseText } from '../openai-responses/text.ts'
 import type { AnswerText, EditedEvent, Payload, ProtocolText, TextEditor, TextEvent } from '../protocol.ts'
-import { Uninspectable } from '../uninspectable.ts'
+import { Uninspectable } from '../text/uninspectable.ts'
 
 type Fields = Record<string, unknown>
 

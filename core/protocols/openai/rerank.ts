@@ -4,7 +4,7 @@ import type { JsonObject } from '../object.ts'
 import type { Protocol } from '../protocol.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
 import { readRerankUsage } from '../usage/rerank.ts'
-import { plainText } from '../plain-text.ts'
+import { plainText } from '../text/plain-text.ts'
 import { hasList, withoutStream } from '../whole.ts'
 
 /** https://docs.cohere.com/reference/rerank, https://jina.ai/reranker; also upstreams that name the results `data`. */

@@ -1,6 +1,6 @@
 // The protocol of OpenAI's speech: sound as bytes, or as events with pieces of it.
 import { openaiChat } from '../openai-chat/protocol.ts'
-import { plainText } from '../plain-text.ts'
+import { plainText } from '../text/plain-text.ts'
 import type { Fields, Protocol } from '../protocol.ts'
 import { readSpeechUsage } from '../usage/audio.ts'
 import { LastEventCollector, TypedWatch } from './typed-stream.ts'

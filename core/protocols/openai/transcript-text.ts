@@ -1,9 +1,9 @@
 // Finds and edits text in transcripts: in the text, and in the segments and words that repeat it.
-import { editedList, editedMember, editedText } from '../edits.ts'
+import { editedList, editedMember, editedText } from '../text/edits.ts'
 import { asObject } from '../object.ts'
-import { plainText } from '../plain-text.ts'
+import { plainText } from '../text/plain-text.ts'
 import type { AnswerText, EditedEvent, Payload, ProtocolText, TextBlock, TextEditor, TextEvent } from '../protocol.ts'
-import { Uninspectable } from '../uninspectable.ts'
+import { Uninspectable } from '../text/uninspectable.ts'
 
 /** https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event */
 export const transcriptText: ProtocolText = { ...plainText({ prompt: ['prompt'] }), answer: () => new TranscriptText() }

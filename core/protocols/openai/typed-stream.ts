@@ -1,7 +1,7 @@
 // Follows streams whose events name their type in `type`, and whose last event has the whole answer.
 import { typeOfEvent } from '../event-type.ts'
 import { asObject } from '../object.ts'
-import { isError } from '../errors.ts'
+import { isError } from '../told/errors.ts'
 import type { Collector, EventKind, Payload, StreamWatch } from '../protocol.ts'
 
 /**

@@ -1,7 +1,7 @@
 // The protocol of OpenAI's videos, and the reading of what upstreams say about one.
 import { asObject, asText } from '../object.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
-import { plainText } from '../plain-text.ts'
+import { plainText } from '../text/plain-text.ts'
 import type { Protocol } from '../protocol.ts'
 import { withoutStream } from '../whole.ts'
 

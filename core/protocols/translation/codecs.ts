@@ -1,12 +1,12 @@
 // The protocols between which requests and answers can be translated.
-import { messagesCodec } from './anthropic/codec.ts'
-import { converseCodec } from './bedrock/codec.ts'
-import type { Codec, UpstreamCodec } from './canonical/codec.ts'
-import { geminiCodec } from './gemini/codec.ts'
-import { protocols } from './index.ts'
-import { chatCodec } from './openai-chat/codec.ts'
-import { responsesCodec } from './openai-responses/codec.ts'
-import type { Protocol } from './protocol.ts'
+import { messagesCodec } from '../anthropic/codec.ts'
+import { converseCodec } from '../bedrock/codec.ts'
+import type { Codec, UpstreamCodec } from '../canonical/codec.ts'
+import { geminiCodec } from '../gemini/codec.ts'
+import { protocols } from '../index.ts'
+import { chatCodec } from '../openai-chat/codec.ts'
+import { responsesCodec } from '../openai-responses/codec.ts'
+import type { Protocol } from '../protocol.ts'
 
 /**
  * Codecs of the protocols that clients speak, by the protocol's name. Requests of any other protocol only go to

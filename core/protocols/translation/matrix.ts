@@ -1,6 +1,6 @@
 // The table of what becomes of each feature between a client's protocol and a channel's.
-import { answerFeatures, requestFeatures } from './canonical/features.ts'
-import type { AnswerFeature, RequestFeature, Treatment } from './canonical/features.ts'
+import { answerFeatures, requestFeatures } from '../canonical/features.ts'
+import type { AnswerFeature, RequestFeature, Treatment } from '../canonical/features.ts'
 import { codecs, upstreamCodecs } from './codecs.ts'
 import type { CodecName, UpstreamCodecName } from './codecs.ts'
 

@@ -1,7 +1,7 @@
 // Recognizes errors in what upstreams send, whichever form they have, and reads them.
 import { readAwsError } from './aws-errors.ts'
-import { asObject } from './object.ts'
-import type { ErrorHeaders, UpstreamError } from './protocol.ts'
+import { asObject } from '../object.ts'
+import type { ErrorHeaders, UpstreamError } from '../protocol.ts'
 
 /** Whether an event or body reports an error, in any form that vendors and gateways use. */
 export function isError(body: unknown): boolean {

@@ -1,5 +1,5 @@
 // Reads how many answers a request asks for.
-import type { Fields } from './protocol.ts'
+import type { Fields } from '../protocol.ts'
 
 /** The longest number that is read, in bytes, quotes included. */
 const longest = 24

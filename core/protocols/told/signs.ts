@@ -1,6 +1,6 @@
 // Signs by which an upstream's refusal shows whose fault it is: the operator's account, a missing model, or the
 // client's request.
-import type { UpstreamError } from './protocol.ts'
+import type { UpstreamError } from '../protocol.ts'
 
 /**
  * Whose fault a refusal is. `account`: every request with this account is refused. `model`: the upstream lacks the

@@ -1,8 +1,8 @@
 // Reads errors of AWS, which have a name in a header or in their body, and writes those that come as messages of a
 // stream in the same form.
-import type { Frame } from './event-stream.ts'
-import { asObject, asText } from './object.ts'
-import type { ErrorHeaders } from './protocol.ts'
+import type { Frame } from '../event-stream.ts'
+import { asObject, asText } from '../object.ts'
+import type { ErrorHeaders } from '../protocol.ts'
 
 /**
  * What errors of Bedrock mean as statuses, as they may come without one; 424 and a quota told as 400 would be the

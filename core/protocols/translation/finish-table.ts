@@ -1,6 +1,6 @@
 // Writes the table of finish reasons for the docs, in Markdown.
-import { anthropicWords, bedrockWords, chatWords, geminiWords, responsesWords } from './canonical/finish-words.ts'
-import type { FinishFate, FinishWords } from './canonical/finish-words.ts'
+import { anthropicWords, bedrockWords, chatWords, geminiWords, responsesWords } from '../canonical/finish-words.ts'
+import type { FinishFate, FinishWords } from '../canonical/finish-words.ts'
 
 /** How the table describes each meaning. */
 const meanings: Readonly<Record<FinishFate, string>> = {

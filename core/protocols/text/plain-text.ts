@@ -1,8 +1,8 @@
 // Finds and edits text in top-level members, for operations without streams.
-import { asObject } from './object.ts'
-import type { JsonObject } from './object.ts'
+import { asObject } from '../object.ts'
+import type { JsonObject } from '../object.ts'
 import { Uninspectable } from './uninspectable.ts'
-import type { AnswerText, Members, Payload, ProtocolText, TextEditor, TextPart } from './protocol.ts'
+import type { AnswerText, Members, Payload, ProtocolText, TextEditor, TextPart } from '../protocol.ts'
 
 /**
  * The text in these top-level members: a string, a list of strings, or a list of objects with a `text`. Without

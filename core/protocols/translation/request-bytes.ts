@@ -1,14 +1,14 @@
 // Translates requests and answers as bytes, with nothing but plain data as input and output, so that any thread can do
 // it.
-import type { AnswerHead, RequestHead, Target } from './canonical/codec.ts'
-import { parseAnswer, parseJson, writeJson } from './canonical/json.ts'
-import { Offer } from './canonical/offer.ts'
-import type { OfferedTools } from './canonical/offer.ts'
-import type { Keepsake } from './canonical/proofs.ts'
+import type { AnswerHead, RequestHead, Target } from '../canonical/codec.ts'
+import { parseAnswer, parseJson, writeJson } from '../canonical/json.ts'
+import { Offer } from '../canonical/offer.ts'
+import type { OfferedTools } from '../canonical/offer.ts'
+import type { Keepsake } from '../canonical/proofs.ts'
 import { codecs, upstreamCodecs } from './codecs.ts'
 import type { CodecName, UpstreamCodecName } from './codecs.ts'
-import { asObject } from './object.ts'
-import type { JsonObject } from './object.ts'
+import { asObject } from '../object.ts'
+import type { JsonObject } from '../object.ts'
 import { Asked, offerRules, translateAnswer } from './translation.ts'
 import type { AnswerPlan, AnswerTranslation } from './translation.ts'
 

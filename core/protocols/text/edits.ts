@@ -1,6 +1,6 @@
 // Helpers for editing texts in parsed JSON. What is not changed stays the same object, so that callers can compare.
-import { asObject } from './object.ts'
-import type { JsonObject } from './object.ts'
+import { asObject } from '../object.ts'
+import type { JsonObject } from '../object.ts'
 import { Uninspectable } from './uninspectable.ts'
 
 /** The list with its objects edited. Anything else stays as it is. */

@@ -1,8 +1,8 @@
 // Translates one exchange between a client of one protocol and an upstream of another.
-import type { AnswerEvent, EmitEvent } from './canonical/answer.ts'
-import { Assembler, tell } from './canonical/assemble.ts'
-import { withinBounds } from './canonical/bounds.ts'
-import { wholeCharacters } from './canonical/characters.ts'
+import type { AnswerEvent, EmitEvent } from '../canonical/answer.ts'
+import { Assembler, tell } from '../canonical/assemble.ts'
+import { withinBounds } from '../canonical/bounds.ts'
+import { wholeCharacters } from '../canonical/characters.ts'
 import type {
   AnswerHead,
   Codec,
@@ -12,26 +12,26 @@ import type {
   Target,
   UpstreamCodec,
   WriteEvent
-} from './canonical/codec.ts'
-import { checkCalls, checkChoice, endsPartially, withLastWord } from './canonical/conversation.ts'
-import { Losses } from './canonical/losses.ts'
-import { Offer } from './canonical/offer.ts'
-import type { OfferRules } from './canonical/offer.ts'
-import { Keeper, restore, unproven } from './canonical/proofs.ts'
-import type { Keepsake } from './canonical/proofs.ts'
-import type { ModelRequest } from './canonical/request.ts'
-import { saidArguments } from './canonical/said-arguments.ts'
-import { withLegalIds, withOwnIds } from './canonical/tool-ids.ts'
-import type { JsonObject } from './object.ts'
-import type { Payload } from './protocol.ts'
+} from '../canonical/codec.ts'
+import { checkCalls, checkChoice, endsPartially, withLastWord } from '../canonical/conversation.ts'
+import { Losses } from '../canonical/losses.ts'
+import { Offer } from '../canonical/offer.ts'
+import type { OfferRules } from '../canonical/offer.ts'
+import { Keeper, restore, unproven } from '../canonical/proofs.ts'
+import type { Keepsake } from '../canonical/proofs.ts'
+import type { ModelRequest } from '../canonical/request.ts'
+import { saidArguments } from '../canonical/said-arguments.ts'
+import { withLegalIds, withOwnIds } from '../canonical/tool-ids.ts'
+import type { JsonObject } from '../object.ts'
+import type { Payload } from '../protocol.ts'
 
-export { Untranslatable } from './canonical/untranslatable.ts'
-export type { UntranslatableCode } from './canonical/untranslatable.ts'
-export { parseAnswer, parseJson } from './canonical/json.ts'
-export { mayBeSealed, sealedMembers } from './canonical/proofs.ts'
-export type { AnswerHead, Codec, RequestHead, Target, WriteEvent } from './canonical/codec.ts'
-export type { Keepsake } from './canonical/proofs.ts'
-export type { Traits } from './canonical/traits.ts'
+export { Untranslatable } from '../canonical/untranslatable.ts'
+export type { UntranslatableCode } from '../canonical/untranslatable.ts'
+export { parseAnswer, parseJson } from '../canonical/json.ts'
+export { mayBeSealed, sealedMembers } from '../canonical/proofs.ts'
+export type { AnswerHead, Codec, RequestHead, Target, WriteEvent } from '../canonical/codec.ts'
+export type { Keepsake } from '../canonical/proofs.ts'
+export type { Traits } from '../canonical/traits.ts'
 
 /** A client's request, read once for all attempts. */
 export class Asked {

@@ -1,11 +1,11 @@
 // Tools that an upstream runs itself, for a fee and with more input: which ones a request offers, and how often they
 // ran.
-import type { Lens } from '../bodies/lens.ts'
-import type { PricedClass } from '../money/classes.ts'
-import type { Usage } from '../money/usage.ts'
+import type { Lens } from '../../bodies/lens.ts'
+import type { PricedClass } from '../../money/classes.ts'
+import type { Usage } from '../../money/usage.ts'
 import { ListCount } from './list-count.ts'
-import { asObject, asObjects } from './object.ts'
-import type { Payload, Tally } from './protocol.ts'
+import { asObject, asObjects } from '../object.ts'
+import type { Payload, Tally } from '../protocol.ts'
 import { ToolSearch } from './tool-list.ts'
 import type { ListedTool } from './tool-list.ts'
 
