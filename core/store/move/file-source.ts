@@ -76,10 +76,11 @@ const reads: Readonly<Partial<Record<Part, Read>>> = {
     select: 'seq, request_id, tenant, key, model, time, written, json',
     from: 'request',
     keys: ['seq'],
-    carried: ({ tenant, key, model, ...row }, records) => ({
-      ...row,
-      json: JSON.stringify(recordIn(records.read({ ...row, tenant, key, model } as Row & RecordRow)))
-    })
+    carried: (stored, records) => {
+      const record = records.read(stored as Row & RecordRow)
+      const { tenant: _, key: __, model: ___, ...row } = record
+      return { ...row, json: JSON.stringify(recordIn(record)) }
+    }
   },
   traffic: {
     select: 'span, scope, time, model, channel, requests, codes, input, output, CAST(cost AS TEXT) AS cost, first',

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, fsyncSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Committer } from '../database/committer.ts'
-import { markReadSide } from '../database/head.ts'
+import { makeReadSide } from '../database/read-side.ts'
 import { syncDirectory } from '../files/directory.ts'
 import { openDatabase, readRows } from '../files/sqlite.ts'
 import type { Database, Row, Value } from '../files/sqlite.ts'
@@ -68,7 +68,7 @@ export function convert(file: string, reached: Reached): void {
     committer.alter((next) =>
       Object.assign(next, { history, batch, balancedBatch: batch, balancedSeq: seq, open: false })
     )
-    markReadSide(database)
+    makeReadSide(database)
     const sealed = [...readRows(database, 'SELECT file FROM volume')].map(({ file: name }) =>
       join(folder, String(name))
     )

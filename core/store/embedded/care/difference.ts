@@ -12,7 +12,8 @@ import { hasJournal } from '../segments/folder.ts'
 import { framesBehind } from '../segments/frames.ts'
 import { surveyJournal } from '../segments/journal-survey.ts'
 import { openForReading, readRows } from '../files/sqlite.ts'
-import type { Database } from '../files/sqlite.ts'
+import type { Database, Value } from '../files/sqlite.ts'
+import { idIn } from '../rows/uuid.ts'
 import { surveyLog } from '../recovery/survey.ts'
 
 /** What a store has behind the point up to which both are the same. */
@@ -228,8 +229,7 @@ class Contents {
     const find = this.#database.prepare(`SELECT ${id} AS id FROM ${table} WHERE seq = ?`)
     return {
       length: last + logged.length,
-      at: (number) =>
-        number > last ? String(logged[number - last - 1]) : (find.get(number)?.['id'] as string | undefined)
+      at: (number) => (number > last ? String(logged[number - last - 1]) : textOf(find.get(number)?.['id']))
     }
   }
 
@@ -241,6 +241,11 @@ class Contents {
       .slice(Math.max(0, seq - last))
       .map(Number)
   }
+}
+
+/** The id of a record, or a hash. */
+function textOf(id: Value | undefined): string | undefined {
+  return id === undefined ? undefined : idIn(id)
 }
 
 /** One column of rows in a flat array. */

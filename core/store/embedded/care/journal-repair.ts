@@ -1,6 +1,6 @@
 // The repair of a store whose journal is in segments: a database that does not fit the journal is made anew from it.
 import { Committer } from '../database/committer.ts'
-import { markReadSide } from '../database/head.ts'
+import { makeReadSide } from '../database/read-side.ts'
 import { migrate } from '../database/migration.ts'
 import type { Damage } from '../files/damage.ts'
 import { openDatabase } from '../files/sqlite.ts'
@@ -45,7 +45,7 @@ export function makeAnew(file: string, reached: Reached): void {
   const found = surveyJournal(volumeFolder(file))
   const database = openDatabase(file, 'power', (opened) => {
     migrate(opened, file)
-    markReadSide(opened)
+    makeReadSide(opened)
   })
   try {
     const committer = new Committer(database)

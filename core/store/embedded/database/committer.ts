@@ -13,12 +13,13 @@ import {
 } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
 import { checksum, recordChecksum } from '../files/checksum.ts'
-import { headColumns, headValues, isReadSide, readHead } from './head.ts'
+import { headColumns, headValues, readHead } from './head.ts'
 import type { Head } from './head.ts'
 import { auditHash, entryHash, entryWidth } from '../journal/journal.ts'
-import { textOfPlace } from '../rows/record-place.ts'
+import { placedRow, storedValues } from '../rows/record-place.ts'
 import type { RecordPlace } from '../rows/record-place.ts'
 import { checkedText, gistIn } from '../rows/record-text.ts'
+import { isReadSide } from './read-side.ts'
 import { RecordBlocks } from './record-blocks.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
 import { SpendTable } from './spend-table.ts'
@@ -27,7 +28,6 @@ import { TrafficTable } from './traffic-table.ts'
 import { versionAfter } from '../files/write-ahead.ts'
 
 const bodyColumn = answerColumns.indexOf('body')
-const jsonColumn = requestColumns.indexOf('json')
 
 /** Where a row of a hold has what changes while it is open; `dispatched` follows from the channel. */
 const changing = touchColumns.slice(0, -1).map((name) => holdColumns.indexOf(name as (typeof holdColumns)[number]))
@@ -231,18 +231,15 @@ export class Committer {
   #records({ number, records, written }: Batch, from: Pick<RecordPlace, 'ordinal' | 'at'> | undefined): void {
     const { record } = this.#sql
     const { length } = requestColumns
-    const rows = from ? [...records] : records
     for (let i = 0; i < records.length; i += length) {
       const seq = ++this.#request
-      let row = recordRow(records, i)
+      const row = recordRow(records, i)
       const gist = gistIn(row)
-      if (from) {
-        rows[i + jsonColumn] = textOfPlace({ ...from, batch: number, index: i / length })
-        row = recordRow(rows, i)
-      }
-      this.#blocks.add(seq, written, row, gist)
+      const stored = from ? placedRow(row, { ...from, batch: number, index: i / length }) : row
+      this.#blocks.add(seq, written, row, gist, stored.json)
       if (this.#counting) this.#traffic.add(seq, row, gist)
-      record.add(rows, i, seq, written, recordChecksum(seq, written, checkedText(row)))
+      const crc = recordChecksum(seq, written, checkedText(stored))
+      record.add(from ? storedValues(stored) : records, from ? 0 : i, seq, written, crc)
     }
   }
 

@@ -31,22 +31,6 @@ export interface Head {
   writes: number
 }
 
-/** The `application_id` of a database that is made of a journal in segments: alone it is no store. */
-export const ofJournal = 0x536a726e
-
-/**
- * Whether a database is made of a journal in segments: entries, open holds and what decides about money are there, and
- * the tables `journal` and `reservation` stay empty.
- */
-export function isReadSide(database: Database): boolean {
-  return database.prepare('PRAGMA application_id').get()!['application_id'] === ofJournal
-}
-
-/** Makes it one, before there is anything in it. */
-export function markReadSide(database: Database): void {
-  if (!isReadSide(database)) database.exec(`PRAGMA application_id = ${ofJournal}`)
-}
-
 /** Columns of the table head that its checksum covers, in this order. */
 export const headColumns = [
   'boot_id',

@@ -1,6 +1,6 @@
 // Defines the tables as numbered migrations. Money is in nano-dollars, times are in Unix milliseconds.
 
-/** How many requests a block of the table request_block has. */
+/** How many requests a block has, for which there is one row each in request_extent and request_facts. */
 export const blockSize = 1024
 
 /** The migrations. Each is applied once, in order; a released one is never changed. */
@@ -376,5 +376,9 @@ export const migrations: readonly string[] = [
   `
   -- From here on request.json has what its row has no column for, as an array of values: see record-text.ts. Older rows
   -- stay as they are. This number keeps programs from the file that read objects alone.
+  `,
+  `
+  -- What occurs in a block is among its facts, whose columns are as narrow as their values let them be from here on.
+  DROP TABLE request_block;
   `
 ]

@@ -1,6 +1,7 @@
 // Writes spend to the database: in the transaction in which its entries are written, or anew from the whole journal.
 import { entryColumns } from '../rows/batch.ts'
-import { isReadSide, readHead } from './head.ts'
+import { readHead } from './head.ts'
+import { isReadSide } from './read-side.ts'
 import { commonUnits, monthOf, mostCost, mostSummed, spenderOf, SpendSums } from './spend-sums.ts'
 import type { SpendCell, SpendPlace } from './spend-sums.ts'
 import { readRows } from '../files/sqlite.ts'

@@ -88,9 +88,8 @@ export class TrafficTable {
     ) as Iterable<unknown> as Iterable<RecordRow>
     const records = recordsBeside(database)
     for (const row of rows) {
-      const { tenant, model, time } = row
-      const passed = readable(row, records)
-      if (passed) this.#sum({ tenant, model, time: Number(time), passed })
+      const counted = readable(row, records)
+      if (counted) this.#sum(counted)
       if (++added % mostKept === 0) {
         this.#write(after)
         each?.(added)
@@ -178,10 +177,11 @@ class Span {
 /** The sums as {@link StoredTraffic} has them: a number does not hold all costs. */
 export const selected = trafficColumns.map((name) => (name === 'cost' ? 'CAST(cost AS TEXT) AS cost' : name)).join(', ')
 
-/** What a record adds; undefined when it was changed by hand and is no record, which `verify` names (I16). */
-function readable(row: RecordRow, records: RecordReader): Passed | undefined {
+/** What a row adds; undefined when it was changed by hand and has no record, which `verify` names (I16). */
+function readable(row: RecordRow, records: RecordReader): Omit<Waiting, 'seq'> | undefined {
   try {
-    return passedOf(gistIn(records.read(row)))
+    const { json, tenant, model, time } = records.read(row)
+    return { tenant, model, time: Number(time), passed: passedOf(gistIn({ json })) }
   } catch {
     return undefined
   }

@@ -29,8 +29,9 @@ const mark = Buffer.from([0x9e, 0x5c, 0x1f, 0x0a])
 /**
  * The first byte of a payload: which rows it has, and which columns they have. Formats before 5 had rows of keys
  * instead of documents, and no audit log; those of 6 and 7 had what a record is searched by behind its other columns.
+ * From 9 on UUIDs may be written as bytes.
  */
-const format = 8
+const format = 9
 
 /** Columns that came after the first format: the format that brought them, and what older rows have there. */
 interface Later {

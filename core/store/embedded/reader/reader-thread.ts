@@ -13,6 +13,7 @@ import type { TotalsQuery } from './request-totals.ts'
 import type { RequestTotals } from '../../requests.ts'
 import type { FoundRequests, RequestSearch } from './request-search.ts'
 import { storedBalances, storedHours } from '../database/stored-balances.ts'
+import { idForms } from '../rows/uuid.ts'
 import { serve } from '../threads/service.ts'
 import type { Service } from '../threads/service.ts'
 import { queryTraffic } from '../database/traffic-table.ts'
@@ -141,9 +142,10 @@ function recordOf(
   { id, tenant }: Extract<ReaderQuestion, { kind: 'request' }>
 ): (RecordRow & { written: number }) | undefined {
   const row = database
-    .prepare('SELECT request_id, tenant, key, model, time, json, written FROM request WHERE request_id = ?')
-    .get(id) as (RecordRow & { written: number }) | undefined
-  return row && (tenant === undefined || row.tenant === tenant) ? recordsBeside(database).read(row) : undefined
+    .prepare('SELECT request_id, tenant, key, model, time, json, written FROM request WHERE request_id IN (?, ?)')
+    .get(...idForms(id)) as (RecordRow & { written: number }) | undefined
+  const found = row && recordsBeside(database).read(row)
+  return found && (tenant === undefined || found.tenant === tenant) ? found : undefined
 }
 
 function answerOf(

@@ -1,9 +1,11 @@
 // Searches the request log in the database, block by block from the newest on. Runs in the reader thread.
-import { boundColumns, boundsOf, factsOf, matches, search } from '../rows/facts.ts'
+import { search } from '../rows/fact-block.ts'
+import { boundColumns, boundsOf, factsOf, matches } from '../rows/facts.ts'
 import type { FactQuery } from '../rows/facts.ts'
 import { gistIn } from '../rows/record-text.ts'
 import type { RecordRow } from '../rows/record-text.ts'
 import { recordsBeside } from '../segments/record-reader.ts'
+import { idForms } from '../rows/uuid.ts'
 import { blockSize } from '../database/schema.ts'
 import type { Database } from '../files/sqlite.ts'
 
@@ -49,7 +51,8 @@ export function searchRequests(database: Database, query: RequestSearch, most = 
 const columns = 'seq, request_id, tenant, key, model, time, json'
 
 function fits(row: Line, query: RequestSearch, database: Database): boolean {
-  return matches(factsOf(row, gistIn(recordsBeside(database).read(row))), query)
+  const record = recordsBeside(database).read(row)
+  return matches(factsOf(record, gistIn(record)), query)
 }
 
 /** Lines that match; `reached`: those with a smaller seq were not looked at. */
@@ -60,8 +63,8 @@ interface Found {
 
 function find(database: Database, query: RequestSearch): Found {
   const rows = database
-    .prepare(`SELECT ${columns} FROM request WHERE request_id = ? AND seq < ?`)
-    .all(query.id!, query.before ?? Number.MAX_SAFE_INTEGER) as unknown as Line[]
+    .prepare(`SELECT ${columns} FROM request WHERE request_id IN (?, ?) AND seq < ?`)
+    .all(...idForms(query.id!), query.before ?? Number.MAX_SAFE_INTEGER) as unknown as Line[]
   return { lines: rows.filter((row) => fits(row, query, database)) }
 }
 
@@ -73,7 +76,6 @@ function scan(database: Database, query: RequestSearch, most: number): Found {
   const last = edge('max')
   const since = query.from.time
   const first = since === undefined ? edge('min') : firstWritten(database, since, last)
-  const holds = database.prepare('SELECT 1 FROM request_block WHERE block = ? AND field = ? AND value = ?')
   const overlap = boundColumns.map((name) => `${name} ${name.endsWith('_from') ? '<=' : '>='} ?`).join(' AND ')
   const facts = database.prepare(
     `SELECT CASE WHEN ${overlap} THEN columns END AS columns FROM request_facts WHERE block = ?`
@@ -83,15 +85,10 @@ function scan(database: Database, query: RequestSearch, most: number): Found {
   const rows = database.prepare(
     `SELECT ${columns} FROM request WHERE seq BETWEEN ? AND ? AND seq < ? ORDER BY seq DESC`
   )
-  const listed = (['tenant', 'key', 'model'] as const).flatMap((field) => {
-    const value = query.texts[field]
-    return value === undefined ? [] : [[field, value] as const]
-  })
   const open = blockOf(last)
   const found: Line[] = []
   let read = 0
   for (let block = blockOf(Math.min(last, before - 1)); block >= blockOf(first) && found.length <= limit; block--) {
-    if (block < open && !listed.every(([field, value]) => holds.get(block, field, value))) continue
     const from = block * blockSize
     const known = block < open ? facts.get(...bounds, block) : undefined
     if (known) {

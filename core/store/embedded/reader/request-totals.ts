@@ -1,5 +1,6 @@
 // Counts the requests of the log that match a query, over time. Runs in the reader thread.
-import { boundColumns, boundsOf, factsOf, matches, tally } from '../rows/facts.ts'
+import { tally } from '../rows/fact-block.ts'
+import { boundColumns, boundsOf, factsOf, matches } from '../rows/facts.ts'
 import type { RequestSearch } from './request-search.ts'
 import { gistIn } from '../rows/record-text.ts'
 import type { RecordRow } from '../rows/record-text.ts'
@@ -78,9 +79,9 @@ function countBlocks(
     }
     // The block that is being filled, or one that an earlier version has filled.
     for (const one of rows.iterate(block * blockSize, (block + 1) * blockSize - 1) as Iterable<unknown>) {
-      const row = one as RecordRow & { readonly time: number }
-      const gist = gistIn(recordsBeside(database).read(row))
-      if (matches(factsOf(row, gist), query)) count(row.time, gist.status)
+      const record = recordsBeside(database).read(one as RecordRow)
+      const gist = gistIn(record)
+      if (matches(factsOf(record, gist), query)) count(Number(record.time), gist.status)
     }
   }
   return undefined

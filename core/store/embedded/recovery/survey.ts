@@ -2,7 +2,8 @@
 // has, and what is damaged or missing.
 import { closeSync, existsSync, fstatSync, openSync, statSync } from 'node:fs'
 import { entryColumns } from '../rows/batch.ts'
-import { historyLeft, isReadSide, readHead } from '../database/head.ts'
+import { historyLeft, readHead } from '../database/head.ts'
+import { isReadSide } from '../database/read-side.ts'
 import type { Head } from '../database/head.ts'
 import type { Damage } from '../files/damage.ts'
 import { scanFrames } from '../log/frame-reader.ts'

@@ -1,13 +1,26 @@
 // Packs rows of values into bytes, for the frames of the commit log.
 import type { Value } from '../files/sqlite.ts'
+import { readUuid, writeUuid } from './uuid.ts'
 
 /**
  * The tag of a value: one byte that says how it is written. `same` stands for the value in the same column of the row
  * before, and `again` for the long text of a number, which counts those before it. `count` and `amount` are numbers and
  * bigints from 0 to 2^53 - 1, written behind their tag. Others take eight bytes each, in an aligned array before the
- * tags. All text is in one piece behind the tags, and the lengths of the texts are among the tags.
+ * tags, and UUIDs take sixteen there. All other text is in one piece behind the tags, and the lengths of the texts are
+ * among the tags.
  */
-const tag = { same: 0, null: 1, number: 2, bigint: 3, text: 4, bytes: 5, again: 6, count: 7, amount: 8 } as const
+const tag = {
+  same: 0,
+  null: 1,
+  number: 2,
+  bigint: 3,
+  text: 4,
+  bytes: 5,
+  again: 6,
+  count: 7,
+  amount: 8,
+  uuid: 9
+} as const
 
 /** The least length of a text that is written once, however often it occurs. */
 const longText = 16
@@ -24,6 +37,7 @@ class Room {
   tags = new Uint8Array(keptBytes / 8)
   numbers = new Float64Array(keptBytes / 8)
   bigints = new BigInt64Array(this.numbers.buffer)
+  bytes = new Uint8Array(this.numbers.buffer)
 }
 
 /** Collects rows and writes them as bytes. It can be used again and again. */
@@ -41,7 +55,7 @@ export class Packer {
     const { length } = values
     this.#fit(length)
     this.#tags = writeCount(this.#room.tags, this.#tags, length)
-    const { tags, numbers, bigints } = this.#room
+    const { tags, numbers, bigints, bytes } = this.#room
     const texts = this.#texts
     let at = this.#tags
     let number = this.#numbers
@@ -56,6 +70,11 @@ export class Packer {
           continue
         }
         if (value.length >= longText) this.#long.set(value, this.#long.size)
+        if (writeUuid(value, bytes, number * 8)) {
+          tags[at++] = tag.uuid
+          number += 2
+          continue
+        }
         tags[at++] = tag.text
         at = writeCount(tags, at, value.length)
         texts.push(value)
@@ -120,11 +139,13 @@ export class Packer {
       larger.set(tags)
       this.#room.tags = larger
     }
-    if (this.#numbers + values > numbers.length) {
-      const larger = new Float64Array(2 * (this.#numbers + values))
+    // A UUID takes as much as two numbers.
+    if (this.#numbers + 2 * values > numbers.length) {
+      const larger = new Float64Array(2 * (this.#numbers + 2 * values))
       larger.set(numbers)
       this.#room.numbers = larger
       this.#room.bigints = new BigInt64Array(larger.buffer)
+      this.#room.bytes = new Uint8Array(larger.buffer)
     }
   }
 }
@@ -144,6 +165,7 @@ export class Unpacker {
   readonly #tags: Buffer
   readonly #numbers: Float64Array
   readonly #bigints: BigInt64Array
+  readonly #bytes: Uint8Array
   readonly #text: string
   readonly #long: string[] = []
   #tag = 0
@@ -155,7 +177,8 @@ export class Unpacker {
     const numbers = bytes.readUInt32BE(4)
     // The numbers are copied, because an array of them must begin at a multiple of eight bytes.
     const buffer = new ArrayBuffer(numbers)
-    new Uint8Array(buffer).set(bytes.subarray(headBytes, headBytes + numbers))
+    this.#bytes = new Uint8Array(buffer)
+    this.#bytes.set(bytes.subarray(headBytes, headBytes + numbers))
     this.#numbers = new Float64Array(buffer)
     this.#bigints = new BigInt64Array(buffer)
     this.#tags = bytes.subarray(headBytes + numbers, headBytes + numbers + tags)
@@ -194,6 +217,12 @@ export class Unpacker {
       case tag.text: {
         const text = this.#slice()
         if (text.length >= longText) this.#long.push(text)
+        return text
+      }
+      case tag.uuid: {
+        const text = readUuid(this.#bytes, this.#number * 8)
+        this.#number += 2
+        this.#long.push(text)
         return text
       }
       case tag.again:

@@ -1,4 +1,7 @@
 // Where the record of a request is in a journal, as the row of a database has it in place of the record.
+import type { Row, Value } from '../files/sqlite.ts'
+import type { RecordRow } from './record-text.ts'
+import { idIn, shortId } from './uuid.ts'
 
 /** A record among those of a batch. */
 export interface RecordPlace {
@@ -10,12 +13,23 @@ export interface RecordPlace {
   readonly index: number
 }
 
-/** The text of a place. No record begins as it does. */
-export function textOfPlace({ ordinal, batch, at, index }: RecordPlace): string {
-  return `${ordinal}.${batch}.${at}.${index}`
+/** The row of a record that is at a place: with what it is found by, and nothing else that the record has. */
+export function placedRow({ request_id, time }: RecordRow, { ordinal, batch, at, index }: RecordPlace): RecordRow {
+  return { request_id, tenant: null, key: null, model: null, time, json: `${ordinal}.${batch}.${at}.${index}` }
 }
 
-/** Reads what a row has in place of its record; undefined when it has the record itself. */
+/** The values of such a row, in the order of the columns of a record in a batch. */
+export function storedValues({ request_id, tenant, key, model, time, json }: RecordRow): Value[] {
+  return [shortId(request_id), tenant, key, model, time, json]
+}
+
+/** Makes the id of a row of the database a text, in whichever form it is stored. Returns the row. */
+export function withId(row: Row): Row & RecordRow {
+  row['request_id'] = idIn(row['request_id'])
+  return row as Row & RecordRow
+}
+
+/** Reads what a row has in place of its record; undefined when it has the record. None begins as a place does. */
 export function placeIn(text: string): RecordPlace | undefined {
   if (text.startsWith('[') || text.startsWith('{')) return undefined
   const [ordinal = NaN, batch = NaN, at = NaN, index = NaN] = text.split('.').map(Number)

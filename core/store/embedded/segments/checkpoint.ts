@@ -10,7 +10,8 @@ import type { Place } from './chain.ts'
 import { listNumbered, pathOf, placeFile } from './folder.ts'
 
 const mark = Buffer.from('sluicecp')
-const format = 1
+/** The first format had no UUIDs that are written as bytes, and is read as this one. */
+const format = 2
 
 /** The kinds of rows, in the order in which they are written, and how many values a row has. */
 const widths = {
@@ -131,7 +132,7 @@ export function soundCheckpoint(path: string): Buffer {
   const found = bytes.readUInt32BE(mark.length)
   if (hash('sha256', bytes.subarray(0, end), 'hex') !== bytes.toString('hex', end))
     throw new CheckpointDamage(`${path} is not what was written: its SHA-256 differs`)
-  if (found !== format)
+  if (found < 1 || found > format)
     throw new Error(`${path} has format ${found}, which this program does not know: start the one that wrote it`)
   return bytes.subarray(0, end)
 }

@@ -8,12 +8,16 @@ import { recordRow, requestColumns } from '../rows/batch.ts'
 import { placeIn } from '../rows/record-place.ts'
 import type { RecordPlace } from '../rows/record-place.ts'
 import type { RecordRow } from '../rows/record-text.ts'
+import { idIn } from '../rows/uuid.ts'
 import { pathOf } from './folder.ts'
 import { decodeHead, framesFrom } from './segment-head.ts'
 import { Volume } from './volume.ts'
 
 /** How many volumes are kept in mind, with a block of each. */
 const mostVolumes = 8
+
+/** A row of the table request, whose id may be bytes, and which may have a place instead of what a record has. */
+type StoredRow = Omit<RecordRow, 'request_id'> & { readonly request_id: Value }
 
 /** The records of one journal. */
 export class RecordReader {
@@ -27,15 +31,16 @@ export class RecordReader {
   }
 
   /**
-   * Returns a row with its record.
+   * Returns a row of the database with its record, and the columns that the record has too.
    * @throws Error when the journal does not have it
    */
-  read<Row extends RecordRow>(row: Row): Row {
+  read<Row extends StoredRow>(row: Row): Row & RecordRow {
     const place = placeIn(row.json)
-    if (!place) return row
-    const { json, request_id: id } = recordRow(this.#recordsOf(place), place.index * requestColumns.length)
-    if (id === row.request_id) return { ...row, json }
-    throw new Error(`batch ${place.batch} of the journal in ${this.#folder} does not have the record ${row.request_id}`)
+    const id = idIn(row.request_id)
+    if (!place) return { ...row, request_id: id }
+    const record = recordRow(this.#recordsOf(place), place.index * requestColumns.length)
+    if (id === record.request_id) return { ...row, ...record, time: row.time }
+    throw new Error(`batch ${place.batch} of the journal in ${this.#folder} does not have the record ${id}`)
   }
 
   #recordsOf({ ordinal, batch, at }: RecordPlace): readonly Value[] {

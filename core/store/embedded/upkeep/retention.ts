@@ -66,11 +66,10 @@ export class Retention {
   }
 
   #letGo(block: number, time: number): void {
-    const { records, fields, facts, extent } = this.#sql
+    const { records, facts, extent } = this.#sql
     this.#committer.alter((head) => {
       head.requests -= Number(records.run(block * blockSize, (block + 1) * blockSize - 1).changes)
       head.unrecorded = Math.max(head.unrecorded, time)
-      fields.run(block)
       facts.run(block)
       extent.run(block)
     })
@@ -86,7 +85,6 @@ function prepare(database: Committer['database']) {
     count: database.prepare('SELECT count(*) AS blocks FROM request_extent'),
     oldest: database.prepare('SELECT * FROM request_extent ORDER BY block LIMIT 1'),
     records: database.prepare('DELETE FROM request WHERE seq BETWEEN ? AND ?'),
-    fields: database.prepare('DELETE FROM request_block WHERE block = ?'),
     facts: database.prepare('DELETE FROM request_facts WHERE block = ?'),
     extent: database.prepare('DELETE FROM request_extent WHERE block = ?')
   }

@@ -1,7 +1,7 @@
 // Keeps the journal, which is the store, and brings it into the database, which is only read from.
 import { randomBytes } from 'node:crypto'
 import type { Committer } from '../database/committer.ts'
-import { markReadSide } from '../database/head.ts'
+import { makeReadSide } from '../database/read-side.ts'
 import { migrate } from '../database/migration.ts'
 import { DamagedStore } from '../files/damage.ts'
 import type { Database } from '../files/sqlite.ts'
@@ -59,7 +59,7 @@ export class JournalFeed implements Feed {
 
   prepare(database: Database): void {
     migrate(database, this.#options.file)
-    markReadSide(database)
+    makeReadSide(database)
   }
 
   start(open: () => Committer): Snapshot {

@@ -21,7 +21,9 @@ const undo: Readonly<Record<number, string>> = {
   11: 'DROP TABLE traffic_minute; DROP TABLE traffic_hour;',
   12: 'DROP TABLE journal_origin;',
   // Records stay as they are: their rows are read in both ways.
-  13: 'SELECT 1;'
+  13: 'SELECT 1;',
+  14: `CREATE TABLE request_block (block INTEGER NOT NULL, field TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (block, field, value)) STRICT, WITHOUT ROWID;`
 }
 
 /** Brings a store that nobody has open back to a version of its schema. Keys made at run time are lost. */

@@ -268,7 +268,7 @@ t.test('every table of either store is carried, or known to follow from others',
   // The last ones are computed from others, or of one file alone.
   const files = `${both} reservation volume traffic_minute traffic_hour`
   const spend = 'spend_day spend_month spender'
-  const ofFiles = 'request_block request_extent request_facts head boot outbox'
+  const ofFiles = 'request_extent request_facts head boot outbox'
   t.same(
     tables.map(({ name }) => name),
     named(`${files} ${spend} ${ofFiles} schema_migrations`)

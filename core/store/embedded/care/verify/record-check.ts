@@ -3,16 +3,17 @@ import { readRows } from '../../files/sqlite.ts'
 import type { Database, Row, Statement } from '../../files/sqlite.ts'
 import type { RecordGist } from '../../../requests.ts'
 import type { Head } from '../../database/head.ts'
-import { placeIn } from '../../rows/record-place.ts'
+import { placeIn, withId } from '../../rows/record-place.ts'
 import type { RecordPlace } from '../../rows/record-place.ts'
 import { gistIn } from '../../rows/record-text.ts'
 import type { RecordRow } from '../../rows/record-text.ts'
+import { idForms } from '../../rows/uuid.ts'
 import type { Report } from './invariants.ts'
 import { isAsWritten } from './soundness.ts'
 import { DueTraffic } from './traffic-check.ts'
 
 /** The columns of a record that are compared. */
-const compared = ['tenant', 'key', 'model', 'time'] as const
+const compared = ['tenant', 'key', 'model', 'time', 'json'] as const
 /** How many records of requests that cost nothing are remembered, as their end may come behind them. */
 const freeKept = 4096
 
@@ -28,7 +29,7 @@ export class RecordCheck {
   readonly #report: Report
   /** The rows of the database, in the order in which they were written, and the next one. */
   readonly #rows: Iterator<Row>
-  #row: Row | undefined
+  #row: (Row & RecordRow) | undefined
   readonly #find: Statement
   /** Whether a record was found in the database: only older ones may have been deleted. */
   #begun = false
@@ -46,7 +47,7 @@ export class RecordCheck {
     this.#head = head
     this.#report = report
     this.#rows = readRows(database, 'SELECT * FROM request ORDER BY seq')
-    this.#find = database.prepare('SELECT seq FROM request WHERE request_id = ?')
+    this.#find = database.prepare('SELECT seq FROM request WHERE request_id IN (?, ?)')
     this.#oldest =
       (database.prepare('SELECT min(time) AS time FROM request').get()!['time'] as number | null) ?? undefined
     this.#traffic = new DueTraffic(database, head.unrecorded)
@@ -108,9 +109,9 @@ export class RecordCheck {
   /** Compares a record with the next row of the database. One that was logged twice is there once. */
   #match(row: RecordRow, place: Omit<RecordPlace, 'at'>, gist: RecordGist): void {
     const { request_id: id } = row
-    if (this.#row?.['request_id'] !== id) {
+    if (this.#row?.request_id !== id) {
       if (!this.#begun && Number(row.time) <= this.#head.unrecorded) return
-      const found = this.#find.get(id)?.['seq'] as number | undefined
+      const found = this.#find.get(...idForms(id))?.['seq'] as number | undefined
       if (found === undefined) return this.#report('I16', `request ${id}`, 'is missing in the database')
       if (!this.#row || found < Number(this.#row['seq'])) return
       for (; this.#row && Number(this.#row['seq']) < found; this.#next()) this.#strange()
@@ -118,26 +119,33 @@ export class RecordCheck {
     this.#begun = true
     const stored = this.#row!
     this.#traffic.add(row, gist)
-    if (
-      compared.some((name) => String(stored[name]) !== String(row[name])) ||
-      !names(stored, row, place) ||
-      !isAsWritten(stored)
-    )
+    if (!(isAt(stored, row, place) || isSame(stored, row)) || !isAsWritten(stored))
       this.#report('I16', `request ${id}`, 'is not what the journal has')
     this.#next()
   }
 
   #strange(): void {
-    this.#report('I16', `request ${String(this.#row!['request_id'])}`, 'is not in the journal')
+    this.#report('I16', `request ${this.#row!.request_id}`, 'is not in the journal')
   }
 
   #next(): void {
-    this.#row = this.#rows.next().value as Row | undefined
+    const { done, value } = this.#rows.next()
+    this.#row = done ? undefined : withId(value)
   }
 }
 
-/** Whether a row of the database has the record of another, or names its place. */
-function names(stored: Row, { json }: RecordRow, { ordinal, batch, index }: Omit<RecordPlace, 'at'>): boolean {
-  const place = placeIn(stored['json'] as string)
-  return place ? place.ordinal === ordinal && place.batch === batch && place.index === index : stored['json'] === json
+/** Whether a row of the database says where a record is. */
+function isAt(stored: RecordRow, record: RecordRow, { ordinal, batch, index }: Omit<RecordPlace, 'at'>): boolean {
+  const place = placeIn(stored.json)
+  return (
+    place?.ordinal === ordinal &&
+    place.batch === batch &&
+    place.index === index &&
+    Number(stored.time) === Number(record.time)
+  )
+}
+
+/** Whether a row of the database has a record itself, as in a store that was taken over. */
+function isSame(stored: RecordRow, record: RecordRow): boolean {
+  return compared.every((name) => String(stored[name]) === String(record[name]))
 }

@@ -4,9 +4,10 @@ import { checksum, recordChecksum } from '../../files/checksum.ts'
 import { headColumns } from '../../database/head.ts'
 import type { InvariantName, Report } from './invariants.ts'
 import { auditHash } from '../../journal/journal.ts'
-import { placeIn } from '../../rows/record-place.ts'
+import { placeIn, withId } from '../../rows/record-place.ts'
 import { checkedText, costPlace, recordIn } from '../../rows/record-text.ts'
 import type { RecordRow } from '../../rows/record-text.ts'
+import { idIn } from '../../rows/uuid.ts'
 import { readRows } from '../../files/sqlite.ts'
 import type { Database, Row } from '../../files/sqlite.ts'
 
@@ -47,25 +48,24 @@ function hexOf(value: Row[string] | undefined): string {
 
 /** Checks I16 of the request records. */
 export function checkRecordRows(database: Database, report: Report): void {
-  for (const row of readRows(database, 'SELECT * FROM request ORDER BY seq')) {
-    if (!isRecord(row)) report('I16', `request ${row['request_id']}`, 'is not what was written')
+  for (const stored of readRows(database, 'SELECT * FROM request ORDER BY seq')) {
+    const row = withId(stored)
+    if (!isRecord(row)) report('I16', `request ${row.request_id}`, 'is not what was written')
   }
 }
 
-/** Whether a row of the table request matches its checksum. */
-export function isAsWritten(row: Row): boolean {
-  const text = checkedText(row as Row & RecordRow)
-  return recordChecksum(Number(row['seq']), Number(row['written']), text) === Number(row['crc'])
+/** Whether a row of the table request, whose id is a text, matches its checksum. */
+export function isAsWritten(row: Row & RecordRow): boolean {
+  return recordChecksum(Number(row['seq']), Number(row['written']), checkedText(row)) === Number(row['crc'])
 }
 
 /** Whether the row matches its checksum, and its columns match its JSON. */
-function isRecord(row: Row): boolean {
-  const stored = row as Row & RecordRow
-  if (!isAsWritten(row)) return false
+function isRecord(stored: Row & RecordRow): boolean {
+  if (!isAsWritten(stored)) return false
   if (placeIn(stored.json)) return true
   const values = recordValues(recordIn(stored))
   return requestColumns.every(
-    (name, column) => name === 'json' || String(values[column]).toWellFormed() === String(row[name])
+    (name, column) => name === 'json' || String(values[column]).toWellFormed() === String(stored[name])
   )
 }
 
@@ -123,7 +123,7 @@ export function checkRecordIntegers(database: Database, report: Report): void {
 
 function checkMoney(database: Database, table: string, broken: string, report: Report): void {
   for (const row of readRows(database, broken))
-    report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
+    report('I11', `${table} ${idIn(row['id'])}`, 'has a number with a fraction, or money that is no decimal string')
 }
 
 /** What a request record says that was charged, as SQL. */

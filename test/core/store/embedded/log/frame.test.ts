@@ -48,6 +48,10 @@ const value: fc.Arbitrary<Value> = fc.oneof(
     2n ** 53n,
     'a text that occurs again',
     'another such text: 日本',
+    '019a6f3e-8c11-7abc-9def-0123456789ab',
+    '019A6F3E-8C11-7ABC-9DEF-0123456789AB',
+    '019a6f3e-8c11-7abc-9def-0123456789ag',
+    '019a6f3e-8c11-7abc-9def-0123456789aé',
     'é',
     '日本',
     '😀'
@@ -126,11 +130,11 @@ t.test('batches of all sizes, one behind the other', async (t) => {
 t.test('a frame in a format of the future stops the reader, which says so', async (t) => {
   const file = join(t.testdir(), 'log')
   const frame = Buffer.from(new FrameEncoder(history).encode(emptyBatch(1, 1000)))
-  frame[headBytes] = 9
+  frame[headBytes] = 10
   frame.writeUInt32BE(crc32(frame.subarray(headBytes)), 24)
   frame.writeUInt32BE(crc32(frame.subarray(0, 28)), 28)
   t.throws(() => read(file, [frame]), {
-    message: 'the commit log has format 9, which this program does not know: start the one that wrote it'
+    message: 'the commit log has format 10, which this program does not know: start the one that wrote it'
   })
 })
 
@@ -251,8 +255,8 @@ t.test('a frame of an earlier format is read, with what it did not write yet', (
       `format ${format}`
     )
     t.same(batch.audit, [], `format ${format}`)
-    payload[0] = 9
-    t.throws(() => decodeBatch(payload, undefined), /format 9/)
+    payload[0] = 10
+    t.throws(() => decodeBatch(payload, undefined), /format 10/)
   }
   t.end()
 })
