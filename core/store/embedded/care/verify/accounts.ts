@@ -2,7 +2,7 @@
 import { readObject } from '../../database/due.ts'
 import type { Report } from './invariants.ts'
 import type { Row, Value } from '../../files/sqlite.ts'
-import { readSpans, windowsOf } from '../../../window.ts'
+import { hour, readSpans, windowsOf } from '../../../window.ts'
 import type { Spans } from '../../../window.ts'
 
 /** What one balance should be, according to the rows. Amounts are in nano-dollars. */
@@ -13,13 +13,23 @@ export interface Expected {
   pending: bigint
 }
 
+/** Whom a text of scopes debits. */
+interface Debited {
+  readonly spans: readonly (readonly [scope: string, spans: Spans])[]
+  /** What is wrong with the scopes, if anything. */
+  readonly problem: string | undefined
+  /** The hour of the last row, and the balances of it: no window ends within an hour. */
+  hour: number
+  balances: readonly Expected[]
+}
+
 /** The expected balances of a book. `verify` makes one and passes it every row. */
 export class Accounts {
   /** The keys are `<scope> <window>`. */
   readonly balances = new Map<string, Expected>()
   readonly #report: Report
-  /** The parsed column `scopes`, by its text: most rows repeat one of a few texts. */
-  readonly #read = new Map<Value | undefined, { spans: [scope: string, spans: Spans][]; problem: string | undefined }>()
+  /** By the text of the column `scopes`: most rows repeat one of a few. */
+  readonly #read = new Map<Value | undefined, Debited>()
 
   constructor(report: Report) {
     this.#report = report
@@ -29,7 +39,7 @@ export class Accounts {
    * Returns the balances in which a journal row or a hold counts; the caller adds to them. Reports a row whose scopes
    * break I5 or I14.
    */
-  of(name: string, row: Row): Expected[] {
+  of(name: string, row: Row): readonly Expected[] {
     const text = row['scopes']
     let scopes = this.#read.get(text)
     if (!scopes) {
@@ -39,7 +49,9 @@ export class Accounts {
           const spans = readSpans(written)
           return spans === undefined ? [] : [[scope, spans]]
         }),
-        problem: nesting(entries.map(([scope]) => scope))
+        problem: nesting(entries.map(([scope]) => scope)),
+        hour: NaN,
+        balances: []
       }
       this.#read.set(text, scopes)
       if (scopes.spans.length < entries.length)
@@ -47,9 +59,14 @@ export class Accounts {
     }
     if (scopes.problem) this.#report('I5', name, scopes.problem)
     const time = Number(row['ts_ms'])
-    return scopes.spans.flatMap(([scope, spans]) =>
-      windowsOf(spans, time).map((window) => this.#balance(`${scope} ${window}`))
-    )
+    const of = Math.floor(time / hour)
+    if (scopes.hour !== of) {
+      scopes.balances = scopes.spans.flatMap(([scope, spans]) =>
+        windowsOf(spans, time).map((window) => this.#balance(`${scope} ${window}`))
+      )
+      scopes.hour = of
+    }
+    return scopes.balances
   }
 
   #balance(name: string): Expected {
