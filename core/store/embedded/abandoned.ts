@@ -16,6 +16,14 @@ export function endAbandoned(holds: readonly Hold[], requests: Pick<RequestLog, 
   return partsFirst.reduce((total, hold) => total + end(hold, requests, log), 0n)
 }
 
+/**
+ * Whether work keeps a hold at a time, in Unix milliseconds. That of an exchange which only goes on without its client
+ * is detached until a time that is over: nobody else goes on with it.
+ */
+export function isKept({ detached, lease }: Hold, now: number): boolean {
+  return detached && lease! >= now
+}
+
 function end(hold: Hold, requests: Pick<RequestLog, 'append'>, log: Logger): bigint {
   const { requestId, part, parts, purse, request, progress, amount, price } = hold
   const charged =

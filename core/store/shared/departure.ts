@@ -1,5 +1,5 @@
 // What the supervisor does when the thread of a worker has ended: its seat is left, and its open holds end.
-import { endAbandoned } from '../embedded/abandoned.ts'
+import { endAbandoned, isKept } from '../embedded/abandoned.ts'
 import { rowOf } from '../embedded/recovery/folded-leftovers.ts'
 import type { Book } from '../embedded/book/book.ts'
 import type { Hold } from '../embedded/balance/hold.ts'
@@ -21,16 +21,18 @@ export interface Supervision {
   readonly drafts: RecordWriter
   readonly requests: Pick<RequestLog, 'append'>
   readonly log: Logger
+  /** Unix milliseconds. */
+  readonly now: () => number
 }
 
 /**
  * Brings home what a worker has left whose thread has ended. What it published stays; its open holds end by estimate,
- * as after a crash, but for detached ones, which are the supervisor's from now on. Returns how many it ended. Resolves
- * when the seat can be given again and all ends are queued; while the disk fails, that is when it has healed.
+ * as after a crash, but for those kept for work, which are the supervisor's from now on. Returns how many it ended.
+ * Resolves when the seat can be given again and all ends are queued; while the disk fails, that is when it has healed.
  */
 export async function bringHome(
   seat: number,
-  { seats, reader, records, ledger, drafts, requests, log }: Supervision
+  { seats, reader, records, ledger, drafts, requests, log, now }: Supervision
 ): Promise<number> {
   const gone = reader.remove(seat)
   await seats.leave(seat, () => gone.published())
@@ -44,7 +46,7 @@ export async function bringHome(
       return ledger.takeOver(row, reader.prices, gone.open.parts.get(row['request_id'] as string))
     })
     records.adopt(own, gone.idOf(hold)!)
-    if (!taken.detached) left.push(taken)
+    if (!isKept(taken, now())) left.push(taken)
   }
   endAbandoned(left, requests, log)
   if (left.length > 0)
