@@ -228,12 +228,12 @@ export class Crew {
     )
   }
 
-  /** Ends those who hang. */
+  /** Ends those who hang. One that does not serve yet may need long for that on a busy machine: it has its own time. */
   #look(): void {
     const { hanging, log } = this.#parts
     const seats = hanging()
     for (const member of this.#members.values()) {
-      const found = seats.includes(member.seat) ? (this.#suspects.get(member) ?? 0) + 1 : 0
+      const found = member.serves && seats.includes(member.seat) ? (this.#suspects.get(member) ?? 0) + 1 : 0
       if (found === 0) this.#suspects.delete(member)
       else this.#suspects.set(member, found)
       if (found !== times) continue

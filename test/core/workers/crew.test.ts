@@ -160,6 +160,13 @@ t.test('one that hangs is ended and replaced, and what it was asked is not waite
   t.same(await values(), { 1: 1, 2: 1 })
 })
 
+t.test('one that needs long until it serves does not hang', async (t) => {
+  const { start, values, lines } = company(t, 1, { delay: 2.5 * silence })
+  await start()
+  t.same(await values(), { 1: 1 })
+  t.same(lines, [])
+})
+
 t.test('a change reaches all or none', async (t) => {
   const all = company(t, 3)
   const { crew, start, values, lines } = all

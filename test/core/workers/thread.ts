@@ -12,6 +12,8 @@ export interface Order {
   readonly seat: number
   /** Why it cannot start, by the number of the worker. */
   readonly failing?: Readonly<Record<number, string>>
+  /** How long it stands still before it serves, in milliseconds. */
+  readonly delay?: number
 }
 
 /** A change: the next value, and what becomes of workers that are to prepare it, by their numbers. */
@@ -30,6 +32,7 @@ function work(): void {
     clearInterval(beating)
     return supervisor.fail(new Error(why))
   }
+  if (order.delay !== undefined) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, order.delay)
   const metrics = new Metrics()
   const served = metrics.counter({ name: 'served_total', help: 'Served.' })
   const running = metrics.gauge({ name: 'running', help: 'Running.' })
