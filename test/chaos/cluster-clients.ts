@@ -72,6 +72,12 @@ export class Clients {
     await this.#lanes
   }
 
+  /** Asks for one chat more, in a way of the caller's. */
+  async chat(more: Asking): Promise<void> {
+    const [index, plan, asking] = this.#planned()
+    await this.#ask(index, plan, { ...asking, ...more })
+  }
+
   #planned(): [index: number, plan: Plan, asking: Asking] {
     const random = this.#random
     const index = this.#next++
@@ -90,6 +96,8 @@ export class Clients {
     this.chats.push({ ...seen, index, from, to: performance.now(), repeated })
     const name = `${seen.status} ${seen.code ?? ''}`.trim()
     this.codes.set(name, (this.codes.get(name) ?? 0) + 1)
+    // Where connections are refused at once, a client would do nothing else.
+    if (seen.status === 0) await sleep(200)
     return seen
   }
 
