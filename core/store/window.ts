@@ -76,6 +76,16 @@ export function endOf(span: Span, time: number): number | undefined {
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1)
 }
 
+/** When a window ends, by its name, in Unix milliseconds; undefined for those of rolling budgets and totals. */
+export function overAt(window: string): number | undefined {
+  const [, year, week, month, date, hours] = /^(\d{4})-(?:W(\d\d)|(\d\d)(?:-(\d\d)(?:T(\d\d))?)?)$/.exec(window) ?? []
+  // The first week of a year has the fourth of January.
+  if (week !== undefined) return mondayOf(Date.UTC(Number(year), 0, 4)) + Number(week) * 7 * day
+  if (month === undefined) return undefined
+  const span = hours !== undefined ? 'hour' : date !== undefined ? 'day' : 'month'
+  return endOf(span, Date.UTC(Number(year), Number(month) - 1, Number(date ?? 1), Number(hours ?? 0)))
+}
+
 /**
  * The beginning of the month before the one that contains a time, in Unix milliseconds. Windows that ended earlier may
  * be removed from memory.

@@ -3,9 +3,11 @@ import type { BalanceReader } from '../embedded/book/purses.ts'
 import { holdOf } from '../embedded/recovery/folded-leftovers.ts'
 import type { Accounting, LedgerParts } from '../embedded/store.ts'
 import { Arena } from './arena/arena.ts'
+import { horizonOf } from './arena/cells.ts'
 import type { ArenaSizes } from './arena/arena.ts'
 import { Desk } from './desk/desk.ts'
 import type { DeskPlace } from './desk/desk.ts'
+import { Forgetting } from './forgetting.ts'
 import { RecordReader } from './records/record-reader.ts'
 import { createBell, createRing, Rings } from './records/ring.ts'
 import type { SeatRecords } from './records/seat-records.ts'
@@ -23,12 +25,17 @@ export class Office implements Accounting {
   readonly older: BalanceReader
   /** What the supervisor's own records have said. */
   readonly records: SeatRecords
+  /** Forgets balances that nobody needs any more. */
+  readonly forgetting: Forgetting
   readonly #bell = createBell()
-  readonly #shared: Pick<DeskPlace, 'arena' | 'bell' | 'since' | 'deferred'>
+  readonly #shared: Pick<DeskPlace, 'arena' | 'bell' | 'deferred'>
 
   constructor({ writer, snapshot, reader, troubles, now, kept, deferred }: LedgerParts, sizes: ArenaSizes) {
-    const arena = Arena.create(sizes)
-    this.#shared = { arena: arena.buffer, bell: this.#bell, since: snapshot.since, deferred }
+    // A gateway that ran out of room has some when it starts again.
+    const arena = Arena.create({ ...sizes, cells: Math.max(sizes.cells, 2 * snapshot.balances.length) })
+    const oldest = snapshot.open.reduce((oldest, row) => Math.min(oldest, Number(row['ts_ms'])), now())
+    arena.begin(Math.max(snapshot.since, horizonOf(oldest)))
+    this.#shared = { arena: arena.buffer, bell: this.#bell, deferred }
     this.seats = new Seats(arena)
     this.older = reader
     const prices = snapshot.prices.map(({ version, json }) => [version as string, json as string] as const)
@@ -43,6 +50,7 @@ export class Office implements Accounting {
     const { cells } = this.desk
     cells.onListed = () => this.reader.list()
     this.reader.onListed = (scope, window, limit) => cells.learn(scope, window, limit)
+    this.forgetting = new Forgetting({ seats: this.seats, reader: this.reader, troubles, now })
     void this.reader.run()
   }
 

@@ -152,7 +152,10 @@ class SupervisorStore implements WorkerStore {
     for (const work of books.works.open()) this.#seated.works.adopt(work)
     this.#work.listen(supervisor, (tally) => this.#seated.works.hear(tally))
     office.reader.onKept = (seat, rows) => this.#follow(seat, rows)
-    this.#sweeping = setInterval(() => office.seats.sweep(swept, sharedNow()), sweepEvery).unref()
+    this.#sweeping = setInterval(() => {
+      office.seats.sweep(swept, sharedNow())
+      office.forgetting.go()
+    }, sweepEvery).unref()
   }
 
   give(ring?: number): Place {

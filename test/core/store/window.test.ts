@@ -7,6 +7,7 @@ import {
   horizon,
   isHour,
   oldestWindow,
+  overAt,
   readSpans,
   rollingDays,
   spansOf,
@@ -69,12 +70,16 @@ t.test('a window has the name and the end that the calendar gives it, from its f
   fc.assert(
     fc.property(fc.constantFrom(...timed), anyTime, (span, time) => {
       const { name, begin, end } = expected(span, time)
-      return [time, begin, end - 1].every((at) => windowOf(span, at) === name && endOf(span, at) === end)
+      return (
+        overAt(name) === end &&
+        [time, begin, end - 1].every((at) => windowOf(span, at) === name && endOf(span, at) === end)
+      )
     }),
     { numRuns: 3000 }
   )
   t.equal(windowOf('total', 0), 'total')
   t.equal(endOf('total', 0), undefined, 'the total never ends')
+  for (const name of ['total', '30d', 'day']) t.equal(overAt(name), undefined, name)
   for (const [at, week] of [
     ['2026-12-31', '2026-W53'],
     ['2027-01-03', '2026-W53'],

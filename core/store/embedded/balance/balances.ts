@@ -1,5 +1,5 @@
 // The balances that a ledger admits by, as they lie in the memory of its thread.
-import { daysOf, isHour, oldestWindow } from '../../window.ts'
+import { daysOf, horizon, isHour, oldestWindow } from '../../window.ts'
 import { Cell } from './cell.ts'
 import { hourOf, Hours } from './hours.ts'
 import { Purse } from './purse.ts'
@@ -30,20 +30,37 @@ export interface PurseContents {
  * same home.
  */
 export class Balances {
-  /**
-   * The beginning of a month, in Unix milliseconds. All balances of windows since then are in memory. Older ones may
-   * have been removed from memory.
-   */
-  since: number
   /** How many balances were removed from memory. */
   forgotten = 0
   /** The balances by scope, then by window; not those of hours. */
   readonly #cells = new Map<string, Map<string, Cell>>()
   /** The hours of the scopes that have, or had, rolling budgets. */
   readonly #hours = new Map<string, Hours>()
+  #since: number
 
   constructor(since: number) {
-    this.since = since
+    this.#since = since
+  }
+
+  /**
+   * The beginning of a day, in Unix milliseconds. All balances of windows since then are in memory. Older ones may have
+   * been removed from memory.
+   */
+  get since(): number {
+    return this.#since
+  }
+
+  /** How far back balances are kept in memory for the requests of a time, in Unix milliseconds. */
+  horizon(time: number): number {
+    return horizon(time)
+  }
+
+  /** Keeps what windows since a time need, that is about to be read for {@link Balances.reached}. */
+  reach?(since: number): void
+
+  /** All balances of windows since a time have been loaded. */
+  reached(since: number): void {
+    this.#since = since
   }
 
   /** The scopes that have balances, in no order. */
@@ -93,6 +110,7 @@ export class Balances {
   /** Takes over balances as stored. What is in memory may be newer, and stays. */
   load(rows: Iterable<StoredBalance>): void {
     const found = new Map<string, { hour: number; posted: bigint; pending: bigint }[]>()
+    const reaches: [hours: Hours, days: number][] = []
     for (const row of rows) {
       const { scope, window, limit, posted, pending } = row
       const days = daysOf(window)
@@ -101,19 +119,21 @@ export class Balances {
         // What is in memory reaches as far as it did.
         if (hours.budgets.has(days)) continue
         hours.budget(days, limit ?? undefined)
-        hours.reach = Math.max(hours.reach, days)
+        hours.want?.(days)
+        reaches.push([hours, days])
       } else if (isHour(window)) {
         const hours = found.get(scope) ?? []
         found.set(scope, hours)
         hours.push({ hour: hourOf(Date.parse(`${window}:00Z`)), posted, pending })
-      } else if (!this.known(scope, window)) this.keep(this.stored(row))
+      } else this.take(row)
     }
     for (const [scope, hours] of found) this.storedHours(scope).load(hours)
+    for (const [hours, days] of reaches) hours.reach = Math.max(hours.reach, days)
   }
 
   /** Removes from memory what no window since `since` (Unix milliseconds) needs. */
   forget(since: number): void {
-    this.since = since
+    this.#since = since
     for (const hours of this.#hours.values()) this.forgotten += hours.forget(since)
   }
 
@@ -127,9 +147,9 @@ export class Balances {
     return Cell.of(scope, window)
   }
 
-  /** Makes a balance as stored. */
-  protected stored({ scope, window, limit, posted, pending }: StoredBalance): Cell {
-    return Cell.of(scope, window, limit ?? undefined, posted, pending)
+  /** Takes over a balance of a window that is no hour, unless it is in memory. */
+  protected take({ scope, window, limit, posted, pending }: StoredBalance): void {
+    if (!this.known(scope, window)) this.keep(Cell.of(scope, window, limit ?? undefined, posted, pending))
   }
 
   /** Makes the hours of a scope. `home`: undefined for those that are stored. */
@@ -147,8 +167,13 @@ export class Balances {
   /** Removes balances of a scope from memory whose windows are long over. */
   protected tidy(scope: string): void {
     const windows = this.#cells.get(scope)!
-    const oldest = oldestWindow(this.since)
-    for (const [name, other] of windows) if (name < oldest && other.settled && windows.delete(name)) this.forgotten++
+    for (const [name, other] of windows)
+      if (other.settled && this.isOver(name) && windows.delete(name)) this.forgotten++
+  }
+
+  /** Whether a window is long over. */
+  protected isOver(window: string): boolean {
+    return window < oldestWindow(this.since)
   }
 
   /** The hours of a scope, which are stored, or made by another thread. */

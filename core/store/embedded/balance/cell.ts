@@ -21,7 +21,7 @@ export class Cell {
    * each bigint would be a new object.
    */
   readonly #sums: BigInt64Array
-  readonly #at: number
+  #at: number
   #savedLimit: bigint | undefined
   #savedPosted: bigint
   #savedUsed: bigint
@@ -103,6 +103,11 @@ export class Cell {
     this.#savedPosted = this.posted
     this.#savedUsed = this.used
     this.writeLimit(batch)
+  }
+
+  /** Its sums lie at another place of the array from now on. */
+  protected lieAt(at: number): void {
+    this.#at = at
   }
 
   /** Whether the limit is not the one that was written last. */

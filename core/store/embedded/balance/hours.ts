@@ -129,6 +129,9 @@ export class Hours {
     this.#reach = days
   }
 
+  /** Keeps the hours of so many days, which are about to be loaded. */
+  want?(days: number): void
+
   /** Tells the days of the longest budget. A scope that has its first ones has no hours that could be read. */
   begin(days: number): void {
     if (this.budgets.size === 0) this.reach = days

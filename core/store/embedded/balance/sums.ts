@@ -1,5 +1,5 @@
 // Sums of money by scope and window, into which rows of the journal and holds are spread.
-import { hour, windowsOf } from '../../window.ts'
+import { hour, overAt, windowsOf } from '../../window.ts'
 import type { Spans } from '../../window.ts'
 import type { Batch } from '../rows/batch.ts'
 
@@ -29,16 +29,17 @@ interface Waiting {
 
 /** Sums that are made as they are asked for. */
 export class Sums implements Iterable<Sum> {
+  /** By window and scope: there are few windows, so those that are over are found at once. */
   readonly #sums = new Map<string, Map<string, Sum>>()
   /** What was added last, by the text of the scopes: adding up first spares a change of each of eight sums. */
   readonly #waiting = new Map<string, Waiting>()
 
   /** The sum of a scope in a window. Its amounts lack what is not spread yet: iterate to read them. */
   of(scope: string, window: string): Sum {
-    let windows = this.#sums.get(scope)
-    if (!windows) this.#sums.set(scope, (windows = new Map()))
-    let sum = windows.get(window)
-    if (!sum) windows.set(window, (sum = { scope, window, posted: 0n, pending: 0n, limit: undefined }))
+    let scopes = this.#sums.get(window)
+    if (!scopes) this.#sums.set(window, (scopes = new Map()))
+    let sum = scopes.get(scope)
+    if (!sum) scopes.set(scope, (sum = { scope, window, posted: 0n, pending: 0n, limit: undefined }))
     return sum
   }
 
@@ -62,7 +63,23 @@ export class Sums implements Iterable<Sum> {
 
   *[Symbol.iterator](): Generator<Sum> {
     this.#spreadAll()
-    for (const windows of this.#sums.values()) yield* windows.values()
+    for (const scopes of this.#sums.values()) yield* scopes.values()
+  }
+
+  /** The sums of windows that ended by a time in Unix milliseconds. They may be deleted meanwhile. */
+  *over(time: number): Generator<Sum> {
+    for (const [scopes, waiting] of this.#waiting)
+      if ((waiting.hour + 1) * hour <= time) {
+        this.#spread(waiting)
+        this.#waiting.delete(scopes)
+      }
+    for (const [window, scopes] of this.#sums) if ((overAt(window) ?? Infinity) <= time) yield* scopes.values()
+  }
+
+  delete({ scope, window }: Sum): void {
+    const scopes = this.#sums.get(window)
+    scopes?.delete(scope)
+    if (scopes?.size === 0) this.#sums.delete(window)
   }
 
   #spreadAll(): void {

@@ -11,7 +11,7 @@ import type { Limited, Purse } from '../balance/purse.ts'
 import type { Row } from '../files/sqlite.ts'
 import { Watch } from '../balance/thresholds.ts'
 import type { Troubles } from '../files/troubles.ts'
-import { day, horizon, hour, isHour, rollingDays, spansOf, windowOf, windowsOf } from '../../window.ts'
+import { day, hour, isHour, rollingDays, spansOf, windowOf, windowsOf } from '../../window.ts'
 import type { Span, Spans } from '../../window.ts'
 import { unavailable } from '../writer/unavailable.ts'
 
@@ -65,7 +65,7 @@ export class Purses {
       void this.#recall(time)
       throw unavailable(`the clock went back to ${new Date(time).toISOString()}: what was spent then is being read`)
     }
-    const since = horizon(time)
+    const since = this.#balances.horizon(time)
     if (since > this.#balances.since) this.#balances.forget(since)
     const purse = this.#make(scopes, time)
     this.#made.set(scopes, purse)
@@ -240,14 +240,15 @@ export class Purses {
   #recall(time: number): Promise<void> {
     return this.#read(async () => {
       const { forgotten } = this.#balances
-      const since = horizon(time)
+      const since = this.#balances.horizon(time)
+      this.#balances.reach?.(since)
       // Cells in memory keep changing during the read, and are kept. A cell that is not in memory has no holds, so the
       // database has its current balance.
       if (!(await this.#parts.writer.flushed())) return
       const { rows } = await this.#parts.reader.ask({ kind: 'balances', since })
       if (this.#balances.forgotten !== forgotten) return
       this.#balances.load(rows as readonly unknown[] as readonly StoredBalance[])
-      this.#balances.since = since
+      this.#balances.reached(since)
     })
   }
 
@@ -255,6 +256,7 @@ export class Purses {
   #extend(hours: Hours, days: number): Promise<void> {
     return this.#read(async () => {
       const { forgotten, since } = this.#balances
+      hours.want?.(days)
       if (!(await this.#parts.writer.flushed())) return
       const { rows } = await this.#parts.reader.ask({ kind: 'hours', scope: hours.scope, since: since - days * day })
       if (this.#balances.forgotten !== forgotten || this.#balances.since < since) return

@@ -43,6 +43,11 @@ const ailments = {
     begins: 'what was spent before cannot be read: requests in those days and months are refused',
     over: 'what was spent before was read',
     refuses: false
+  },
+  balances: {
+    begins: 'the memory that workers share is nearly full of balances: then requests that need new ones are refused',
+    over: 'the memory that workers share has room for balances again',
+    refuses: false
   }
 } as const
 
@@ -77,6 +82,11 @@ const causes: readonly (readonly [says: RegExp, cause: string, remedy: string, o
     /malformed|not a database|damaged/i,
     'it is damaged',
     'stop the gateway and run `sluice ledger verify`, or bring back a backup'
+  ],
+  [
+    /places for balances/,
+    'there are very many tenants, projects, members and keys with budgets',
+    'start the gateway again: it makes twice as much room as what it finds needs'
   ],
   [/EIO|I\/O error|ioerr/i, 'the disk fails', 'look into the log of the kernel, and at the disk', true]
 ]

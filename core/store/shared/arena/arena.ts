@@ -1,4 +1,5 @@
 // The memory that all threads of a gateway share: where in it locks, seats, limits and balances lie.
+import { hour } from '../../window.ts'
 
 /** How much the memory is for. All of it is zero at first, and what is never used takes no memory of the machine. */
 export interface ArenaSizes {
@@ -6,7 +7,7 @@ export interface ArenaSizes {
   readonly seats: number
   /** Sets of limits at the same time. */
   readonly sets: number
-  /** Balances at the same time. Each hour of a rolling budget is one. */
+  /** Balances at the same time, and the latest hours of rolling budgets. */
   readonly cells: number
 }
 
@@ -16,7 +17,7 @@ export interface Table {
   readonly lock: number
   /** How many rows there can be. They are counted from 1. */
   readonly rows: number
-  /** Two counts: the rows that were ever used, and the first of the rows that are free again. */
+  /** Counts: the rows that were ever used, the first of the rows that are free again, and the rows that have a name. */
   readonly counts: number
   /** The first row of each chain, two in a unit. */
   readonly chains: number
@@ -27,20 +28,26 @@ export interface Table {
   readonly width: number
 }
 
-/** Of each row: the next one of its chain, its serial, its home's lock, whether it is used, and its name's digest. */
+/** Of each row: the next one of its chain, its serial, its home's lock, when it is over, and its name's digest. */
 export const metaUnits = 4
 
 /** Units of the data of a set of limits without what each seat has of it: three buckets, and one for the counts. */
 export const setUnits = 10
 
+/** Units of the data of a balance without what each seat has of it: posted, used, and where else they are. */
+export const cellUnits = 3
+
 /** Units of what is known of a scope's hours, see `hours.ts`. */
 export const hoursUnits = 4
 
-/** The locks of homes, which share them by the hash of their names. Three more are those of the tables. */
+/** Units of a day: posted and used of each of its hours, and who needs it, see `days.ts`. */
+export const dayUnits = 49
+
+/** The locks of homes, which share them by the hash of their names. Four more are those of the tables. */
 export const homeLocks = 1024
 /** A lock has a line of the processor's cache for itself. */
 const lockUnits = 8
-const locks = homeLocks + 3
+const locks = homeLocks + 4
 
 /** The numbers of a seat, before its undo row. */
 const seatUnits = 8
@@ -62,6 +69,7 @@ export class Arena {
   readonly sets: Table
   readonly cells: Table
   readonly hours: Table
+  readonly days: Table
   readonly #locksAt: number
   readonly #seatsAt: number
 
@@ -80,14 +88,20 @@ export class Arena {
     this.sets = layout.sets
     this.cells = layout.cells
     this.hours = layout.hours
+    this.days = layout.days
   }
 
-  /** Makes the memory. The numbers of rows become powers of two. */
+  /** Makes the memory. The numbers of rows become powers of two, and there are twice as many days as balances. */
   static create({ seats, sets, cells }: ArenaSizes): Arena {
     const sizes = { seats, sets: powerOfTwo(sets), cells: powerOfTwo(cells) }
     const buffer = new SharedArrayBuffer(layoutOf(sizes).end * 8)
     new Int32Array(buffer).set([magic, seats, sizes.sets, sizes.cells])
     return new Arena(buffer)
+  }
+
+  /** Says, before anybody uses the memory, since when all balances are put into it: the beginning of a day. */
+  begin(since: number): void {
+    this.words[this.sinceAt] = this.words[this.keptAt] = since / hour
   }
 
   /** The word of a lock: 0, or who has it, see `seat.ts`. */
@@ -132,6 +146,16 @@ export class Arena {
   get leftAt(): number {
     return 5
   }
+
+  /** The word with the hour since which all balances are here, counted from 1970. */
+  get sinceAt(): number {
+    return 6
+  }
+
+  /** The word with the hour since which nothing is forgotten: it is earlier while older balances are being read. */
+  get keptAt(): number {
+    return 7
+  }
 }
 
 const seatStride = seatUnits + Math.ceil((undoUnits * undoWords) / 2)
@@ -142,19 +166,20 @@ function layoutOf({ seats, sets, cells }: ArenaSizes): {
   sets: Table
   cells: Table
   hours: Table
+  days: Table
   end: number
 } {
   const seatsAt = headUnits + locks * lockUnits
   const setsTable = tableAt(seatsAt + seats * seatStride, homeLocks, sets, setUnits + seats)
-  const cellsTable = tableAt(endOf(setsTable), homeLocks + 1, cells, 2 + 2 * seats)
-  // A scope with hours has a balance of one hour and one of all times at least.
-  const hoursTable = tableAt(endOf(cellsTable), homeLocks + 2, Math.max(2, cells / 2), hoursUnits)
-  const tables = { sets: setsTable, cells: cellsTable, hours: hoursTable }
-  return { locks: headUnits, seats: seatsAt, ...tables, end: endOf(hoursTable) }
+  const cellsTable = tableAt(endOf(setsTable), homeLocks + 1, cells, cellUnits + 2 * seats)
+  const hoursTable = tableAt(endOf(cellsTable), homeLocks + 2, cells, hoursUnits)
+  const daysTable = tableAt(endOf(hoursTable), homeLocks + 3, 2 * cells, dayUnits)
+  const tables = { sets: setsTable, cells: cellsTable, hours: hoursTable, days: daysTable }
+  return { locks: headUnits, seats: seatsAt, ...tables, end: endOf(daysTable) }
 }
 
 function tableAt(counts: number, lock: number, rows: number, width: number): Table {
-  const chains = counts + 1
+  const chains = counts + 2
   const metas = chains + Math.ceil(rows / 2)
   return { lock, rows, counts, chains, metas, data: metas + (rows + 1) * metaUnits, width }
 }

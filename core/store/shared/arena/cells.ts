@@ -2,14 +2,14 @@
 import { Balances } from '../../embedded/balance/balances.ts'
 import type { PurseContents, StoredBalance } from '../../embedded/balance/balances.ts'
 import type { Purse } from '../../embedded/balance/purse.ts'
-import { unavailable } from '../../embedded/writer/unavailable.ts'
-import { daysOf, isHour, oldestWindow } from '../../window.ts'
+import { day, daysOf, hour, isHour, oldestWindow, overAt } from '../../window.ts'
 import { dataOf, lockOf } from './arena.ts'
-import { nameOf, sumUnits, WorkerCell } from './cell.ts'
-import { Directory, TableFull, unclaimed } from './directory.ts'
+import { awayOf, nameOf, sumUnits, WorkerCell } from './cell.ts'
+import { Directory, unclaimed } from './directory.ts'
 import type { Place } from './directory.ts'
 import { WorkerHours } from './hours.ts'
 import { WorkerPurse } from './purse.ts'
+import { withRoom } from './room.ts'
 import type { Seat } from './seat.ts'
 
 /**
@@ -18,6 +18,7 @@ import type { Seat } from './seat.ts'
  */
 export class WorkerCells extends Balances {
   readonly directory: Directory
+  readonly days: Directory
   /** Called before balances are listed: has {@link WorkerCells.learn} called with what this thread has not made. */
   onListed: () => void = () => {}
   readonly #seat: Seat
@@ -27,21 +28,63 @@ export class WorkerCells extends Balances {
   /** The limits of rolling budgets of others, by their days, that are not among the hours yet. */
   readonly #rolling = new Map<string, Map<number, bigint | undefined>>()
 
-  /** `since`: from when on, in Unix milliseconds, all balances are in the shared memory. */
-  constructor(seat: Seat, since: number) {
-    super(since)
+  constructor(seat: Seat) {
+    super(0)
     this.#seat = seat
-    this.directory = new Directory(seat.arena.cells, seat)
-    this.#hours = new Directory(seat.arena.hours, seat)
+    const { cells, hours, days } = seat.arena
+    this.directory = new Directory(cells, seat)
+    this.#hours = new Directory(hours, seat)
+    this.days = new Directory(days, seat)
+  }
+
+  override get since(): number {
+    return this.sinceHour * hour
+  }
+
+  /** The hour since which all balances are in the shared memory. */
+  get sinceHour(): number {
+    const { words, sinceAt } = this.#seat.arena
+    return Atomics.load(words, sinceAt)
+  }
+
+  override horizon(time: number): number {
+    return horizonOf(time)
+  }
+
+  override forget(since: number): void {
+    const { words, sinceAt, keptAt } = this.#seat.arena
+    this.#alone(() => {
+      if (since <= this.since) return
+      // In this order, as the thread may end in between: what is kept longer than it has to be hurts nobody.
+      words[sinceAt] = since / hour
+      words[keptAt] = since / hour
+    })
+  }
+
+  override reach(since: number): void {
+    const { words, keptAt } = this.#seat.arena
+    this.#alone(() => void (words[keptAt] = Math.min(words[keptAt]!, since / hour)))
+  }
+
+  override reached(since: number): void {
+    const { words, sinceAt, keptAt } = this.#seat.arena
+    // Where somebody has said meanwhile that less is needed, some of it may be forgotten again.
+    this.#alone(() => {
+      if (words[keptAt]! <= since / hour) words[sinceAt] = Math.min(words[sinceAt]!, since / hour)
+    })
+  }
+
+  /** Whoever looks at these words while something is forgotten, or made, has the lock of the table. */
+  #alone(work: () => void): void {
+    this.#seat.change([this.directory.lock], work)
   }
 
   /** @throws GatewayError `billing_unavailable` when there is no room for another balance */
   override cell(scope: string, window: string, home: string): WorkerCell {
-    const known = this.known(scope, window)
-    // Asked without the lock: a balance is forgotten only when its window is long over.
-    if (known && !this.directory.isAt(known.place)) this.keep(this.make(scope, window, home))
     const cell = super.cell(scope, window, home) as WorkerCell
-    if (cell.place.lock === unclaimed) cell.place = this.place(scope, window, home)
+    cell.home ||= home
+    // Asked without the lock, which whoever changes the balance has when it asks again.
+    if (cell.away || cell.place.lock === unclaimed || !this.directory.isAt(cell.place)) cell.renew(this)
     return cell
   }
 
@@ -54,12 +97,12 @@ export class WorkerCells extends Balances {
   /** The balance of a scope in a window, whichever thread has made it. */
   override find(scope: string, window: string): WorkerCell | undefined {
     const known = this.known(scope, window)
-    if (known) return known
+    if (known && this.directory.isAt(known.place)) return known
     const place = this.directory.look(nameOf(scope, window))
     if (!place) return undefined
     const cell = new WorkerCell(scope, window, this.#others.get(scope)?.get(window), this.#seat, place)
     this.keep(cell)
-    if (!isHour(window)) this.tidy(scope)
+    this.tidy(scope)
     return cell
   }
 
@@ -91,25 +134,25 @@ export class WorkerCells extends Balances {
     for (const name of limits.keys()) if (name < oldest) limits.delete(name)
   }
 
-  /**
-   * Where a balance lies, which is made when there is none.
-   * @throws GatewayError `billing_unavailable` when there is no room for it
-   */
   place(scope: string, window: string, home: string): Place {
-    return withRoom(() => this.directory.find(nameOf(scope, window), lockOf(home)))
+    const [name, over, lock] = [nameOf(scope, window), overHour(window), lockOf(home)]
+    return withRoom(() =>
+      this.#seat.change([this.directory.lock], () =>
+        this.isOver(window) ? (this.directory.look(name, lock) ?? awayOf(lock)) : this.directory.find(name, lock, over)
+      )
+    )
   }
 
   /** Puts a balance as stored into the shared memory, unless it is there. */
-  put({ scope, window, posted, pending }: Omit<StoredBalance, 'limit'>): Place {
+  #put({ scope, window, posted, pending }: StoredBalance): Place {
     const { arena } = this.#seat
-    return withRoom(() =>
-      this.directory.prepare(nameOf(scope, window), (row) => {
-        const at = dataOf(arena.cells, row)
-        this.#seat.save(at, sumUnits)
-        arena.sums[at] = posted
-        arena.sums[at + 1] = posted + pending
-      })
-    )
+    const fill = (row: number): void => {
+      const at = dataOf(arena.cells, row)
+      this.#seat.save(at, sumUnits)
+      arena.sums[at] = posted
+      arena.sums[at + 1] = posted + pending
+    }
+    return withRoom(() => this.directory.prepare(nameOf(scope, window), fill, overHour(window)))
   }
 
   override purse(
@@ -117,7 +160,7 @@ export class WorkerCells extends Balances {
     window: Pick<Purse, 'from' | 'until'>,
     contents: PurseContents
   ): Purse {
-    return new WorkerPurse(texts, window, contents, this.#seat, this.directory)
+    return new WorkerPurse(texts, window, contents, this.#seat, this)
   }
 
   protected override known(scope: string, window: string): WorkerCell | undefined {
@@ -128,9 +171,16 @@ export class WorkerCells extends Balances {
     return new WorkerCell(scope, window, undefined, this.#seat, this.place(scope, window, home))
   }
 
-  protected override stored(balance: StoredBalance): WorkerCell {
+  protected override take(balance: StoredBalance): void {
     const { scope, window, limit } = balance
-    return new WorkerCell(scope, window, limit ?? undefined, this.#seat, this.put(balance))
+    const { words, keptAt } = this.#seat.arena
+    const over = overHour(window)
+    if (over > 0 && over <= words[keptAt]!) return
+    const known = this.known(scope, window)
+    if (known && !known.away && this.directory.isAt(known.place)) return
+    const place = this.#put(balance)
+    if (known) known.place = place
+    else this.keep(new WorkerCell(scope, window, limit ?? undefined, this.#seat, place))
   }
 
   protected override makeHours(scope: string, home: string | undefined): WorkerHours {
@@ -139,15 +189,25 @@ export class WorkerCells extends Balances {
     )
     return new WorkerHours(scope, this, this.#seat, row)
   }
+
+  protected override isOver(window: string): boolean {
+    const over = overHour(window)
+    return over > 0 && over <= this.sinceHour
+  }
 }
 
-function withRoom(work: () => Place): Place {
-  try {
-    return work()
-  } catch (error) {
-    if (!(error instanceof TableFull)) throw error
-    throw unavailable(`too many balances are in use: ${error.message}`)
-  }
+/**
+ * How far back balances are kept in the shared memory for the requests of a time: the day before, as a clock may go
+ * back by some hours. Both in Unix milliseconds.
+ */
+export function horizonOf(time: number): number {
+  return (Math.floor(time / day) - 1) * day
+}
+
+/** The hour with which a window is over, counted from 1970; 0 for never. */
+function overHour(window: string): number {
+  const over = overAt(window)
+  return over === undefined ? 0 : over / hour
 }
 
 function entryOf<K>(all: Map<string, Map<K, bigint | undefined>>, scope: string): Map<K, bigint | undefined> {

@@ -12,11 +12,17 @@ export interface Place {
   readonly lock: number
 }
 
-/** The words of what is known of a row: the next of its chain, its serial, its lock (from 1 on), and its digest. */
-const [next, serial, home, digest] = [0, 1, 2, 4]
+/**
+ * The words of what is known of a row: the next of its chain, its serial, its lock (from 1 on), when it is over, and
+ * its digest.
+ */
+const [next, serial, home, until, digest] = [0, 1, 2, 3, 4]
 const digestWords = 4
 /** In the place of the lock of a row that nobody has asked for yet. */
 export const unclaimed = -2
+
+/** The words of the counts of a table. */
+const [everUsed, firstFree, named] = [0, 1, 2]
 
 /** That a table has no free row. */
 export class TableFull extends Error {}
@@ -35,20 +41,26 @@ export class Directory {
     this.#locks = [table.lock]
   }
 
-  /**
-   * The row of a name, which is made when there is none. A new row is guarded by `lock`, that of the name's home. A
-   * name is known by half of its SHA-256, so that it takes no memory, whatever its length.
-   * @throws TableFull
-   */
-  find(name: string, lock: number): Place {
-    const key = digestOf(name)
-    return this.#seat.change(this.#locks, () => this.#seek(key, lock) ?? this.#make(key, lock))
+  /** The lock of the table, for a change of several tables. */
+  get lock(): number {
+    return this.#table.lock
   }
 
-  /** The row of a name that is there already. */
-  look(name: string): Place | undefined {
+  /**
+   * The row of a name, which is made when there is none. A new row is guarded by `lock`, that of the name's home. A
+   * name is known by half of its SHA-256, so that it takes no memory, whatever its length. `over`: what
+   * {@link Directory.overAt} says of a new row.
+   * @throws TableFull
+   */
+  find(name: string, lock: number, over = 0): Place {
     const key = digestOf(name)
-    return this.#seat.change(this.#locks, () => this.#seek(key, unclaimed))
+    return this.#seat.change(this.#locks, () => this.#seek(key, lock) ?? this.#make(key, lock, over))
+  }
+
+  /** The row of a name that is there already. `lock`: guards it from now on, if it had none. */
+  look(name: string, lock = unclaimed): Place | undefined {
+    const key = digestOf(name)
+    return this.#seat.change(this.#locks, () => this.#seek(key, lock))
   }
 
   /**
@@ -56,12 +68,12 @@ export class Directory {
    * which lock guards it; until then it is changed here alone. A row that is there is left as it is. Returns the row.
    * @throws TableFull
    */
-  prepare(name: string, fill: (row: number) => void): Place {
+  prepare(name: string, fill: (row: number) => void, over = 0): Place {
     const key = digestOf(name)
     return this.#seat.change(this.#locks, () => {
       const known = this.#seek(key, unclaimed)
       if (known) return known
-      const place = this.#make(key, unclaimed)
+      const place = this.#make(key, unclaimed, over)
       fill(place.row)
       return place
     })
@@ -74,18 +86,32 @@ export class Directory {
 
   /** How many rows have a name, or had one once: all others lie behind them. */
   get used(): number {
-    return this.#arena.words[2 * this.#table.counts]!
+    return this.#count(everUsed)
   }
 
-  /** The place of a row; undefined when it has no name. It may be forgotten until the lock of its home is taken. */
-  at(row: number): Place | undefined {
-    const meta = this.#meta(row)
-    const lock = this.#arena.words[meta + home]!
-    return lock <= 0 ? undefined : { row, serial: this.#arena.words[meta + serial]!, lock: lock - 1 }
+  /** How many rows have a name, and how many there can be. */
+  get room(): { readonly named: number; readonly rows: number } {
+    return { named: this.#count(named), rows: this.#table.rows }
   }
 
   /**
-   * Takes the name from a row, and makes its data nothing. The caller is within a change under the lock of its home.
+   * The place of a row; undefined when it has no name. Its lock may be `unclaimed`. It may be forgotten until the lock
+   * of its home is taken, or that of the table when it has none.
+   */
+  at(row: number): Place | undefined {
+    const meta = this.#meta(row)
+    const lock = this.#arena.words[meta + home]!
+    return lock === 0 ? undefined : { row, serial: this.#arena.words[meta + serial]!, lock: lock - 1 }
+  }
+
+  /** When nobody needs a row any more, as an hour counted from 1970; 0 for never. */
+  overAt(row: number): number {
+    return this.#arena.words[this.#meta(row) + until]!
+  }
+
+  /**
+   * Takes the name from a row, and makes its data nothing. The caller is within a change under the lock of its home, if
+   * it has one.
    */
   forget({ row }: Pick<Place, 'row'>): void {
     const { words } = this.#arena
@@ -95,7 +121,8 @@ export class Directory {
       let link = this.#chain(key)
       while (words[link] !== row) link = this.#meta(words[link]!) + next
       this.#set(link, words[meta + next]!)
-      const free = 2 * this.#table.counts + 1
+      const free = this.#counts + firstFree
+      this.#set(this.#counts + named, words[this.#counts + named]! - 1)
       this.#set(meta + next, words[free]!)
       this.#set(meta + serial, (words[meta + serial]! + 1) | 0)
       this.#set(meta + home, 0)
@@ -119,18 +146,20 @@ export class Directory {
     return undefined
   }
 
-  #make(key: Int32Array, lock: number): Place {
+  #make(key: Int32Array, lock: number, over: number): Place {
     const { words } = this.#arena
-    const counts = 2 * this.#table.counts
-    const again = words[counts + 1]!
-    const row = again === 0 ? words[counts]! + 1 : again
+    const counts = this.#counts
+    const again = words[counts + firstFree]!
+    const row = again === 0 ? words[counts + everUsed]! + 1 : again
     if (row > this.#table.rows) throw new TableFull(`there are ${this.#table.rows} names already`)
     const meta = this.#meta(row)
-    if (again === 0) this.#set(counts, row)
-    else this.#set(counts + 1, words[meta + next]!)
+    if (again === 0) this.#set(counts + everUsed, row)
+    else this.#set(counts + firstFree, words[meta + next]!)
+    this.#set(counts + named, words[counts + named]! + 1)
     const chain = this.#chain(key)
     this.#set(meta + next, words[chain]!)
     this.#set(meta + home, lock + 1)
+    this.#set(meta + until, over)
     for (let at = 0; at < digestWords; at++) this.#set(meta + digest + at, key[at]!)
     this.#set(chain, row)
     return { row, serial: words[meta + serial]!, lock }
@@ -140,6 +169,15 @@ export class Directory {
   #set(word: number, value: number): void {
     this.#seat.save(word >> 1)
     this.#arena.words[word] = value
+  }
+
+  /** The first word of the counts. */
+  get #counts(): number {
+    return 2 * this.#table.counts
+  }
+
+  #count(which: number): number {
+    return this.#arena.words[this.#counts + which]!
   }
 
   #meta(row: number): number {
@@ -152,9 +190,9 @@ export class Directory {
   }
 }
 
-/** The locks of all these rows, in the order in which they are taken. */
+/** The locks of all these rows, in the order in which they are taken. Rows that nobody has asked for have none. */
 export function locksOf(places: readonly Place[]): readonly number[] {
-  return [...new Set(places.map(({ lock }) => lock))].sort((a, b) => a - b)
+  return [...new Set(places.map(({ lock }) => lock))].filter((lock) => lock !== unclaimed).sort((a, b) => a - b)
 }
 
 function digestOf(name: string): Int32Array {

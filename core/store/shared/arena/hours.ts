@@ -1,31 +1,28 @@
 // The hours of a scope in the shared memory, and the sums of rolling budgets over them.
-import type { StoredBalance } from '../../embedded/balance/balances.ts'
 import type { Cell } from '../../embedded/balance/cell.ts'
 import { Hours, perDay, RollingSum } from '../../embedded/balance/hours.ts'
 import { hour, windowOf } from '../../window.ts'
-import { dataOf } from './arena.ts'
-import { nameOf, WorkerCell } from './cell.ts'
+import { dataOf, lockOf } from './arena.ts'
+import { awayOf, dayOf, nameOf, putElsewhere, sumUnits, WorkerCell } from './cell.ts'
+import { allUnits, beginDay, changes, dayName, hoursWord, latest, need, reach, wanted } from './days.ts'
 import { unclaimed } from './directory.ts'
 import type { Directory, Place } from './directory.ts'
+import { withRoom } from './room.ts'
 import type { Seat } from './seat.ts'
 
-/**
- * A row of the table of hours has first what all hours of a scope together were charged and have used since the memory
- * was made: two units, which the lock of the scope's total guards, as it counts whatever an hour counts.
- */
-const allUnits = 2
-/**
- * Behind them are words: the latest hour that anybody asked for; how many days back there is everything; and how often
- * something happened that the sums made before do not know, which is a change of an hour that is older than a day, an
- * hour that was made when there were later ones, and hours that were loaded.
- */
-const [latest, reach, changes] = [0, 1, 2]
+/** For how many hours those are remembered that need no writing, because requests may still be under way. */
+const remembered = 48
+/** How many days more than a budget has are remembered: those before are forgotten at once. */
+const mostStale = 64
 
 /** Posted and used. */
 type Amounts = readonly [posted: bigint, used: bigint]
 const nothing: Amounts = [0n, 0n]
 
-/** One hour of a scope in the shared memory. */
+/**
+ * One hour of a scope in the shared memory. What all seats have of it is in its day, which stays; what each seat has of
+ * it is in a row of cells, which is forgotten some hours later.
+ */
 class WorkerHour extends WorkerCell {
   readonly #hours: WorkerHours
   readonly #hour: number
@@ -36,19 +33,23 @@ class WorkerHour extends WorkerCell {
     this.#hour = number
   }
 
+  override renew(): void {
+    this.place = this.#hours.place(this.#hour)
+  }
+
   override save(seat: Seat): void {
     super.save(seat)
-    this.#hours.save()
+    if (!this.away) this.#hours.save()
   }
 
   override hold(amount: bigint, moved: Cell[]): void {
     super.hold(amount, moved)
-    this.#hours.change(this.#hour, 0n, amount)
+    if (!this.away) this.#hours.change(this.#hour, 0n, amount)
   }
 
   override post(amount: bigint, change: bigint, moved: Cell[]): void {
     super.post(amount, change, moved)
-    this.#hours.change(this.#hour, amount, change)
+    if (!this.away) this.#hours.change(this.#hour, amount, change)
   }
 }
 
@@ -98,11 +99,10 @@ class WorkerSum extends RollingSum {
 /** What hours ask of the balances of their worker. */
 export interface HourPlaces {
   readonly directory: Directory
+  readonly days: Directory
+  /** The hour since which all balances are in the shared memory. */
+  readonly sinceHour: number
   find(scope: string, window: string): WorkerCell | undefined
-  /** Where a balance lies, which is made when there is none. */
-  place(scope: string, window: string, home: string): Place
-  /** Puts a balance as stored into the shared memory, unless it is there. */
-  put(balance: Omit<StoredBalance, 'limit'>): Place
 }
 
 /** The hours of one scope, as one worker sees them. */
@@ -111,10 +111,11 @@ export class WorkerHours extends Hours {
   home: string | undefined
   readonly #cells: HourPlaces
   readonly #seat: Seat
+  readonly #row: number
   readonly #at: number
-  readonly #words: number
   readonly #known = new Map<number, WorkerHour>()
-  /** Hours that are not there, as long as the state of the hours stays. */
+  readonly #days = new Map<number, Place>()
+  /** Days that are not there, as long as the state of the hours stays. */
   readonly #absent = new Set<number>()
   #absentOf: number | undefined
 
@@ -123,31 +124,35 @@ export class WorkerHours extends Hours {
     super(scope)
     this.#cells = cells
     this.#seat = seat
+    this.#row = row
     this.#at = dataOf(seat.arena.hours, row)
-    this.#words = 2 * (this.#at + allUnits)
   }
 
   override get reach(): number {
-    return Atomics.load(this.#seat.arena.words, this.#words + reach)
+    return this.#load(reach)
   }
 
   override set reach(days: number) {
     this.#raise(reach, days)
   }
 
+  override want(days: number): void {
+    this.#raise(wanted, days)
+  }
+
   override begin(days: number): void {
-    Atomics.compareExchange(this.#seat.arena.words, this.#words + reach, 0, days)
+    Atomics.compareExchange(this.#seat.arena.words, this.#word(reach), 0, days)
   }
 
   /** The latest hour that any thread has asked for. */
   get latest(): number {
-    return Atomics.load(this.#seat.arena.words, this.#words + latest)
+    return this.#load(latest)
   }
 
   /** It is another number when sums have to be made anew. */
   get state(): number {
     const { words, leftAt } = this.#seat.arena
-    return Atomics.load(words, this.#words + changes) + Atomics.load(words, leftAt)
+    return this.#load(changes) + Atomics.load(words, leftAt)
   }
 
   /** What all hours have, less something that stays the same. */
@@ -157,12 +162,17 @@ export class WorkerHours extends Hours {
 
   /** What hours have together, the first and the last one included. */
   between(first: number, last: number): Amounts {
+    const { sums, days } = this.#seat.arena
     let [posted, used] = [0n, 0n]
-    for (let number = first; number <= last; number++) {
-      const cell = this.#seek(number)
-      if (!cell) continue
-      posted += cell.posted
-      used += cell.used
+    for (let date = dateOf(first); date <= dateOf(last); date++) {
+      const row = this.#dayThere(date)
+      if (row === undefined) continue
+      const begins = date * perDay
+      const data = dataOf(days, row) - sumUnits * begins
+      for (let number = Math.max(first, begins); number <= Math.min(last, begins + perDay - 1); number++) {
+        posted += sums[data + sumUnits * number]!
+        used += sums[data + sumUnits * number + 1]!
+      }
     }
     return [posted, used]
   }
@@ -181,16 +191,53 @@ export class WorkerHours extends Hours {
 
   override cell(number: number): WorkerCell {
     const known = this.#known.get(number)
-    if (known && known.place.lock !== unclaimed && this.#cells.directory.isAt(known.place)) return known
-    const made = this.#keep(number, this.#cells.place(this.scope, windowOf('hour', number * hour), this.home ?? ''))
-    // The hour is there before anybody is told of it, and has nothing before this method has returned.
-    if (number < this.latest) this.#changed()
-    else this.#raise(latest, number)
-    return made
+    if (known && !known.away && this.#cells.directory.isAt(known.place)) return known
+    const place = this.place(number)
+    // The day is there before anybody is told of it, and has nothing in this hour before this method has returned.
+    this.#raise(latest, number)
+    if (known) {
+      known.place = place
+      return known
+    }
+    for (const [other, { settled }] of this.#known)
+      if (other < number - remembered && settled) this.#known.delete(other)
+    const cell = new WorkerHour(this, number, this.#seat, place)
+    this.#known.set(number, cell)
+    return cell
   }
 
   override used(number: number): bigint {
-    return this.#seek(number)?.used ?? 0n
+    return this.between(number, number)[1]
+  }
+
+  /**
+   * Where what each seat has of an hour lies, which is made when there is none; away when the hour is over for long.
+   * @throws GatewayError `billing_unavailable` when there is no room for it
+   */
+  place(number: number): Place {
+    const { directory, days } = this.#cells
+    const home = lockOf(this.home ?? '')
+    // Both tables in one change: a day stays for as long as there is a row that has its sums there.
+    return withRoom(() =>
+      this.#seat.change([directory.lock, days.lock], () => {
+        const date = dateOf(number)
+        const [name, over] = [dayName(this.scope, date), (date + 1) * perDay]
+        const fill = (row: number): void => {
+          beginDay(this.#seat, row, this.#row)
+          // Whoever hears of it before the day is there waits for the table.
+          if (date <= dateOf(this.latest)) this.#changed()
+        }
+        const isNeeded = over > this.#cells.sinceHour - this.#back * perDay
+        const there = isNeeded ? days.prepare(name, fill, over) : days.look(name)
+        if (!there) return awayOf(home)
+        const found = directory.find(nameOf(this.scope, windowOf('hour', number * hour)), home, number + 1)
+        if (dayOf(this.#seat.arena, found.row) === 0) {
+          putElsewhere(this.#seat, found.row, there.row, number - date * perDay)
+          need(this.#seat, there.row, 1)
+        }
+        return found
+      })
+    )
   }
 
   /** Notes what {@link WorkerHours.change} changes. */
@@ -206,18 +253,25 @@ export class WorkerHours extends Hours {
   }
 
   override load(rows: readonly { hour: number; posted: bigint; pending: bigint }[]): void {
-    for (const { hour: number, posted, pending } of rows) {
-      const { scope } = this
-      this.#keep(number, this.#cells.put({ scope, window: windowOf('hour', number * hour), posted, pending }))
-      this.#raise(latest, number)
+    const { sums, days } = this.#seat.arena
+    for (const [date, hours] of Map.groupBy(rows, ({ hour: number }) => dateOf(number))) {
+      const fill = (row: number): void => {
+        beginDay(this.#seat, row, this.#row)
+        for (const { hour: number, posted, pending } of hours) {
+          const at = dataOf(days, row) + sumUnits * (number - date * perDay)
+          this.#seat.save(at, sumUnits)
+          sums[at] = posted
+          sums[at + 1] = posted + pending
+        }
+      }
+      withRoom(() => this.#cells.days.prepare(dayName(this.scope, date), fill, (date + 1) * perDay))
+      this.#raise(latest, Math.max(...hours.map(({ hour: number }) => number)))
     }
     this.#changed()
   }
 
-  /** Removes from this thread's memory what no window needs. In the shared memory it stays. */
-  override forget(since: number): number {
-    const oldest = Math.floor(since / hour) - this.reach * perDay
-    for (const [number, { settled }] of this.#known) if (number < oldest && settled) this.#known.delete(number)
+  /** Days are forgotten by the supervisor. */
+  override forget(): number {
     return 0
   }
 
@@ -225,36 +279,50 @@ export class WorkerHours extends Hours {
     return new WorkerSum(this, days, last)
   }
 
-  /** An hour that is there. */
-  #seek(number: number): WorkerCell | undefined {
-    const known = this.#known.get(number)
-    if (known) return known
-    if (number > this.latest) return undefined
+  /** The row of a day that is there. */
+  #dayThere(date: number): number | undefined {
+    const { days } = this.#cells
+    const known = this.#days.get(date)
+    if (known && days.isAt(known)) return known.row
+    if (date > dateOf(this.latest)) return undefined
     const { state } = this
     if (state !== this.#absentOf) this.#absent.clear()
     this.#absentOf = state
-    if (this.#absent.has(number)) return undefined
-    const place = this.#cells.directory.look(nameOf(this.scope, windowOf('hour', number * hour)))
-    if (place) return this.#keep(number, place)
+    if (this.#absent.has(date)) return undefined
+    const place = days.look(dayName(this.scope, date))
+    if (this.#days.size > this.#back + mostStale) this.#days.clear()
     // Who makes it from now on says that something has changed, as there is a later one.
-    if (number < this.latest) this.#absent.add(number)
-    return undefined
+    if (!place) this.#absent.add(date)
+    else this.#days.set(date, place)
+    return place?.row
   }
 
-  #keep(number: number, place: Place): WorkerHour {
-    const cell = new WorkerHour(this, number, this.#seat, place)
-    this.#known.set(number, cell)
-    return cell
+  /** How many days before the first window nothing is forgotten. */
+  get #back(): number {
+    return Math.max(this.reach, this.#load(wanted))
   }
 
   #changed(): void {
-    Atomics.add(this.#seat.arena.words, this.#words + changes, 1)
+    Atomics.add(this.#seat.arena.words, this.#word(changes), 1)
   }
 
   #raise(word: number, value: number): void {
     const { words } = this.#seat.arena
-    const at = this.#words + word
+    const at = this.#word(word)
     for (let before = Atomics.load(words, at); before < value; before = Atomics.load(words, at))
       if (Atomics.compareExchange(words, at, before, value) === before) return
   }
+
+  #load(word: number): number {
+    return Atomics.load(this.#seat.arena.words, this.#word(word))
+  }
+
+  #word(word: number): number {
+    return hoursWord(this.#seat.arena, this.#row, word)
+  }
+}
+
+/** The day of an hour, both counted from 1970. */
+function dateOf(number: number): number {
+  return Math.floor(number / perDay)
 }

@@ -113,15 +113,16 @@ export class Seat {
   }
 
   /**
-   * Does work that makes one change, which nothing may prevent. Where the patience of this seat is over, it is done
-   * soon, when the lock is free.
+   * Does work that makes one change, which nothing may prevent. Where it is refused, it is done soon: when the lock is
+   * free for which this seat had no patience, or when there is room for a row that was forgotten. Until then the
+   * journal alone knows of it.
    */
   surely(work: () => void): void {
     try {
       work()
     } catch (error) {
       // Within another change that one is undone too, and whoever began it has to do it again.
-      if (!(error instanceof BusyLock) || this.#locked.length > 0) throw error
+      if (!(error instanceof GatewayError) || this.#locked.length > 0) throw error
       setTimeout(() => this.surely(work), again).unref()
     }
   }

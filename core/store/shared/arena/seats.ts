@@ -1,6 +1,7 @@
 // Who sits where: the supervisor gives seats to workers, and takes back what is left of a worker that has gone.
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Arena } from './arena.ts'
+import type { Published } from './balance-rows.ts'
 import { nameOf, shareOf, takeBack } from './cell.ts'
 import type { Share } from './cell.ts'
 import { Directory } from './directory.ts'
@@ -15,12 +16,6 @@ const patience = 20
 /** How long it does something else, in milliseconds. */
 const pause = 5
 
-/** What a worker has published of a balance: the sum of the rows of its that were read. */
-export interface Published extends Share {
-  readonly scope: string
-  readonly window: string
-}
-
 /** The seats of a gateway. Only the supervisor has one of these. */
 export class Seats {
   /** The supervisor's own seat. */
@@ -30,6 +25,8 @@ export class Seats {
   readonly #cells: Directory
   /** The heartbeats as they were last seen, and when they changed, by seat. */
   readonly #seen = new Map<number, { beats: number; at: number }>()
+  /** How many threads have gone whose seats are not left yet. */
+  #leaving = 0
   /** The row that is looked at next, to forget it. */
   #hand = 1
 
@@ -61,6 +58,20 @@ export class Seats {
    * nobody else waits for a lock of the thread any more.
    */
   async leave(seat: number, published: () => Iterable<Published>): Promise<void> {
+    this.#leaving++
+    try {
+      await this.#leave(seat, published)
+    } finally {
+      this.#leaving--
+    }
+  }
+
+  /** Whether a thread has gone of whose balances not everything was taken back yet. */
+  get areLeft(): boolean {
+    return this.#leaving > 0
+  }
+
+  async #leave(seat: number, published: () => Iterable<Published>): Promise<void> {
     const { words } = this.#arena
     rollBack(this.#arena, seat)
     const owner = ownerOf(seat, this.#bootOf(seat))

@@ -19,8 +19,6 @@ export interface DeskPlace {
   readonly seat: number
   readonly ring: SharedArrayBuffer
   readonly bell: SharedArrayBuffer
-  /** From when on, in Unix milliseconds, all balances are in the shared memory. */
-  readonly since: number
   /** Whether holds and their ends are acknowledged before they are on disk, as long as the disk keeps up. */
   readonly deferred: boolean
   /** Those that are in the journal, as JSON by version. */
@@ -48,18 +46,24 @@ export class Desk {
 
   /** `now`: Unix milliseconds. Without a reader it refuses requests that need balances of months ago. */
   constructor(
-    { arena, seat, ring, bell, since, deferred, prices: known }: DeskPlace,
+    { arena, seat, ring, bell, deferred, prices: known }: DeskPlace,
     now: () => number,
     stored: Partial<Stored> = {},
     own = new Seat(new Arena(arena), seat)
   ) {
     const { balances, prices, open, parts, lastHold, kept, reader, troubles, follow } = { ...nothing, ...stored }
     this.seat = own
-    this.cells = new WorkerCells(own, since)
+    this.cells = new WorkerCells(own)
     this.drafts = new RecordWriter(new RingWriter(ring, bell), new RowIds(lastHold), now, follow)
     this.ledger = new Book(
       this.drafts,
-      { since, balances, prices: [...prices, ...known.map(([version, json]) => ({ version, json }))], open, parts },
+      {
+        since: this.cells.since,
+        balances,
+        prices: [...prices, ...known.map(([version, json]) => ({ version, json }))],
+        open,
+        parts
+      },
       reader,
       troubles,
       now,

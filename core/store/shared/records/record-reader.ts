@@ -59,6 +59,11 @@ export class RecordReader {
     return records
   }
 
+  /** What the records of each seat have said. */
+  get seats(): ReadonlyMap<number, SeatRecords> {
+    return this.#seats
+  }
+
   /** Reads what a thread that has ended had written, and forgets its ring. Returns what its records have said. */
   remove(seat: number): SeatRecords {
     this.read()

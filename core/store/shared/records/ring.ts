@@ -3,9 +3,9 @@
 
 /**
  * The words of a ring, before its bytes. Positions count units of 64 bits, and go on from the largest to the
- * least. Failures count how often those who wait were to be told of one.
+ * least. Failures count how often those who wait were to be told of one. `crowded`: the writer waits for room.
  */
-const [marked, size, written, taken, kept, news, refusing, failures] = [0, 1, 2, 3, 4, 5, 6, 7]
+const [marked, size, written, taken, kept, news, refusing, failures, crowded] = [0, 1, 2, 3, 4, 5, 6, 7, 8]
 const headWords = 16
 const magic = 0x5c1ce002
 
@@ -24,7 +24,10 @@ export function createRing(bytes: number): SharedArrayBuffer {
   return buffer
 }
 
-/** Makes the word that writers ring, whichever ring they have. */
+/** The words of a bell: how often it was rung, and whether somebody waits for that. */
+const [rings, awaited] = [0, 1]
+
+/** Makes the bell that writers ring, whichever ring they have. To wake a thread costs more than a record does. */
 export function createBell(): SharedArrayBuffer {
   return new SharedArrayBuffer(8)
 }
@@ -142,19 +145,24 @@ export class RingWriter {
       this.#queue.shift()
     }
     if (words[written] === before) return
-    Atomics.add(this.#bell, 0, 1)
-    Atomics.notify(this.#bell, 0)
+    Atomics.add(this.#bell, rings, 1)
+    // The reader takes it back, as this thread may end before the next line: others ring then.
+    if (Atomics.load(this.#bell, awaited) !== 0) Atomics.notify(this.#bell, rings)
   }
 
   /** Writes the next piece of a record, if there is room. */
   #piece(sent: Sent): boolean {
     const { words, bytes, size: units } = this.#ring
     const position = words[written]!
-    const free = units - ((position - Atomics.load(words, taken)) | 0)
     const left = sent.bytes.length - sent.given
     const most = Math.min(left, (units / pieceShare - pieceUnits) * 8)
     const needed = pieceUnits + Math.ceil(most / 8)
-    if (free < needed) return false
+    const hasRoom = (): boolean => units - ((position - Atomics.load(words, taken)) | 0) >= needed
+    if (!hasRoom()) {
+      // Looked at once more, as the reader may have made room before it could see that somebody waits.
+      Atomics.store(words, crowded, 1)
+      if (!hasRoom()) return false
+    }
     const head = headWords + this.#ring.byteAt(position) / 4
     words[head] = most
     words[head + 1] = most === left ? isLast : 0
@@ -206,7 +214,7 @@ export class RingReader {
       this.#position = at
     }
     Atomics.store(words, taken, until)
-    this.#tell()
+    if (Atomics.exchange(words, crowded, 0) !== 0) this.#tell()
     return records
   }
 
@@ -278,7 +286,7 @@ export class Rings {
 
   /** Takes what there is in all rings. */
   take(): Harvest {
-    this.#heard = Atomics.load(this.#bell, 0)
+    this.#heard = Atomics.load(this.#bell, rings)
     const records = new Map<number, readonly Uint8Array[]>()
     const ends: [reader: RingReader, position: number][] = []
     for (const [seat, reader] of this.#readers) {
@@ -297,8 +305,11 @@ export class Rings {
 
   /** Resolves when something was written since the last look. It keeps no event loop running. */
   async rung(): Promise<void> {
-    const next = Atomics.waitAsync(this.#bell, 0, this.#heard)
+    // Who rings before this line has changed the count already.
+    Atomics.store(this.#bell, awaited, 1)
+    const next = Atomics.waitAsync(this.#bell, rings, this.#heard)
     if (next.async) await next.value
+    Atomics.store(this.#bell, awaited, 0)
   }
 
   /** Tells all writers whether the journal takes nothing for new requests at present. */

@@ -1,13 +1,14 @@
 // What the records of one seat have said: its open holds, and what it changed of balances. So it is known of a worker
 // that has gone what it left open, and what of its changes nobody has heard of.
 import { Sums } from '../../embedded/balance/sums.ts'
+import type { Sum } from '../../embedded/balance/sums.ts'
 import { entryColumns, holdColumns, touchColumns } from '../../embedded/rows/batch.ts'
 import type { Batch } from '../../embedded/rows/batch.ts'
 import type { RowIds } from '../../embedded/rows/row-ids.ts'
 import { heldBy, OpenHolds } from '../../embedded/segments/holds.ts'
 import type { OpenHold } from '../../embedded/segments/holds.ts'
 import type { Joined } from '../../embedded/writer/draft.ts'
-import type { Published } from '../arena/seats.ts'
+import type { Published } from '../arena/balance-rows.ts'
 
 const entryAt = Object.fromEntries(entryColumns.map((name, i) => [name, i])) as Record<
   (typeof entryColumns)[number],
@@ -34,14 +35,21 @@ export class SeatRecords {
   /** The ids of rows in the journal, by those that the thread gave them. */
   readonly #ids = new Map<number, number>()
 
-  /** What the thread has published of each balance. */
+  /** What the thread has published of each balance, and was not settled. */
   published(): readonly Published[] {
-    return [...this.#sums].map(({ scope, window, posted, pending }) => ({
-      scope,
-      window,
-      posted,
-      used: posted + pending
-    }))
+    return [...this.#sums].map(publishedOf)
+  }
+
+  /**
+   * Settles what the thread has published of windows that ended by a time (Unix milliseconds): it is forgotten here
+   * when `act` says that it is settled. Returns whether all of it is.
+   */
+  settle(time: number, act: (published: Published) => boolean): boolean {
+    for (const sum of this.#sums.over(time)) {
+      if (!act(publishedOf(sum))) return false
+      this.#sums.delete(sum)
+    }
+    return true
   }
 
   /** Takes over an open hold whose row another thread wrote. `id` is that of the row; `hold` has the thread's own. */
@@ -128,4 +136,8 @@ export class SeatRecords {
     if (id === undefined) throw new Error(`a record tells of row ${own}, which no record has opened`)
     return id
   }
+}
+
+function publishedOf({ scope, window, posted, pending }: Sum): Published {
+  return { scope, window, posted, used: posted + pending }
 }

@@ -6,14 +6,16 @@ import { Balances } from '../../../../core/store/embedded/balance/balances.ts'
 import type { StoredBalance } from '../../../../core/store/embedded/balance/balances.ts'
 import type { Purse } from '../../../../core/store/embedded/balance/purse.ts'
 import { Sums } from '../../../../core/store/embedded/balance/sums.ts'
-import { Purses } from '../../../../core/store/embedded/book/purses.ts'
+import type { Purses } from '../../../../core/store/embedded/book/purses.ts'
 import { horizon, hour, windowOf } from '../../../../core/store/window.ts'
 import { Arena } from '../../../../core/store/shared/arena/arena.ts'
+import { BalanceRows } from '../../../../core/store/shared/arena/balance-rows.ts'
 import { WorkerCells } from '../../../../core/store/shared/arena/cells.ts'
+import { Directory } from '../../../../core/store/shared/arena/directory.ts'
 import { Seat } from '../../../../core/store/shared/arena/seat.ts'
 import { Seats } from '../../../../core/store/shared/arena/seats.ts'
 import { noon } from '../embedded/sample.ts'
-import { chances } from './tasks.ts'
+import { chances, pursesOf } from './tasks.ts'
 
 function scopeOf(kind: Scope['kind'], name: string, ...budgets: readonly [bigint, Budget['per']][]): Scope {
   return { kind, id: `${kind}:${name}`, budgets: budgets.map(([limit, per]) => ({ limit, per })) }
@@ -24,15 +26,6 @@ const callers: readonly (readonly Scope[])[] = [
   [tenant, scopeOf('project', 'acme/web'), scopeOf('key', 'one', [150n, '1d'], [400n, '2d'])],
   [tenant, scopeOf('key', 'two', [250n, '1d'], [200n, 'day'])]
 ]
-
-/** The purses of a thread, or of a process alone, without anything to read from. */
-function pursesOf(balances: Balances, rows: readonly StoredBalance[] = []): Purses {
-  const never = (): never => {
-    throw new Error('nothing is read')
-  }
-  const parts = { writer: { flushed: never }, reader: { ask: never }, troubles: { begin: never, over: never } }
-  return new Purses(balances, rows as never, { ...parts, now: () => noon })
-}
 
 /** What becomes of something: its value, or the refusal. */
 function told(act: () => unknown): unknown {
@@ -73,23 +66,37 @@ for (const seed of [1, 2, 3, 4, 5, 6])
     `workers that share hours say what one process says to holds and charges at many times (${seed})`,
     async (t) => {
       const chance = chances(seed)
+      // Others are by the way of forgetting, so that the rest is the same with it and without.
+      const forgets = chances(seed)
       const arena = Arena.create({ seats: 4, sets: 2, cells: 2048 })
       const seats = new Seats(arena)
       const rows = seed % 2 ? stored() : []
       const alone = pursesOf(new Balances(horizon(noon)), rows)
+      const balanceRows = new BalanceRows(seats.own)
       // The supervisor takes over what is stored, and then the workers find it.
-      pursesOf(new WorkerCells(seats.own, horizon(noon)), rows)
+      pursesOf(new WorkerCells(seats.own), rows)
       const sit = (): Desk => {
         const number = seats.give()
         return {
           number,
-          purses: pursesOf(new WorkerCells(new Seat(arena, number), horizon(noon))),
+          purses: pursesOf(new WorkerCells(new Seat(arena, number))),
           records: new Sums()
         }
       }
       const workers = [sit(), sit(), sit()]
       let now = noon
-      let [alike, refused, times] = [0, 0, 0]
+      let [alike, refused, times, forgotten] = [0, 0, 0, 0]
+      /** Settles what was published of windows that ended some hours ago, and forgets what nobody needs. */
+      const forget = (): void => {
+        const over = Math.floor(now / hour) - 3
+        for (const { number, records } of workers)
+          for (const sum of records.over(over * hour)) {
+            const { scope, window, posted, pending } = sum
+            balanceRows.settle(number, { scope, window, posted, used: posted + pending })
+            records.delete(sum)
+          }
+        forgotten += balanceRows.sweep(10_000, over)
+      }
       const open: { one: Purse; other: Purse; by: Desk; time: number; amount: bigint }[] = []
       const same = (step: number, is: unknown, due: unknown): void => {
         times++
@@ -98,6 +105,7 @@ for (const seed of [1, 2, 3, 4, 5, 6])
       }
       for (let step = 0; step < 3000; step++) {
         if (chance(4) === 0) now += chance(chance(10) === 0 ? 40 * hour : hour)
+        if (seed % 3 > 0 && forgets(10) === 0) forget()
         if (open.length > 0 && chance(2) === 0) {
           // Ends come hours and days behind their holds.
           const [{ one, other, by, time, amount }] = open.splice(chance(open.length), 1) as [(typeof open)[number]]
@@ -137,6 +145,21 @@ for (const seed of [1, 2, 3, 4, 5, 6])
           }
       }
       t.equal(alike, times)
+      if (seed % 3 > 0) {
+        for (const { other, by, time, amount } of open) {
+          other.post(amount, 0n)
+          by.records.add(other.scopes, time, 0n, -amount)
+        }
+        // Another day, so that the days before are over for whoever asks.
+        now += 60 * hour
+        workers[0]!.purses.of(callers[0]!, now)
+        forget()
+        const { named } = new Directory(arena.cells, seats.own).room
+        t.ok(forgotten > 200, `${forgotten} rows were forgotten`)
+        // Of four scopes the total, and what one caller has in its present windows.
+        t.ok(named <= 4 + 6, `${named} balances are left`)
+        t.ok(new Directory(arena.days, seats.own).room.named <= 3 * (7 + 4), 'and the days of a week')
+      }
       t.ok(refused > 100 && refused < times - 100, `${refused} of ${times} were refused`)
     }
   )

@@ -85,7 +85,7 @@ async function byWorker(): Promise<{ both: number; supervisor: number }> {
   const [seat, ring, bell] = [new Seats(arena).give(), createRing(2 ** 20), createBell()]
   const reader = new RecordReader(new Rings(bell), made, [])
   reader.add(seat, ring)
-  const { ledger } = new Desk({ arena: arena.buffer, seat, ring, bell, since: 0, deferred: false, prices: [] }, now)
+  const { ledger } = new Desk({ arena: arena.buffer, seat, ring, bell, deferred: false, prices: [] }, now)
   let own = 0
   const both = await cost(async () => {
     const told = serve(ledger)

@@ -94,7 +94,7 @@ for (const workers of [2, 4])
       t.equal(alike, log.length, 'what agrees')
       t.ok(admitted > 20 && refused > 1000, `${admitted} were admitted, ${refused} refused`)
       const own = new Seat(arena, 1)
-      const cells = new WorkerCells(own, 0)
+      const cells = new WorkerCells(own)
       for (const { id, budgets } of callers.flat()) {
         const { posted, pending } = cells.cell(id, budgets[0]!.per, 'tenant:acme')
         t.same([posted, pending], [used.get(id), 0n], id)
@@ -134,11 +134,11 @@ t.test('what a worker published stays when it has gone, and what it did not is t
 t.test('balances that were stored are there for all, and the first who asks for one decides its lock', (t) => {
   const { arena, seats } = arenaOf(2)
   const [one, two] = [new Seat(arena, seats.give()), new Seat(arena, seats.give())]
-  const stored = new WorkerCells(seats.own, 0)
+  const stored = new WorkerCells(seats.own)
   stored.load([{ scope: 'key:one', window: 'day', limit: null, posted: 60n, pending: 20n }])
-  new WorkerCells(seats.own, 0).load([{ scope: 'key:one', window: 'day', limit: null, posted: 1n, pending: 1n }])
+  new WorkerCells(seats.own).load([{ scope: 'key:one', window: 'day', limit: null, posted: 1n, pending: 1n }])
   t.equal(purseOf(one, callers[0]!).left(), 40n)
-  const [mine, other] = [new WorkerCells(one, 0), new WorkerCells(two, 0)]
+  const [mine, other] = [new WorkerCells(one), new WorkerCells(two)]
   t.equal(mine.cell('key:one', 'day', 'tenant:other').place.lock, lockOf('tenant:acme'))
   t.equal(other.cell('key:one', 'day', 'tenant:third').posted, 60n)
   t.end()
@@ -147,7 +147,7 @@ t.test('balances that were stored are there for all, and the first who asks for 
 t.test('a worker writes the limits of its balances, and no sums', (t) => {
   const { arena, seats } = arenaOf(1)
   const seat = new Seat(arena, seats.give())
-  const cell = new WorkerCells(seat, 0).cell('key:one', 'day', 'tenant:acme')
+  const cell = new WorkerCells(seat).cell('key:one', 'day', 'tenant:acme')
   const batch = emptyBatch(1, 0)
   cell.limitTo(7n)
   cell.hold(5n, [])

@@ -47,7 +47,7 @@ function office(t: Test, workers: number): { journal: SlowJournal; reader: Recor
   const desks = Array.from({ length: workers }, () => {
     const [seat, ring] = [seats.give(), createRing(2 ** 16)]
     reader.add(seat, ring)
-    return new Desk({ arena: arena.buffer, seat, ring, bell, since: 0, deferred: false, prices: [] }, () => noon)
+    return new Desk({ arena: arena.buffer, seat, ring, bell, deferred: false, prices: [] }, () => noon)
   })
   return { journal, reader, desks }
 }

@@ -2,6 +2,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { Arena } from '../../../../core/store/shared/arena/arena.ts'
+import type { Table } from '../../../../core/store/shared/arena/arena.ts'
 import type { Purse } from '../../../../core/store/embedded/balance/purse.ts'
 import { WorkerCells } from '../../../../core/store/shared/arena/cells.ts'
 import { WorkerLimits } from '../../../../core/store/shared/arena/limits.ts'
@@ -182,14 +183,14 @@ function dying(arena: Arena, last: number): { arena: Arena; begin(): void; store
   }
 }
 
-/** The tables: what a change is about. */
+/** The tables: what a change is about. What is known of hours is in none, as nothing of it is undone. */
 function tables(arena: Arena): string {
-  const { sets, cells, words } = arena
-  return Buffer.from(
-    words.buffer,
-    sets.counts * 8,
-    (cells.data + (cells.rows + 1) * cells.width - sets.counts) * 8
-  ).toString('base64')
+  const { sets, cells, days, words } = arena
+  const rows = (from: Table, to: Table): string =>
+    Buffer.from(words.buffer, from.counts * 8, (to.data + (to.rows + 1) * to.width - from.counts) * 8).toString(
+      'base64'
+    )
+  return rows(sets, cells) + rows(days, days)
 }
 
 /**
@@ -265,11 +266,11 @@ t.test('a thread that ends at any step of making a row leaves the table whole', 
   endAnywhere(
     t,
     (seat) => {
-      const cells = new WorkerCells(seat, 0)
+      const cells = new WorkerCells(seat)
       return () => void cells.cell('key:laptop', 'day', 'tenant:acme')
     },
     (other) => {
-      const cells = new WorkerCells(other, 0)
+      const cells = new WorkerCells(other)
       for (let i = 0; i < 5; i++) cells.cell(`key:${i}`, 'day', 'tenant:acme')
     }
   )
@@ -306,7 +307,7 @@ t.test('a thread that ends at any step of a charge has charged nothing that it p
 
 /** A purse of a project with a rolling budget, in the hours of 1970. */
 function rollingPurse(seat: Seat): Purse {
-  const cells = new WorkerCells(seat, 0)
+  const cells = new WorkerCells(seat)
   const of = scope('project', 'acme/web', 90n, '1d')
   const hours = cells.hours(of.id, of.id)
   hours.begin(1)
@@ -325,5 +326,16 @@ t.test('a thread that ends at any step of a hold by a rolling budget has held no
       return () => purse.hold(40n)
     },
     (other) => rollingPurse(other).hold(7n)
+  )
+)
+
+t.test('a thread that ends at any step of making an hour and its day leaves both, or none', (t) =>
+  endAnywhere(
+    t,
+    (seat) => {
+      const hours = new WorkerCells(seat).hours('project:acme/web', 'tenant:acme')
+      return () => void hours.cell(30)
+    },
+    (other) => void new WorkerCells(other).hours('project:acme/web', 'tenant:acme').cell(3)
   )
 )

@@ -3,11 +3,15 @@ import { isMainThread, parentPort, workerData } from 'node:worker_threads'
 import type { LimitSet, Rates, Scope } from '../../../../core/catalogue/caller.ts'
 import { GatewayError } from '../../../../core/errors.ts'
 import { Arena, lockOf } from '../../../../core/store/shared/arena/arena.ts'
+import type { Balances, StoredBalance } from '../../../../core/store/embedded/balance/balances.ts'
 import type { Purse } from '../../../../core/store/embedded/balance/purse.ts'
+import { Purses } from '../../../../core/store/embedded/book/purses.ts'
 import { WorkerCells } from '../../../../core/store/shared/arena/cells.ts'
 import { WorkerLimits } from '../../../../core/store/shared/arena/limits.ts'
 import { RingWriter } from '../../../../core/store/shared/records/ring.ts'
 import { Seat } from '../../../../core/store/shared/arena/seat.ts'
+import { hour } from '../../../../core/store/window.ts'
+import { noon } from '../embedded/sample.ts'
 import type { Lease } from '../../../../core/store/limits.ts'
 import type { Order } from './threads.ts'
 
@@ -53,10 +57,26 @@ export function setsOf(levels: readonly Rates[], own: readonly Rates[]): readonl
 }
 
 /** A purse of these scopes with a calendar window each, of one tenant. */
-export function purseOf(seat: Seat, scopes: readonly Scope[], cells = new WorkerCells(seat, 0)): Purse {
+export function purseOf(seat: Seat, scopes: readonly Scope[], cells = new WorkerCells(seat)): Purse {
   const own = scopes.map(({ id, budgets }) => cells.cell(id, budgets[0]!.per, scopes[0]!.id))
   const limited = scopes.map((scope, at) => ({ scope, budget: scope.budgets[0]!, balance: own[at]! }))
   return cells.purse({ scopes: '{}', tags: null }, { from: 0, until: 1 }, { cells: own, budgets: limited, moved: [] })
+}
+
+/** The purses of a thread, or of a process alone, without anything to read from. */
+export function pursesOf(balances: Balances, rows: readonly StoredBalance[] = []): Purses {
+  const never = (): never => {
+    throw new Error('nothing is read')
+  }
+  const parts = { writer: { flushed: never }, reader: { ask: never }, troubles: { begin: never, over: never } }
+  return new Purses(balances, rows as never, { ...parts, now: () => noon })
+}
+
+/** A hold, or its end, at a time. */
+export interface Spent extends Moved {
+  readonly time: number
+  /** The number of the hold within its thread. */
+  readonly hold: string
 }
 
 function start({ scratch }: Own): void {
@@ -150,7 +170,7 @@ const tasks = {
 
   /** Holds and ends amounts at random. */
   spend(own: Own, { scopes, times }: { scopes: readonly (readonly Scope[])[]; times: number }): Moved[] {
-    const cells = new WorkerCells(own.seat, 0)
+    const cells = new WorkerCells(own.seat)
     const purses = scopes.map((one) => purseOf(own.seat, one, cells))
     const lock = lockOf(scopes[0]![0]!.id)
     const chance = chances(own.seat.number)
@@ -188,6 +208,58 @@ const tasks = {
       log.push({ order, key, amount, ...(refusedBy !== undefined && { refusedBy }) })
     }
     for (const one of open) end(one, 0n)
+    return log
+  },
+
+  /** Holds and ends amounts at random in each hour: the scratch word 4 counts them. Most ends come hours behind. */
+  spendOn(own: Own, { scopes, hours }: { scopes: readonly (readonly Scope[])[]; hours: number }): Spent[] {
+    const purses = pursesOf(new WorkerCells(own.seat))
+    const lock = lockOf(scopes[0]![0]!.id)
+    const chance = chances(own.seat.number)
+    const log: Spent[] = []
+    const open: { of: Spent; purse: Purse }[] = []
+    const inOrder = (work: () => void): number =>
+      own.seat.change([lock], () => {
+        work()
+        return Atomics.add(own.scratch, 1, 1)
+      })
+    const end = ({ of, purse }: (typeof open)[number]): void => {
+      const amount = BigInt(chance(Number(of.amount) + 2))
+      const order = inOrder(() => purse.post(of.amount, amount))
+      log.push({ ...of, order, amount, held: of.amount })
+    }
+    start(own)
+    for (let i = 0, now = 0; now < hours; i++) {
+      if (i % 10 === 9) Atomics.wait(own.scratch, 4, now)
+      now = Atomics.load(own.scratch, 4)
+      if (open.length > 25 && chance(2) === 0) {
+        end(open.splice(chance(open.length), 1)[0]!)
+        continue
+      }
+      const [key, amount] = [chance(scopes.length), BigInt(chance(9))]
+      const time = noon + now * hour
+      const purse = purses.of(scopes[key]!, time)
+      let refusedBy: string | undefined
+      const order = inOrder(() => {
+        try {
+          purse.hold(amount)
+        } catch (error) {
+          if (!(error instanceof GatewayError)) throw error
+          refusedBy = error.code
+        }
+      })
+      const of = {
+        order,
+        key,
+        amount,
+        time,
+        hold: `${own.seat.number} ${i}`,
+        ...(refusedBy !== undefined && { refusedBy })
+      }
+      log.push(of)
+      if (refusedBy === undefined) open.push({ of, purse })
+    }
+    for (const one of open) end(one)
     return log
   },
 
