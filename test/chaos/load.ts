@@ -3,12 +3,10 @@
 import { once } from 'node:events'
 import { Agent, request as requestHttp } from 'node:http'
 import type { IncomingMessage } from 'node:http'
-import { connect as connectHttp2 } from 'node:http2'
-import type { ClientHttp2Session } from 'node:http2'
 import { Agent as TlsAgent, request as requestHttps } from 'node:https'
 import type { Socket } from 'node:net'
 import { WebSocket } from 'ws'
-import { readHttp2 } from '../kit/http2.ts'
+import { Http2Pool, readHttp2 } from '../kit/http2.ts'
 
 /** The key that the clients have. */
 export const key = 'sk-test-000000000000000000000000'
@@ -64,7 +62,7 @@ export class Load {
   readonly #isTls: boolean
   readonly #keeping: Agent | TlsAgent
   readonly #connections = new WeakMap<object, Connection>()
-  #http2: ClientHttp2Session | undefined
+  readonly #http2: Http2Pool
   readonly #noticed = new Map<string, Noticed>()
   readonly #open = new Set<Promise<void>>()
   #sent = 0
@@ -81,6 +79,7 @@ export class Load {
     this.#isTls = this.#url.protocol === 'https:'
     const options = { keepAlive: true, maxSockets: 40, rejectUnauthorized: false }
     this.#keeping = this.#isTls ? new TlsAgent(options) : new Agent(options)
+    this.#http2 = new Http2Pool(url, { rejectUnauthorized: false })
     this.#timer = setInterval(() => {
       const now = performance.now()
       if (now - this.#tickedAt > standstillMs) this.#stoodStillAt = now
@@ -102,7 +101,7 @@ export class Load {
     clearInterval(this.#timer)
     this.#ending = true
     while (this.#open.size > 0) await Promise.all(this.#open)
-    this.#http2?.close()
+    this.#http2.close()
     this.#keeping.destroy()
   }
 
@@ -195,17 +194,10 @@ export class Load {
   }
 
   async #overHttp2(place: { connection: Connection }): Promise<void> {
-    if (!this.#http2 || this.#http2.closed || this.#http2.destroyed) {
-      const session = connectHttp2(this.#url, { rejectUnauthorized: false })
-      session.on('error', () => {})
-      session.on('goaway', () => {
-        if (this.#http2 === session) this.#http2 = undefined
-      })
-      this.#http2 = session
-    }
-    const known = this.#known(this.#http2)
+    const session = this.#http2.take()
+    const known = this.#known(session)
     place.connection = { ...known }
-    const stream = this.#http2.request({
+    const stream = session.request({
       ':method': 'POST',
       ':path': '/v1/chat/completions',
       authorization: `Bearer ${key}`,
@@ -225,6 +217,8 @@ export class Load {
         return this.#overHttp2(place)
       }
       throw begun ? new Error(`cut: ${(error as Error).message}`, { cause: error }) : error
+    } finally {
+      this.#http2.give(session)
     }
   }
 

@@ -1,10 +1,13 @@
 // Tests of the kit itself: its upstream plays scripts, its client sees the answers, and its checker refuses what SDKs
 // refuse.
 import { existsSync } from 'node:fs'
+import { createServer } from 'node:http2'
+import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { ask, connect } from './client.ts'
 import { gateway } from './gateway.ts'
+import { Http2Pool, readHttp2 } from './http2.ts'
 import { eventually, residentBytes } from './probe.ts'
 import { checkChatStream, readEvents } from './sse.ts'
 import {
@@ -261,4 +264,33 @@ t.test('the folder of a gateway is there until the gateway is closed', async (t)
     t.ok(existsSync(file))
   })
   t.ok(there)
+})
+
+t.test('a pool opens another session when the others have as many requests as their server takes', async (t) => {
+  const server = createServer({ settings: { maxConcurrentStreams: 2 } })
+  const held: (() => void)[] = []
+  server.on('stream', (stream) => held.push(() => (stream.respond(), stream.end('done'))))
+  server.listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await new Promise((listening) => server.once('listening', listening))
+  const pool = new Http2Pool(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  const first = pool.take()
+  await new Promise((known) => first.once('remoteSettings', known))
+  const taken = [first, pool.take(), pool.take()]
+  await new Promise((known) => taken[2]!.once('remoteSettings', known))
+  taken.push(pool.take(), pool.take())
+  t.same(
+    taken.map((session) => taken.indexOf(session)),
+    [0, 0, 2, 2, 4]
+  )
+  t.equal(pool.size, 3)
+  const replies = taken.map((session) => readHttp2(session.request({ ':path': '/' })))
+  await eventually(() => held.length === taken.length)
+  for (const answer of held) answer()
+  for (const { text } of await Promise.all(replies)) t.equal(text, 'done')
+  pool.give(first)
+  t.equal(pool.take(), first)
+  for (const session of taken) pool.give(session)
+  pool.close()
+  await eventually(() => pool.size === 0)
 })
