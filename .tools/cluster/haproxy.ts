@@ -14,10 +14,14 @@ export interface Member {
 
 /** The text for a port of loopback that clients use. */
 export function haproxyConfig(port: number, members: readonly Member[]): string {
-  const servers = members.map(
-    ({ name, port, adminPort }) => `    server ${name} 127.0.0.1:${port} check port ${adminPort}\n`
-  )
+  const servers = (known: string): string =>
+    members
+      .map(({ name, port, adminPort }) => {
+        const check = known.includes('check port') ? `check port ${adminPort}` : 'check'
+        return `    server ${name} 127.0.0.1:${port} ${check}\n`
+      })
+      .join('')
   return readFileSync(shipped, 'utf8')
     .replace(/^( +)bind .*$/m, `$1bind 127.0.0.1:${port}`)
-    .replace(/(?:^ +server .*\n)+/m, servers.join(''))
+    .replace(/(?:^ +server .*\n)+/gm, servers)
 }

@@ -18,7 +18,7 @@ t.test(
       balanced: true,
       config: {
         // On a busy machine connections wait for long until they are accepted.
-        limits: { lame_duck: long ? '5s' : '20s', drain_timeout: '300s' },
+        limits: { lame_duck: long ? '10s' : '20s', drain_timeout: '300s' },
         channels: { demo: { protocol: 'simulator', models: { demo: 'demo' } } },
         models: { demo: { price: { input: 1, output: 2 }, context_window: 100_000 } },
         tenants: { acme: { budget: { usd: 1_000_000, per: 'month' } } },

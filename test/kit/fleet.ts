@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { haproxyConfig } from '../../.tools/cluster/haproxy.ts'
+import type { Member } from '../../.tools/cluster/haproxy.ts'
 import { launch } from '../money/process.ts'
 import type { Launch, Running } from '../money/process.ts'
 import { ask } from '../money/rig.ts'
@@ -256,7 +257,7 @@ export interface FleetEntry {
 }
 
 /** Starts HAProxy as it is shipped, before nodes that need not run yet. Returns its URL. */
-async function balance(t: Owner, home: string, nodes: readonly FleetNode[]): Promise<string> {
+export async function balance(t: Owner, home: string, nodes: readonly Member[]): Promise<string> {
   const port = await freePort()
   const file = join(home, 'haproxy.cfg')
   writeFileSync(file, haproxyConfig(port, nodes))
