@@ -139,6 +139,7 @@ export class WorkList implements Works {
   runningOf(tenant: string): number {
     let own = 0
     for (const { work } of this.#own.values()) if (work.tenant === tenant) own++
+    for (const arriving of this.#arrivals.held) if (arriving.tenant === tenant) own++
     return own + this.#ownership.elsewhereOf(tenant)
   }
 
