@@ -5,6 +5,7 @@ import type { DocumentBook } from './documents/document-book.ts'
 import type { SharedLimits } from './limits/limits.ts'
 import type { OnUnavailable } from './limits/stand-in.ts'
 import type { Money } from './money/money.ts'
+import type { Presence } from './presence.ts'
 import type { Logbook } from './requests/logbook.ts'
 import type { WorkList } from './works/work-list.ts'
 
@@ -24,6 +25,7 @@ export interface ConditionParts {
   readonly documents: Pick<DocumentBook, 'behind'>
   readonly requests: Pick<Logbook, 'dropped'>
   readonly works: Pick<WorkList, 'delay'>
+  readonly presence: Pick<Presence, 'outdated'>
   readonly limits: Pick<SharedLimits, 'health'>
   readonly onLimitsUnavailable: OnUnavailable
 }
@@ -81,6 +83,7 @@ export class Condition {
     return [
       ...this.#ofMoney(),
       ...this.#ofDatabase(),
+      ...this.#ofSchema(),
       ...this.#ofDocuments(),
       ...this.#ofListener(now),
       ...this.#ofRecords(),
@@ -114,6 +117,21 @@ export class Condition {
         cause: fault.message,
         remedy: 'see to the server, to the network and to store.postgres; it is tried again by itself',
         error: fault.message
+      }
+    ]
+  }
+
+  #ofSchema(): Found[] {
+    const { outdated } = this.#parts.presence
+    if (outdated === undefined) return []
+    return [
+      {
+        ailment: 'schema',
+        text: outdated,
+        refuses: true,
+        cause: 'a gateway of a newer version has changed the schema',
+        remedy: 'end this gateway, and start that version',
+        error: ''
       }
     ]
   }

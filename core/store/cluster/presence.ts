@@ -1,7 +1,9 @@
 // Which gateways share the book: each tells the others every few seconds that it runs, and with which configuration.
+// With that it hears whether a newer version has made the schema one that it cannot use.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoreNode } from '../store.ts'
 import type { Database } from './database/database.ts'
+import { newerThan } from './database/migrations.ts'
 
 /** How often a gateway tells of itself, in milliseconds. */
 const tellEvery = 3000
@@ -13,6 +15,8 @@ interface Row {
   readonly version: string
   readonly config: string
   readonly since: number
+  /** The change that a program must know to use the schema. */
+  readonly least: number | null
 }
 
 /** The gateways as one of them sees them. */
@@ -22,6 +26,7 @@ export class Presence {
   readonly #version: string
   #config = ''
   #nodes: readonly StoreNode[]
+  #least = 0
   readonly #stopping = new AbortController()
   #loop: Promise<void> | undefined
 
@@ -46,6 +51,11 @@ export class Presence {
   /** Those that run, this one too, by their names. */
   get nodes(): readonly StoreNode[] {
     return this.#nodes
+  }
+
+  /** Says that a newer version has made the schema unusable for this one; undefined while it has not. */
+  get outdated(): string | undefined {
+    return newerThan(this.#least, this.#database.migrations)
   }
 
   /** Takes down which configuration is in use: its hash. The others hear of it with the next word. */
@@ -81,12 +91,20 @@ export class Presence {
        ), gone as (
          delete from sluice.gateway where node <> $1 and seen < clock_timestamp() - interval '${goneAfter}'
        )
-       select node, version, config, (extract(epoch from started) * 1000)::float8 as since from (
+       select node, version, config, (extract(epoch from started) * 1000)::float8 as since,
+         (select max(min_program) from sluice.migration) as least from (
          select * from told union all select node, version, config, started from sluice.gateway
          where node <> $1 and seen >= clock_timestamp() - interval '${goneAfter}'
        ) alive order by node`,
       [this.#node, this.#version, this.#config, begun]
     )
-    this.#nodes = rows.map(({ node, ...rest }) => ({ name: node, ...rest, own: node === this.#node }))
+    this.#least = rows[0]?.least ?? 0
+    this.#nodes = rows.map(({ node, version, config, since }) => ({
+      name: node,
+      version,
+      config,
+      since,
+      own: node === this.#node
+    }))
   }
 }

@@ -101,7 +101,16 @@ async function open(
     await Promise.all([gathering, leftovers])
   })
   const { documents, requests, works } = book
-  const condition = new Condition({ database, money, documents, requests, works, limits, onLimitsUnavailable })
+  const condition = new Condition({
+    database,
+    presence,
+    money,
+    documents,
+    requests,
+    works,
+    limits,
+    onLimitsUnavailable
+  })
   closes.push(() => condition.close())
   for (const until = performance.now() + redis.connect_timeout; !limits.health.usable && performance.now() < until;)
     await sleep(10)

@@ -5,12 +5,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseFault } from './fault.ts'
 import type { Lane, Transaction } from './lane.ts'
+import { locks } from './locks.ts'
 
 /** The files of the schema of this program. */
 export const schemaFolder = join(import.meta.dirname, '../schema')
 
-/** The number of the lock under which one program at a time changes the schema. It means nothing. */
-const lock = 7_583_102_946n
 /** How long one change waits for a lock, so that what waits behind it does not stand still for longer. */
 const lockTimeout = '2s'
 /** How long one change may run, in milliseconds, and how long locks are asked for again. */
@@ -73,7 +72,7 @@ export async function checkProgram(lane: Lane, migrations: readonly Migration[])
 /** Runs the first change that has not run. Returns true when there is none. */
 async function runNext(transaction: Transaction, migrations: readonly Migration[]): Promise<boolean> {
   await transaction.query(`set local lock_timeout = '${lockTimeout}'`)
-  await transaction.query('select pg_advisory_xact_lock($1)', [lock])
+  await transaction.query('select pg_advisory_xact_lock($1)', [locks.schema])
   // Who may not make a schema can use one that is up to date.
   const { rows: made } = await transaction.query(
     `select from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -114,9 +113,13 @@ async function runNext(transaction: Transaction, migrations: readonly Migration[
 }
 
 function refuseOlder(least: number, migrations: readonly Migration[]): void {
+  const newer = newerThan(least, migrations)
+  if (newer !== undefined) throw new Error(`${newer}. Start the newer version`)
+}
+
+/** Says that a schema which needs a program that knows change `least` is too new for one with these; else undefined. */
+export function newerThan(least: number, migrations: readonly Migration[]): string | undefined {
   const known = migrations.at(-1)?.number ?? 0
-  if (known < least)
-    throw new Error(
-      `the database belongs to a newer Sluice: its schema needs a program that knows change ${least}, and this one knows ${known}. Start the newer version`
-    )
+  if (known >= least) return undefined
+  return `the database belongs to a newer Sluice: its schema needs a program that knows change ${least}, and this one knows ${known}`
 }

@@ -12,6 +12,7 @@ function partsWith(more: Partial<Record<keyof ConditionParts, unknown>>): Condit
     documents: { behind: 0 },
     requests: { dropped: 0 },
     works: { delay: undefined },
+    presence: { outdated: undefined },
     limits: { health: { usable: true } },
     onLimitsUnavailable: 'share',
     ...more
@@ -26,6 +27,13 @@ t.test('why money cannot be written is said with what that means', (t) => {
   t.match(condition.health.troubles, [
     { ailment: 'money', cause: /No space left on device \(53100\): what is held goes on/ }
   ])
+  t.end()
+})
+
+t.test('a gateway that a newer version has left behind gets no requests', (t) => {
+  const condition = new Condition(partsWith({ presence: { outdated: 'the database belongs to a newer Sluice' } }))
+  t.teardown(() => condition.close())
+  t.match(condition.health, { healthy: false, troubles: [{ ailment: 'schema', refuses: true }] })
   t.end()
 })
 

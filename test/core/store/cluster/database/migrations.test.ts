@@ -10,6 +10,7 @@ import { Lane } from '../../../../../core/store/cluster/database/lane.ts'
 import { checkProgram, migrate, readMigrations } from '../../../../../core/store/cluster/database/migrations.ts'
 import type { Migration } from '../../../../../core/store/cluster/database/migrations.ts'
 import { openMoney } from '../../../../../core/store/cluster/money/money.ts'
+import { Presence } from '../../../../../core/store/cluster/presence.ts'
 import { LedgerBook } from '../../../../../core/store/cluster/ledger-book.ts'
 import { brokenIn } from '../../../../kit/cluster-money.ts'
 import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
@@ -132,12 +133,18 @@ t.test('gateways of one version and the next serve side by side, and go back', {
   t.equal((await endsIn(url)).size, 6 * 4)
   t.same(await brokenIn(url), [])
 
+  const running = await Database.open({ url })
+  const presence = await Presence.open(running, 'older', '1.0.0')
+  t.teardown(() => presence.close().then(() => running.close()))
+  t.equal(presence.outdated, undefined)
   const contract = change(9002, 'alter table sluice.hold drop column later', 9002)
   await (await Database.open({ url, migrations: [...now, expand, contract] })).close()
   const refused = { message: /the database belongs to a newer Sluice.*knows change 9002, and this one knows \d+/ }
   await t.rejects(Database.open({ url, migrations: [...now, expand] }), refused)
   await t.rejects(Database.open({ url }), refused)
   await t.rejects(LedgerBook.open(url), refused)
+  await eventually(() => presence.outdated !== undefined, 60_000)
+  t.match(presence.outdated, refused.message, 'one that runs is told')
 })
 
 t.test('a database that is not there is named without the password', async (t) => {
