@@ -16,10 +16,10 @@ import { unfound } from '../unavailable.ts'
 import { cursorOf, filterOf, readCursor } from './request-filter.ts'
 import { columnsOf, lineColumns, lineRows } from './line.ts'
 import type { Line } from './line.ts'
-import { correctRecords, inTurn, mayBeWrong, placeOf, placesOf, replaceStandIns } from './stand-ins.ts'
+import { correctEnded, correctRecords, inTurn, mayBeWrong, placeOf, replaceStandIns } from './stand-ins.ts'
+import type { Replaced } from './stand-ins.ts'
 import { Uncharged } from './uncharged.ts'
 import type { Charge } from './uncharged.ts'
-import type { Place, Replaced } from './stand-ins.ts'
 import { TrafficSums } from './traffic-sums.ts'
 
 /** The most records that wait while the database is away. */
@@ -81,10 +81,7 @@ export class Logbook implements RequestBook {
       lasting: true,
       write: (ids) =>
         this.#counted(() =>
-          database.changes.transaction(async (transaction) => {
-            await inTurn(transaction, 'corrects')
-            await this.#correct(transaction, await placesOf(transaction, ids))
-          })
+          database.changes.transaction((transaction) => correctEnded(transaction, ids, this.#sums, this.#now()))
         )
     })
   }
@@ -322,25 +319,13 @@ export class Logbook implements RequestBook {
     const [fresh, known] = [[] as Line[], [] as Line[]]
     for (const line of lines) (added.delete(plain(line.record.request_id)) ? fresh : known).push(line)
     await this.#count(transaction, fresh, await replaceStandIns(transaction, known))
-    await this.#correct(transaction, fresh.filter(({ record }) => mayBeWrong(record)).map(placeOf))
-  }
-
-  async #correct(transaction: Transaction, places: readonly Place[]): Promise<void> {
-    await this.#count(transaction, [], await correctRecords(transaction, places, this.#now()))
+    const doubtful = fresh.filter(({ record }) => mayBeWrong(record)).map(placeOf)
+    await correctRecords(transaction, doubtful, this.#sums, this.#now())
   }
 
   /** Writes the sums that change with new records, and with those that were replaced. */
-  async #count(transaction: Transaction, fresh: readonly Line[], replaced: readonly Replaced[]): Promise<void> {
-    if (fresh.length + replaced.length === 0) return
+  #count(transaction: Transaction, fresh: readonly Line[], replaced: readonly Replaced[]): Promise<void> {
     const gone = replaced.map(({ before }) => before)
-    await transaction.query(
-      `insert into sluice.traffic (span, scope, time, model, channel, series, requests, codes, input, output, cost, first)
-       select * from json_to_recordset($1) r(span text, scope text, time bigint, model text, channel text, series uuid,
-         requests bigint, codes text, input bigint, output bigint, cost numeric, first text)
-       on conflict (span, scope, time, model, channel, series) do update set requests = excluded.requests,
-         codes = excluded.codes, input = excluded.input, output = excluded.output, cost = excluded.cost,
-         first = excluded.first`,
-      [JSON.stringify(this.#sums.add([...fresh, ...replaced.map(({ after }) => after)], gone))]
-    )
+    return this.#sums.write(transaction, [...fresh, ...replaced.map(({ after }) => after)], gone)
   }
 }

@@ -7,9 +7,11 @@ import { isRecovered } from '../../embedded/recovery/recovery.ts'
 import type { RequestRecord } from '../../requests.ts'
 import { day } from '../../window.ts'
 import type { Transaction } from '../database/lane.ts'
+import { locks } from '../database/locks.ts'
 import { plain } from '../database/text.ts'
 import { columnsOf, lineColumns, lineRows } from './line.ts'
 import type { Line } from './line.ts'
+import type { TrafficSums } from './traffic-sums.ts'
 
 /** Where the record of a request is: its id, and when it arrived, in Unix milliseconds. */
 export interface Place {
@@ -51,19 +53,30 @@ export function mayBeWrong(record: RequestRecord): boolean {
   return isRecovered(record) || (record.reserved_nano !== null && record.usage_source === null)
 }
 
-/** The lock that {@link inTurn} takes. */
-const turns = 7583102948
-
 /**
  * Has what writes records of others wait for what corrects records, and the reverse: of an end that is in the journal
  * meanwhile one of them knows. To be called before any record is written or locked.
  */
 export async function inTurn(transaction: Transaction, what: 'writes' | 'corrects'): Promise<void> {
-  await transaction.query(`select pg_advisory_xact_lock${what === 'writes' ? '_shared' : ''}($1)`, [turns])
+  await transaction.query(`select pg_advisory_xact_lock${what === 'writes' ? '_shared' : ''}($1)`, [locks.records])
+}
+
+/**
+ * Has the records of requests say what the journal says, as something of them was ended by others, or that was
+ * corrected. To be called before any record is written or locked.
+ */
+export async function correctEnded(
+  transaction: Transaction,
+  requestIds: readonly string[],
+  sums: TrafficSums,
+  now: number
+): Promise<void> {
+  await inTurn(transaction, 'corrects')
+  await correctRecords(transaction, await placesOf(transaction, requestIds), sums, now)
 }
 
 /** The places of the records of requests; of one without a record there is none. */
-export async function placesOf(transaction: Transaction, requestIds: readonly string[]): Promise<Place[]> {
+async function placesOf(transaction: Transaction, requestIds: readonly string[]): Promise<Place[]> {
   const { rows } = await transaction.query<{ time: bigint; request_id: string }>(
     'select time, request_id from sluice.request where request_id = any ($1)',
     [requestIds.map(plain)]
@@ -72,16 +85,17 @@ export async function placesOf(transaction: Transaction, requestIds: readonly st
 }
 
 /**
- * Has records say what the journal says was charged for their requests, where these have ended. A part of a request has
- * the day on which it began: from that of the request until `now`, in Unix milliseconds.
+ * Has records say what the journal says was charged for their requests, where these have ended, and the sums with them.
+ * A part of a request has the day on which it began: from that of the request until `now`, in Unix milliseconds.
  */
 export async function correctRecords(
   transaction: Transaction,
   places: readonly Place[],
+  sums: TrafficSums,
   now: number
-): Promise<Replaced[]> {
+): Promise<void> {
   const before = await recordsAt(transaction, places)
-  if (before.size === 0) return []
+  if (before.size === 0) return
   const { rows } = await transaction.query<Entry>(
     `select request_id, part, class, amount, usage_json, source, price_version, channel from sluice.journal
       where (day, request_id) in (select date '1970-01-01' + day, request_id
@@ -101,7 +115,12 @@ export async function correctRecords(
     const record = charged(line.record, entries)
     return record.cost_nano === line.record.cost_nano ? [] : [{ before: line, after: lineOf(record, line.time) }]
   })
-  return write(transaction, replaced)
+  await write(transaction, replaced)
+  await sums.write(
+    transaction,
+    replaced.map(({ after }) => after),
+    replaced.map(({ before: gone }) => gone)
+  )
 }
 
 /** The days since 1970 from one time until another, the first one at least. */

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { cellsOf, passedOf, placeOf, Traffic, trafficSpans } from '../../traffic.ts'
 import type { Passed, TrafficSpan } from '../../traffic.ts'
 import type { RequestRecord } from '../../requests.ts'
+import type { Transaction } from '../database/lane.ts'
 import { plain } from '../database/text.ts'
 
 /** The most sums in memory. Then a new series begins. */
@@ -51,6 +52,20 @@ export class TrafficSums {
     for (const one of records) count(one, (traffic, passed) => traffic.add(passed))
     for (const one of gone) count(one, (traffic, passed) => traffic.remove(passed))
     return [...changed].map(({ traffic, ...place }) => ({ ...place, series: this.#series, ...traffic.stored }))
+  }
+
+  /** Writes the rows that change with these records. */
+  async write(transaction: Transaction, records: readonly Counted[], gone: readonly Counted[]): Promise<void> {
+    if (records.length + gone.length === 0) return
+    await transaction.query(
+      `insert into sluice.traffic (span, scope, time, model, channel, series, requests, codes, input, output, cost, first)
+       select * from json_to_recordset($1) r(span text, scope text, time bigint, model text, channel text, series uuid,
+         requests bigint, codes text, input bigint, output bigint, cost numeric, first text)
+       on conflict (span, scope, time, model, channel, series) do update set requests = excluded.requests,
+         codes = excluded.codes, input = excluded.input, output = excluded.output, cost = excluded.cost,
+         first = excluded.first`,
+      [JSON.stringify(this.add(records, gone))]
+    )
   }
 
   /** Begins a new series, when nobody knows whether the last rows were written: those stay as they are. */

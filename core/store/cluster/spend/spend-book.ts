@@ -6,17 +6,21 @@ import { mostOf, sumColumns } from '../../embedded/database/spend-table.ts'
 import { commonUnits, monthOf, mostCost, mostSummed, spenderOf, SpendSums } from '../../embedded/database/spend-sums.ts'
 import type { SpendCell } from '../../embedded/database/spend-sums.ts'
 import type { Value } from '../../embedded/files/sqlite.ts'
+import { steadyNow } from '../../../watchdog/steady-time.ts'
 import type { SpendPage, SpendQuery } from '../../spend.ts'
 import type { Database } from '../database/database.ts'
 import type { Transaction } from '../database/lane.ts'
+import { locks } from '../database/locks.ts'
+import { DatabaseFault } from '../database/fault.ts'
 import { plain } from '../database/text.ts'
+import { correctionClass } from '../money/journal/estimates.ts'
+import { correctEnded } from '../requests/stand-ins.ts'
+import { TrafficSums } from '../requests/traffic-sums.ts'
 import { unavailable, unfound } from '../unavailable.ts'
 import { querySpend } from './spend-query.ts'
 
 /** How many rows of the journal one transaction adds up. */
 const slice = 2000
-/** The number of the lock under which one gateway at a time adds up. It means nothing. */
-const lock = 7_583_102_948n
 /** The most slices that one query adds up before it answers. */
 const mostSlices = 500
 
@@ -35,10 +39,15 @@ export const spans = [
 /** The spend as one gateway has it. */
 export class SpendBook {
   readonly #database: Pick<Database, 'changes' | 'searches'>
+  readonly #now: () => number
+  /** What traffic changes by with the records that are corrected here. */
+  readonly #traffic = new TrafficSums()
   #gathering: Promise<boolean> | undefined
 
-  constructor(database: Pick<Database, 'changes' | 'searches'>) {
+  /** `now`: Unix milliseconds. */
+  constructor(database: Pick<Database, 'changes' | 'searches'>, now: () => number = steadyNow) {
     this.#database = database
+    this.#now = now
   }
 
   /**
@@ -50,11 +59,27 @@ export class SpendBook {
     return querySpend(this.#database.searches, query).catch(unfound)
   }
 
-  /** Adds up some rows of the journal. Returns whether there may be more. */
+  /**
+   * Adds up some rows of the journal. Returns whether there may be more. Where somebody has ended a request for
+   * another, or corrected that, its record says so from the same commit on: whoever wrote the row may have been killed
+   * before it could tell.
+   */
   gather(): Promise<boolean> {
-    return (this.#gathering ??= this.#database.changes
-      .transaction(gatherSlice)
-      .finally(() => (this.#gathering = undefined)))
+    return (this.#gathering ??= this.#gather().finally(() => (this.#gathering = undefined)))
+  }
+
+  async #gather(): Promise<boolean> {
+    const { changes } = this.#database
+    try {
+      return await changes.transaction((transaction) =>
+        gatherSlice(transaction, (ids) => correctEnded(transaction, ids, this.#traffic, this.#now()))
+      )
+    } catch (error) {
+      this.#traffic.begin()
+      if (!(error instanceof DatabaseFault) || !error.ofContent) throw error
+      // A record that the database refuses keeps no sum from anybody.
+      return changes.transaction((transaction) => gatherSlice(transaction, () => Promise.resolve()))
+    }
   }
 }
 
@@ -68,8 +93,13 @@ interface ChainRow extends Record<string, unknown> {
   readonly seq: bigint
 }
 
-async function gatherSlice(transaction: Transaction): Promise<boolean> {
-  await transaction.query('select pg_advisory_xact_lock($1)', [lock])
+async function gatherSlice(
+  transaction: Transaction,
+  correct: (requestIds: readonly string[]) => Promise<void>
+): Promise<boolean> {
+  await transaction.query('select pg_advisory_xact_lock($1)', [locks.spend])
+  // The version before adds up under this lock, and not under the other. The next one need not take it any more.
+  await transaction.query('select pg_advisory_xact_lock_shared($1)', [locks.records])
   const columns = entryColumns.map((name) => (name === 'ts_ms' ? 'j.ts_ms::float8 as ts_ms' : `j.${name}`)).join(', ')
   const { rows } = await transaction.query<ChainRow>(
     `select c.node, c.epoch, j.seq, ${columns} from (
@@ -81,6 +111,8 @@ async function gatherSlice(transaction: Transaction): Promise<boolean> {
      ) j limit ${slice}`
   )
   if (rows.length === 0) return false
+  const ended = rows.filter((row) => row['class'] === correctionClass || row['source'] === 'recovered')
+  if (ended.length > 0) await correct([...new Set(ended.map((row) => row['request_id'] as string))])
   const sums = new SpendSums()
   const seen = new Map<string, ChainRow>()
   for (const row of rows) {

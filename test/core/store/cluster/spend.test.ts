@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
 import { Database } from '../../../../core/store/cluster/database/database.ts'
+import { inTurn } from '../../../../core/store/cluster/requests/stand-ins.ts'
 import { SpendBook } from '../../../../core/store/cluster/spend/spend-book.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
 import type { Awaitable } from '../../../../core/awaitable.ts'
@@ -13,6 +14,7 @@ import { costOf } from '../../../../core/money/price.ts'
 import type { Price } from '../../../../core/money/price.ts'
 import { logFolder, moneyBook, moneyNode } from '../../../kit/cluster-money.ts'
 import { postgresMissing } from '../../../kit/postgres.ts'
+import { eventually } from '../../../kit/probe.ts'
 import { noon, price, reserve, scope, used } from '../embedded/sample.ts'
 
 t.setTimeout(600_000)
@@ -120,5 +122,39 @@ t.test(
         t.same(await all((one) => books[0]!.query(one), query), await all((one) => store.spend(one), query), by.join())
       }
     }
+  }
+)
+
+t.test(
+  'who adds up waits for a version that adds up under the lock of records, and not for who writes records',
+  { skip: postgresMissing },
+  async (t) => {
+    const url = await moneyBook()
+    const [database, other] = await Promise.all(['spend', 'other'].map((name) => Database.open({ url, name })))
+    t.teardown(() => Promise.all([database!.close(), other!.close()]))
+    const gathered = (): Promise<boolean> => new SpendBook(database!).gather()
+    await other!.changes.transaction(async (transaction) => {
+      await inTurn(transaction, 'writes')
+      await gathered()
+    })
+    const { promise: release, resolve } = Promise.withResolvers<void>()
+    const { promise: held, resolve: holds } = Promise.withResolvers<void>()
+    const before = other!.changes.transaction(async (transaction) => {
+      await transaction.query('select pg_advisory_xact_lock(7583102948)')
+      holds()
+      await release
+    })
+    await held
+    let done = false
+    const after = gathered().then(() => (done = true))
+    await eventually(async () => {
+      const { rows } = await other!.reads.query(
+        `select from pg_locks where locktype = 'advisory' and not granted and database = (select oid from pg_database where datname = current_database())`
+      )
+      return rows.length === 1
+    })
+    t.notOk(done)
+    resolve()
+    await Promise.all([before, after])
   }
 )

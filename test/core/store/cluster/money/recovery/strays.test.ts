@@ -114,6 +114,41 @@ test('a clock that is wrong ends no detached hold before its time', async (t) =>
   t.same((await endsIn(url)).get(made.requestId), ['settle 5 upstream'])
 })
 
+test('a correction is in the record of its request though its node was killed before it could tell', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const proxy = await DatabaseProxy.start(t, server.socket)
+  const folder = logFolder(t)
+  const node = await moneyNode(t, proxy.url(url), 'one', { folder, now })
+  const made = await hold(node.ledger, scopes, 100n)
+  made.dispatched('openai')
+  await made.durable
+  await node.flush()
+  proxy.stand()
+  await made.settle(charge(500))
+  proxy.cut()
+  await node.kill()
+  proxy.goOn()
+  const database = await Database.open({ url, name: 'log' })
+  const requests = new Logbook(database, { age: 86_400_000, size: 2 ** 40 }, now)
+  t.teardown(() => requests.close().then(() => database.close()))
+  const spend = new SpendBook(database, now)
+  const costOf = async (): Promise<string> => (await requests.find(made.requestId))!.record.cost_nano
+  await (await moneyNode(t, url, 'one', { folder: logFolder(t), now, requests })).close()
+  await requests.idle()
+  // Nobody is told of the correction.
+  const again = await moneyNode(t, url, 'one', { folder, now, requests })
+  await again.flush()
+  await eventually(() => readdirSync(folder).length === 0, 20_000)
+  await again.close()
+  t.equal(await costOf(), '20')
+  const page = await spend.query({ by: [], equal: {}, limit: 1 })
+  t.match(page.sums, [{ requests: 1, charge: 500n }])
+  t.equal(await costOf(), '500')
+  const [point] = await requests.traffic({ span: 'hour', from: 0, to: 1e7, every: 1e7 })
+  t.match(point!.sums, { requests: 1, output: 500, cost: '500' })
+})
+
 test('an end that comes too late from a log corrects the estimate, once, with its record and the sums', async (t) => {
   const server = await sharedPostgres()
   const url = await moneyBook()
