@@ -10,8 +10,8 @@ import { eventually, figures } from '../kit/probe.ts'
 import { checkBooks, quiet } from './audit.ts'
 import { PlannedUpstream } from './planned.ts'
 import type { Plan } from './planned.ts'
-import { launch } from './process.ts'
-import type { Running } from './process.ts'
+import { launch, withWorkers } from './process.ts'
+import type { Launch, Running } from './process.ts'
 import { ask, chance, configOf, endings, folder, key, long, prices, secretOf } from './rig.ts'
 import type { Asking, Entry, More, Seen } from './rig.ts'
 
@@ -20,6 +20,7 @@ t.setTimeout(long ? 1_800_000 : 600_000)
 const seed = Number(process.env['SLUICE_SEED'] ?? 20261121)
 const random = chance(seed)
 const models = Object.keys(prices)
+const threads = (workers: number): string => (workers > 1 ? `${workers} workers` : 'one thread')
 
 let sent = 0
 function request(): [Plan, Asking] {
@@ -44,12 +45,14 @@ class Ordeal {
   readonly #home: string
   readonly #file: string
   readonly #config: More
+  readonly #launch: Launch
   #running: Running | undefined
   #load: Promise<unknown> = Promise.resolve()
   #over = true
 
-  private constructor(t: Test, home: string, upstream: PlannedUpstream) {
+  private constructor(t: Test, home: string, upstream: PlannedUpstream, workers: number) {
     this.#t = t
+    this.#launch = workers > 1 ? withWorkers(workers) : {}
     this.#home = home
     this.#file = join(home, 'sluice.db')
     this.disk = Disk.make(t, this.#file, seed)
@@ -59,8 +62,8 @@ class Ordeal {
     })
   }
 
-  static async prepare(t: Test): Promise<Ordeal> {
-    const ordeal = new Ordeal(t, folder(t), await PlannedUpstream.start(t))
+  static async prepare(t: Test, workers = 1): Promise<Ordeal> {
+    const ordeal = new Ordeal(t, folder(t), await PlannedUpstream.start(t), workers)
     t.teardown(() => ordeal.calm())
     return ordeal
   }
@@ -71,7 +74,7 @@ class Ordeal {
 
   /** Starts a gateway on the disk and keeps so many clients busy with it. */
   async start(clients = 12): Promise<void> {
-    this.#running = await launch(this.#t, this.#home, this.#config, { env: this.disk.env })
+    this.#running = await launch(this.#t, this.#home, this.#config, { ...this.#launch, env: this.disk.env })
     this.#over = false
     const lane = async (): Promise<void> => {
       while (!this.#over) if ((await this.ask()).status !== 200) await sleep(5)
@@ -98,7 +101,10 @@ class Ordeal {
 
   /** Tries to start one on the disk as it is; what it said before it ended. */
   async refusal(): Promise<string> {
-    return launch(this.#t, this.#home, this.#config, { env: this.disk.env }).then(() => 'it started', String)
+    return launch(this.#t, this.#home, this.#config, { ...this.#launch, env: this.disk.env }).then(
+      () => 'it started',
+      String
+    )
   }
 
   /** No client sends another request. */
@@ -125,7 +131,7 @@ class Ordeal {
 
   /** Ends what is open on a sound disk, then audits. */
   async audit(): Promise<Entry[]> {
-    if (this.#running?.alive !== true) this.#running = await launch(this.#t, this.#home, this.#config)
+    if (this.#running?.alive !== true) this.#running = await launch(this.#t, this.#home, this.#config, this.#launch)
     await quiet(this.#t, this.running)
     await this.running.end('SIGTERM')
     return checkBooks(this.#t, this.#file, this.seen)
@@ -139,55 +145,58 @@ const broken: Readonly<Record<string, Trouble>> = {
   'neither writes nor syncs succeed': { writes: 'EIO', syncs: 'EIO' }
 }
 
-t.test(
-  'while the disk fails nothing new is admitted, and when it is mended everything goes on',
-  { skip: noDisk },
-  async (t) => {
-    const ordeal = await Ordeal.prepare(t)
-    const { disk } = ordeal
-    await ordeal.start()
-    const healed: number[] = []
-    for (const [what, trouble] of Object.entries(broken)) {
-      await ordeal.answers(20)
-      t.ok(await ordeal.ready(), `${what}: not yet`)
-      disk.set(trouble)
-      await eventually(async () => !(await ordeal.ready()))
-      for (let more = 0; more < 3; more++)
-        t.match(
-          await ordeal.ask(),
-          { status: 503, code: 'billing_unavailable' },
-          `${what}: every billable request is refused`
-        )
-      const listed = await fetch(`${ordeal.running.url}/v1/models`, {
-        headers: { authorization: `Bearer ${secretOf('one')}` }
-      })
-      t.equal(listed.status, 200, `${what}: what costs nothing is served`)
-      // Longer than what waits for the disk is patient, in the long version.
-      await sleep(long ? 10_000 : 400)
-      t.ok(ordeal.running.alive, `${what}: it lives`)
-      disk.set()
-      const mendedAt = performance.now()
-      await eventually(async () => (await ordeal.ask()).ended && (await ordeal.ready()))
-      healed.push(Math.round(performance.now() - mendedAt))
-    }
-    const { failed } = disk.calls
-    t.ok(failed >= Object.keys(broken).length, `${failed} calls failed`)
+async function failing(t: Test, workers: number): Promise<void> {
+  const ordeal = await Ordeal.prepare(t, workers)
+  const { disk } = ordeal
+  await ordeal.start()
+  const healed: number[] = []
+  for (const [what, trouble] of Object.entries(broken)) {
     await ordeal.answers(20)
-    await ordeal.losePower()
-    disk.set({ writes: 'EIO', syncs: 'EIO' })
-    t.match(
-      await ordeal.refusal(),
-      /did not start: sluice start: .*as the disk fails \(disk I\/O error\): look into/,
-      'a start on such a disk says so, and changes nothing'
-    )
+    t.ok(await ordeal.ready(), `${what}: not yet`)
+    disk.set(trouble)
+    await eventually(async () => !(await ordeal.ready()))
+    for (let more = 0; more < 3; more++)
+      t.match(
+        await ordeal.ask(),
+        { status: 503, code: 'billing_unavailable' },
+        `${what}: every billable request is refused`
+      )
+    const listed = await fetch(`${ordeal.running.url}/v1/models`, {
+      headers: { authorization: `Bearer ${secretOf('one')}` }
+    })
+    t.equal(listed.status, 200, `${what}: what costs nothing is served`)
+    // Longer than what waits for the disk is patient, in the long version.
+    await sleep(long ? 10_000 : 400)
+    t.ok(ordeal.running.alive, `${what}: it lives`)
     disk.set()
-    const entries = await ordeal.audit()
-    const ended = ordeal.seen.filter((one) => one.ended).length
-    t.comment(
-      `${ordeal.seen.length} requests, ${ended} ends seen, ${endings(entries).ends.size} in the books; it served again ${healed.join(', ')} ms after the disk did`
-    )
+    const mendedAt = performance.now()
+    await eventually(async () => (await ordeal.ask()).ended && (await ordeal.ready()))
+    healed.push(Math.round(performance.now() - mendedAt))
   }
-)
+  const { failed } = disk.calls
+  t.ok(failed >= Object.keys(broken).length, `${failed} calls failed`)
+  await ordeal.answers(20)
+  await ordeal.losePower()
+  disk.set({ writes: 'EIO', syncs: 'EIO' })
+  t.match(
+    await ordeal.refusal(),
+    /did not start: [^]*as the disk fails \(disk I\/O error\): look into/,
+    'a start on such a disk says so, and changes nothing'
+  )
+  disk.set()
+  const entries = await ordeal.audit()
+  const ended = ordeal.seen.filter((one) => one.ended).length
+  t.comment(
+    `${ordeal.seen.length} requests, ${ended} ends seen, ${endings(entries).ends.size} in the books; it served again ${healed.join(', ')} ms after the disk did`
+  )
+}
+
+for (const workers of [1, 2])
+  t.test(
+    `while the disk fails nothing new is admitted, and when it is mended everything goes on: ${threads(workers)}`,
+    { skip: noDisk },
+    (t) => failing(t, workers)
+  )
 
 // It takes as long as closing waits for a disk.
 if (long)
@@ -211,38 +220,47 @@ if (long)
     }
   )
 
-const rounds = long ? 30 : 2
-
-t.test(
-  'a disk that fails now and then, or once and then claims success, loses nothing that was acknowledged',
-  { skip: noDisk },
-  async (t) => {
-    const ordeal = await Ordeal.prepare(t)
-    const { disk } = ordeal
-    let acknowledged = 0
-    for (let round = 0; round < rounds; round++) {
-      await ordeal.start()
-      disk.set({ writes: 'EIO', syncs: 'EIO', oneIn: 100 })
-      await ordeal.answers(60)
-      // The kernel says once that a page was not written, and then that there is nothing to write.
-      for (let lie = 0; lie < 4; lie++) {
-        const before = disk.calls.failed
-        disk.set({ syncs: 'EIO', times: 1 })
-        await eventually(() => disk.calls.failed > before)
-        await ordeal.answers(15)
-      }
-      t.ok(ordeal.running.alive, 'it lives')
-      await ordeal.losePower(1 + random(100))
-      acknowledged = ordeal.seen.filter((one) => one.ended).length
+async function lying(t: Test, workers: number, rounds: number): Promise<void> {
+  const ordeal = await Ordeal.prepare(t, workers)
+  const { disk } = ordeal
+  let acknowledged = 0
+  for (let round = 0; round < rounds; round++) {
+    await ordeal.start()
+    disk.set({ writes: 'EIO', syncs: 'EIO', oneIn: 100 })
+    await ordeal.answers(60)
+    // The kernel says once that a page was not written, and then that there is nothing to write.
+    for (let lie = 0; lie < 4; lie++) {
+      const before = disk.calls.failed
+      disk.set({ syncs: 'EIO', times: 1 })
+      await eventually(() => disk.calls.failed > before)
+      await ordeal.answers(15)
     }
-    const { failed, syncs, writes } = disk.calls
-    t.ok(failed >= rounds * 4, `${failed} calls failed`)
-    const entries = await ordeal.audit()
-    t.comment(
-      `power lost ${rounds} times; ${failed} of ${writes} writes and ${syncs} syncs failed; ${acknowledged} ends seen, ${endings(entries).ends.size} in the books`
-    )
+    t.ok(ordeal.running.alive, 'it lives')
+    await ordeal.losePower(1 + random(100))
+    acknowledged = ordeal.seen.filter((one) => one.ended).length
   }
-)
+  const { failed, syncs, writes } = disk.calls
+  t.ok(failed >= rounds * 4, `${failed} calls failed`)
+  const entries = await ordeal.audit()
+  t.comment(
+    `power lost ${rounds} times; ${failed} of ${writes} writes and ${syncs} syncs failed; ${acknowledged} ends seen, ${endings(entries).ends.size} in the books`
+  )
+}
+
+for (const [workers, rounds] of long
+  ? ([
+      [1, 30],
+      [2, 30]
+    ] as const)
+  : ([
+      [1, 2],
+      [2, 1]
+    ] as const))
+  t.test(
+    `a disk that fails now and then, or once and then claims success, loses nothing that was acknowledged: ${threads(workers)}`,
+    { skip: noDisk },
+    (t) => lying(t, workers, rounds)
+  )
 
 t.test('a disk that takes 300 ms for a sync delays answers, and batches grow', { skip: noDisk }, async (t) => {
   const ordeal = await Ordeal.prepare(t)

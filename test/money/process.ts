@@ -29,6 +29,11 @@ export interface Launch {
   env?: Readonly<Record<string, string>>
 }
 
+/** A gateway of so many workers; see there. */
+export function withWorkers(workers: number): Launch {
+  return { script: [join(import.meta.dirname, '../core/workers/victim.ts'), String(workers)] }
+}
+
 /**
  * Starts a gateway on a configuration, which is written into the folder.
  * @throws Error when it ends before it is ready

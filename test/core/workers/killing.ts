@@ -13,7 +13,7 @@ import { eventually } from '../../kit/probe.ts'
 import { applied, quiet } from '../../money/audit.ts'
 import type { Part } from '../../money/lasting.ts'
 import { PlannedUpstream } from '../../money/planned.ts'
-import { launch } from '../../money/process.ts'
+import { launch, withWorkers } from '../../money/process.ts'
 import type { Running } from '../../money/process.ts'
 import { ask, chance, folder, journal, key, rows } from '../../money/rig.ts'
 import type { More } from '../../money/rig.ts'
@@ -69,8 +69,7 @@ export async function workerKills(t: Test, { kills, seed, width = 1, plan, say =
     keys: [key('test', { project: 'web', budget, limits: { rpm: 1_000_000, concurrency: slots } })],
     chain: [{ bomb: {} }, ...(everything['chain'] as object[])]
   }
-  const start = (): Promise<Running> =>
-    launch(t, home, config, { script: [join(import.meta.dirname, 'victim.ts'), '2'] })
+  const start = (): Promise<Running> => launch(t, home, config, withWorkers(2))
   let running = await start()
   const clients = new Clients(() => running.url, random, width)
   const done: Record<string, number> = {}
