@@ -262,9 +262,10 @@ begin
 end $$;
 
 -- All that a node has decided on and asks for at one moment, once: ends, which make room, then admissions in the order
--- in which they came. Positions count the cells from 1 on, and then the sums of hours. An admission that lacks only what
--- others have in slices is not decided (-3), and these are told to give back; where only nodes have it that are gone,
--- that takes longer (-4).
+-- in which they came. One that has `ended` has its end among the entries, and in p_posted what it is charged: it is taken
+-- out of slices, and never held. Positions count the cells from 1 on, and then the sums of hours. An admission that lacks
+-- only what others have in slices is not decided (-3), and these are told to give back; where only nodes have it that are
+-- gone, that takes longer (-4).
 create function sluice.money_batch_1(
   p_node text, p_epoch int, p_batch bigint, p_lease int,
   p_cells bigint[],                                                 -- all that change, sorted
@@ -296,6 +297,7 @@ declare
   bounds bigint[];
   raised boolean := false;
   taken int[];
+  at_once boolean[];             -- admissions that have ended
   sum_posted bigint;
   sum_used bigint;
   ended bigint;
@@ -320,11 +322,13 @@ begin
   end if;
   -- Corrections are entries of holds that have ended.
   if p_entries is not null then
-    with gone as (
-      delete from sluice.hold h using json_to_recordset(coalesce(p_ended, '[]')) as e(request_id text, part text)
-        where h.request_id = e.request_id and h.part = e.part and h.node = p_node returning 1)
-    select count(*) into ended from gone;
-    if ended <> json_array_length(coalesce(p_ended, '[]')) then raise exception 'lost' using errcode = 'SL002'; end if;
+    if p_ended is not null then
+      with gone as (
+        delete from sluice.hold h using json_to_recordset(p_ended) as e(request_id text, part text)
+          where h.request_id = e.request_id and h.part = e.part and h.node = p_node returning 1)
+      select count(*) into ended from gone;
+      if ended <> json_array_length(p_ended) then raise exception 'lost' using errcode = 'SL002'; end if;
+    end if;
     insert into sluice.journal
       select date '1970-01-01' + (e.ts_ms / 86400000)::int, p_node, p_epoch, e.seq,
         decode(e.prev_hash, 'hex'), decode(e.hash, 'hex'), e.kind, e.request_id, e.part, e.class, e.scopes, e.amount,
@@ -362,9 +366,12 @@ begin
   verdicts := '{}';
   held := array_fill(0::bigint, array[cardinality(used)]);
   if p_holds is not null then
-    select array_agg(h.place) into taken
-      from rows from (json_to_recordset(p_holds) as (request_id text, part text)) with ordinality as h(request_id, part, place)
-      where exists (select from sluice.hold o where o.request_id = h.request_id and o.part = h.part);
+    select array_agg(h.place) filter (where exists (
+        select from sluice.hold o where o.request_id = h.request_id and o.part = h.part)),
+        array_agg(h.ended is true order by h.place)
+      into taken, at_once
+      from rows from (json_to_recordset(p_holds) as (request_id text, part text, ended boolean)) with ordinality
+        as h(request_id, part, ended, place);
     for i in 1 .. cardinality(p_amounts) loop
       verdict := case when i = any (taken) then -2 else 0 end;
       first_cap := k;
@@ -397,11 +404,16 @@ begin
           if used[p_counts[j]] > most - p_amounts[i] then verdict := -1; end if;
         end loop;
       end if;
+      if at_once[i] and verdict <> 0 then
+        raise exception 'an end whose hold is refused' using errcode = 'SL005';
+      end if;
       if verdict = 0 then
-        for j in c + 1 .. p_counts_to[i] loop
-          used[p_counts[j]] := used[p_counts[j]] + p_amounts[i];
-          held[p_counts[j]] := held[p_counts[j]] + p_amounts[i];
-        end loop;
+        if not at_once[i] then
+          for j in c + 1 .. p_counts_to[i] loop
+            used[p_counts[j]] := used[p_counts[j]] + p_amounts[i];
+            held[p_counts[j]] := held[p_counts[j]] + p_amounts[i];
+          end loop;
+        end if;
         for j in first_cap + 1 .. k loop
           if p_cap_own[j] then
             sliced[p_cap_cells[j]] := sliced[p_cap_cells[j]] - p_amounts[i];
@@ -417,16 +429,18 @@ begin
       c := p_counts_to[i];
       verdicts := verdicts || verdict;
     end loop;
-    insert into sluice.hold
-      select h.request_id, h.part, p_node, h.cells, h.scopes, h.tags, h.amount, h.model, h.price_version, h.cost_price,
-        h.input_units, h.max_out, h.pieces, h.channel, h.delivered, h.endpoint, h.client_protocol, h.streamed, h.time, null
-      from rows from (json_to_recordset(p_holds) as (
-        request_id text, part text, cells bigint[], scopes text, tags text, amount bigint, model text,
-        price_version text, cost_price text, input_units bigint, max_out bigint, pieces text, channel text, delivered bigint,
-        endpoint text, client_protocol text, streamed boolean, "time" bigint)) with ordinality as h(
-        request_id, part, cells, scopes, tags, amount, model, price_version, cost_price, input_units, max_out, pieces,
-        channel, delivered, endpoint, client_protocol, streamed, "time", place)
-      where verdicts[h.place] = 0;
+    if false = any (at_once) then
+      insert into sluice.hold
+        select h.request_id, h.part, p_node, h.cells, h.scopes, h.tags, h.amount, h.model, h.price_version, h.cost_price,
+          h.input_units, h.max_out, h.pieces, h.channel, h.delivered, h.endpoint, h.client_protocol, h.streamed, h.time, null
+        from rows from (json_to_recordset(p_holds) as (
+          request_id text, part text, cells bigint[], scopes text, tags text, amount bigint, model text,
+          price_version text, cost_price text, input_units bigint, max_out bigint, pieces text, channel text, delivered bigint,
+          endpoint text, client_protocol text, streamed boolean, "time" bigint)) with ordinality as h(
+          request_id, part, cells, scopes, tags, amount, model, price_version, cost_price, input_units, max_out, pieces,
+          channel, delivered, endpoint, client_protocol, streamed, "time", place)
+        where verdicts[h.place] = 0 and not at_once[h.place];
+    end if;
   end if;
 
   if cardinality(recalled) > 0 then

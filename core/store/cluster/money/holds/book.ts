@@ -5,9 +5,7 @@ import type { Logger } from '../../../../telling/log.ts'
 import { Hold } from '../../../embedded/balance/hold.ts'
 import type { HoldKeeper } from '../../../embedded/balance/hold.ts'
 import { LookedAt } from '../../../embedded/balance/looked-at.ts'
-import { Purse } from '../../../embedded/balance/purse.ts'
 import { maxNano, mostHeld } from '../../../embedded/balance/cell.ts'
-import type { Cell } from '../../../embedded/balance/cell.ts'
 import { emptyBatch } from '../../../embedded/rows/batch.ts'
 import { RowIds } from '../../../embedded/rows/row-ids.ts'
 import { unavailable } from '../../../embedded/writer/unavailable.ts'
@@ -36,6 +34,7 @@ import { EarlyHold } from './early.ts'
 import { nameOf } from './live.ts'
 import type { Live } from './live.ts'
 import type { Prices } from './prices.ts'
+import { KnownPurses } from './purses.ts'
 
 /** Milliseconds after which progress is written that nobody waits for. */
 const company = 250
@@ -73,7 +72,7 @@ export class Book implements Ledger, HoldKeeper {
   readonly #rowIds = new RowIds(0)
   #later: NodeJS.Timeout | undefined
   readonly #decisions: Decisions
-  readonly #purses = new WeakMap<Plan, Purse>()
+  readonly #purses: KnownPurses
   /** Those that were admitted in memory, and of which the database has not said that it has them. */
   readonly #early = new Set<EarlyHold>()
   /** When the latest of them will be in the database. */
@@ -82,6 +81,7 @@ export class Book implements Ledger, HoldKeeper {
   constructor(parts: BookParts) {
     this.#parts = parts
     const { mirror, views, patience, slices } = parts
+    this.#purses = new KnownPurses(mirror)
     this.#decisions = new Decisions({
       mirror,
       views,
@@ -144,11 +144,11 @@ export class Book implements Ledger, HoldKeeper {
 
   /**
    * Holds an amount in memory, where slices carry all of it and no other node can have taken this one for gone. The
-   * database hears of it some milliseconds later.
+   * database hears of it when somebody waits for that, or some milliseconds later: most have ended by then.
    */
   #admit({ request, plan, name }: Question, taken: Taken): Hold | undefined {
     if (taken.includes(undefined) || !this.#sender.sure(performance.now())) return undefined
-    const purse = this.#purseOf(plan)
+    const purse = this.#purses.of(plan)
     // Whether the largest sums can be accounted for the database checks.
     if (!purse?.fits(request.amount, mostHeld - maxNano)) return undefined
     const { queue } = this.#sender
@@ -159,7 +159,7 @@ export class Book implements Ledger, HoldKeeper {
     this.#early.add(early)
     this.#hold(name, hold, plan, early)
     queue.admissions.push(early)
-    this.#sender.wake()
+    this.#sender.wakeSoon()
     return hold
   }
 
@@ -175,16 +175,6 @@ export class Book implements Ledger, HoldKeeper {
     live.early = undefined
     live.written = !lost
     live.lost ||= lost
-  }
-
-  /** A purse of balances that are known; undefined when some are not. */
-  #purseOf(plan: Plan): Purse | undefined {
-    let purse = this.#purses.get(plan)
-    if (purse) return purse
-    const known = plan.places.map(({ key }) => this.#parts.mirror.get(key)?.cell)
-    if (known.includes(undefined)) return undefined
-    this.#purses.set(plan, (purse = new Purse(plan.texts, plan, known as Cell[], [], [])))
-    return purse
   }
 
   async look(request: ReserveRequest): Promise<Reservation> {
@@ -226,14 +216,16 @@ export class Book implements Ledger, HoldKeeper {
     return (await this.#parts.views.purse(this.#parts.plans.of(scopes, time))).standings()
   }
 
-  /** What was admitted in memory is sent in some milliseconds, and the upstream is asked meanwhile. */
   acknowledge({ durable }: Parameters<HoldKeeper['acknowledge']>[0]): Promise<void> {
+    this.#sender.wake()
     return durable
   }
 
   /** What is read after it has everything that was admitted here before. */
   async #written(): Promise<void> {
-    await this.#latest?.catch(ignore)
+    if (!this.#latest) return
+    this.#sender.wake()
+    await this.#latest.catch(ignore)
   }
 
   /** Resolves when the database has all holds that were made before, or never will: it may be away for long. */
@@ -281,8 +273,10 @@ export class Book implements Ledger, HoldKeeper {
       this.#sender.queue.touch(hold, until, { done: resolve, failed })
       this.#sender.wake()
     }
-    if (live.early) live.early.then(touch, reject)
-    else touch()
+    if (live.early) {
+      live.early.then(touch, reject)
+      this.#sender.wake()
+    } else touch()
     return promise
   }
 
@@ -298,8 +292,8 @@ export class Book implements Ledger, HoldKeeper {
     if (live.lost) {
       // Whoever goes on with the work of a detached one knows better what it came to.
       if (live.written && hold.lease === undefined) return this.#parts.late(due)
-      if (live.written) this.#tellLost(hold, charged)
-      else this.#unwritten(hold, charged)
+      if (!live.written) return this.#unwritten(hold, charged)
+      this.#tellLost(hold, charged)
       return durable
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -313,11 +307,13 @@ export class Book implements Ledger, HoldKeeper {
     if (!live.early) this.queueEnd(end)
     else {
       const { early } = live
+      early.end = end
       early.then(() => {
+        if (early.ended) return
         if (!early.lost) return this.queueEnd(end)
-        this.#unwritten(hold, charged)
-        resolve()
+        this.#unwritten(hold, charged).then(resolve, reject)
       }, reject)
+      this.#sender.wake()
     }
     return promise
   }
@@ -376,11 +372,14 @@ export class Book implements Ledger, HoldKeeper {
     if (live) live.lost = true
   }
 
-  /** The database never had this hold, and nothing of it was shown. */
-  #unwritten(hold: Hold, charged: bigint): void {
-    if (charged === 0n) return
+  /** The database never had this hold: nothing of it was shown, and nothing that costs may be. */
+  #unwritten(hold: Hold, charged: bigint): Promise<void> {
+    if (charged === 0n) return durable
     this.#tellLost(hold, charged)
     this.#parts.uncharged(hold)
+    const refused = Promise.reject<void>(unavailable('its hold was not written in time'))
+    refused.catch(ignore)
+    return refused
   }
 
   #tellLost({ requestId, part }: Hold, charged: bigint): void {

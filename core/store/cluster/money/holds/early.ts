@@ -2,7 +2,7 @@
 import type { Hold } from '../../../embedded/balance/hold.ts'
 import { unavailable } from '../../../embedded/writer/unavailable.ts'
 import type { Gathering } from '../sending/gathering.ts'
-import type { Admission, Refusal } from '../sending/operations.ts'
+import type { Admission, End, Refusal } from '../sending/operations.ts'
 import type { Plan } from '../balances/plan.ts'
 import type { Taken } from '../slices/slices.ts'
 
@@ -12,6 +12,9 @@ export class EarlyHold implements Admission {
   readonly plan: Plan
   readonly sure = true
   taken: Taken
+  end: End | undefined
+  /** Whether the database has its end, too. */
+  ended = false
   /** Whether the database will never have it. */
   lost = false
   readonly #gathering: Gathering
@@ -43,7 +46,8 @@ export class EarlyHold implements Admission {
     this.#waiting.push(failed)
   }
 
-  admitted(): void {
+  admitted(ended: boolean): void {
+    this.ended = ended
     this.#gathering.written()
     this.#end(false)
   }

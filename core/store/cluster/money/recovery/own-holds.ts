@@ -1,6 +1,7 @@
 // The holds that the database says are this node's: of an earlier start, of nodes that are gone, and of adopted work.
 import type { Hold } from '../../../embedded/balance/hold.ts'
 import type { ReserveRequest } from '../../../ledger.ts'
+import { day } from '../../../window.ts'
 import type { Logger } from '../../../../telling/log.ts'
 import type { Database } from '../../database/database.ts'
 import { nameOf } from '../holds/live.ts'
@@ -151,19 +152,47 @@ export class OwnHolds {
     }
   }
 
+  /** Those of the ends that the journal has, by the names of their holds. */
+  async written(ends: readonly End[]): Promise<ReadonlySet<string>> {
+    if (ends.length === 0) return new Set()
+    const { rows } = await this.#parts.database.batches.query<Named>(
+      `select n.request_id, n.part from unnest($1::int[], $2::text[], $3::text[]) as n(day, request_id, part)
+        join sluice.journal j on j.day = date '1970-01-01' + n.day and j.request_id = n.request_id and j.part = n.part
+        where j.class = 'terminal' and j.node = $4`,
+      [
+        ends.map(({ time }) => Math.floor(time / day)),
+        ends.map(({ requestId }) => requestId),
+        ends.map(({ part }) => part),
+        this.#parts.node
+      ]
+    )
+    return new Set(rows.map(({ request_id: id, part }) => nameOf(id, part)))
+  }
+
   /**
-   * What of the work may be asked for again in another epoch, where the holds with these names are open. `waiting` was
-   * not sent yet. `progress`: whether that of all holds is to be written again.
+   * What of the work may be asked for again in another epoch, where the holds with these names are open, and those
+   * that were written with their ends are `ended`. `waiting` was not sent yet. `progress`: whether that of all holds is
+   * to be written again.
    */
-  stillOpen(work: Queue, waiting: Queue, names: ReadonlySet<string>, progress: boolean): Queue {
+  stillOpen(
+    work: Queue,
+    waiting: Queue,
+    { names, ended, progress }: { names: ReadonlySet<string>; ended: ReadonlySet<string>; progress: boolean }
+  ): Queue {
     const again = new Queue()
     again.prices.push(...work.prices)
     again.restored.push(...work.restored)
     const error = new Error('other nodes took this one for gone')
     for (const admission of work.admissions) {
-      const open = names.has(nameOf(admission.hold.requestId, admission.hold.part))
+      const name = nameOf(admission.hold.requestId, admission.hold.part)
+      if (admission.end && ended.has(name)) {
+        admission.admitted(true)
+        admission.end.done()
+        continue
+      }
+      const open = names.has(name)
       if (!open || !admission.sure) admission.failed(error, !open)
-      if (open) admission.admitted()
+      if (open) admission.admitted(false)
     }
     // What was admitted from slices that are gone was shown to nobody.
     for (const admission of waiting.admissions.splice(0)) {

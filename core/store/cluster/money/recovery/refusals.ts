@@ -36,7 +36,7 @@ export class Refusals {
   }
 
   /** Takes one operation that is refused by itself. */
-  take({ prices, ends, touches, admissions }: Queue, { message: error }: DatabaseFault): void {
+  take({ prices, ends, joined, touches, admissions }: Queue, { message: error }: DatabaseFault): void {
     const { log, holds, ownLog } = this.#parts
     const told = 'the database refuses'
     for (const { version } of prices) {
@@ -45,7 +45,7 @@ export class Refusals {
     }
     for (const { hold } of [...touches.values(), ...admissions])
       log.error(`${told} a request`, { exchange: hold.requestId, part: hold.part, error })
-    for (const end of ends) {
+    for (const end of [...ends, ...joined]) {
       const { requestId: exchange, part, charged } = end
       holds.leave(end)
       this.#ends.push(exchange)

@@ -12,7 +12,7 @@ import type { Mirror } from '../balances/mirror.ts'
 import { budgetOf, includes } from '../balances/plan.ts'
 import type { Hoursum, Place, Plan } from '../balances/plan.ts'
 import { Queue } from './operations.ts'
-import type { Restored } from './operations.ts'
+import type { Admission, End, Restored } from './operations.ts'
 
 /** The call of a batch. */
 export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 36 }, (_, i) => `$${i + 1}`).join(', ')})`
@@ -33,6 +33,8 @@ export interface Answer {
 export interface Batch {
   /** The arguments behind node, epoch, number and lease. */
   readonly values: readonly unknown[]
+  /** All ends in it. */
+  readonly ends: readonly End[]
   /** Tells everybody who waits. */
   answer(answer: Answer): void
   /** What is to be done again where a server takes over that lacks what this one has answered. */
@@ -88,8 +90,12 @@ class Positions {
  * slices of this node that others wait for; another one is told of those in the batch.
  */
 export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowIds): Batch {
-  const { admissions, restored, ends, touches, prices, changes } = work
-  const limited = limitsOf(work, mirror)
+  const { restored, touches, prices, changes } = work
+  // Those that have ended make room, as ends do. One that ends while the batch is on its way does so in a later one.
+  const admissions = work.admissions.toSorted((one, other) => Number(!one.end) - Number(!other.end))
+  const joined = admissions.map(({ end }) => end !== undefined)
+  const ends = [...work.ends, ...work.joined]
+  const limited = limitsOf(admissions, mirror)
   const cellsOf = new Map<Plan, bigint[]>()
   for (const { plan } of admissions) cellsOf.set(plan, idsOf(plan.places, mirror))
   const ids = new Set<bigint>(limited.map(({ id }) => id))
@@ -98,7 +104,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
   for (const { plan } of admissions) for (const { key } of plan.limits) ids.add(mirror.get(key)!.id)
   for (const { slice } of changes) ids.add(mirror.get(slice.key)!.id)
   const at = new Positions(ids, sumsOf(work))
-  const { posted, freed } = changesOf(work, at, mirror)
+  const { posted, freed } = changesOf(ends, at, mirror, work.ends.length)
 
   const rows = emptyBatch(0, 0)
   const [amounts, counts, countsTo, caps, capLimits, capsTo]: [
@@ -111,8 +117,8 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
   ] = [[], [], [], [], [], []]
   const capCells: number[] = []
   const capOwn: boolean[] = []
-  for (const { hold, plan, taken } of admissions) {
-    hold.writeOpen(rows, rowIds)
+  for (const { hold, plan, taken, end } of admissions) {
+    if (!end) hold.writeOpen(rows, rowIds)
     // Beyond what any balance can have all amounts are one, which is refused.
     amounts.push(smaller(hold.amount, mostHeld + 1n))
     countsTo.push(counts.push(...at.counts(plan.places, cellsOf.get(plan)!)))
@@ -125,22 +131,21 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
     }
     capsTo.push(caps.length)
   }
-  const asked = objects(rows.opened, holdColumns).map(
-    ({ id: _, dispatched: __, delivered_units: delivered, ...hold }, i): Restored => ({
-      row: { ...hold, delivered, amount: String(amounts[i]), time: hold['ts_ms'], streamed: hold['streamed'] === 1 },
-      places: admissions[i]!.plan.places
-    })
-  )
+  const opened = objects(rows.opened, holdColumns).values()
+  const asked = admissions.map(({ hold, plan, end }, i): Restored => ({
+    row: { ...(end ? naming(hold) : rowOf(opened.next().value!)), amount: String(amounts[i]) },
+    places: plan.places,
+    end
+  }))
   // Those that were held before are held whatever the budgets say now.
   for (const { row, places } of restored) {
     amounts.push(BigInt(row['amount'] as string))
     countsTo.push(counts.push(...at.counts(places, idsOf(places, mirror))))
     capsTo.push(caps.length)
   }
-  const holds = [...asked, ...restored].map(({ row, places }) => ({
-    ...row,
-    cells: idsOf(places, mirror).map(Number)
-  }))
+  const holds = [...asked, ...restored].map(({ row, places, end }) =>
+    end ? { ...row, ended: true } : { ...row, cells: idsOf(places, mirror).map(Number) }
+  )
   const entries = ends.flatMap((end) => chain.append(end.entries))
   const json = (list: readonly unknown[]): string | null => (list.length === 0 ? null : JSON.stringify(list))
   const values = [
@@ -179,13 +184,14 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
         until === undefined || hold.ended ? [] : { ...naming(hold), until }
       )
     ),
-    json(ends.flatMap((end) => (end.corrects ? [] : naming(end)))),
+    json(work.ends.flatMap((end) => (end.corrects ? [] : naming(end)))),
     json(entries),
     chain.seq,
     chain.hash
   ]
   return {
     values,
+    ends,
     answer({ verdicts, posted, used, grants }) {
       mirror.update(at.ids, posted, used)
       for (const { id, limit, by } of limited)
@@ -197,7 +203,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
       for (const [i, { slice }] of changes.entries()) slice.answered(grants[i]!)
       eachOf(admissions, (admission, i) => {
         const verdict = verdicts[i]!
-        if (verdict === 0) admission.admitted()
+        if (verdict === 0) admission.admitted(joined[i]!)
         else {
           const from = i === 0 ? 0 : capsTo[i - 1]!
           const sums = caps.slice(from, capsTo[i]).map(sumsAt)
@@ -211,7 +217,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
     again({ verdicts }) {
       const again = new Queue()
       again.prices.push(...prices)
-      again.ends.push(...ends)
+      again.ends.push(...work.ends)
       again.restored.push(...asked.filter((_, i) => verdicts[i] === 0), ...restored)
       return again
     }
@@ -253,7 +259,7 @@ interface Limited {
  * A limit is that of the latest hold that it let in, so that a budget may be lowered below what is spent. A hold of
  * nothing says nothing of it, but it shows a rolling budget, as in the store of one machine.
  */
-function limitsOf({ admissions }: Queue, mirror: Mirror): Limited[] {
+function limitsOf(admissions: readonly Admission[], mirror: Mirror): Limited[] {
   return admissions.flatMap(({ plan, hold }, i) =>
     [...plan.shown].flatMap(([key, { place, limit: wanted }]): Limited[] => {
       const { id, limit: stored } = mirror.get(key)!
@@ -264,16 +270,26 @@ function limitsOf({ admissions }: Queue, mirror: Mirror): Limited[] {
   )
 }
 
-/** What the ends change, by position. */
-function changesOf({ ends }: Queue, at: Positions, mirror: Mirror): { posted: bigint[]; freed: bigint[] } {
+/** What ends change, by position. The first so many are of holds that the database has. */
+function changesOf(
+  ends: readonly End[],
+  at: Positions,
+  mirror: Mirror,
+  open: number
+): { posted: bigint[]; freed: bigint[] } {
   const posted = at.ids.map(() => 0n)
   const freed = at.ids.map(() => 0n)
-  for (const { places, held, charged } of ends)
+  for (const [i, { places, held, charged }] of ends.entries())
     for (const id of idsOf(places, mirror)) {
       posted[at.of(id) - 1]! += charged
-      freed[at.of(id) - 1]! += held
+      if (i < open) freed[at.of(id) - 1]! += held
     }
   return { posted, freed }
+}
+
+/** The row of a hold, of what the store of one machine writes of it. */
+function rowOf({ id: _, dispatched: __, delivered_units: delivered, ...hold }: Record<string, unknown>): {} {
+  return { ...hold, delivered, time: hold['ts_ms'], streamed: hold['streamed'] === 1 }
 }
 
 /** The holds whose progress is written: one that ends in the same batch has none any more. */

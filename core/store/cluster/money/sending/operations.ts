@@ -29,8 +29,13 @@ export interface Admission {
   taken: Taken
   /** Whether it is admitted already, by slices: the database only has to write it. */
   readonly sure: boolean
-  /** The database has it. */
-  admitted(): void
+  /**
+   * Its end, where it has ended before it leaves: both are written at once then, and the database never has it open.
+   * Undefined again when they have to be written one after the other.
+   */
+  end?: End | undefined
+  /** The database has it; with `ended` its end as well, and it is not open there. */
+  admitted(ended: boolean): void
   refused(refusal: Refusal): void
   /**
    * The database cannot decide at present. `dropped`: it will not be asked any more; else what it says later no longer
@@ -41,9 +46,11 @@ export interface Admission {
 
 /** A hold that the database had, and has no more: an earlier state of it has come back. */
 export interface Restored {
-  /** Its row, without the ids of balances and its progress. */
+  /** Its row, without the ids of balances and its progress; its name alone where it was written with its end. */
   readonly row: Readonly<Record<string, unknown>>
   readonly places: readonly Place[]
+  /** The end that it was written with. */
+  readonly end?: End | undefined
 }
 
 /** What a hold is charged in its end, whether that is in time or others have ended it. */
@@ -169,6 +176,18 @@ export class Queue {
       for (const [hold, touch] of touches) all.join(hold, touch)
     }
     return all
+  }
+
+  /** The ends that are written together with their holds. */
+  get joined(): readonly End[] {
+    return [...this.admissions, ...this.restored].flatMap(({ end }) => end ?? [])
+  }
+
+  /** Has holds that are admitted written apart from their ends. Returns whether there were such. */
+  part(): boolean {
+    const joined = this.admissions.filter(({ end }) => end)
+    for (const admission of joined) admission.end = undefined
+    return joined.length > 0
   }
 
   /** Adds progress of a hold that was noted elsewhere. */

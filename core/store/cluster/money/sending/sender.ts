@@ -26,6 +26,11 @@ const [firstPause, longestPause] = [20, 1000]
  * earliest: a database that is fast would be asked for every few of them, which costs both sides more than they do.
  */
 const [enough, company] = [64, 4]
+/**
+ * How long holds that nobody waits for are delayed, in milliseconds: most that end within that need no row. It is
+ * short, so that a node that is gone has hardly more upstreams at work without a hold.
+ */
+const lonely = 5
 /** How long closing waits for the database, in milliseconds. */
 const farewell = 5000
 /** The most that may wait for the database. */
@@ -92,6 +97,7 @@ export class Sender {
   #answeredAt = -Infinity
   /** Whether something waits that is not to wait for more. */
   #woken = false
+  #soon: NodeJS.Timeout | undefined
   /** What is being sent, and what was taken out of the queue behind it: they are sent one after another. */
   #flights: Queue[] = []
   /** Whether ids and days were not asked for anew since the queue was last looked into. */
@@ -165,6 +171,11 @@ export class Sender {
     this.#awake?.()
   }
 
+  /** Sends what is queued within some milliseconds, and what has come until then: nobody waits for it. */
+  wakeSoon(): void {
+    if (!this.#woken) this.#soon ??= setTimeout(() => this.wake(), lonely).unref()
+  }
+
   /** Has the database hear of this node even when there is nothing to be sent. */
   renew(): void {
     this.#renewing = true
@@ -196,6 +207,7 @@ export class Sender {
   async close(within = farewell): Promise<void> {
     await this.flush(within)
     this.#closing = true
+    clearTimeout(this.#soon)
     this.#awake?.()
     await Promise.race([this.#running, sleep(this.#parts.lane.timeout, undefined, { ref: false })])
     this.#outage.end()
@@ -214,6 +226,8 @@ export class Sender {
         }
         const early = this.#answeredAt + company - performance.now()
         if (early > 0 && this.#queue.size < enough) await sleep(early)
+        clearTimeout(this.#soon)
+        this.#soon = undefined
         const work = this.#queue.take(mostAtOnce)
         work.changes.push(...this.#parts.slices.changes(mostAtOnce, performance.now()))
         this.#woken = this.#queue.size > 0
@@ -244,6 +258,7 @@ export class Sender {
           made = undefined
           if (this.#distrust()) continue
           if (work.size > 1) return void this.#flights.splice(0, 1, ...work.halves())
+          if (work.part()) continue
           if (work.size === 1 && (await this.#takesNothing())) return this.#giveUp(work, fault)
         }
         if (!fault.conflict) this.#parts.troubled(fault)
@@ -258,7 +273,7 @@ export class Sender {
     this.#recent.keep(this.standing, batch.again(answer))
     this.#outage.answered()
     this.commits.add(work.size, this.#took)
-    for (const tell of [() => batch.answer(answer), () => this.#recall(answer), () => this.#parts.answered(work.ends)])
+    for (const tell of [() => batch.answer(answer), () => this.#recall(answer), () => this.#parts.answered(batch.ends)])
       try {
         tell()
       } catch (error) {
@@ -278,7 +293,7 @@ export class Sender {
   /** Makes a batch. Whoever sends one again whose answer was lost must send the same. */
   async #make(work: Queue): Promise<Made> {
     await this.#parts.mirror.learn(placesOf(work))
-    for (const { time } of work.ends) await this.#days.make(time)
+    for (const { time } of [...work.ends, ...work.joined]) await this.#days.make(time)
     const chain = this.#chain.fork()
     return { chain, batch: batchOf(work, this.#parts.mirror, chain, this.#rowIds) }
   }

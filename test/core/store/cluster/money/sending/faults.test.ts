@@ -22,6 +22,7 @@ t.test('answers that are lost change nothing twice', { skip: postgresMissing, ti
   for (let round = 0; round < 12; round++) {
     const holds = await Promise.all(Array.from({ length: 20 }, () => hold(node.ledger, scopes, 100n)))
     for (const one of holds) one.dispatched('openai')
+    await Promise.all(holds.map((one) => one.durable))
     await Promise.all(
       holds.map((one, i) => {
         expected.set(one.requestId, [i % 3 === 0 ? 'void 0' : `settle ${i} upstream`])

@@ -249,7 +249,7 @@ test('a node that stands still keeps its slices for its lease, and admits nothin
   const decided = refusal(late as Promise<Reservation>)
   proxy.goOn()
   t.equal(await shown, 'not shown')
-  await inMemory.settle(charge(5))
+  await t.rejects(inMemory.settle(charge(5)), { code: 'billing_unavailable' }, 'nor is its answer')
   t.match((await decided).code, /^(?:billing_unavailable|quota_tenant_exceeded)$/)
   t.same((await endsIn(url)).get(inMemory.requestId), undefined)
   await eventually(
