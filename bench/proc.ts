@@ -1,7 +1,7 @@
 // Reads from /proc what a process has used: CPU time of all its threads, and resident memory.
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 
-/** CPU time in microseconds since the process started, of all its threads, including those that have ended. */
+/** CPU time in microseconds of all threads of a process between two readings. */
 export interface Cpu {
   user: number
   sys: number
@@ -9,14 +9,47 @@ export interface Cpu {
   beside: number
 }
 
-/** Linux reports CPU time in ticks of 10 ms, whatever timer the kernel uses. */
+/** What a process has used since it started. */
+export interface Reading {
+  pid: number
+  /** Microseconds of each thread. */
+  threads: ReadonlyMap<number, number>
+  /** Ticks. */
+  user: number
+  sys: number
+}
+
+/** Linux reports the parts of CPU time in ticks of 10 ms, whatever timer the kernel uses. */
 const tick = 10_000
 
-/** Fields 14 and 15 of /proc/PID/stat. They are exact to 10 ms, so measure for seconds. */
-export function cpuOf(pid: number): Cpu {
-  const all = times(`/proc/${pid}/stat`)
-  const first = times(`/proc/${pid}/task/${pid}/stat`)
-  return { ...all, beside: all.user + all.sys - first.user - first.sys }
+/**
+ * The time of each thread is exact to less than a microsecond, in the first field of its `schedstat`; how it is divided
+ * into user and system time is known to 10 ms, from fields 14 and 15 of /proc/PID/stat.
+ */
+export function cpuOf(pid: number): Reading {
+  const threads = new Map<number, number>()
+  for (const id of readdirSync(`/proc/${pid}/task`))
+    try {
+      const [nanoseconds] = readFileSync(`/proc/${pid}/task/${id}/schedstat`, 'latin1').split(' ')
+      threads.set(Number(id), Number(nanoseconds) / 1000)
+    } catch {
+      // It has ended meanwhile.
+    }
+  const fields = fieldsOf(`/proc/${pid}/stat`)
+  return { pid, threads, user: Number(fields[11]), sys: Number(fields[12]) }
+}
+
+/** What was used between two readings. A thread that has ended in between does not count. */
+export function cpuBetween(from: Reading, to: Reading): Cpu {
+  let [all, main] = [0, 0]
+  for (const [id, used] of to.threads) {
+    const more = used - (from.threads.get(id) ?? 0)
+    all += more
+    if (id === to.pid) main = more
+  }
+  const [user, sys] = [to.user - from.user, to.sys - from.sys]
+  const part = user + sys === 0 ? 1 : user / (user + sys)
+  return { user: all * part, sys: all * (1 - part), beside: all - main }
 }
 
 /** CPU time in microseconds of a process and of all that it has started, also of those that have ended. */
@@ -34,11 +67,6 @@ export function familyCpuOf(pid: number): number {
   // Fields 16 and 17 are those of the children that have ended.
   const ticks = [...own.slice(11, 15), ...living.flatMap((fields) => fields.slice(11, 13))]
   return ticks.reduce((sum, field) => sum + Number(field), 0) * tick
-}
-
-function times(file: string): { user: number; sys: number } {
-  const fields = fieldsOf(file)
-  return { user: Number(fields[11]) * tick, sys: Number(fields[12]) * tick }
 }
 
 /** From the third on: the second is the command in parentheses and may hold spaces. */
@@ -65,9 +93,4 @@ function memory(pid: number, field: string): number {
 /** Bytes that a process has handed to the kernel, for sockets and files. */
 export function writtenBy(pid: number): number {
   return Number(/^wchar: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, 'latin1'))![1])
-}
-
-/** CPU time between two readings. */
-export function cpuBetween(from: Cpu, to: Cpu): Cpu {
-  return { user: to.user - from.user, sys: to.sys - from.sys, beside: to.beside - from.beside }
 }
