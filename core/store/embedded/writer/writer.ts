@@ -17,6 +17,7 @@ import type { StoreHealth } from '../../store.ts'
 import type { Troubles } from '../files/troubles.ts'
 import type { WriterOptions } from './feed.ts'
 import { openLog } from './open-log.ts'
+import { Turns } from './turns.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /**
@@ -33,8 +34,6 @@ const lastRetry = 1000
  * unnoticed.
  */
 const patience = 2000
-/** How many ticks of a busy event loop a batch waits for more operations. */
-const busyTurns = 3
 /**
  * How far the database may be behind the log: milliseconds, and bytes of frames where nothing is being applied. One
  * that is made of a journal may be further behind, as each transaction writes whole pages of sums, twice. Whoever reads
@@ -72,13 +71,9 @@ export class Writer implements Drafts {
   readonly #rowIds: RowIds
   #number: number
   #written: number
-  #awake = false
-  /** How many calls asked for the draft to be written since the last tick. */
-  #asked = 0
+  readonly #turns = new Turns(() => this.#cut(true))
   /** Whether somebody waits for the draft. */
   #awaited = false
-  /** How many more ticks the draft may wait. */
-  #turns = 0
   #soon: NodeJS.Timeout | undefined
   #later: NodeJS.Timeout | undefined
   /** Whether the next batch is the last of its segment. */
@@ -205,16 +200,12 @@ export class Writer implements Drafts {
    */
   wake(): void {
     this.#awaited = true
-    this.#asked++
-    if (this.#awake || this.#flight) return
-    this.#awake = true
-    this.#turns = busyTurns
-    setImmediate(this.#look)
+    this.#turns.ask(this.#flight !== undefined)
   }
 
   /** Sends the draft within some milliseconds. It is for operations that nobody waits for. */
   wakeSoon(): void {
-    if (!this.#awake && !this.#flight) this.#soon ??= setTimeout(this.#lapse, company).unref()
+    if (!this.#turns.running && !this.#flight) this.#soon ??= setTimeout(this.#lapse, company).unref()
   }
 
   /** Sends the draft and brings the database up to it within as long as that may be behind. */
@@ -270,29 +261,18 @@ export class Writer implements Drafts {
       throw new Error(`${this.#file} could not be written, ${lost} operations are lost: ${this.health.lastError}`)
   }
 
-  /**
-   * Runs each tick while the draft is to be written. If several calls asked for it in one tick, more input is probably
-   * waiting, so it waits another tick.
-   */
-  readonly #look = (): void => {
-    if (this.#asked < 2 || this.#turns === 0) return this.#cut(true)
-    this.#asked = 0
-    this.#turns--
-    setImmediate(this.#look)
-  }
-
   /** Sends the draft after the delay of `wakeSoon`; where holds come and go, without the youngest. */
   readonly #lapse = (): void => {
     this.#soon = undefined
-    if (!this.#awake) this.#cut(this.#draft.ended.length > 0)
+    if (!this.#turns.running) this.#cut(this.#draft.ended.length > 0)
   }
 
   /** Makes a batch of the draft and sends it. With `lazily`, holds that can still wait stay in the next draft. */
   #cut(lazily: boolean): void {
     clearTimeout(this.#soon)
     this.#soon = undefined
-    this.#awake = this.#awaited = false
-    this.#asked = 0
+    this.#awaited = false
+    this.#turns.end()
     if (this.#flight || (this.#draft.ops === 0 && !this.#due)) return
     const draft = this.#draft
     if (this.#closed) return void draft.disappoint(unavailable('the store is closed'))

@@ -54,7 +54,7 @@ const seatUnits = 8
 /** The units that one change may alter at most. */
 export const undoUnits = 4096
 /** An entry of the undo row has the place of a unit, and its two halves as they were. */
-const undoWords = 3
+export const undoWords = 3
 
 const magic = 0x5c1ce001
 const headUnits = 8

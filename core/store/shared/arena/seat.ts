@@ -1,7 +1,7 @@
 // A seat in the shared memory: by it one thread takes locks and changes what they guard, whole or not at all.
 import { GatewayError } from '../../../errors.ts'
 import type { Arena } from './arena.ts'
-import { undoUnits } from './arena.ts'
+import { undoUnits, undoWords } from './arena.ts'
 
 /** How often a taken lock is looked at before the thread waits for it: holders need less than a microsecond. */
 const spins = 100
@@ -53,7 +53,7 @@ export function rollBack(arena: Arena, seat: number): void {
   const [count, row] = [arena.seatAt(seat) + undone, arena.undoAt(seat)]
   // Backwards, so that of a unit that was saved twice the older value stays. What is done again changes nothing.
   for (let entry = words[count]! - 1; entry >= 0; entry--) {
-    const at = row + 3 * entry
+    const at = row + undoWords * entry
     const unit = words[at]!
     words[2 * unit] = words[at + 1]!
     words[2 * unit + 1] = words[at + 2]!
@@ -138,16 +138,16 @@ export class Seat {
    */
   save(unit: number, length = 1): void {
     const words = this.#words
-    let count = words[this.#at + undone]!
+    const count = words[this.#at + undone]!
     if (count + length > undoUnits) throw new RangeError(`one change can alter ${undoUnits} units, and this one more`)
-    for (let at = unit; at < unit + length; at++) {
-      const entry = this.#undo + 3 * count
+    let entry = this.#undo + undoWords * count
+    for (let at = unit; at < unit + length; at++, entry += undoWords) {
       words[entry] = at
       words[entry + 1] = words[2 * at]!
       words[entry + 2] = words[2 * at + 1]!
-      // Only now the entry counts. A thread can end before this line, and then nothing has been changed yet.
-      words[this.#at + undone] = ++count
     }
+    // Only now they count. A thread can end before this line, and then nothing has been changed yet.
+    words[this.#at + undone] = count + length
   }
 
   /** Says that the thread is alive; see `Seats.hanging`. */

@@ -6,6 +6,7 @@ import type { Batch } from '../../embedded/rows/batch.ts'
 import type { RowIds } from '../../embedded/rows/row-ids.ts'
 import { company, Draft, lag } from '../../embedded/writer/draft.ts'
 import type { Drafts } from '../../embedded/writer/draft.ts'
+import { Turns } from '../../embedded/writer/turns.ts'
 import { unavailable } from '../../embedded/writer/unavailable.ts'
 import type { RingWriter } from './ring.ts'
 
@@ -31,7 +32,7 @@ export class RecordWriter implements Drafts {
   #draft = new Draft()
   /** What is under way, and since when by performance.now(). */
   #flight: { readonly draft: Draft; readonly began: number } | undefined
-  #awake = false
+  readonly #turns = new Turns(() => this.#cut(true))
   /** Whether somebody waits for the draft. */
   #awaited = false
   #soon: NodeJS.Timeout | undefined
@@ -73,13 +74,11 @@ export class RecordWriter implements Drafts {
 
   wake(): void {
     this.#awaited = true
-    if (this.#awake || this.#flight) return
-    this.#awake = true
-    setImmediate(() => this.#cut(true))
+    this.#turns.ask(this.#flight !== undefined)
   }
 
   wakeSoon(): void {
-    if (!this.#awake && !this.#flight) this.#soon ??= setTimeout(this.#lapse, company).unref()
+    if (!this.#turns.running && !this.#flight) this.#soon ??= setTimeout(this.#lapse, company).unref()
   }
 
   wakeLater(): void {
@@ -109,7 +108,7 @@ export class RecordWriter implements Drafts {
   /** Sends the draft after the delay of `wakeSoon`; where holds come and go, without the youngest. */
   readonly #lapse = (): void => {
     this.#soon = undefined
-    if (!this.#awake) this.#cut(this.#draft.ended.length > 0)
+    if (!this.#turns.running) this.#cut(this.#draft.ended.length > 0)
   }
 
   /** Sends the draft, while none is under way. With `lazily`, holds that can still wait stay in the next one. */
@@ -117,7 +116,8 @@ export class RecordWriter implements Drafts {
     clearTimeout(this.#soon)
     clearTimeout(this.#later)
     this.#soon = this.#later = undefined
-    this.#awake = this.#awaited = false
+    this.#awaited = false
+    this.#turns.end()
     const draft = this.#draft
     if (draft.ops === 0) return
     this.#draft = new Draft()
