@@ -1,5 +1,6 @@
 // A balance in memory. Admission is decided by it; the balance on disk follows about a second later.
 import type { Batch } from '../rows/batch.ts'
+import { placesFor } from './amounts.ts'
 
 /** The largest amount that a column holds: about 9.2 billion dollars. */
 export const maxNano = 2n ** 63n - 1n
@@ -23,8 +24,9 @@ export class Cell {
   readonly #sums: BigInt64Array
   #at: number
   #savedLimit: bigint | undefined
-  #savedPosted: bigint
-  #savedUsed: bigint
+  /** The same two sums as they were written last. */
+  readonly #saved: BigInt64Array
+  readonly #savedAt: number
   #moved = false
   /** How many holds are open. One of nothing may be charged, too. */
   #holds = 0
@@ -36,13 +38,18 @@ export class Cell {
     this.limit = this.#savedLimit = limit
     this.#sums = sums
     this.#at = at
-    this.#savedPosted = sums[at]!
-    this.#savedUsed = sums[at + 1]!
+    const saved = placesFor(2)
+    this.#saved = saved.array
+    this.#savedAt = saved.at
+    this.#save()
   }
 
   /** A balance with sums of its own. */
   static of(scope: string, window: string, limit?: bigint, posted = 0n, pending = 0n): Cell {
-    return new Cell(scope, window, limit, BigInt64Array.of(posted, posted + pending), 0)
+    const { array, at } = placesFor(2)
+    array[at] = posted
+    array[at + 1] = posted + pending
+    return new Cell(scope, window, limit, array, at)
   }
 
   /** What was charged. */
@@ -97,11 +104,10 @@ export class Cell {
    * written.
    */
   write(batch: Batch): void {
-    const posted = this.posted - this.#savedPosted
-    const pending = this.used - this.#savedUsed - posted
+    const posted = this.posted - this.#saved[this.#savedAt]!
+    const pending = this.used - this.#saved[this.#savedAt + 1]! - posted
     if (posted !== 0n || pending !== 0n || this.limited) batch.moves.push(this.scope, this.window, posted, pending)
-    this.#savedPosted = this.posted
-    this.#savedUsed = this.used
+    this.#save()
     this.writeLimit(batch)
   }
 
@@ -121,6 +127,11 @@ export class Cell {
       batch.limits.push(this.limit === undefined ? null : smaller(this.limit, maxNano), this.scope, this.window)
     this.#savedLimit = this.limit
     this.#moved = false
+  }
+
+  #save(): void {
+    this.#saved[this.#savedAt] = this.posted
+    this.#saved[this.#savedAt + 1] = this.used
   }
 
   #enter(moved: Cell[]): void {

@@ -23,6 +23,15 @@ export interface Limited {
   watch?: Watch | undefined
 }
 
+/** Most purses have nothing of rolling budgets, and no thresholds: they share this. */
+const none: readonly never[] = []
+const unwatched = (): readonly never[] => none
+
+function watchesOf(budgets: readonly Limited[]): () => readonly Watch[] {
+  const own = budgets.flatMap(({ watch }) => watch ?? [])
+  return own.length > 0 ? () => own : unwatched
+}
+
 /** The balances and budgets of one caller. One is made per caller and UTC day, or hour with rolling budgets. */
 export class Purse {
   /** The scopes with their spans as JSON, as in the journal. */
@@ -57,12 +66,10 @@ export class Purse {
     this.until = until
     this.#cells = cells
     this.#budgets = budgets
-    this.#rolling = [
-      ...cells.filter((cell) => cell instanceof HourCell),
-      ...budgets.flatMap(({ balance }) => ('days' in balance ? [balance] : []))
-    ]
-    const own = budgets.flatMap(({ watch }) => watch ?? [])
-    this.#watches = watches ?? (() => own)
+    const hours = cells.filter((cell) => cell instanceof HourCell)
+    const sums = budgets.flatMap(({ balance }) => ('days' in balance ? [balance] : []))
+    this.#rolling = hours.length + sums.length > 0 ? [...hours, ...sums] : none
+    this.#watches = watches ?? watchesOf(budgets)
     this.#moved = moved
   }
 

@@ -105,7 +105,8 @@ export class Purses {
     const from = Math.floor(time / length) * length
     const tags = tagsOf(scopes)
     const texts = { scopes: JSON.stringify(spans), tags: tags ? JSON.stringify(tags) : null }
-    const contents = { cells: [...cells], budgets: limited, moved: this.#moved }
+    // Copies, as lists that grew keep room for more.
+    const contents = { cells: [...cells].slice(), budgets: limited.slice(), moved: this.#moved }
     return this.#balances.purse(texts, { from, until: from + length }, contents)
   }
 
