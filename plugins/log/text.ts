@@ -3,24 +3,18 @@
 import { renderUsage } from '../../core/contract/contract.ts'
 import type { AttemptRecord, RequestRecord, TimesRecord } from '../../core/store/requests.ts'
 
-/** The most parts of each kind that are remembered. */
+/** The most parts that are remembered. */
 const mostTexts = 1000
 const spellsItself = /^[ !#-[\]-~]*$/
 
 /**
- * A part that many records share, as text. Parts are large, because appending a piece costs as much as remembering a
- * short one saves.
+ * The members about how a request was handled, which many records share. Parts are large, because appending a piece
+ * costs as much as remembering a short one saves. `text` is the first run of them; the other fields are the texts
+ * between the numbers after it.
  */
-interface Known {
+interface Way {
   record: RequestRecord
   text: string
-}
-
-/**
- * The members about how a request was handled. `text` is the first run of them; the other fields are the texts between
- * the numbers after it.
- */
-interface Way extends Known {
   /**
    * The text up to the cost, the text from the cost to the hold, and the text from there to the times of the only
    * attempt; the last is undefined when no attempt was made.
@@ -30,15 +24,14 @@ interface Way extends Known {
   attempt: string | undefined
 }
 
-/** Parts about the caller by key name, and about the handling by model. */
-const callers = new Map<string | null, Known>()
+/** Parts about the handling, by model. */
 const ways = new Map<string | null, Way>()
 
 /** The record as JSON. Numbers must be finite; ids, times and amounts must not need escapes. */
 export function textOf(record: RequestRecord): string {
   const { usage, reserved_nano: reserved, attempts } = record
   const way = wayOf(record)
-  return `{"request_id":"${record.request_id}","time":"${record.time}${callerOf(record).text}${way.text}${usage === null ? 'null' : renderUsage(usage)}${way.source}${
+  return `{"request_id":"${record.request_id}","time":"${record.time}${callerOf(record)}${way.text}${usage === null ? 'null' : renderUsage(usage)}${way.source}${
     record.cost_usd
   }","cost_nano":"${record.cost_nano}${way.price}${reserved === null ? 'null' : `"${reserved}"`}${
     way.attempt !== undefined && toldBy(record)
@@ -76,14 +69,9 @@ function decisionText(decision: NonNullable<RequestRecord['decision']>): string 
   return text
 }
 
-function callerOf(record: RequestRecord): Known {
-  const { tenant, project, member, key } = record
-  const known = callers.get(key)
-  if (known) {
-    const other = known.record
-    if (other.tenant === tenant && other.project === project && other.member === member) return known
-  }
-  return keep(callers, key, { record, text: `",${membersOf({ tenant, project, member, key })},` })
+/** The members about the caller. Those of 100,000 keys in turn take longer to look up than to write. */
+function callerOf({ tenant, project, member, key }: RequestRecord): string {
+  return `","tenant":${word(tenant)},"project":${word(project)},"member":${word(member)},"key":${word(key)},`
 }
 
 /** The part about how a request was handled, how it ended, and which price applied. */
@@ -120,7 +108,7 @@ function wayOf(record: RequestRecord): Way {
     )
       return known
   }
-  return keep(ways, model, {
+  return keep(model, {
     record,
     text: `${membersOf({ model, requested_model, endpoint, client_protocol, channel, channel_protocol, status, error_code, outcome, streamed })},"usage":`,
     source: `,${membersOf({ usage_source })},"cost_usd":"`,
@@ -133,11 +121,11 @@ function membersOf(members: object): string {
   return JSON.stringify(members).slice(1, -1)
 }
 
-function keep<K extends Known>(texts: Map<string | null, K>, name: string | null, known: K): K {
+function keep(model: string | null, way: Way): Way {
   // Clients may send any number of names of models that do not exist.
-  if (texts.size >= mostTexts) texts.clear()
-  texts.set(name, known)
-  return known
+  if (ways.size >= mostTexts) ways.clear()
+  ways.set(model, way)
+  return way
 }
 
 /** Whether the record has one attempt, and all that is known of it is in the members of the record. */
