@@ -51,8 +51,8 @@ export function openCatalogue(
     get switched() {
       return switches.switched
     },
+    findPresented: (secret) => tenancy.findPresented(secret),
     findKey: (sha256) => tenancy.findKey(sha256),
-    findCaller: (sha256) => tenancy.findCaller(sha256),
     whyNoKey: (sha256) => tenancy.whyNoKey(sha256),
     scopesNow: (opened) => tenancy.scopesNow(opened),
     scope: (id) => tenancy.scope(id)

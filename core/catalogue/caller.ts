@@ -1,4 +1,5 @@
 // The caller of a request: an API key with its tenant, project and member. Resolved once per key and generation.
+import { hash } from 'node:crypto'
 import type { Awaitable } from '../awaitable.ts'
 import type { RuleReason } from '../errors.ts'
 import type { Nano } from '../money/money.ts'
@@ -99,6 +100,12 @@ export interface Allowance {
   hold(name: string, amount: Nano): Awaitable<Spent | undefined>
   /** Ends what was held under a name with a charge, once. What is never ended stays held until the secret is over. */
   end(name: string, charged: Nano): void
+}
+
+/** The SHA-256 of a secret, by which whoever has it is found. */
+export function digestOf(secret: string): Buffer {
+  // A digest as a string of single-byte characters takes half the time of one as a buffer.
+  return Buffer.from(hash('sha256', secret, 'binary'), 'latin1')
 }
 
 /** What every client secret begins with. */

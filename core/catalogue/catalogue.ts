@@ -221,11 +221,14 @@ export interface Catalogue {
   readonly tenants: ReadonlyMap<string, Tenant>
   /** The channels that are not on, by the file or by an operator at run time. */
   readonly switched: ReadonlyMap<Channel, Exclude<ChannelSwitch, 'on'>>
-  /** The caller with a key, by the SHA-256 of that key. Undefined when the key is not valid, for any reason. */
+  /**
+   * The caller with what a client presents: a key, or a client secret, which another process may have made. Undefined
+   * when it is not valid, for any reason.
+   */
+  findPresented(secret: string): Awaitable<Caller | undefined>
+  /** The caller with a key, by the SHA-256 of that key: for what goes on after it was presented. */
   findKey(sha256: Buffer): Caller | undefined
-  /** The same for what a client presents: a key, or a client secret, which another process may have made. */
-  findCaller(sha256: Buffer): Awaitable<Caller | undefined>
-  /** Why {@link findCaller} finds no caller, for operators. */
+  /** Why {@link findPresented} finds no caller, for operators. */
   whyNoKey(sha256: Buffer): RuleReason
   /**
    * The scopes of a caller who was found in an earlier configuration, with the budgets of this one: for what is still

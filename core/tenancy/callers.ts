@@ -1,12 +1,22 @@
 // Makes callers of keys: the rights of a key and of the levels above it, as one.
 import { tagsOf } from '../catalogue/caller.ts'
-import type { Caller, LevelLimits, LimitSet, Rights, Scope } from '../catalogue/caller.ts'
+import type { Caller, LevelLimits, LimitSet, Scope } from '../catalogue/caller.ts'
 import { compileGlobs } from '../catalogue/globs.ts'
 import type { Matches } from '../catalogue/globs.ts'
 import type { Held, Key } from './held.ts'
 import { whyNotOf } from './refusals.ts'
 import { scopeOf } from './levels.ts'
-import type { Levels } from './levels.ts'
+import type { Level, Levels } from './levels.ts'
+import { idOf } from './stored.ts'
+import type { Path } from './stored.ts'
+
+/** The levels above keys, outermost first, and what is the same for all of these. */
+interface Line {
+  readonly levels: readonly Level[]
+  readonly enabled: boolean
+  readonly scopes: readonly Scope[]
+  readonly sets: readonly LimitSet[]
+}
 
 /** The callers by secret, each made on its first request. */
 export class Callers {
@@ -16,8 +26,11 @@ export class Callers {
   readonly #made = new WeakMap<Held, Caller>()
   /** The scopes of callers whose key has moved since they were found. */
   readonly #moved = new WeakMap<Caller, { now: Caller; scopes: readonly Scope[] }>()
+  readonly #lines = new Map<string, Line>()
   /** Compiled lists of globs, shared by all keys and levels with the same list. */
   readonly #compiled = new Map<string, Matches>()
+  /** The same of lists of models that all have to match. */
+  readonly #layered = new Map<string, Matches>()
 
   /** `generation` is greater for later budgets; `models` are the known ones. */
   constructor(generation: () => number, levels: Levels, models: ReadonlyMap<string, unknown>) {
@@ -54,18 +67,18 @@ export class Callers {
 
   #make(key: Key, digest: Buffer): Caller | undefined {
     const { name, tenant, project, member } = key
-    const line = this.#levels.lineOf([tenant, project, member])
-    if (!line || !key.enabled || line.some(({ rights }) => !rights.enabled)) return undefined
-    const rights = [...line.map((level) => level.rights), key]
-    const generation = this.#generation()
-    const scopes: Scope[] = line.map(({ kind, path, rights: { budgets, tags } }) => ({
-      kind,
-      id: scopeOf(path),
-      budgets,
-      generation,
-      tags
-    }))
-    scopes.push({ kind: 'key', id: `key:${name}`, budgets: key.budgets, generation, tags: key.tags })
+    const line = this.#lineOf([tenant, project, member])
+    if (!line?.enabled || !key.enabled) return undefined
+    const { levels } = line
+    const rights = [...levels.map((level) => level.rights), key]
+    const own: Scope = {
+      kind: 'key',
+      id: `key:${name}`,
+      budgets: key.budgets,
+      generation: this.#generation(),
+      tags: key.tags
+    }
+    const scopes = line.scopes.concat(own)
     const expires = Math.min(...rights.map((level) => level.expires ?? Infinity))
     return {
       key: name,
@@ -75,22 +88,42 @@ export class Callers {
       member,
       scopes,
       tags: tagsOf(scopes),
-      limitsOf: this.#limitsOf(scopes, rights),
-      mayUse: this.#remembered(rights.map(({ models }) => this.#compile(models))),
+      limitsOf: this.#limitsOf(line.sets.concat(setsOf(own, scopes[0]!.id, key.limits))),
+      mayUse: this.#remembered(rights.map(({ models }) => models)),
       mayCall: this.#allOf(rights.map(({ endpoints }) => endpoints)),
-      whyNot: whyNotOf(key, line, (globs) => this.#compile(globs)),
+      whyNot: whyNotOf(key, levels, this.#compile),
       expires: expires === Infinity ? undefined : expires
     }
   }
 
+  /** What all keys of a tenant, project or member have in common; undefined when there is no such level. */
+  #lineOf(path: Path): Line | undefined {
+    const id = idOf(path)
+    const known = this.#lines.get(id)
+    if (known) return known
+    const levels = this.#levels.lineOf(path)
+    if (!levels) return undefined
+    const generation = this.#generation()
+    const scopes = levels.map(({ kind, path: own, rights: { budgets, tags } }) => ({
+      kind,
+      id: scopeOf(own),
+      budgets,
+      generation,
+      tags
+    }))
+    const sets = scopes.flatMap((scope, at) => setsOf(scope, scopes[0]!.id, levels[at]!.rights.limits))
+    const line = { levels, enabled: levels.every(({ rights }) => rights.enabled), scopes, sets }
+    this.#lines.set(id, line)
+    return line
+  }
+
   /** The sets of limits by model. They are remembered for known models only, because clients may send any name. */
-  #limitsOf(scopes: readonly Scope[], rights: readonly Rights[]): Caller['limitsOf'] {
-    const sets = scopes.flatMap((scope, at) => setsOf(scope, scopes[0]!.id, rights[at]!.limits))
-    const always = sets.filter(({ models }) => models === null)
-    const patterns = sets.flatMap((set) => (set.models === null ? [] : [[set, this.#compile([set.models])] as const]))
-    if (patterns.length === 0) return () => always
-    const matching = new Map(patterns)
-    const known = new Map<string, readonly LimitSet[]>([['', always]])
+  #limitsOf(sets: readonly LimitSet[]): Caller['limitsOf'] {
+    if (sets.every(({ models }) => models === null)) return always(sets)
+    const matching = new Map(
+      sets.flatMap((set) => (set.models === null ? [] : [[set, this.#compile([set.models])] as const]))
+    )
+    const known = new Map<string, readonly LimitSet[]>([['', sets.filter(({ models }) => models === null)]])
     return (model) => {
       let found = known.get(model)
       if (!found) {
@@ -116,7 +149,8 @@ export class Callers {
     return matches
   }
 
-  #compile(globs: readonly string[]): Matches {
+  /** A field, as what says why something is not allowed takes it along. */
+  readonly #compile = (globs: readonly string[]): Matches => {
     const id = JSON.stringify(globs)
     let matches = this.#compiled.get(id)
     if (!matches) this.#compiled.set(id, (matches = compileGlobs(globs)))
@@ -125,19 +159,31 @@ export class Callers {
 
   /**
    * Whether all layers match a model. Results are remembered for known models only, because clients may send any name.
+   * Keys with the same layers share one function.
    */
-  #remembered(layers: readonly Matches[]): Matches {
+  #remembered(layers: readonly (readonly string[])[]): Matches {
+    const id = JSON.stringify(layers)
+    const known = this.#layered.get(id)
+    if (known) return known
     const models = this.#models
     const answers = new Map<string, boolean>()
-    return (model) => {
+    const compiled = layers.map(this.#compile)
+    const matches = (model: string): boolean => {
       let answer = answers.get(model)
       if (answer === undefined) {
-        answer = layers.every((matches) => matches(model))
+        answer = compiled.every((one) => one(model))
         if (models.has(model)) answers.set(model, answer)
       }
       return answer
     }
+    this.#layered.set(id, matches)
+    return matches
   }
+}
+
+/** A function of its own, so that 100,000 of them keep nothing else in memory. */
+function always(sets: readonly LimitSet[]): Caller['limitsOf'] {
+  return () => sets
 }
 
 /** The sets of limits of a scope: of all its requests, and one for each pattern of models. */

@@ -1,6 +1,7 @@
 // The tenancy of a generation: who a key belongs to and what it may do, by gateway.yaml and by what is in the store.
 import { timingSafeEqual } from 'node:crypto'
 import type { Awaitable } from '../awaitable.ts'
+import { digestOf, secretPrefix } from '../catalogue/caller.ts'
 import type { Caller, Rights, Scope } from '../catalogue/caller.ts'
 import type { Catalogue, Tenant } from '../catalogue/catalogue.ts'
 import type { Config, Problem } from '../catalogue/settings.ts'
@@ -25,7 +26,7 @@ const mostChanges = 2 ** 32
  */
 export class Tenancy implements Pick<
   Catalogue,
-  'tenants' | 'findKey' | 'findCaller' | 'whyNoKey' | 'scopesNow' | 'scope'
+  'tenants' | 'findPresented' | 'findKey' | 'whyNoKey' | 'scopesNow' | 'scope'
 > {
   readonly levels: Levels
   /** The generation of the budgets: greater after each change, as requests that came before it are still admitted. */
@@ -41,10 +42,10 @@ export class Tenancy implements Pick<
   #callers: Callers
   #tenants: ReadonlyMap<string, Tenant> | undefined
   /**
-   * Callers by the digest object that was presented. It works because the same object is presented again for the same
-   * key.
+   * The callers by the keys that clients presented since the last change. It holds the keys themselves, so it must
+   * never be shown or written. There are no more than valid ones.
    */
-  #found = new WeakMap<Buffer, Caller>()
+  #presented = new Map<string, Caller>()
   /** The callers by client secret. Each is kept as long as its secret object is. */
   readonly #bearers = new WeakMap<KeptSecret, { issuer: Caller; caller: Caller }>()
 
@@ -88,26 +89,22 @@ export class Tenancy implements Pick<
     return this.#tenants
   }
 
-  findKey(sha256: Buffer): Caller | undefined {
-    const before = this.#found.get(sha256)
+  findPresented(secret: string): Awaitable<Caller | undefined> {
+    const before = this.#presented.get(secret)
     if (before) return before
-    // The time of the lookup depends on digests, which reveal nothing of a secret. The final comparison takes constant
-    // time.
+    const sha256 = digestOf(secret)
     const held = this.#heldOf(sha256.toString('latin1'))
-    if (!held) return undefined
-    const { until } = held
-    if (held.sha256.length !== sha256.length || !timingSafeEqual(held.sha256, sha256)) return undefined
-    if (until !== undefined && until <= Date.now()) return undefined
-    const caller = this.#callers.of(held)
-    if (caller && until === undefined) this.#found.set(sha256, caller)
+    // What cannot be a client secret is not looked for among them, where another machine may have to be asked.
+    if (!held) return secret.startsWith(secretPrefix) ? this.#findBearer(sha256) : undefined
+    const caller = this.#callerOf(held, sha256)
+    // A copy, because a key that was cut out of a head would keep the whole head in memory.
+    if (caller && held.until === undefined) this.#presented.set(Buffer.from(secret).toString(), caller)
     return caller
   }
 
-  findCaller(sha256: Buffer): Awaitable<Caller | undefined> {
-    const caller = this.findKey(sha256)
-    if (caller || this.#heldOf(sha256.toString('latin1'))) return caller
-    const secret = this.#secrets.find(sha256)
-    return secret instanceof Promise ? secret.then((found) => this.#bearerOf(found)) : this.#bearerOf(secret)
+  findKey(sha256: Buffer): Caller | undefined {
+    const held = this.#heldOf(sha256.toString('latin1'))
+    return held && this.#callerOf(held, sha256)
   }
 
   whyNoKey(sha256: Buffer): RuleReason {
@@ -155,6 +152,22 @@ export class Tenancy implements Pick<
     return this.#declared.get(text) ?? this.#stored.find(text)
   }
 
+  /**
+   * The time of the lookup before it depends on digests, which reveal nothing of a secret. The final comparison takes
+   * constant time.
+   */
+  #callerOf(held: Held, sha256: Buffer): Caller | undefined {
+    const { until } = held
+    if (held.sha256.length !== sha256.length || !timingSafeEqual(held.sha256, sha256)) return undefined
+    if (until !== undefined && until <= Date.now()) return undefined
+    return this.#callers.of(held)
+  }
+
+  #findBearer(sha256: Buffer): Awaitable<Caller | undefined> {
+    const secret = this.#secrets.find(sha256)
+    return secret instanceof Promise ? secret.then((found) => this.#bearerOf(found)) : this.#bearerOf(secret)
+  }
+
   #bearerOf(secret: KeptSecret | undefined): Caller | undefined {
     const issuer = secret && this.findKey(secret.issuer)
     if (!issuer) return undefined
@@ -177,7 +190,7 @@ export class Tenancy implements Pick<
     }
     if (!relevant) return
     this.#generation++
-    this.#found = new WeakMap()
+    this.#presented = new Map()
   }
 
   #makeCallers(): Callers {

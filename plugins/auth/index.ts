@@ -1,16 +1,9 @@
 // Authenticates a request: finds the caller of its key, and checks the key's endpoints and models.
-import {
-  definePlugin,
-  GatewayError,
-  retirementHeaders,
-  secretPrefix,
-  unknownModel
-} from '../../core/contract/contract.ts'
+import { definePlugin, digestOf, GatewayError, retirementHeaders, unknownModel } from '../../core/contract/contract.ts'
 import type { Awaitable, Exchange, Model, Reason } from '../../core/contract/contract.ts'
 import { caller } from '../../core/contract/slots.ts'
 import type { Caller } from '../../core/catalogue/caller.ts'
 import { presentedKey } from './credential.ts'
-import { Digests } from './digest.ts'
 
 export default definePlugin({
   name: 'auth',
@@ -57,25 +50,20 @@ export default definePlugin({
       }
     }
 
-    const digests = new Digests()
     /** Admits the caller with the key that the exchange has, or that was chosen for it. */
     const admit = (exchange: Exchange): Awaitable<void> => {
       const { request, rehearsal, sponsor } = exchange
       const chosen = rehearsal?.key ?? sponsor?.key
-      const key = chosen ? undefined : presentedKey(request)
-      const digest = chosen ?? digests.of(key!)
+      const key = chosen ? '' : presentedKey(request)
       const begin = (found: Caller | undefined): Awaitable<void> => {
-        if (!found) throw unknownKey(digest)
-        // The caller's own, as that is in memory anyway.
-        if (key !== undefined) digests.remember(key, found.digest)
+        if (!found) throw unknownKey(chosen ?? digestOf(key))
         exchange.set(caller, found)
         checkKey(found, exchange, exchange.receivedAt)
         // The body is read only now, so that a client without a key cannot make the gateway hold one.
         const body = exchange.read()
         return body instanceof Promise ? body.then(() => checkModel(exchange, found)) : checkModel(exchange, found)
       }
-      // What cannot be a client secret is not looked for among them, where another machine may have to be asked.
-      const found = key?.startsWith(secretPrefix) ? catalogue.findCaller(digest) : catalogue.findKey(digest)
+      const found = chosen ? catalogue.findKey(chosen) : catalogue.findPresented(key)
       return found instanceof Promise ? found.then(begin) : begin(found)
     }
 

@@ -1,6 +1,5 @@
 // Runs requests of people who use the admin API, by the engine and as those of clients: with a key, within its limits
 // and budgets, and in the request log. What is bounded here is how many of them there are at once, and for how long.
-import { createHash } from 'node:crypto'
 import type { Front } from '../../clients/client.ts'
 import type { Engine } from '../../exchange/engine.ts'
 import { GatewayError, restarting } from '../../errors.ts'
@@ -97,8 +96,3 @@ export class Playground implements Front {
 }
 
 const whose = { one: 'yours', tenant: 'your tenant', tenants: 'tenants', all: 'everybody' } as const
-
-/** The digest by which keys are found. */
-export function digestOf(secret: string): Buffer {
-  return createHash('sha256').update(secret).digest()
-}

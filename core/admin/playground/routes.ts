@@ -6,7 +6,7 @@ import { digestOfKey } from '../tenancy/key-digest.ts'
 import { tenantOfKey } from '../tenancy/keys.ts'
 import { KeyDesk } from '../tenancy/key-desk.ts'
 import { secretIn, targetOf } from './handed-on.ts'
-import { digestOf } from './playground.ts'
+import { digestOf } from '../../catalogue/caller.ts'
 
 const byName = '/admin/v1/playground/keys/{key}/{path...}'
 const bySecret = '/admin/v1/playground/secret/{path...}'
@@ -52,7 +52,7 @@ function runBySecret(call: Call, parts: AdminParts): Answer {
           { param: 'x-sluice-secret' }
         )
       const digest = digestOf(typed)
-      const found = await parts.generations.current.catalogue.findCaller(digest)
+      const found = await parts.generations.current.catalogue.findPresented(typed)
       if (by.tenant !== null && found?.tenant !== by.tenant)
         throw new GatewayError('route_not_found', `This is no key of the tenant ${by.tenant}.`, {
           shownCode: 'key_not_found',

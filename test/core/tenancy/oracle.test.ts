@@ -443,7 +443,7 @@ const texts = ['f1', 'f2', 'one', 'two', 'three', 'one-old', 'two-old', 'three-o
 const bearers = ['sk-f1', 'sk-one', 'sk-two', 'sk-nobody'].flatMap((issuer) =>
   [now + 1000, Date.UTC(2028, 0, 1), Date.UTC(2030, 0, 1)].map((expires) => ({
     issuer,
-    text: `ek-${issuer}-${expires}`,
+    text: `ek_${issuer}-${expires}`,
     model: 'gpt-5',
     expires
   }))
@@ -525,8 +525,7 @@ t.test(`of ${runs} tenancies every caller is who the declarations say, before an
     for (const { text, issuer, model, expires } of bearers)
       void secrets.put({ sha256: digestOf(text), issuer: digestOf(issuer), model, expires })
     const tenancy = new Tenancy(load(file), documents, secrets)
-    // The same buffers are presented again, as by somebody who remembers them.
-    const digests = new Map([...texts, ...bearers.map(({ text }) => text)].map((text) => [text, digestOf(text)]))
+    const digests = new Map(texts.map((text) => [text, digestOf(text)]))
     const check = (tenancy: Tenancy, oracle: Oracle): void => {
       for (const text of texts) {
         const line = oracle.valid(text)
@@ -534,12 +533,12 @@ t.test(`of ${runs} tenancies every caller is who the declarations say, before an
         const caller = tenancy.findKey(digest)
         if (!line !== !caller) throw new Error(`${text} is ${line ? '' : 'not '}to be found`)
         if (caller) compare(caller, line!, text)
-        equal(tenancy.findKey(Buffer.from(digest)) === caller, true, 'one caller')
+        for (let again = 0; again < 2; again++) equal(tenancy.findPresented(text) === caller, true, 'one caller')
         equal(tenancy.whyNoKey(digest), oracle.whyNoKey(text), `why ${text} is not valid`)
       }
       for (const bearer of bearers) {
         const line = oracle.valid(bearer.issuer)
-        const caller = tenancy.findCaller(digests.get(bearer.text)!) as Caller | undefined
+        const caller = tenancy.findPresented(bearer.text) as Caller | undefined
         if (!line !== !caller) throw new Error(`${bearer.text} is ${line ? '' : 'not '}to be found`)
         if (caller) compareBearer(caller, line!, bearer)
       }
@@ -557,7 +556,7 @@ t.test(`of ${runs} tenancies every caller is who the declarations say, before an
     }
     const before = new Oracle(file, first)
     check(tenancy, before)
-    const opened = texts.flatMap((text) => (tenancy.findCaller(digests.get(text)!) as Caller | undefined) ?? [])
+    const opened = texts.flatMap((text) => (tenancy.findPresented(text) as Caller | undefined) ?? [])
     void documents.change(changesTo(second))
     check(tenancy, new Oracle(file, second))
     const next = new Tenancy(load(later), documents, secrets)

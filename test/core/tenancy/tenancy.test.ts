@@ -108,6 +108,22 @@ t.test('a key is one caller object for as long as the generation lives, and an u
   t.end()
 })
 
+t.test('keys of one member share what they have in common', async (t) => {
+  const store = new MemoryDocuments()
+  const owner = { project: 'web', member: 'alice' }
+  for (const name of ['one', 'two']) await putKey(store, storedKey(name, { models: ['gpt-*'] }, owner))
+  await putKey(store, storedKey('other', { models: ['claude'] }, owner))
+  const tenancy = open(store)
+  const [one, two, other] = ['one', 'two', 'other'].map((name) => tenancy.findPresented(`sk-${name}`) as Caller)
+  t.same(usable(one), ['gpt-5-mini'])
+  t.same(usable(other), ['claude'])
+  t.equal(one!.mayUse, two!.mayUse, 'also what remembers their models')
+  t.same(
+    one!.scopes.map((scope, at) => scope === two!.scopes[at]),
+    [true, true, true, false]
+  )
+})
+
 t.test('whoever has a secret is one caller, until the key that made it is another', async (t) => {
   const secrets = new SecretBook(new MemoryDocuments())
   const [sha256, issuer] = [digest('ek_one'), digest('sk-made')]
@@ -117,7 +133,7 @@ t.test('whoever has a secret is one caller, until the key that made it is anothe
   await putKey(store, made)
   await secrets.put({ sha256, issuer, model: 'claude', expires: Date.now() + 60_000 })
   const tenancy = open(store, secrets)
-  const found = (): Caller | undefined => tenancy.findCaller(sha256) as Caller | undefined
+  const found = (): Caller | undefined => tenancy.findPresented('ek_one') as Caller | undefined
   const first = found()!
   t.equal(found(), first)
   t.equal(tenancy.findKey(sha256), undefined, 'it is no key')
@@ -142,15 +158,15 @@ t.test('keys of the store count from the moment they are there until they are re
   t.match(made, { key: 'made', tenant: 'acme', project: 'web', member: 'alice' })
   t.same(usable(made), ['claude'])
   t.match(made!.scopes.at(-1), { kind: 'key', id: 'key:made', budgets: [{ limit: 5n, per: 'day' }] })
-  // Who presents a key may remember its digest.
-  const remembered = digest('sk-made')
-  t.equal(tenancy.findKey(remembered), made)
+  const presented = (): Caller | undefined => tenancy.findPresented('sk-made') as Caller | undefined
+  t.equal(presented(), made)
+  t.equal(presented(), made, 'also when it is remembered')
   await putKey(store, { ...key, settings: { enabled: false } })
-  t.equal(tenancy.findKey(remembered), undefined, 'a disabled one is refused')
+  t.equal(presented(), undefined, 'a disabled one is refused')
   await putKey(store, { ...key, settings: { models: ['gpt*'] } })
-  t.same(usable(tenancy.findKey(remembered)), ['gpt-5-mini'], 'a changed one has what it was given')
+  t.same(usable(presented()), ['gpt-5-mini'], 'a changed one has what it was given')
   await putKey(store, { ...key, revoked: 1 })
-  t.equal(tenancy.findKey(remembered), undefined)
+  t.equal(presented(), undefined)
 })
 
 t.test(
@@ -182,7 +198,9 @@ t.test('a rotated key is found by both secrets until the older one is over', asy
   const fresh = { sha256: digest('sk-new').toString('hex'), hint: 'sk-…', created: 1 }
   const soon = Date.now() + 60_000
   await putKey(store, { ...key, secrets: [fresh, { ...old!, until: soon }] })
-  const callers = ['sk-new', 'sk-made'].map((secret) => tenancy.findKey(digest(secret)))
+  const find = (secret: string): Caller | undefined => tenancy.findPresented(secret) as Caller | undefined
+  const callers = ['sk-new', 'sk-made'].map(find)
+  t.same(['sk-new', 'sk-made'].map(find), callers)
   t.same(
     callers.map((caller) => caller?.key),
     ['made', 'made']
@@ -193,12 +211,12 @@ t.test('a rotated key is found by both secrets until the older one is over', asy
   )
   await putKey(store, { ...key, secrets: [fresh, { ...old!, until: Date.now() }] })
   t.same(
-    ['sk-new', 'sk-made'].map((secret) => tenancy.findKey(digest(secret))?.key),
+    ['sk-new', 'sk-made'].map((secret) => find(secret)?.key),
     ['made', undefined]
   )
   await putKey(store, { ...key, secrets: [fresh] })
   t.same(
-    ['sk-new', 'sk-made'].map((secret) => tenancy.findKey(digest(secret))?.key),
+    ['sk-new', 'sk-made'].map((secret) => find(secret)?.key),
     ['made', undefined]
   )
 })
