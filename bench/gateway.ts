@@ -1,4 +1,5 @@
-// Starts Sluice with additional plugins that do nothing, in a process that the bench can ask to collect garbage.
+// Starts Sluice with additional plugins that do nothing, in a process that the bench can ask to collect garbage or to
+// reload.
 import { startGateway } from '../core/container.ts'
 import { definePlugin } from '../core/contract/contract.ts'
 import { plugins } from '../plugins/index.ts'
@@ -21,7 +22,8 @@ for (let number = 1; number <= Number(extra); number++) {
 
 const gateway = await startGateway({ config: config!, plugins: own })
 process.once('SIGTERM', () => void gateway.close().then(() => process.disconnect()))
-serve({ port: Number(new URL(gateway.url).port) }, () => {
+serve<{ reload?: boolean }>({ port: Number(new URL(gateway.url).port) }, async ({ reload }) => {
+  if (reload) return gateway.reload('bench')
   globalThis.gc!()
   return { heap: process.memoryUsage().heapUsed / 1024 }
 })

@@ -5,8 +5,8 @@ import { start, starters } from './line-up.ts'
 import type { Report } from './report.ts'
 
 const connections = 32
-const requestSize = 800
-const answerSize = 1200
+export const requestSize = 800
+export const answerSize = 1200
 
 /** 32 connections without pauses, 0.8 KB in, 1.2 KB out. */
 export const smallJson: Workload = {

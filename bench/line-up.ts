@@ -7,8 +7,8 @@ import { others, startSluice } from './sluice.ts'
 import type { Variant } from './sluice.ts'
 
 /** Gateways that are stopped when the scenario disposes of this. */
-export interface LineUp extends AsyncDisposable {
-  list: Contestant[]
+export interface LineUp<T extends Contestant = Contestant> extends AsyncDisposable {
+  list: T[]
 }
 
 /**
@@ -27,8 +27,8 @@ export function starters(rig: Rig, streaming: boolean, variant: Partial<Variant>
 }
 
 /** Starts all of them. */
-export async function start(starters: readonly (() => Promise<Contestant>)[]): Promise<LineUp> {
-  const list: Contestant[] = []
+export async function start<T extends Contestant>(starters: readonly (() => Promise<T>)[]): Promise<LineUp<T>> {
+  const list: T[] = []
   for (const starter of starters) list.push(await starter())
   return {
     list,

@@ -193,6 +193,11 @@ function answerTo(requests: Requests, size: number): Buffer {
   return 'speech' in requests ? soundBody(size) : answerBody(size)
 }
 
+/** Which of many keys is next. It goes on from job to job, so that all of them are used however short a window is. */
+let turn = 0
+/** From one key to the next: a prime number, so that all have their turn and no neighbours follow each other. */
+const stride = 61_813
+
 /** Gives the requests in turn, over and over. */
 function cycle(requests: Requests): () => Buffer {
   if ('prompt' in requests) {
@@ -213,8 +218,7 @@ function cycle(requests: Requests): () => Buffer {
     keys === undefined
       ? [requestBytes(body)]
       : Array.from({ length: keys }, (_, number) => requestBytes(body, numberedKey(number + 1)))
-  let at = 0
-  return () => all[at++ % all.length]!
+  return () => all[(turn++ * stride) % all.length]!
 }
 
 async function paced(job: Job & { kind: 'paced' }): Promise<void> {

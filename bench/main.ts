@@ -10,6 +10,7 @@ import * as c1 from './c1.ts'
 import * as calls from './calls.ts'
 import * as j1 from './j1.ts'
 import * as j4 from './j4.ts'
+import * as keys from './keys.ts'
 import * as l1 from './l1.ts'
 import * as l2 from './l2.ts'
 import * as layers from './layers.ts'
@@ -30,6 +31,7 @@ const scenarios: Record<string, { title: string; needs?: string; run(rig: Rig): 
   j4,
   s1,
   s4,
+  keys,
   l1,
   l2,
   p1,

@@ -37,6 +37,12 @@ export interface Variant {
   checkout: string
 }
 
+/** A Sluice under test. */
+export interface Sluice extends Contestant {
+  /** Has it read its file again, in which a number has changed; resolves when that is in use. */
+  reload(): Promise<void>
+}
+
 const here = new URL('..', import.meta.url).pathname
 const usual: Variant = {
   name: 'Sluice',
@@ -51,6 +57,8 @@ const usual: Variant = {
   checkout: here
 }
 
+/** The output limit of the model, which a reload changes. */
+const mostOutput = '4096'
 /** The number of tenants that the stored keys are spread over. */
 const tenants = 100
 /** These limits are counted for every request and never reached. */
@@ -58,11 +66,12 @@ const limits = { rps: 1000000, rpm: 60000000, tpm: 1000000000, concurrency: 1000
 const dollars = 1000000
 
 /** Starts Sluice in front of the upstream. */
-export async function startSluice(rig: Rig, differences: Partial<Variant> = {}): Promise<Contestant> {
+export async function startSluice(rig: Rig, differences: Partial<Variant> = {}): Promise<Sluice> {
   const variant = { ...usual, ...differences }
   const directory = mkdtempSync(join(rig.directory, 'sluice-'))
   const file = join(directory, 'gateway.yaml')
-  writeFileSync(file, configuration(rig.upstream.port, join(directory, 'requests.log'), variant))
+  const text = configuration(rig.upstream.port, join(directory, 'requests.log'), variant)
+  writeFileSync(file, text)
   if (variant.storedKeys > 0) await storeKeys(join(directory, 'sluice.db'), variant.storedKeys)
   const flags = [
     '--expose-gc',
@@ -77,23 +86,29 @@ export async function startSluice(rig: Rig, differences: Partial<Variant> = {}):
     place,
     flags
   )
+  let reloads = 0
   return {
     name: variant.name,
     pid: child.pid,
     port: ready.port,
     servers: variant.servers,
     collect: async () => (await child.ask<{ heap: number }>({})).heap,
+    async reload() {
+      writeFileSync(file, text.replace(mostOutput, String(4096 + ++reloads)))
+      const { ok } = await child.ask<{ ok?: boolean }>({ reload: true })
+      if (!ok) throw new Error(`${variant.name} did not take over its changed file`)
+    },
     stop: () => child.stop(10_000)
   }
 }
 
 /** The same gateway from each of the other checkouts that this run compares. */
-export function others(rig: Rig, differences: Partial<Variant> = {}): (() => Promise<Contestant>)[] {
+export function others(rig: Rig, differences: Partial<Variant> = {}): (() => Promise<Sluice>)[] {
   return rig.against.map(
     (checkout) => () =>
       startSluice(rig, {
         ...differences,
-        name: `Sluice of ${basename(resolve(checkout))}`,
+        name: `${differences.name ?? 'Sluice'} of ${basename(resolve(checkout))}`,
         checkout: resolve(checkout)
       })
   )
@@ -157,7 +172,7 @@ models:
     owned_by: bench
     price: { input: 1.25, cached_input: 0.125, output: 10 }
     context_window: 10000000
-    max_output_tokens: 4096
+    max_output_tokens: ${mostOutput}
 tenants:
 ${names
   .map(
