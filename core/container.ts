@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { plugins as shippedPlugins } from '../plugins/index.ts'
 import { noteReload } from './admin/configuration/config.ts'
+import { viewOf, viewsOf } from './admin/requests/engine-view.ts'
 import { AdminServer } from './admin/server.ts'
 import { BodyMemory } from './bodies/body-memory.ts'
 import type { GatewayOptions } from './gateway-options.ts'
@@ -49,7 +50,7 @@ import { openPlace } from './handover/opening.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
 import { tokens, wire } from './wiring.ts'
 import type { Wiring } from './wiring.ts'
-import type { Supervision } from './workers/supervision.ts'
+import type { Supervision, SupervisionOptions } from './workers/supervision.ts'
 
 export type { Gateway, GatewayOptions }
 
@@ -93,12 +94,13 @@ async function start(
     await warmThreads()
     estate = await predecessor.estate(place, folderOf(first.settings.store))
   }
-  const supervision = workers > 1 ? await supervise(reader, first, { env, workers, predecessor }, log) : undefined
+  const finished = new RequestTap()
+  const supervision =
+    workers > 1 ? await supervise(reader, first, { env, workers, predecessor, finished }, log) : undefined
   const opened = supervision?.opened ?? (await openPlace(first.settings.store, estate, log))
   const { store } = opened
   stops.add(() => opened.close())
   if (predecessor) stops.add(() => predecessor.gone)
-  const finished = new RequestTap()
   const { give, get } = wire(log, first.settings, opened, operations, finished)
   const transport = get(tokens.transport)
   stops.add(() => transport.close())
@@ -154,7 +156,7 @@ async function start(
   const generation = predecessor?.generation ?? 1
   observeGateway({ generation, metrics, store, generations })
   observeThread({ metrics, server, engine, background, transport, store, generations, credentials })
-  if (supervision) metrics.join(() => supervision.metrics())
+  supervision?.observe(metrics)
   const phase: Phase = { stopping: false, upgrade: async () => ({ ok: false, reason: 'the gateway is being started' }) }
   const prober = proberOf(
     get,
@@ -175,6 +177,7 @@ async function start(
     throw new Error('a socket for the admin listener was passed, and the file turns that off: pass none')
   const url = `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`
   const watched = { metrics, generations, reloader, history, prober, verification, backups, finished }
+  const view = viewOf(engine)
   const shown = { clients: url, store, log, operations, ...watched }
   const admin =
     settings &&
@@ -184,14 +187,7 @@ async function start(
         console: built,
         ...shown,
         configFile: new ConfigFile({ reader, reloader, current: () => generations.current.config }),
-        engine: {
-          figures: engine.figures,
-          rehearse: (asked, look) => engine.rehearse(asked, look),
-          async underWay(tenant) {
-            const own = engine.underWay(tenant)
-            return supervision ? [...own, ...(await supervision.underWay(tenant))] : own
-          }
-        },
+        engine: supervision?.views(view) ?? viewsOf(view),
         ...(supervision && { workers: supervision }),
         vault: parts.services.vault,
         credentials,
@@ -233,7 +229,10 @@ async function start(
 async function supervise(
   reader: ConfigReader,
   { settings: { store, listen } }: Config,
-  { env, workers, predecessor }: Pick<GatewayOptions, 'predecessor'> & { env: NodeJS.ProcessEnv; workers: number },
+  {
+    predecessor,
+    ...parts
+  }: Pick<GatewayOptions, 'predecessor'> & Pick<SupervisionOptions, 'env' | 'workers' | 'finished'>,
   log: Logger
 ): Promise<Supervision> {
   if (store.sqlite === undefined)
@@ -246,7 +245,7 @@ async function supervise(
   const { Supervision } = await import('./workers/supervision.ts')
   // Sources and compiled files lie in the same places and differ only in their endings.
   const module = new URL(`./worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
-  return Supervision.open({ workers, module, env, store, listen, config: reader.sent, log })
+  return Supervision.open({ ...parts, module, store, listen, config: reader.sent, log })
 }
 
 /** @throws the error, when what was prepared and is not to be used is disposed */

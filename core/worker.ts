@@ -3,7 +3,10 @@ import './program/heap.ts'
 import './program/globals.ts'
 import { plugins as shipped } from '../plugins/index.ts'
 import type { Config, Settings } from './catalogue/settings.ts'
+import type { WorkerLoad } from './admin/api/worker-place.ts'
+import { viewOf } from './admin/requests/engine-view.ts'
 import { Credentials } from './credentials/credentials.ts'
+import type { AskedRequest } from './exchange/rehearsal/rehearse.ts'
 import { operations } from './operations/index.ts'
 import { prepare } from './preparation.ts'
 import type { Surroundings } from './preparation.ts'
@@ -60,6 +63,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     (work, what) => background.serve(work, what)
   )
   const { store } = seated
+  const view = viewOf(engine)
   observeThread({ metrics, server, engine, background, transport, store, generations, credentials })
   const address = await server.listen()
 
@@ -89,10 +93,15 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     tell()
     return drained
   }
+  let loop = performance.eventLoopUtilization()
+  let busy = 0
   let reporting: NodeJS.Timeout
   const report = (): void => {
     const began = performance.now()
     tell()
+    const now = performance.eventLoopUtilization()
+    busy = performance.eventLoopUtilization(now, loop).utilization
+    loop = now
     reporting = setTimeout(report, Math.max(telling, 100 * (performance.now() - began)))
   }
   report()
@@ -117,7 +126,15 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
         void server.drain(0)
         engine.stop()
       },
-      underWay: (tenant: string | null | undefined) => engine.underWay(tenant),
+      ...view,
+      // Buffers are sent as arrays of bytes.
+      explain: ({ body, key, ...asked }: AskedRequest) =>
+        view.explain({ ...asked, body: Buffer.from(body), key: key && Buffer.from(key) }),
+      load(): WorkerLoad {
+        const { http1, http2, undecided } = server.figures.connections
+        const { running: exchanges } = engine
+        return { connections: http1 + http2 + undecided, exchanges, upstreamConnections: transport.connections, busy }
+      },
       metrics: () => metrics.own
     },
     address

@@ -35,6 +35,7 @@ import { liveRoute } from './live/live-route.ts'
 import { overviewRoute } from './live/overview.ts'
 import { troublesRoute } from './live/troubles.ts'
 import { levelRoutes } from './tenancy/tenants.ts'
+import { workersRoute } from './workers.ts'
 import { playgroundRoutes } from './playground/routes.ts'
 
 let document: object | undefined
@@ -111,6 +112,7 @@ export const routes: readonly Route[] = [
     handle: listFilters
   },
   underWayRoute,
+  workersRoute,
   {
     method: 'GET',
     path: '/admin/v1/requests/{request_id}',

@@ -14,12 +14,22 @@ export class RequestTap {
     return () => void this.#listeners.delete(listener)
   }
 
+  /** Whether anybody listens. */
+  get isHeard(): boolean {
+    return this.#listeners.size > 0
+  }
+
+  /** Tells the listeners of a record that another thread has written. */
+  tell(record: RequestRecord): void {
+    for (const listener of this.#listeners) listener(record)
+  }
+
   /** A log that writes to another one, and tells the listeners. */
   on(log: RequestLog): RequestLog {
     return {
       append: (record, json, time) => {
         log.append(record, json, time)
-        if (this.#listeners.size > 0) for (const listener of this.#listeners) listener(record)
+        if (this.isHeard) this.tell(record)
       },
       list: (query) => log.list(query)
     }

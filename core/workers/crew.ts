@@ -41,6 +41,17 @@ export interface Answers<T> {
   readonly missing: readonly number[]
 }
 
+/** The place of a worker. */
+export interface CrewPlace {
+  readonly number: number
+  /** Whether one serves there, and since when. */
+  readonly serves: boolean
+  readonly since: number | undefined
+  /** How many have ended there while the gateway went on, and the latest of these ends. */
+  readonly ends: number
+  readonly last: { readonly time: number; readonly reason: string } | undefined
+}
+
 /** The workers of one gateway. */
 export class Crew {
   readonly size: number
@@ -50,6 +61,8 @@ export class Crew {
   readonly #members = new Map<number, Member>()
   /** What is done about workers that ended. */
   readonly #returns = new Set<Promise<void>>()
+  /** By the number of the place. */
+  readonly #ends = new Map<number, Pick<CrewPlace, 'ends' | 'last'>>()
   readonly #closing = new AbortController()
   /** Whether all have served. Before, one that ends is not replaced: the gateway does not start then. */
   #started = false
@@ -83,6 +96,17 @@ export class Crew {
     const away: number[] = []
     for (let number = 1; number <= this.size; number++) if (!this.#members.get(number)?.serves) away.push(number)
     return away
+  }
+
+  /** The places of all workers, in order. Times are in Unix milliseconds. */
+  get places(): readonly CrewPlace[] {
+    return Array.from({ length: this.size }, (_, i) => {
+      const number = i + 1
+      const member = this.#members.get(number)
+      const serves = member?.serves === true
+      const { ends, last } = this.#ends.get(number) ?? { ends: 0, last: undefined }
+      return { number, serves, since: serves ? member.since : undefined, ends, last }
+    })
   }
 
   /** The worker of this number; undefined while its place is empty. */
@@ -169,7 +193,10 @@ export class Crew {
     const { number } = member
     const { log, bringHome } = this.#parts
     const goesOn = (): boolean => this.#started && !this.#closing.signal.aborted
-    if (goesOn()) log.error('a worker has ended: another one takes its place', { worker: number, reason })
+    if (goesOn()) {
+      this.#ends.set(number, { ends: (this.#ends.get(number)?.ends ?? 0) + 1, last: { time: Date.now(), reason } })
+      log.error('a worker has ended: another one takes its place', { worker: number, reason })
+    }
     await bringHome(member)
     this.#members.delete(number)
     this.#suspects.delete(member)

@@ -29,8 +29,9 @@ export class Member {
   readonly line: Line
   /** Resolves when the thread has ended, with why. */
   readonly ended: Promise<string>
-  /** Whether it has said that it serves. */
+  /** Whether it has said that it serves, and when, in Unix milliseconds. */
   serves = false
+  since: number | undefined
   /** Whether its thread has ended. */
   over = false
   readonly #thread: Worker
@@ -57,6 +58,7 @@ export class Member {
       const said = message as Said
       if (said.kind === 'serves') {
         this.serves = true
+        this.since = Date.now()
         this.#serving.resolve(said.with)
       } else if (said.kind === 'fails') void this.end(said.reason)
       else hear(said)

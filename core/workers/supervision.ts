@@ -2,19 +2,23 @@
 // process stands that serves its clients itself.
 import { once } from 'node:events'
 import { Server as NetServer } from 'node:net'
+import type { WorkerLoad, WorkerPlace } from '../admin/api/worker-place.ts'
+import type { EngineView, EngineViews, Told } from '../admin/requests/engine-view.ts'
+import type { Explanation } from '../admin/requests/explanation.ts'
 import type { Settings, StoreSettings } from '../catalogue/settings.ts'
 import type { FilePlace } from '../catalogue/store-place.ts'
 import { bind } from '../clients/bind.ts'
 import type { Address, Server, ServerFigures } from '../clients/server.ts'
-import type { Progress } from '../exchange/progress.ts'
 import { storeOptionsOf } from '../handover/custody.ts'
 import type { Opened } from '../handover/opened.ts'
 import type { SentConfig } from '../program/configuration.ts'
 import { openWorkerStore } from '../store/shared/worker-store.ts'
+import type { RequestTap } from '../store/request-tap.ts'
 import type { WorkerStore } from '../store/shared/worker-store.ts'
 import type { Logger } from '../telling/log.ts'
-import type { MetricSnapshot } from '../telling/metrics.ts'
+import type { MetricSnapshot, Metrics } from '../telling/metrics.ts'
 import { Crew } from './crew.ts'
+import type { CrewPlace } from './crew.ts'
 import { Figures } from './figures.ts'
 import { Place, withoutHandover } from './place.ts'
 import { joinedHealth } from './health.ts'
@@ -26,6 +30,8 @@ import type { GatewayOrder } from './order.ts'
 const [sets, cells] = [2 ** 17, 2 ** 18]
 /** How long workers have to say what they are at, in milliseconds. */
 const patience = 200
+/** How long they have to explain a request, for which plugins may have to ask somebody. */
+const explaining = 5000
 /** How much longer than their exchanges workers may take to leave, in milliseconds. */
 const farewell = 10_000
 
@@ -40,6 +46,8 @@ export interface SupervisionOptions {
   /** The configuration that the workers begin with. */
   readonly config: SentConfig
   readonly log: Logger
+  /** Is told of the requests that workers have finished. */
+  readonly finished: RequestTap
 }
 
 /** The supervisor. */
@@ -62,7 +70,10 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
    */
   static async open(options: SupervisionOptions): Promise<Supervision> {
     const sizes = { seats: options.workers + 1, sets, cells }
-    return new Supervision(options, await openWorkerStore(storeOptionsOf(options.store, options.log), sizes))
+    return new Supervision(
+      options,
+      await openWorkerStore(storeOptionsOf(options.store, options.log), sizes, options.finished)
+    )
   }
 
   private constructor(options: SupervisionOptions, store: WorkerStore) {
@@ -109,9 +120,20 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
     this.#figures = new Figures((ms) => crew.ask(ms, 'metrics'))
   }
 
-  /** What the workers have counted. */
-  metrics(): Promise<readonly (readonly MetricSnapshot[])[]> {
-    return this.#figures.all()
+  /** Makes metrics those of all threads. Called once. */
+  observe(metrics: Metrics): void {
+    const ofEach = (read: (place: CrewPlace) => number) => () =>
+      this.#crew.places.map((place) => [{ worker: String(place.number) }, read(place)] as const)
+    const labels = ['worker']
+    metrics.observed(
+      { name: 'worker_serving', help: '1 while a worker serves at its place, 0 while it is empty.', labels },
+      ofEach(({ serves }) => Number(serves))
+    )
+    metrics.observed(
+      { name: 'worker_ends_total', help: 'Workers that have ended at a place, and were replaced.', labels },
+      ofEach(({ ends }) => ends)
+    )
+    metrics.join(() => this.#figures.all())
   }
 
   /** The health of channels as all threads see it; `own`: as this one does. */
@@ -119,10 +141,32 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
     return joinedHealth([own, ...this.#health.values()])
   }
 
-  /** What the workers are at; with a tenant, what they are at for that alone. */
-  async underWay(tenant: string | null | undefined): Promise<readonly Progress[]> {
-    const { answers } = await this.#crew.ask<readonly Progress[]>(patience, 'underWay', tenant)
-    return [...answers.values()].flat()
+  /** What the engines of all threads say; `own` is that of this thread, which serves operators alone. */
+  views(own: EngineView): EngineViews {
+    const ask = async <T>(ms: number, name: keyof EngineView, ...args: readonly unknown[]): Promise<Told<T>> => {
+      const { answers, missing } = await this.#crew.ask<T>(ms, name, ...args)
+      return { told: new Map(Array.from(answers, ([{ number }, said]) => [number, said])), missing }
+    }
+    const join = async <T>(said: T, others: Promise<Told<T>>): Promise<Told<T>> => {
+      const { told, missing } = await others
+      return { told: new Map([[0, said], ...told]), missing }
+    }
+    return {
+      underWay: (tenant) => join(own.underWay(tenant), ask(patience, 'underWay', tenant)),
+      figures: () => join(own.figures(), ask(patience, 'figures')),
+      // What this thread would do with it counts only when nobody says it who would get it.
+      explain: async (asked) => {
+        const found = await ask<Explanation>(explaining, 'explain', asked)
+        return found.told.size > 0 ? found : join(await own.explain(asked), Promise.resolve(found))
+      }
+    }
+  }
+
+  /** The places of all workers, in order, with what each worker has to do. */
+  async places(): Promise<readonly WorkerPlace[]> {
+    const { answers } = await this.#crew.ask<WorkerLoad>(patience, 'load')
+    const loads = new Map(Array.from(answers, ([{ number }, load]) => [number, load]))
+    return this.#crew.places.map((place) => ({ ...place, load: loads.get(place.number) }))
   }
 
   /** Why fewer serve than should. */

@@ -110,6 +110,7 @@ const calls: readonly (readonly [method: string, path: string, body?: unknown, h
   ['GET', '/admin/v1/requests/under-way'],
   ['GET', '/admin/v1/requests/ID'],
   ['GET', '/admin/v1/requests/ID/messages'],
+  ['GET', '/admin/v1/workers'],
   ['GET', '/admin/v1/chain'],
   ['GET', '/admin/v1/spend'],
   ['GET', '/admin/v1/spend?by=tenant,key,channel,tag,day,tag:team'],

@@ -10,7 +10,6 @@ import type { Actor } from './audit.ts'
 import type { Credentials } from '../../credentials/credentials.ts'
 import type { ServedOperation } from '../../contract/served.ts'
 import type { Engine } from '../../exchange/engine.ts'
-import type { Progress } from '../../exchange/progress.ts'
 import type { ChannelHealth } from '../../contract/health.ts'
 import type { Upgraded } from '../../handover/handover.ts'
 import type { Generations } from '../../program/generation.ts'
@@ -29,6 +28,8 @@ import type { Store } from '../../store/store.ts'
 import type { Vault } from '../../store/vault.ts'
 import type { Asked, LiveEvent, Sights } from '../live/event.ts'
 import type { Trouble } from '../live/trouble.ts'
+import type { EngineViews } from '../requests/engine-view.ts'
+import type { WorkerPlace } from './worker-place.ts'
 import type { ParameterName } from './parameters.ts'
 import type { Shape } from './shape.ts'
 
@@ -51,15 +52,15 @@ export interface AdminParts {
   /** What is kept of responses. */
   vault: Pick<Vault, 'ofRequest' | 'read'>
   /** What plugins take and refuse, what would become of a request of a client, and what is under way. */
-  engine: Pick<Engine, 'figures' | 'rehearse'> & {
-    underWay(...tenant: Parameters<Engine['underWay']>): Awaitable<readonly Progress[]>
-  }
+  engine: EngineViews
   /** The threads that serve clients; absent where one thread does all. */
   workers?: {
     /** Why fewer serve than should. */
     readonly reasons: readonly string[]
     /** The health of channels as all see it; `own`: as this thread does. */
     health(own: Health): Health
+    /** All of them, and what each has to do. */
+    places(): Promise<readonly WorkerPlace[]>
   }
   prober: Pick<Prober, 'test'>
   /** The credentials of channels that are renewed, and what is wrong with them. */

@@ -20,6 +20,12 @@ import {
 } from './shape.ts'
 import type { Shape } from './shape.ts'
 
+/** Beside what several workers were asked for. */
+export const missingWorkers: Shape = said(
+  listOf(count),
+  'The numbers of the workers that did not answer within 200 ms: what is theirs is lacking. Absent where one thread does all.'
+)
+
 /** A page of a list. `more` are members beside it. */
 export function page(items: Shape, more: Readonly<Record<string, Shape>> = {}): Shape {
   const next = { ...nullable(text), description: 'The cursor of the next page; null on the last one.' }
@@ -340,10 +346,18 @@ export const explanation = object(
     ),
     upstream: nullable(mapOf(anything)),
     dropped: listOf(text),
-    skipped_plugins: listOf(text)
+    skipped_plugins: listOf(text),
+    workers: said(
+      object({
+        alike: said(listOf(count), 'The numbers of the workers that would do this.'),
+        otherwise: said(listOf(count), 'Those that think better of some channel, and would do something else.'),
+        missing: said(listOf(count), 'Those that did not answer.')
+      }),
+      'Only where several workers serve: each judges channels by the answers that it has had. The worst of what they would do is explained.'
+    )
   },
   // Actors of one tenant are not shown these.
-  { optional: ['answered_by', 'order', 'models', 'excluded', 'upstream', 'skipped_plugins'] }
+  { optional: ['answered_by', 'order', 'models', 'excluded', 'upstream', 'skipped_plugins', 'workers'] }
 )
 
 export const health = object({ status: text, reasons: listOf(text) }, { optional: ['reasons'] })

@@ -31,6 +31,7 @@ export function findTroubles(parts: Parts, now: number): Trouble[] {
     ...ofDisk(parts),
     ...ofChannels(parts),
     ...ofReload(parts),
+    ...ofWorkers(parts),
     ...ofBackups(parts),
     ...ofAlerts(parts),
     ...ofCertificates(parts, now),
@@ -176,6 +177,18 @@ function ofReload({ reloader }: Parts): Trouble[] {
       tenant: null
     }
   ]
+}
+
+function ofWorkers({ workers }: Parts): Trouble[] {
+  return (workers?.reasons ?? []).map((reason) => ({
+    id: 'workers',
+    kind: 'worker',
+    severity: 'warning',
+    text: sentence(`A worker has ended: ${reason}`),
+    remedy: 'Another one takes its place by itself; the log and GET /admin/v1/workers say why it ended.',
+    link: 'configuration',
+    tenant: null
+  }))
 }
 
 function ofBackups({ backups }: Parts): Trouble[] {

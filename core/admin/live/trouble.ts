@@ -28,6 +28,7 @@ export const troubleKinds = [
   'channel_switched',
   'budget',
   'reload',
+  'worker',
   'store',
   'disk',
   'alerts',

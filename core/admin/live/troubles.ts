@@ -21,7 +21,7 @@ export const troublesRoute: Route = {
   })
 }
 
-type Parts = Pick<AdminParts, 'store' | 'generations' | 'reloader' | 'backups' | 'credentials' | 'log'>
+type Parts = Pick<AdminParts, 'store' | 'generations' | 'reloader' | 'backups' | 'credentials' | 'workers' | 'log'>
 
 /** What is wrong now, for everybody who asks. */
 export class Troubles {

@@ -48,6 +48,8 @@ export interface Explanation {
   dropped: readonly string[]
   /** Plugins that take no part in explanations: they may refuse or change a real request. */
   skipped_plugins: readonly string[]
+  /** Only where several workers serve: they may see channels differently. */
+  workers?: ExplainingWorkers
 }
 
 /** What actors of one tenant are not shown: channels, what is sent to them, and which plugins there are. */
@@ -57,12 +59,23 @@ export const hiddenOfExplanations = [
   'models',
   'excluded',
   'upstream',
-  'skipped_plugins'
+  'skipped_plugins',
+  'workers'
 ] as const
 
 /** An explanation as whoever asked is shown it. */
 export type ShownExplanation = Omit<Explanation, (typeof hiddenOfExplanations)[number]> &
   Partial<Pick<Explanation, (typeof hiddenOfExplanations)[number]>>
+
+/** Which workers would do what, by their numbers. */
+export interface ExplainingWorkers {
+  /** As is shown. */
+  readonly alike: readonly number[]
+  /** Otherwise: they think better of some channel. */
+  readonly otherwise: readonly number[]
+  /** They have not answered. */
+  readonly missing: readonly number[]
+}
 
 interface ShownRefusal {
   status: number

@@ -4,7 +4,7 @@ import type { Progress } from '../../exchange/progress.ts'
 import type { AdminParts, Answer, Call, Route } from '../api/contract.ts'
 import { matching, pageOf, paging } from '../api/query.ts'
 import { count, flag, nullable, number, object, oneOf, said, text, time } from '../api/shape.ts'
-import { page } from '../api/shapes.ts'
+import { missingWorkers, page } from '../api/shapes.ts'
 
 const filters = ['tenant', 'project', 'member', 'key', 'model', 'endpoint', 'channel', 'state'] as const
 
@@ -48,15 +48,16 @@ export const underWayRoute: Route = {
   summary: 'Lists requests that have not ended, the oldest first',
   access: { needs: 'see', tenant: { in: 'query', hidden, closed: ['channel'] } },
   query: [...filters, ...paging],
-  answers: { 200: page(shape) },
+  answers: { 200: page(shape, { missing_workers: missingWorkers }) },
   handle: listUnderWay
 }
 
 /** Lists the exchanges of this process: those of one that has handed over are in its log when they have ended. */
 async function listUnderWay({ query }: Call, { engine }: AdminParts): Promise<Answer> {
-  const shown = (await engine.underWay(query.get('tenant'))).map(show)
+  const { told, missing } = await engine.underWay(query.get('tenant'))
+  const shown = [...told.values()].flat().map(show)
   const { data, next } = pageOf(matching(shown, filters, query), (one) => `${one.time} ${one.request_id}`, query)
-  return { json: { data, next } }
+  return { json: { data, next, missing_workers: missing } }
 }
 
 function show({ id, receivedAt, protocol, streaming, model, ...progress }: Progress) {

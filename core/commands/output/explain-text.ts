@@ -45,8 +45,19 @@ export function renderExplanation(told: ShownExplanation): string {
     ['Left out', excludedLines(excluded ?? [])],
     ['Sent upstream', upstream ? upstreamLines(upstream) : []],
     ['Dropped in translation', dropped.length > 0 ? [dropped.join(', ')] : []],
+    ['Workers', told.workers ? workerLines(told.workers) : []],
     ['Plugins that took no part, and may refuse or change the request', skipped.length > 0 ? [skipped.join(', ')] : []]
   ])
+}
+
+/** Who would do otherwise, or has not said it. */
+function workerLines({ alike, otherwise, missing }: NonNullable<Explanation['workers']>): string[] {
+  return [
+    ...(otherwise.length > 0
+      ? [`${alike.join(', ')} would do this; ${otherwise.join(', ')} see channels that look better`]
+      : []),
+    ...(missing.length > 0 ? [`${missing.join(', ')} did not answer`] : [])
+  ]
 }
 
 /** A record as whoever asked is shown it: actors of one tenant are not told which channels were asked. */

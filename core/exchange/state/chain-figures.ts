@@ -9,8 +9,20 @@ export const figureMinutes = 10
 /** Times are counted by microseconds: exactly up to 8, then in eighths of a power of two, up to half an hour. */
 const buckets = 8 + 28 * 8
 
+/** What a plugin took and refused: numbers that can be added up, and sent to another thread. */
+export interface PluginTally {
+  readonly exchanges: number
+  readonly answered: number
+  /** How many exchanges took how long, by the bucket. */
+  readonly times: Uint32Array
+  readonly refused: ReadonlyMap<string, number>
+}
+
+/** The tallies of one engine, by the name of the plugin. */
+export type ChainTallies = ReadonlyMap<string, PluginTally>
+
 /** One minute of one plugin. */
-class Minute {
+class Minute implements PluginTally {
   number = -1
   exchanges = 0
   answered = 0
@@ -59,25 +71,12 @@ export class ChainFigures {
     refused.set(error!.code, (refused.get(error!.code) ?? 0) + 1)
   }
 
-  /** The figures of a plugin. */
-  of(plugin: string, now = performance.now()): PluginFigures {
+  /** What each plugin took and refused in these minutes. */
+  tallies(now = performance.now()): ChainTallies {
     const since = Math.floor(now / 60_000) - figureMinutes
-    const minutes = (this.#plugins.get(plugin) ?? []).filter(({ number }) => number > since)
-    const times = new Float64Array(buckets)
-    const refused = new Map<string, number>()
-    for (const minute of minutes) {
-      for (const [bucket, count] of minute.times.entries()) times[bucket]! += count
-      for (const [code, count] of minute.refused) refused.set(code, (refused.get(code) ?? 0) + count)
-    }
-    const sum = (name: 'exchanges' | 'answered'): number => minutes.reduce((all, minute) => all + minute[name], 0)
-    const exchanges = sum('exchanges')
-    return {
-      exchanges,
-      p50Ms: quantile(times, exchanges, 0.5),
-      p99Ms: quantile(times, exchanges, 0.99),
-      answered: sum('answered'),
-      refused: [...refused].map(([code, count]) => ({ code, count })).sort((a, b) => b.count - a.count)
-    }
+    return new Map(
+      Array.from(this.#plugins, ([name, minutes]) => [name, tallyOf(minutes.filter(({ number }) => number > since))])
+    )
   }
 
   #minute(plugin: string, number: number): Minute {
@@ -87,6 +86,29 @@ export class ChainFigures {
     if (minute.number !== number) minute.begin(number)
     return minute
   }
+}
+
+/** The figures of a plugin by the tallies of all engines. */
+export function figuresOf(plugin: string, all: readonly ChainTallies[]): PluginFigures {
+  const { exchanges, answered, times, refused } = tallyOf(all.flatMap((tallies) => tallies.get(plugin) ?? []))
+  return {
+    exchanges,
+    p50Ms: quantile(times, exchanges, 0.5),
+    p99Ms: quantile(times, exchanges, 0.99),
+    answered,
+    refused: [...refused].map(([code, count]) => ({ code, count })).sort((a, b) => b.count - a.count)
+  }
+}
+
+function tallyOf(all: readonly PluginTally[]): PluginTally {
+  const times = new Uint32Array(buckets)
+  const refused = new Map<string, number>()
+  for (const one of all) {
+    for (const [bucket, count] of one.times.entries()) times[bucket]! += count
+    for (const [code, count] of one.refused) refused.set(code, (refused.get(code) ?? 0) + count)
+  }
+  const sum = (name: 'exchanges' | 'answered'): number => all.reduce((total, one) => total + one[name], 0)
+  return { exchanges: sum('exchanges'), answered: sum('answered'), times, refused }
 }
 
 function bucketOf(ms: number): number {
@@ -105,7 +127,7 @@ function middleOf(bucket: number): number {
 }
 
 /** Exact to a sixteenth. */
-function quantile(times: Float64Array, count: number, share: number): number | null {
+function quantile(times: Uint32Array, count: number, share: number): number | null {
   if (count === 0) return null
   let before = 0
   for (const [bucket, many] of times.entries()) {

@@ -6,11 +6,13 @@ import { silentLog } from '../../telling/log.ts'
 import type { Documents } from '../documents.ts'
 import { SecretBook } from '../embedded/book/secret-book.ts'
 import type { Durability } from '../embedded/files/sqlite.ts'
-import { workColumns } from '../embedded/rows/batch.ts'
+import { recordRow, requestColumns, workColumns } from '../embedded/rows/batch.ts'
+import { recordIn } from '../embedded/rows/record-text.ts'
 import { unavailable } from '../embedded/writer/unavailable.ts'
 import { openStore, usualRouteAge } from '../embedded/store.ts'
 import type { OwnStore, StoreOptions } from '../embedded/store.ts'
 import { MemoryClaims } from '../memory/claims.ts'
+import { RequestTap } from '../request-tap.ts'
 import type { Work } from '../works.ts'
 import type { ArenaSizes } from './arena/arena.ts'
 import { Attendance } from './attendance.ts'
@@ -67,13 +69,18 @@ export interface WorkerStore extends Seated {
 }
 
 /**
- * Opens a store for workers. `sizes`: how much the shared memory is for, the supervisor's seat included.
+ * Opens a store for workers. `sizes`: how much the shared memory is for, the supervisor's seat included. `finished` is
+ * told of the records that workers have written, when they are on disk.
  * @throws Error as {@link openStore} does
  */
-export async function openWorkerStore(options: StoreOptions, sizes: ArenaSizes): Promise<WorkerStore> {
+export async function openWorkerStore(
+  options: StoreOptions,
+  sizes: ArenaSizes,
+  finished = new RequestTap()
+): Promise<WorkerStore> {
   let office: Office | undefined
   const books = await openStore({ ...options, ledger: (parts) => (office = new Office(parts, sizes)) })
-  return new SupervisorStore(options, books, office!)
+  return new SupervisorStore(options, books, office!, finished)
 }
 
 class SupervisorStore implements WorkerStore {
@@ -84,6 +91,7 @@ class SupervisorStore implements WorkerStore {
   readonly #office: Office
   readonly #books: OwnStore
   readonly #options: StoreOptions
+  readonly #finished: RequestTap
   readonly #attendance: Attendance
   readonly #work: SharedWork
   readonly #seated
@@ -92,9 +100,10 @@ class SupervisorStore implements WorkerStore {
   readonly #leaving = new Set<number>()
   #takeUp: (work: Work) => void = () => {}
 
-  constructor(options: StoreOptions, books: OwnStore, office: Office) {
+  constructor(options: StoreOptions, books: OwnStore, office: Office, finished: RequestTap) {
     const { now, routeAge = usualRouteAge } = options
     this.#options = options
+    this.#finished = finished
     this.#books = books
     this.#office = office
     const lasting = now ?? steadyNow
@@ -201,11 +210,15 @@ class SupervisorStore implements WorkerStore {
   }
 
   /** What a thread has written can be found from now on. */
-  #follow(seat: number, { answers, routes, works }: Kept): void {
+  #follow(seat: number, { answers, routes, works, records }: Kept): void {
     if (answers.length > 0) this.#books.answers.follow(answers)
     if (routes.length > 0) this.#books.routes.follow(routes)
     for (let at = jsonAt; at < works.length; at += workColumns.length)
       this.#work.follow(seat, JSON.parse(works[at] as string) as Work)
+    // Those of this thread are heard as it makes them.
+    if (seat === supervisor || !this.#finished.isHeard) return
+    for (let at = 0; at < records.length; at += requestColumns.length)
+      this.#finished.tell(recordIn(recordRow(records, at)))
   }
 
   async #close(): Promise<void> {

@@ -7,8 +7,8 @@ import type { Draft, Drafts } from '../../embedded/writer/draft.ts'
 import type { Rings } from './ring.ts'
 import { SeatRecords } from './seat-records.ts'
 
-/** The rows of a record that others look up. */
-export type Kept = Pick<Batch, 'answers' | 'routes' | 'works'>
+/** The rows of a record that others look up, or hear of. */
+export type Kept = Pick<Batch, 'answers' | 'routes' | 'works' | 'records'>
 
 /** How often workers are told whether the journal takes new requests, in milliseconds. */
 const pause = 100
@@ -98,7 +98,8 @@ export class RecordReader {
       if (others.length > 0) throw new Error(`the worker of seat ${seat} sent a record before another was acknowledged`)
       const record = decodeBatch(Buffer.from(bytes!.buffer, bytes!.byteOffset, bytes!.length), undefined)
       record.prices = this.#learn(record.prices)
-      if (record.answers.length + record.routes.length + record.works.length > 0) told.push([seat, record])
+      const { answers, routes, works, records: requests } = record
+      if (answers.length + routes.length + works.length + requests.length > 0) told.push([seat, record])
       this.#unlisted = true
       this.#limits.moves = this.#limits.moves.concat(record.moves)
       this.#limits.limits = this.#limits.limits.concat(record.limits)

@@ -5,6 +5,7 @@ import { h, html } from '../../html.ts'
 import type { VNode } from '../../html.ts'
 import { useLoad } from '../../load.ts'
 import { Head } from '../../parts/head.ts'
+import { Lacking } from '../../parts/lacking.ts'
 import { counted, duration } from '../../parts/number.ts'
 import { Nothing, When } from '../../parts/states.ts'
 import { Status } from '../../parts/status.ts'
@@ -33,6 +34,7 @@ interface Plugin {
 interface Chain {
   readonly minutes: number
   readonly plugins: readonly Plugin[]
+  readonly missing_workers?: readonly number[]
 }
 
 /** Milliseconds between two looks. */
@@ -63,7 +65,7 @@ export default function ChainPage(): VNode {
     ${h(Head, { title: 'Chain', about })}
     ${h(When<Chain>, {
       loaded,
-      children: ({ plugins, minutes }) =>
+      children: ({ plugins, minutes, missing_workers: workers }) =>
         plugins.length === 0
           ? h(Nothing, { title: 'The chain has no plugins' })
           : html`${h(Phases, { plugins })}
@@ -71,6 +73,7 @@ export default function ChainPage(): VNode {
                 Figures of the last ${minutes} minutes. Times are those of all hooks of a plugin in one exchange; stages
                 of streams are not timed.
               </p>
+              ${h(Lacking, { workers })}
               <ol class="chain">
                 ${plugins.map((plugin, place) => h(Link, { key: plugin.name, plugin, plugins, place, minutes }))}
               </ol>`

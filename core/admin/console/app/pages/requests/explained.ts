@@ -6,6 +6,7 @@ import { useLoad } from '../../load.ts'
 import { When } from '../../parts/states.ts'
 import { Status } from '../../parts/status.ts'
 import { visible } from '../../parts/text.ts'
+import { Lacking } from '../../parts/lacking.ts'
 import { Money } from '../../parts/money.ts'
 import type { RequestRecord } from './record.ts'
 
@@ -16,6 +17,7 @@ interface Explained {
   readonly order?: readonly { channel: string }[] | null
   readonly excluded?: readonly { channel: string; reason: string }[] | null
   readonly skipped_plugins?: readonly string[]
+  readonly workers?: { alike: readonly number[]; otherwise: readonly number[]; missing: readonly number[] }
 }
 
 /** The endpoint as the API of explanations names it: records have the operation. */
@@ -43,7 +45,7 @@ export function Explain({ record }: { record: RequestRecord }): VNode {
   </div>`
 }
 
-function told({ outcome, refusal, held, order, excluded, skipped_plugins }: Explained): VNode {
+function told({ outcome, refusal, held, order, excluded, skipped_plugins, workers }: Explained): VNode {
   const tone = outcome === 'refused' ? 'bad' : outcome === 'undecided' ? 'warn' : 'good'
   return html`
     <p>
@@ -51,6 +53,8 @@ function told({ outcome, refusal, held, order, excluded, skipped_plugins }: Expl
       ${h(Status, { tone }, outcome)}${refusal ? html`: ${refusal.status} <code>${refusal.code}</code>, ${visible(refusal.message)}` : '.'}
       ${held ? html` At most ${h(Money, { nano: held.nano })} would be held.` : null}
     </p>
+    ${workers && workers.otherwise.length > 0 ? html`<p>By worker ${workers.alike.join(', ')}; not by ${workers.otherwise.join(', ')}, where channels look better.</p>` : null}
+    ${h(Lacking, { workers: workers?.missing })}
     ${order && order.length > 0 ? html`<p>Channels in order: ${order.map(({ channel }) => visible(channel)).join(', ')}.</p>` : null}
     ${excluded?.map(({ channel, reason }) => html`<p class="quiet">Not ${visible(channel)}: ${visible(reason)}.</p>`)}
     ${skipped_plugins && skipped_plugins.length > 0 ? html`<p class="quiet">Not asked: ${skipped_plugins.map(visible).join(', ')}.</p>` : null}

@@ -6,6 +6,7 @@ import { h, html } from '../../html.ts'
 import type { VNode } from '../../html.ts'
 import { paused } from '../../live.ts'
 import { useLoad } from '../../load.ts'
+import { Lacking } from '../../parts/lacking.ts'
 import { bytes, counted, duration } from '../../parts/number.ts'
 import { Failure, Nothing } from '../../parts/states.ts'
 import { Status } from '../../parts/status.ts'
@@ -96,7 +97,7 @@ export function UnderWay({ tenant, whole }: { tenant: string | undefined; whole:
 
 function List({ tenant, whole }: { tenant: string | undefined; whole: boolean }): VNode {
   const [turn, setTurn] = useState(0)
-  const { data, error, again } = useLoad<Page<UnderWayRequest>>(
+  const { data, error, again } = useLoad<Page<UnderWayRequest> & { missing_workers?: readonly number[] }>(
     (signal) => get('/admin/v1/requests/under-way', { tenant, limit: '200' }, signal),
     [tenant, turn],
     { keep: true }
@@ -115,7 +116,8 @@ function List({ tenant, whole }: { tenant: string | undefined; whole: boolean })
     }
   }, [data, error, stopped])
   if (error) return h(Failure, { error, again })
-  return html`${h(Table<UnderWayRequest>, {
+  return html`${h(Lacking, { workers: data?.missing_workers })}
+  ${h(Table<UnderWayRequest>, {
     name: 'requests under way',
     columns: columnsOf(whole),
     rows: data?.data ?? [],
