@@ -21,6 +21,7 @@ import { Generations, Shared } from './program/generation.ts'
 import type { GenerationParts } from './program/generation.ts'
 import { createLogger, silentLog } from './telling/log.ts'
 import type { Logger } from './telling/log.ts'
+import { MeasureRelay } from './telemetry/measures.ts'
 import { LogTap } from './telling/tap.ts'
 import type { ServedOperation } from './contract/served.ts'
 import { operations as shippedOperations } from './operations/index.ts'
@@ -94,19 +95,21 @@ async function start(
     await warmThreads()
     estate = await predecessor.estate(place, folderOf(first.settings.store))
   }
-  const finished = new RequestTap()
+  const [finished, relay, credentials] = [new RequestTap(), new MeasureRelay(), new Credentials(log)]
   const supervision =
-    workers > 1 ? await supervise(reader, first, { env, workers, predecessor, finished }, log) : undefined
+    workers > 1
+      ? await supervise(reader, first, { env, workers, predecessor, finished, relay, credentials }, log)
+      : undefined
   const opened = supervision?.opened ?? (await openPlace(first.settings.store, estate, log))
   const { store } = opened
   stops.add(() => opened.close())
   if (predecessor) stops.add(() => predecessor.gone)
-  const { give, get } = wire(log, first.settings, opened, operations, finished)
+  const { give, get } = wire(log, first.settings, opened, operations, finished, supervision?.commons)
   const transport = get(tokens.transport)
   stops.add(() => transport.close())
   const metrics = get(tokens.metrics)
-  const [shared, credentials] = [new Shared(log, estate?.shared), new Credentials(log)]
-  const parts = { services: get(tokens.services), metrics, log, shared, transport, credentials, tap }
+  const shared = new Shared(log, estate?.shared)
+  const parts = { services: get(tokens.services), metrics, log, shared, transport, credentials, tap, relay }
   const generations = new Generations(await prepare(first, reader.plugins, parts))
   give(tokens.generations, generations)
   stops.add(() => generations.close())
@@ -154,8 +157,8 @@ async function start(
   stops.add(() => server.close())
   backups.use(first.settings.store.backups)
   const generation = predecessor?.generation ?? 1
-  observeGateway({ generation, metrics, store, generations })
-  observeThread({ metrics, server, engine, background, transport, store, generations, credentials })
+  observeGateway({ generation, metrics, store, generations, credentials })
+  observeThread({ metrics, server, engine, background, transport, store, generations })
   supervision?.observe(metrics)
   const phase: Phase = { stopping: false, upgrade: async () => ({ ok: false, reason: 'the gateway is being started' }) }
   const prober = proberOf(
@@ -228,11 +231,12 @@ async function start(
 /** Opens the store for workers, which start when the supervisor listens. */
 async function supervise(
   reader: ConfigReader,
-  { settings: { store, listen } }: Config,
+  { settings: { store, listen, limits } }: Config,
   {
     predecessor,
     ...parts
-  }: Pick<GatewayOptions, 'predecessor'> & Pick<SupervisionOptions, 'env' | 'workers' | 'finished'>,
+  }: Pick<GatewayOptions, 'predecessor'> &
+    Pick<SupervisionOptions, 'env' | 'workers' | 'finished' | 'relay' | 'credentials'>,
   log: Logger
 ): Promise<Supervision> {
   if (store.sqlite === undefined)
@@ -245,7 +249,7 @@ async function supervise(
   const { Supervision } = await import('./workers/supervision.ts')
   // Sources and compiled files lie in the same places and differ only in their endings.
   const module = new URL(`./worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
-  return Supervision.open({ ...parts, module, store, listen, config: reader.sent, log })
+  return Supervision.open({ ...parts, module, store, listen, limits, config: reader.sent, log })
 }
 
 /** @throws the error, when what was prepared and is not to be used is disposed */
@@ -312,7 +316,8 @@ export async function withProber<T>(
       shared: new Shared(log),
       transport,
       credentials: new Credentials(log),
-      tap: new LogTap()
+      tap: new LogTap(),
+      relay: new MeasureRelay()
     }
     const chain = [{ plugin: resting.name, options: {}, place: config.file }]
     const generations = new Generations(

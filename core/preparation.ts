@@ -7,10 +7,13 @@ import type { Plugin, PluginContext } from './contract/contract.ts'
 import { compileChain } from './exchange/state/chain.ts'
 import type { Chain } from './exchange/state/chain.ts'
 import type { Services } from './store/services.ts'
+import { closedLog } from './telling/log.ts'
 import type { Logger } from './telling/log.ts'
 import type { Metrics } from './telling/metrics.ts'
 import type { LogTap } from './telling/tap.ts'
+import type { MeasureRelay } from './telemetry/measures.ts'
 import { telemetryPlugin } from './telemetry/telemetry.ts'
+import type { TelemetryParts } from './telemetry/telemetry.ts'
 import { Tenancy } from './tenancy/tenancy.ts'
 import type { Transport } from './transport/transport.ts'
 import { ChannelSwitches } from './program/channel-switches.ts'
@@ -29,6 +32,10 @@ export interface Surroundings {
   credentials: Credentials
   /** Hears the program's log. */
   tap: LogTap
+  /** What workers measure for collectors goes this way. */
+  relay: MeasureRelay
+  /** Whether this thread is one of several that serve clients, and another one speaks for all. */
+  isWorker?: boolean
 }
 
 /**
@@ -68,7 +75,7 @@ export function openCatalogue(
 export async function prepare(
   config: Config,
   plugins: ReadonlyMap<string, Plugin>,
-  { services, metrics, log, shared, transport, credentials, tap }: Surroundings
+  { services, metrics, log, shared, transport, credentials, tap, relay, isWorker }: Surroundings
 ): Promise<GenerationParts> {
   const { tenancy, catalogue, close } = openCatalogue(config, services)
   const user = shared.user()
@@ -79,11 +86,14 @@ export async function prepare(
     close()
   }
   let chain: Chain | undefined
+  // What plugins say while they are set up, the thread says that speaks for all.
+  const said = closedLog(log)
+  if (!isWorker) said.open()
   const context = (plugin: Plugin): PluginContext =>
-    contextOf(plugin, { services, metrics, log, catalogue, shared: user })
+    contextOf(plugin, { services, metrics, log: said.log, catalogue, shared: user })
   try {
     refuseClashes(tenancy)
-    tellWays(config, log)
+    if (!isWorker) tellWays(config, log)
     const channels = withEachCredential(config.channels.values())
     const forget = credentials.use(channels)
     leave = forget
@@ -92,10 +102,11 @@ export async function prepare(
       disconnect()
       forget()
     }
-    const { entries, known } = withTelemetry(config, plugins, metrics, tap)
+    const { entries, known } = withTelemetry(config, plugins, { metrics, tap, relay, isWorker })
     chain = await compileChain(entries, known, context)
     // While the plugins were set up, something may have been made that has a name of the file.
     refuseClashes(tenancy)
+    said.open()
     return { config, catalogue, chain, drop }
   } catch (error) {
     await chain?.dispose()
@@ -108,11 +119,10 @@ export async function prepare(
 function withTelemetry(
   { telemetry, ...config }: Config,
   plugins: ReadonlyMap<string, Plugin>,
-  metrics: Metrics,
-  tap: LogTap
+  parts: Omit<TelemetryParts, 'config'>
 ): { entries: readonly ChainEntry[]; known: ReadonlyMap<string, Plugin> } {
   if (!telemetry) return { entries: config.chain, known: plugins }
-  const plugin = telemetryPlugin({ config: { ...config, telemetry }, metrics, tap })
+  const plugin = telemetryPlugin({ config: { ...config, telemetry }, ...parts })
   return {
     entries: [...config.chain, { plugin: plugin.name, options: {}, place: config.file }],
     known: new Map([...plugins, [plugin.name, plugin]])

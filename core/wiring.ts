@@ -2,6 +2,7 @@
 import './program/reflect.ts'
 import { container as root, instanceCachingFactory } from 'tsyringe'
 import type { DependencyContainer } from 'tsyringe'
+import type { Commons } from './allowance.ts'
 import { BodyMemory } from './bodies/body-memory.ts'
 import { BackgroundWork } from './exchange/background/background.ts'
 import { Engine } from './exchange/engine.ts'
@@ -56,7 +57,7 @@ export interface Wiring {
 
 /**
  * Registers how each service is made. A service is made when it is first asked for, and only once. `finished` hears of
- * the requests that end. `together`: other engines listen on the same port.
+ * the requests that end. `commons`: of a gateway with several threads.
  */
 export function wire(
   log: Logger,
@@ -64,7 +65,7 @@ export function wire(
   { store, limits, secrets, claims }: Kept,
   operations: readonly ServedOperation[],
   finished = new RequestTap(),
-  together = false
+  commons?: Commons
 ): Wiring {
   const container: DependencyContainer = root.createChildContainer()
   const get = <T>(key: Token<T>): T => container.resolve<T>(key)
@@ -100,11 +101,12 @@ export function wire(
       generations: get(tokens.generations),
       transport: get(tokens.transport),
       kinds,
-      log
+      log,
+      commons
     })
   })
   make(tokens.engine, () => {
-    const memory = new BodyMemory(get(tokens.settings).limits.bodyMemory)
+    const memory = new BodyMemory(commons?.bodies ?? get(tokens.settings).limits.bodyMemory)
     const background = get(tokens.background)
     return new Engine({
       operations: new Operations(operations),
@@ -114,6 +116,7 @@ export function wire(
       transport: get(tokens.transport),
       watchdog: new Watchdog(),
       memory,
+      drains: commons?.drains,
       log
     })
   })
@@ -124,7 +127,7 @@ export function wire(
       listen,
       limits,
       log,
-      together,
+      together: commons?.connections,
       handle: (incoming) => engine.handle(incoming),
       onDrainTimeout: () => engine.stop()
     })

@@ -2,10 +2,12 @@
 import './program/heap.ts'
 import './program/globals.ts'
 import { plugins as shipped } from '../plugins/index.ts'
-import type { Config, Settings } from './catalogue/settings.ts'
+import type { Config } from './catalogue/settings.ts'
+import { commonsOf } from './allowance.ts'
 import type { WorkerLoad } from './admin/api/worker-place.ts'
 import { viewOf } from './admin/requests/engine-view.ts'
 import { Credentials } from './credentials/credentials.ts'
+import type { Grant } from './credentials/grant.ts'
 import type { AskedRequest } from './exchange/rehearsal/rehearse.ts'
 import { operations } from './operations/index.ts'
 import { prepare } from './preparation.ts'
@@ -16,6 +18,7 @@ import { Generations, Shared } from './program/generation.ts'
 import type { GenerationParts } from './program/generation.ts'
 import { observeThread } from './program/metrics.ts'
 import { joinStore } from './store/shared/desk/join.ts'
+import { MeasureRelay } from './telemetry/measures.ts'
 import { LogTap } from './telling/tap.ts'
 import { tokens, wire } from './wiring.ts'
 import type { GatewayOrder } from './workers/order.ts'
@@ -24,18 +27,18 @@ import { Supervisor } from './workers/supervisor.ts'
 /** How often the supervisor is told what was counted, in milliseconds; less often where that takes long. */
 const telling = 1000
 
-/** What this thread is to listen and work with: its share of what the file allows the whole process. */
-function shareOf(settings: Settings, { host, port, workers }: GatewayOrder): Settings {
+/** What this thread is to listen and work with. What cannot be used together is divided. */
+function shareOf(config: Config, { host, port, workers }: GatewayOrder): Config {
+  const { settings, telemetry } = config
   const { listen, limits } = settings
   const share = (all: number): number => Math.ceil(all / workers)
   return {
-    ...settings,
-    listen: { ...listen, host, port },
-    limits: {
-      ...limits,
-      connections: share(limits.connections),
-      bodyMemory: share(limits.bodyMemory),
-      cacheMemory: share(limits.cacheMemory)
+    ...config,
+    telemetry: telemetry && { ...telemetry, queue: share(telemetry.queue) },
+    settings: {
+      ...settings,
+      listen: { ...listen, host, port },
+      limits: { ...limits, cacheMemory: share(limits.cacheMemory) }
     }
   }
 }
@@ -46,14 +49,27 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   const log = tap.on(supervisor.log)
   const read = async (sent: SentConfig): ReturnType<typeof readSent> => {
     const { config, ...rest } = await readSent(sent, process.env, shipped)
-    return { ...rest, config: { ...config, settings: shareOf(config.settings, order) } }
+    return { ...rest, config: shareOf(config, order) }
   }
   const first = await read(order.config)
   const seated = await joinStore(order.place)
-  const { give, get } = wire(log, first.config.settings, seated, operations, undefined, true)
+  const commons = commonsOf(order.pots, supervisor.number)
+  const { give, get } = wire(log, first.config.settings, seated, operations, undefined, commons)
   const [transport, metrics] = [get(tokens.transport), get(tokens.metrics)]
-  const [shared, credentials] = [new Shared(log), new Credentials(log)]
-  const parts: Surroundings = { services: get(tokens.services), metrics, log, shared, transport, credentials, tap }
+  const shared = new Shared(log)
+  const credentials = new Credentials(log, (key, refused) => supervisor.line.ask('credential', key, refused))
+  const relay = new MeasureRelay()
+  const parts: Surroundings = {
+    services: get(tokens.services),
+    metrics,
+    log,
+    shared,
+    transport,
+    credentials,
+    tap,
+    relay,
+    isWorker: true
+  }
   const generations = new Generations(await prepare(first.config, first.plugins, parts))
   give(tokens.generations, generations)
   const [engine, background, server] = [get(tokens.engine), get(tokens.background), get(tokens.server)]
@@ -64,7 +80,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   )
   const { store } = seated
   const view = viewOf(engine)
-  observeThread({ metrics, server, engine, background, transport, store, generations, credentials })
+  observeThread({ metrics, server, engine, background, transport, store, generations })
   const address = await server.listen()
 
   let next: { readonly config: Config; readonly prepared: GenerationParts } | undefined
@@ -75,7 +91,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     await left?.prepared.drop()
   }
   const tell = (): void =>
-    supervisor.line.tell('report', metrics.own, generations.current.chain.reportHealth?.call() ?? {})
+    supervisor.line.tell('report', metrics.own, generations.current.chain.reportHealth?.call() ?? {}, relay.take())
   const leave = async (patience: number): Promise<{ cut: number }> => {
     if (patience === 0) engine.refuse()
     engine.retire()
@@ -135,6 +151,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
         const { running: exchanges } = engine
         return { connections: http1 + http2 + undecided, exchanges, upstreamConnections: transport.connections, busy }
       },
+      credential: (key: string, grant: Grant) => credentials.take(key, grant),
       metrics: () => metrics.own
     },
     address

@@ -1,4 +1,6 @@
 // The memory of request bodies: counts how much of it is taken, and lends buffers for large bodies.
+import { OwnAllowance } from '../allowance.ts'
+import type { Allowance } from '../allowance.ts'
 import { Arena } from './arena.ts'
 import { scannable } from './json/scan.ts'
 
@@ -22,18 +24,25 @@ const arena = new Arena(scannable)
  * some 60 MiB of new buffers, so the memory of large bodies is lent and reused.
  */
 export class BodyMemory {
-  readonly limit: number
-  used = 0
+  readonly #allowance: Allowance
 
-  constructor(limit: number) {
-    this.limit = limit
+  /** `allowance`: what all threads may take together, or the bytes that this one may. */
+  constructor(allowance: Allowance | number) {
+    this.#allowance = typeof allowance === 'number' ? new OwnAllowance(allowance) : allowance
+  }
+
+  get limit(): number {
+    return this.#allowance.limit
+  }
+
+  /** The bytes that this thread has taken. */
+  get used(): number {
+    return this.#allowance.used
   }
 
   /** Takes bytes of the limit. False: they do not fit, and none were taken. */
   take(bytes: number): boolean {
-    if (this.used + bytes > this.limit) return false
-    this.used += bytes
-    return true
+    return this.#allowance.take(bytes)
   }
 
   /**
@@ -41,11 +50,11 @@ export class BodyMemory {
    * callers that cannot.
    */
   takeSpare(bytes: number): boolean {
-    return this.used + bytes <= this.limit / 2 && this.take(bytes)
+    return this.#allowance.take(bytes, this.#allowance.limit / 2)
   }
 
   give(bytes: number): void {
-    this.used -= bytes
+    this.#allowance.give(bytes)
   }
 
   /** A buffer of that length. It is not cleared, and may hold bytes of another request. */

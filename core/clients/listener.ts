@@ -5,6 +5,8 @@ import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { TLSSocket } from 'node:tls'
+import { OwnAllowance } from '../allowance.ts'
+import type { Allowance } from '../allowance.ts'
 import { backlog, bind, descriptorOf } from './bind.ts'
 import { Inlet } from './inlet.ts'
 import type { Logger } from '../telling/log.ts'
@@ -55,8 +57,8 @@ export interface ListenerOptions {
   /** Enforces the time limits of connections. */
   watchdog: Watchdog
   log: Logger
-  /** Whether other threads of the gateway listen on the same port. */
-  together?: boolean | undefined
+  /** How many connections all threads may have that listen on the port; absent: this one alone does. */
+  together?: Allowance | undefined
   /**
    * Takes over an HTTP/1.x connection. `first`: the bytes that were read already. `single`: it is closed after one
    * answer.
@@ -78,6 +80,8 @@ export class Listener implements PeekHost {
   #inner: NetServer | undefined
   #http2: Http2Server | undefined
   readonly #sockets = new Set<Socket>()
+  /** How many there may be. */
+  readonly #room: Allowance
   /** How many connections were accepted. */
   #accepted = 0
   /** Those on which nothing was sent yet. */
@@ -88,7 +92,8 @@ export class Listener implements PeekHost {
 
   constructor(options: ListenerOptions) {
     this.#options = options
-    const { clientHeader } = options.limits
+    const { clientHeader, connections } = options.limits
+    this.#room = options.together ?? new OwnAllowance(connections)
     const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: probeAfterMs }
     if (options.listen.tls) {
       const port = new TlsServer({
@@ -113,7 +118,7 @@ export class Listener implements PeekHost {
     const { listen } = this.#options
     const { tls } = listen
     if (tls) this.certify(tls)
-    const bound = await bind(this.#port, listen, 'listen', fd, this.#options.together)
+    const bound = await bind(this.#port, listen, 'listen', fd, this.#options.together !== undefined)
     return { host: bound.address, port: bound.port, protocol: tls ? 'https' : 'http' }
   }
 
@@ -198,7 +203,7 @@ export class Listener implements PeekHost {
 
   #accept(accepted: Socket, isInner = false): void {
     this.#accepted++
-    if (this.#sockets.size >= this.#options.limits.connections) {
+    if (!this.#room.take(1)) {
       this.refused++
       accepted.destroy()
       return
@@ -209,6 +214,7 @@ export class Listener implements PeekHost {
     // `once` would keep three objects more for each open connection.
     socket.on('close', () => {
       this.#sockets.delete(socket)
+      this.#room.give(1)
       if (this.#sockets.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve()
     })
     // A connection may break at any moment; without a listener, the error would end the process.

@@ -1,6 +1,7 @@
 // The server: takes requests from the port, refuses invalid ones, and hands the others to the engine.
 import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
+import type { Allowance } from '../allowance.ts'
 import { noBody } from './body-source.ts'
 import { Http2Body } from './http2/body.ts'
 import { Http2Client } from './http2/client.ts'
@@ -40,8 +41,8 @@ export interface ServerOptions {
   /** Milliseconds that a connection without a request has for its first one when the server stops. Default 1000. */
   firstRequest?: number | undefined
   log: Logger
-  /** Whether other threads of the gateway listen on the same port. */
-  together?: boolean | undefined
+  /** How many connections all threads may have that listen on the port; absent: this one alone does. */
+  together?: Allowance | undefined
   /** Called for every valid request. Must answer through `incoming.client`. */
   handle(incoming: Incoming): void
   /** Called once when `drain` has waited long enough, to end the exchanges under way. */

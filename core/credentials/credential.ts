@@ -1,7 +1,8 @@
 // One credential that changes: asks its source in time, and keeps what it has while the source fails.
 import { GatewayError } from '../errors.ts'
 import type { Logger } from '../telling/log.ts'
-import { askOf, fileOf, restOf, rhythmOf } from './ask.ts'
+import { originOf, rhythmOf } from './ask.ts'
+import type { Origin } from './ask.ts'
 import { isSame, SourceFault, textsOf } from './grant.ts'
 import type { Grant, Secret } from './grant.ts'
 import type { CredentialSource } from './source.ts'
@@ -42,6 +43,9 @@ export interface CredentialState {
   readonly asked: { readonly given: number; readonly failed: number }
 }
 
+/** What another thread is given: a credential, or why there is none. */
+export type Lent = { readonly grant: Grant } | { readonly fault: string }
+
 /** A credential that is kept fresh between {@link start} and {@link stop}. */
 export class Credential {
   readonly source: CredentialSource
@@ -51,7 +55,9 @@ export class Credential {
   version = 0
   /** How far the clock of the upstream is ahead of this machine's, in milliseconds; for what is signed. */
   skew = 0
-  readonly #ask
+  /** Called with each grant that the source has given. */
+  onGrant: (grant: Grant) => void = () => {}
+  readonly #from: Origin
   readonly #log: Logger
   readonly #stopped = new AbortController()
   readonly #asked = { given: 0, failed: 0 }
@@ -66,15 +72,16 @@ export class Credential {
   /** Milliseconds before the end of the present credential at which another is asked for. */
   #lead = 0
 
-  constructor(source: CredentialSource, log: Logger) {
+  /** `from`: by default the source itself. */
+  constructor(source: CredentialSource, log: Logger, from: Origin = originOf(source)) {
     this.source = source
-    this.#ask = askOf(source)
+    this.#from = from
     this.#log = log
   }
 
   /** Asks for the first credential, without waiting for it. Called once. */
   start(): void {
-    const file = fileOf(this.source)
+    const { file } = this.#from
     if (file !== undefined) this.#unwatch = watchFile(file, () => void this.#readAgain())
     void this.#renew()
   }
@@ -114,12 +121,25 @@ export class Credential {
     if (this.#grant?.secret === refused) {
       if (!this.#asking) {
         const now = performance.now()
-        if (now - this.#refusedAt < restOf(this.source)) return undefined
+        if (now - this.#refusedAt < this.#from.rest) return undefined
         this.#refusedAt = now
       }
-      await this.#renew()
+      await this.#renew(refused)
     }
     return this.#grant?.secret === refused ? undefined : this.current
+  }
+
+  /** What another thread is to use, whose upstream has `refused` something. The source is asked as for this one. */
+  async lend(refused: Secret | undefined): Promise<Lent> {
+    const held = this.#grant
+    if (refused !== undefined && held && isSame(held.secret, refused)) await this.instead(held.secret)
+    else if (!this.#usable && !this.#trouble) await this.#renew()
+    return this.#usable ? { grant: this.#grant! } : { fault: this.#trouble?.reason ?? 'the credential has ended' }
+  }
+
+  /** The thread that asks the source has got another one. */
+  take(grant: Grant): void {
+    if (!this.#stopped.signal.aborted) this.#accept(grant, Date.now())
   }
 
   /** An upstream has told the time, which is another than that of this machine; `skew` is how far it is ahead. */
@@ -154,9 +174,9 @@ export class Credential {
   }
 
   /** Asks the source, or joins who asks. Never rejects. */
-  #renew(): Promise<void> {
+  #renew(refused?: Secret): Promise<void> {
     clearTimeout(this.#timer)
-    return (this.#asking ??= this.#askOnce().finally(() => (this.#asking = undefined)))
+    return (this.#asking ??= this.#askOnce(refused).finally(() => (this.#asking = undefined)))
   }
 
   /** The file was replaced. Whoever asks at the moment may have read what it was before. */
@@ -165,14 +185,14 @@ export class Credential {
     if (!this.#stopped.signal.aborted) await this.#renew()
   }
 
-  async #askOnce(): Promise<void> {
+  async #askOnce(refused: Secret | undefined): Promise<void> {
     const timeout = AbortSignal.timeout(patience)
     const signal = AbortSignal.any([this.#stopped.signal, timeout])
     const begun = Date.now()
     const late = Promise.withResolvers<never>()
     signal.addEventListener('abort', () => late.reject(new SourceFault('its source did not answer in time')))
     try {
-      this.#accept(await Promise.race([this.#ask(signal), late.promise]), begun)
+      this.#accept(await Promise.race([this.#from.ask(signal, refused), late.promise]), begun)
     } catch (error) {
       if (!this.#stopped.signal.aborted) this.#fail(error)
     }
@@ -193,9 +213,12 @@ export class Credential {
     this.#asked.given++
     this.#failures = 0
     if (this.#trouble) {
-      this.#log.info('the credential of channels is fresh again', { channels: this.state.channels })
+      if (this.#from.renews)
+        this.#log.info('the credential of channels is fresh again', { channels: this.state.channels })
       this.#trouble = undefined
     }
+    this.onGrant(this.#grant!)
+    if (!this.#from.renews) return clearTimeout(this.#timer)
     this.#lead = expiresAt === undefined ? 0 : leadOf(expiresAt - begun)
     const rhythm = rhythmOf(this.source, expiresAt)
     const times = [
@@ -214,12 +237,14 @@ export class Credential {
     const first = this.#lead === 0 ? firstPause : Math.min(firstPause, this.#lead / 4)
     const pause = Math.min(first * 2 ** Math.min(this.#failures++, 10), longestPause)
     const { channels, usable, expiresAt } = this.state
-    this.#log[usable ? 'warn' : 'error']('the credential of channels could not be renewed', {
-      channels,
-      source: this.source.kind,
-      reason,
-      usable_until: usable && expiresAt !== undefined ? new Date(expiresAt).toISOString() : usable ? 'replaced' : 'none'
-    })
+    if (this.#from.renews)
+      this.#log[usable ? 'warn' : 'error']('the credential of channels could not be renewed', {
+        channels,
+        source: this.source.kind,
+        reason,
+        usable_until:
+          usable && expiresAt !== undefined ? new Date(expiresAt).toISOString() : usable ? 'replaced' : 'none'
+      })
     this.#askAt(Date.now() + pause)
   }
 

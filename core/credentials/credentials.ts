@@ -1,8 +1,11 @@
 // The credentials that channels use and that change, one for each source, kept across reloads.
 import type { Logger } from '../telling/log.ts'
 import type { Metrics } from '../telling/metrics.ts'
+import type { Origin } from './ask.ts'
 import { Credential } from './credential.ts'
-import type { CredentialState } from './credential.ts'
+import type { CredentialState, Lent } from './credential.ts'
+import { SourceFault } from './grant.ts'
+import type { Grant, Secret } from './grant.ts'
 import { keyOf } from './source.ts'
 import type { CredentialSource, LivingCredential } from './source.ts'
 
@@ -20,13 +23,21 @@ export function credentialOf(source: CredentialSource): Credential | undefined {
   return found.get(source)
 }
 
-/** The credentials of one gateway. */
+/** Asks the thread that renews the credentials of all: by the key of the source, see {@link Credentials.lend}. */
+export type Lender = (key: string, refused: Secret | undefined) => Promise<Lent>
+
+/** The credentials of one gateway, or of one of its workers. */
 export class Credentials {
+  /** Called with each grant that a source has given, by the key of the source. */
+  onGrant: (key: string, grant: Grant) => void = () => {}
   readonly #log: Logger
+  readonly #lender: Lender | undefined
   readonly #all = new Map<string, Credential>()
 
-  constructor(log: Logger) {
+  /** `lender`: in a worker, which asks no source by itself. */
+  constructor(log: Logger, lender?: Lender) {
     this.#log = log
+    this.#lender = lender
   }
 
   /**
@@ -41,7 +52,11 @@ export class Credentials {
       const key = keyOf(living.source)
       let credential = this.#all.get(key)
       const isNew = credential === undefined
-      if (!credential) this.#all.set(key, (credential = new Credential(living.source, this.#log)))
+      if (!credential) {
+        const from = this.#lender && lentBy(this.#lender, key)
+        this.#all.set(key, (credential = new Credential(living.source, this.#log, from)))
+        credential.onGrant = (grant) => this.onGrant(key, grant)
+      }
       credential.users.push(name)
       found.set(living.source, credential)
       used.push([credential, name])
@@ -55,6 +70,16 @@ export class Credentials {
         credential.stop()
       }
     }
+  }
+
+  /** What a worker is to use, whose upstream has `refused` something. Never rejects. */
+  async lend(key: string, refused: Secret | undefined): Promise<Lent> {
+    return (await this.#all.get(key)?.lend(refused)) ?? { fault: 'no channel uses it any more' }
+  }
+
+  /** The thread that renews credentials has another one for a source. */
+  take(key: string, grant: Grant): void {
+    this.#all.get(key)?.take(grant)
   }
 
   /** How each of them is. */
@@ -71,6 +96,20 @@ export class Credentials {
       const since = new Date(trouble.since).toISOString()
       return [`credential of ${channels.join(', ')}: ${trouble.reason}, since ${since}; ${rest}`]
     })
+  }
+}
+
+/** The origin of a credential that another thread renews, and tells of. */
+function lentBy(lender: Lender, key: string): Origin {
+  return {
+    async ask(_signal, refused) {
+      const lent = await lender(key, refused)
+      if ('grant' in lent) return lent.grant
+      throw new SourceFault(lent.fault)
+    },
+    file: undefined,
+    renews: false,
+    rest: 0
   }
 }
 

@@ -1,4 +1,6 @@
 // Runs exchanges from the request's head to their settlement: the one place where an exchange ends.
+import { OwnAllowance } from '../allowance.ts'
+import type { Allowance } from '../allowance.ts'
 import { ask, contextOf } from './ask.ts'
 import { attemptAnswer } from './attempts/attempts.ts'
 import type { BackgroundWork } from './background/background.ts'
@@ -44,6 +46,8 @@ export interface EngineParts {
   transport: Transport
   watchdog: Watchdog
   memory: BodyMemory
+  /** Of a gateway with several engines: how many answers are read on in all. */
+  drains?: Allowance | undefined
   log: Logger
 }
 
@@ -55,13 +59,14 @@ export class Engine {
   readonly #running = new Roster<LiveExchange>()
   readonly #inspection: Inspection
   /** Answers read to their end for their usage although the client has left. */
-  #drained = 0
+  readonly #drains: Allowance
   #refusing = false
   #retiring = false
   #onIdle: (() => void) | undefined
 
   constructor(parts: EngineParts) {
     this.#parts = parts
+    this.#drains = parts.drains ?? new OwnAllowance()
     this.#inspection = new Inspection(this.#running, parts.watchdog, (open) => this.#askWhileOpen(open))
   }
 
@@ -275,12 +280,11 @@ export class Engine {
       return exchange.streaming ? relay.drain(disconnectDrain.time, disconnectDrain.bytes) : undefined
     // Reading on is not wanted or too much, or nothing was delivered yet: the upstream hears of it at once.
     const wanted = isHeardOut(exchange) || (exchange.client.headSent && onDisconnect !== 'abort')
-    if (!wanted || this.#drained >= disconnectDrain.concurrent) {
+    if (!wanted || !this.#drains.take(1, disconnectDrain.concurrent)) {
       relay.leave()
       return
     }
-    this.#drained++
-    exchange.defer(() => void this.#drained--)
+    exchange.defer(() => this.#drains.give(1))
     if (!hearOut(exchange)) relay.drain(disconnectDrain.time, disconnectDrain.bytes)
   }
 }

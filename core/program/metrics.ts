@@ -20,6 +20,7 @@ interface GatewayParts {
   metrics: Metrics
   store: Store
   generations: Pick<Generations, 'current'>
+  credentials: Credentials
 }
 
 /** What each thread with an engine has of its own. */
@@ -31,11 +32,11 @@ interface ThreadParts {
   transport: Transport
   store: Pick<Store, 'health'>
   generations: Pick<Generations, 'current'>
-  credentials: Credentials
 }
 
 /** Registers metrics of the gateway whose values are read at each scrape. Called once per gateway. */
-export function observeGateway({ generation, metrics, store, generations }: GatewayParts): void {
+export function observeGateway({ generation, metrics, store, generations, credentials }: GatewayParts): void {
+  observeCredentials(credentials, metrics)
   const figure = (name: string, help: string, read: () => number): void => metrics.observed({ name, help }, read)
   metrics.observed(
     {
@@ -90,8 +91,7 @@ export function observeGateway({ generation, metrics, store, generations }: Gate
 
 /** Registers metrics of one thread whose values are read at each scrape. Called once for each that serves clients. */
 export function observeThread(parts: ThreadParts): void {
-  const { metrics, server, engine, background, transport, store, generations, credentials } = parts
-  observeCredentials(credentials, metrics)
+  const { metrics, server, engine, background, transport, store, generations } = parts
   const figure = (name: string, help: string, read: () => number): void => metrics.observed({ name, help }, read)
   metrics.observed({ name: 'client_connections', help: 'Open connections from clients.', labels: ['protocol'] }, () =>
     Object.entries(server.figures.connections).map(([protocol, count]) => [{ protocol }, count] as const)

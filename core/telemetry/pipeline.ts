@@ -1,5 +1,6 @@
 // The way to a collector: OpenTelemetry's SDK with what the file says, and bounds on what waits.
 import { randomUUID } from 'node:crypto'
+import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 import type { Attributes, Context, Histogram, Logger as RecordLogger, Tracer } from '@opentelemetry/api'
 import type { TelemetrySettings } from '../catalogue/settings.ts'
 import type { RequestRecord } from '../store/requests.ts'
@@ -11,6 +12,7 @@ import { version } from '../telling/version.ts'
 import { histograms, schemaUrl } from './conventions.ts'
 import { Gate } from './gate.ts'
 import type { Signal } from './gate.ts'
+import type { MeasureRelay } from './measures.ts'
 import type { Packages } from './packages.ts'
 import { PageMetrics } from './page-metrics.ts'
 
@@ -23,11 +25,12 @@ const graceMs = 2000
 /** The longest time that the end of the program waits for a collector, in milliseconds. */
 const farewellMs = 2000
 
-/** Tells this process from others, and from those before it that had its number. */
-const instance = randomUUID()
+/** Tells this process from others, and from those before it that had its number. Its workers have the same. */
+const instance = String(getEnvironmentData('sluice.instance') ?? randomUUID())
+setEnvironmentData('sluice.instance', instance)
 
 /** The histograms of the conventions for GenAI. */
-export type Measures = { readonly [name in keyof typeof histograms]: Histogram }
+export type Measures = { readonly [name in keyof typeof histograms]: Pick<Histogram, 'record'> }
 
 /** What a pipeline is made with. */
 export interface PipelineParts {
@@ -35,6 +38,9 @@ export interface PipelineParts {
   packages: Packages
   metrics: Metrics
   log: Logger
+  relay: MeasureRelay
+  /** Whether another thread exports metrics, those of this one included. */
+  isWorker: boolean
 }
 
 /** One per telemetry settings; a reload that leaves them as they are keeps it. */
@@ -46,7 +52,7 @@ export class Pipeline {
   readonly records: RecordLogger | undefined
   readonly #ends: (() => Promise<void>)[] = []
 
-  constructor({ settings, packages, metrics, log }: PipelineParts) {
+  constructor({ settings, packages, metrics, log, relay, isWorker }: PipelineParts) {
     this.packages = packages
     const { signals, queue, timeout } = settings
     const resource = packages.resources.resourceFromAttributes(resourceOf(settings))
@@ -100,7 +106,13 @@ export class Pipeline {
       this.records = provider.getLogger('sluice', version, { schemaUrl })
       this.#ends.push(() => provider.shutdown())
     }
-    if (signals.includes('metrics')) {
+    if (signals.includes('metrics') && isWorker) {
+      const noted = keysOf(histograms).map((key) => [
+        key,
+        { record: (value: number, attributes: Attributes = {}) => relay.note(key, value, attributes) }
+      ])
+      this.measures = Object.fromEntries(noted) as Measures
+    } else if (signals.includes('metrics')) {
       const exporter = gate('metrics').watch(new packages.metricsOut.OTLPMetricExporter(target('metrics')))
       const reader = new packages.metrics.PeriodicExportingMetricReader({
         exporter,
@@ -114,8 +126,12 @@ export class Pipeline {
         key,
         meter.createHistogram(name, { unit, description, advice: { explicitBucketBoundaries: [...buckets] } })
       ])
-      this.measures = Object.fromEntries(made) as Measures
-      this.#ends.push(() => provider.shutdown())
+      const measures = Object.fromEntries(made) as Measures
+      this.measures = measures
+      const stop = relay.listen((all) => {
+        for (const { of, attributes, values } of all) for (const value of values) measures[of].record(value, attributes)
+      })
+      this.#ends.push(() => (stop(), provider.shutdown()))
     }
   }
 
@@ -155,6 +171,10 @@ export class Pipeline {
     await Promise.race([Promise.allSettled(this.#ends.map((end) => end())), promise])
     clearTimeout(timer)
   }
+}
+
+function keysOf<T extends object>(of: T): (keyof T)[] {
+  return Object.keys(of) as (keyof T)[]
 }
 
 function resourceOf({ service, attributes }: TelemetrySettings): Attributes {

@@ -22,6 +22,7 @@ import type { Logger } from '../telling/log.ts'
 import type { Metrics } from '../telling/metrics.ts'
 import type { LogTap } from '../telling/tap.ts'
 import { names, operationOf, providers } from './conventions.ts'
+import type { MeasureRelay } from './measures.ts'
 import { loadPackages } from './packages.ts'
 import { Pipeline } from './pipeline.ts'
 import { contextOf, propagate, traceOf } from './trace-context.ts'
@@ -44,10 +45,16 @@ export interface TelemetryParts {
   config: Pick<Config, 'channels' | 'settings'> & { telemetry: TelemetrySettings }
   metrics: Metrics
   tap: LogTap
+  relay: MeasureRelay
+  /**
+   * Whether this thread is one of several that serve clients: then another one exports metrics, and the lines of the
+   * log, which it hears.
+   */
+  isWorker?: boolean | undefined
 }
 
 /** Makes the plugin. It takes part after all others, so that it sees what they have found out and sent. */
-export function telemetryPlugin({ config, metrics, tap }: TelemetryParts): Plugin {
+export function telemetryPlugin({ config, metrics, tap, relay, isWorker = false }: TelemetryParts): Plugin {
   const { telemetry: settings } = config
   return definePlugin({
     // No plugin of a file can have this name.
@@ -60,8 +67,8 @@ export function telemetryPlugin({ config, metrics, tap }: TelemetryParts): Plugi
       const pipeline = share(
         sharedKey<Pipeline>(JSON.stringify(settings)),
         () => {
-          const made = new Pipeline({ settings, packages, metrics, log })
-          made.follow(tap)
+          const made = new Pipeline({ settings, packages, metrics, log, relay, isWorker })
+          if (!isWorker) made.follow(tap)
           return made
         },
         (made) => made.close()

@@ -70,6 +70,19 @@ export function createLogger({ level = 'info', pretty = false, write }: LogOptio
 /** A logger that writes nothing: for tests, and for programs that embed a gateway. */
 export const silentLog: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silentLog }
 
+/** A logger that writes nothing, and neither do its children, until `open` is called. */
+export function closedLog(log: Logger): { readonly log: Logger; open(): void } {
+  let isOpen = false
+  const on = (to: Logger): Logger => ({
+    debug: (message, fields) => void (isOpen && to.debug(message, fields)),
+    info: (message, fields) => void (isOpen && to.info(message, fields)),
+    warn: (message, fields) => void (isOpen && to.warn(message, fields)),
+    error: (message, fields) => void (isOpen && to.error(message, fields)),
+    child: (fields) => on(to.child(fields))
+  })
+  return { log: on(log), open: () => void (isOpen = true) }
+}
+
 /** Text that looks like a key, anywhere in a line: an upstream may quote the credential that it refuses. */
 const secrets = /\b(sk-|bearer )[\w.~+/=-]{8,}/gi
 /** Names of fields whose value is always treated as a secret. */

@@ -128,9 +128,9 @@ export class Crew {
     return { answers, missing }
   }
 
-  /** Tells all that serve. */
+  /** Tells all. One that does not serve yet hears it when it does. */
   tell(name: string, ...args: readonly unknown[]): void {
-    for (const member of this.#serving()) member.line.tell(name, ...args)
+    for (const member of this.#members.values()) if (!member.over) member.line.tell(name, ...args)
   }
 
   /**

@@ -1,5 +1,6 @@
 // What the worker of a gateway is started with.
 import type { SentConfig } from '../program/configuration.ts'
+import type { Pots } from '../allowance.ts'
 import type { Place } from '../store/shared/worker-store.ts'
 
 /** It is sent as `workerData`, with the port of the place to be transferred. */
@@ -9,7 +10,9 @@ export interface GatewayOrder {
   /** Where it listens. A port 0 is any; all but the first worker are told the one that this has. */
   readonly host: string
   readonly port: number
-  /** How many workers there are, which share what the file allows the process. */
+  /** How many workers there are, among which the cache is divided. */
   readonly workers: number
+  /** What all threads may use together; the place of a worker in them is its number. */
+  readonly pots: Pots
   readonly place: Place
 }

@@ -2,6 +2,8 @@
 // process stands that serves its clients itself.
 import { once } from 'node:events'
 import { Server as NetServer } from 'node:net'
+import { commonsOf, leavePots, makePots } from '../allowance.ts'
+import type { Commons } from '../allowance.ts'
 import type { WorkerLoad, WorkerPlace } from '../admin/api/worker-place.ts'
 import type { EngineView, EngineViews, Told } from '../admin/requests/engine-view.ts'
 import type { Explanation } from '../admin/requests/explanation.ts'
@@ -9,12 +11,15 @@ import type { Settings, StoreSettings } from '../catalogue/settings.ts'
 import type { FilePlace } from '../catalogue/store-place.ts'
 import { bind } from '../clients/bind.ts'
 import type { Address, Server, ServerFigures } from '../clients/server.ts'
+import type { Credentials } from '../credentials/credentials.ts'
+import type { Secret } from '../credentials/grant.ts'
 import { storeOptionsOf } from '../handover/custody.ts'
 import type { Opened } from '../handover/opened.ts'
 import type { SentConfig } from '../program/configuration.ts'
 import { openWorkerStore } from '../store/shared/worker-store.ts'
 import type { RequestTap } from '../store/request-tap.ts'
 import type { WorkerStore } from '../store/shared/worker-store.ts'
+import type { Measured, MeasureRelay } from '../telemetry/measures.ts'
 import type { Logger } from '../telling/log.ts'
 import type { MetricSnapshot, Metrics } from '../telling/metrics.ts'
 import { Crew } from './crew.ts'
@@ -43,16 +48,23 @@ export interface SupervisionOptions {
   readonly env: NodeJS.ProcessEnv
   readonly store: StoreSettings & FilePlace
   readonly listen: Settings['listen']
+  readonly limits: Pick<Settings['limits'], 'connections' | 'bodyMemory'>
   /** The configuration that the workers begin with. */
   readonly config: SentConfig
   readonly log: Logger
   /** Is told of the requests that workers have finished. */
   readonly finished: RequestTap
+  /** Is told of what workers have measured for a collector. */
+  readonly relay: MeasureRelay
+  /** Renews what workers send to upstreams. */
+  readonly credentials: Pick<Credentials, 'lend' | 'onGrant'>
 }
 
 /** The supervisor. */
 export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' | 'close' | 'figures'> {
   readonly opened: Opened
+  /** What this thread may use of what all may. */
+  readonly commons: Commons
   readonly handover = withoutHandover
   readonly #options: SupervisionOptions
   readonly #crew: Crew
@@ -77,7 +89,9 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
   }
 
   private constructor(options: SupervisionOptions, store: WorkerStore) {
-    const { workers, module, env, log } = options
+    const { workers, module, env, log, limits } = options
+    const pots = makePots(workers + 1, { connections: limits.connections, bodies: limits.bodyMemory })
+    this.commons = commonsOf(pots, 0)
     this.#options = options
     this.opened = new Place(store)
     this.#config = options.config
@@ -87,22 +101,25 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
       recruit: (number) => {
         const place = store.give()
         const { host, port } = this.#address ?? options.listen
-        const order: GatewayOrder = { config: this.#config, host, port, workers, place }
+        const order: GatewayOrder = { config: this.#config, host, port, workers, place, pots }
         return {
           number,
           seat: place.seat,
           order,
           transfer: [place.port],
           served: (member) => ({
-            report: (snapshot: readonly MetricSnapshot[], health: Health) => {
+            report: (snapshot: readonly MetricSnapshot[], health: Health, measured: readonly Measured[]) => {
               this.#figures.report(member, snapshot)
+              options.relay.tell(measured)
               if (!member.over) this.#health.set(member, health)
-            }
+            },
+            credential: (key: string, refused: Secret | undefined) => options.credentials.lend(key, refused)
           })
         }
       },
       bringHome: async (member) => {
         this.#figures.ended(member)
+        leavePots(pots, member.number)
         this.#health.delete(member)
         try {
           await store.leave(member.seat)
@@ -117,6 +134,7 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
       log
     })
     this.#crew = crew
+    options.credentials.onGrant = (key, grant) => crew.tell('credential', key, grant)
     this.#figures = new Figures((ms) => crew.ask(ms, 'metrics'))
   }
 

@@ -1,5 +1,6 @@
 // Sees to it that work which goes on after its request ends, and is settled once: by asking upstreams, or by going on
 // without the client.
+import type { Commons } from '../../allowance.ts'
 import type { Awaitable } from '../../awaitable.ts'
 import { accountOf } from '../../catalogue/account.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
@@ -45,6 +46,8 @@ export interface BackgroundParts {
   /** By name. */
   kinds: ReadonlyMap<string, WorkKind>
   log: Logger
+  /** Of a gateway with several threads: how much goes on in all. */
+  commons?: Pick<Commons, 'runs' | 'waits'> | undefined
 }
 
 /** All work of a process. */
@@ -59,14 +62,14 @@ export class BackgroundWork implements Background {
   /** Goes on with work, once the store was handed over. */
   #heir: ((work: Work) => void) | undefined
 
-  constructor({ services, generations, transport, kinds, log }: BackgroundParts) {
+  constructor({ services, generations, transport, kinds, log, commons }: BackgroundParts) {
     const { works } = services
     this.#works = works
     this.#generations = generations
     this.#conclusions = new Conclusions(services, generations, log)
     this.#poll = new Poll({ works, generations, transport, kinds, conclusions: this.#conclusions })
     this.#places = new Places(works)
-    this.#runs = new Runs(works, this.#conclusions, this.#places, () => this.#settings())
+    this.#runs = new Runs(works, this.#conclusions, this.#places, () => this.#settings(), commons)
     this.#expiry = new Expiry(works, log)
   }
 

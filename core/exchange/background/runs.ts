@@ -1,4 +1,5 @@
 // Exchanges that go on after their clients were answered: they are taken in, wait for their turn, and end as work does.
+import type { Commons } from '../../allowance.ts'
 import { reservation } from '../../contract/slots.ts'
 import type { Progress } from '../../contract/background.ts'
 import type { Outcome, WholeReply } from '../../contract/contract.ts'
@@ -27,13 +28,22 @@ export class Runs {
   /** By the id of the request. */
   readonly #runs = new Map<string, Run>()
 
-  /** `places`: those that are taken while their work is not among the works. */
-  constructor(works: Works, conclusions: Conclusions, places: Places, settings: () => TaskSettings) {
+  /**
+   * `places`: those that are taken while their work is not among the works. `commons`: of a gateway with several
+   * threads.
+   */
+  constructor(
+    works: Works,
+    conclusions: Conclusions,
+    places: Places,
+    settings: () => TaskSettings,
+    commons?: Pick<Commons, 'runs' | 'waits'>
+  ) {
     this.#works = works
     this.#conclusions = conclusions
     this.#places = places
     this.#settings = settings
-    this.#pool = new RunPool(() => settings().running)
+    this.#pool = new RunPool(() => settings().running, commons?.runs, commons?.waits)
   }
 
   /** How many wait for their turn. */
@@ -81,7 +91,7 @@ export class Runs {
   /** @throws GatewayError when as many wait as may */
   #checkRoom(tenant: string): void {
     const { waiting } = this.#settings()
-    const left = waiting - this.waiting
+    const left = waiting - this.#pool.waitingOfAll
     if (left <= 0)
       throw new GatewayError('overloaded', `There are ${waiting} tasks waiting already. Try again later.`, {
         retryAfterMs: 5000,

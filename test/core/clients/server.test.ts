@@ -13,6 +13,7 @@ import { refuse } from '../../../core/clients/refusal.ts'
 import { GatewayError } from '../../../core/errors.ts'
 import { HeaderLines } from '../../../core/wire/response-head.ts'
 import { Server } from '../../../core/clients/server.ts'
+import { OwnAllowance } from '../../../core/allowance.ts'
 import { makeCertificate } from '../../kit/certificate.ts'
 import { ask, connect } from '../../kit/client.ts'
 import { askHttp2, openSession, readHttp2 } from '../../kit/http2.ts'
@@ -534,10 +535,10 @@ t.test('servers that are told of each other share a port, and one that is not ha
     served[at]!++
     echo(incoming)
   }
-  const first = await runServer(t, count(0), { together: true })
+  const first = await runServer(t, count(0), { together: new OwnAllowance(100) })
   const { port, url } = first
   const listen = { host: '127.0.0.1', port, tls: undefined }
-  const second = await runServer(t, count(1), { together: true, listen })
+  const second = await runServer(t, count(1), { together: new OwnAllowance(100), listen })
   t.equal(second.port, port)
   for (let i = 0; i < 64 && served.includes(0); i++) t.equal((await ask(t, url, { path: '/' })).status, 200)
   t.notOk(served.includes(0), 'the system spreads connections over both')

@@ -54,12 +54,19 @@ async function stoppable(t: Test): Promise<LocalGateway> {
 /** A connection to each of the two workers, by the number of the worker. */
 async function toEach(t: Test, all: LocalGateway): Promise<Map<number, Client>> {
   const found = new Map<number, Client>()
-  const loads = async (): Promise<Map<number, number>> =>
-    new Map(
-      (await all.admin('/admin/v1/workers')).data.map(
-        ({ worker, connections }: { worker: number; connections: number | null }) => [worker, connections]
-      )
-    )
+  /** How many connections each has, once all have said it. */
+  const loads = async (): Promise<Map<number, number>> => {
+    let counts: [number, number | null][] = []
+    await eventually(async () => {
+      const { data } = await all.admin('/admin/v1/workers')
+      counts = data.map(({ worker, connections }: { worker: number; connections: number | null }) => [
+        worker,
+        connections
+      ])
+      return counts.every(([, count]) => count !== null)
+    })
+    return new Map(counts as [number, number][])
+  }
   await eventually(async () => {
     const before = await loads()
     const client = await connect(t, all.url)
@@ -99,8 +106,13 @@ t.test('the figures of the chain and the live stream are those of all workers', 
     for (let i = 0; i < 3; i++) t.equal((await next(client, asking())).status, 200)
     t.equal((await next(client, asking({ 'x-refuse': '1' }))).status, 403)
   }
-  const { plugins, missing_workers: missing } = await all.admin('/admin/v1/chain')
-  t.same(missing, [])
+  let plugins: any[] = []
+  // On a busy machine one may take longer than it has.
+  await eventually(async () => {
+    const { missing_workers: missing, ...chain } = await all.admin('/admin/v1/chain')
+    plugins = chain.plugins
+    return missing.length === 0
+  })
   const of = (name: string): any => plugins.find((plugin: { name: string }) => plugin.name === name)
   t.match(of('stopper'), { refused: [{ code: 'content_blocked', count: 2 }] })
   t.equal(of('quota').exchanges, of('stopper').exchanges - 2)
@@ -122,23 +134,30 @@ t.test('the figures of the chain and the live stream are those of all workers', 
 t.test('who does not answer is named, and the others are shown', async (t) => {
   const all = await stoppable(t)
   const each = await toEach(t, all)
-  t.match(await all.admin('/admin/v1/workers'), {
+  const workers = async (...states: string[]): Promise<any> => {
+    let found: any
+    await eventually(async () => {
+      found = await all.admin('/admin/v1/workers')
+      return found.data.every(({ state }: { state: string }, i: number) => state === states[i])
+    })
+    return found
+  }
+  t.match(await workers('serves', 'serves'), {
     data: [
       { worker: 1, state: 'serves', since: String, connections: Number, busy: Number, ends: 0, last_end: null },
       { worker: 2, state: 'serves', exchanges: 0, upstream_connections: Number }
     ],
     next: null
   })
-  const stopped = next(each.get(2)!, asking({ 'x-stop': '4000' }))
-  await eventually(async () => (await all.admin('/admin/v1/workers')).data[1].state === 'silent')
-  t.match(await all.admin('/admin/v1/workers'), {
+  const stopped = next(each.get(2)!, asking({ 'x-stop': '5000' }))
+  t.match(await workers('serves', 'silent'), {
     data: [
       { worker: 1, state: 'serves', connections: Number },
       { worker: 2, state: 'silent', connections: null, busy: null }
     ]
   })
-  t.same((await all.admin('/admin/v1/chain')).missing_workers, [2])
-  t.same((await all.admin('/admin/v1/requests/under-way')).missing_workers, [2])
+  t.ok((await all.admin('/admin/v1/chain')).missing_workers.includes(2))
+  t.ok((await all.admin('/admin/v1/requests/under-way')).missing_workers.includes(2))
   await eventually(async () => (await all.admin('/admin/v1/chain')).missing_workers.length === 0)
   t.equal((await stopped).status, 200)
 })

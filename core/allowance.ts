@@ -1,0 +1,150 @@
+// How much of something a process may use at the same time, such as connections or bytes, whichever thread uses it.
+
+/** What one thread uses of it. */
+export interface Allowance {
+  readonly limit: number
+  /** What this thread has taken and not given back, and what all have. */
+  readonly used: number
+  readonly all: number
+  /** Whether other threads take and give too, of which this one does not hear. */
+  readonly isShared: boolean
+  /** Takes so many, if no more than `most` is taken by all then: the limit by default. False: nothing was taken. */
+  take(count: number, most?: number): boolean
+  give(count: number): void
+}
+
+/** What the engines of several threads may use together. */
+export interface Commons {
+  /** Of clients. */
+  readonly connections: Allowance
+  /** Bytes of bodies. */
+  readonly bodies: Allowance
+  /** Answers that are read on although their client has left; whoever takes says how many may be. */
+  readonly drains: Allowance
+  /** Exchanges that go on in the background, and those that wait for their turn at that; likewise. */
+  readonly runs: Allowance
+  readonly waits: Allowance
+}
+
+/** That of a process whose one thread uses all. */
+export class OwnAllowance implements Allowance {
+  readonly limit: number
+  readonly isShared = false
+  used = 0
+
+  /** Without a limit, whoever takes says how much may be taken. */
+  constructor(limit = Infinity) {
+    this.limit = limit
+  }
+
+  get all(): number {
+    return this.used
+  }
+
+  take(count: number, most = this.limit): boolean {
+    if (this.used + count > most) return false
+    this.used += count
+    return true
+  }
+
+  give(count: number): void {
+    this.used -= count
+  }
+}
+
+/** An allowance of several threads, which can be sent to each of them. */
+export interface SharedPot {
+  readonly limit: number
+  /** What is counted in: each thread's part is rounded up to whole units. */
+  readonly unit: number
+  /** How many units each thread has taken, by its place. */
+  readonly taken: Int32Array<SharedArrayBuffer>
+}
+
+/** The pots of {@link Commons}. */
+export type Pots = Readonly<Record<keyof Commons, SharedPot>>
+
+/** Makes the pots for threads at so many places. `limits`: of what has one; `bodies` is in bytes. */
+export function makePots(places: number, limits: { readonly connections: number; readonly bodies: number }): Pots {
+  const pot = (limit = Infinity, unit = 1): SharedPot => ({
+    limit,
+    unit,
+    taken: new Int32Array(new SharedArrayBuffer(4 * places))
+  })
+  // Four bytes count two terabytes in these units.
+  const kilobyte = 1024
+  return {
+    connections: pot(limits.connections),
+    bodies: pot(limits.bodies, kilobyte),
+    drains: pot(),
+    runs: pot(),
+    waits: pot()
+  }
+}
+
+/** What the thread of a place may use. */
+export function commonsOf({ connections, bodies, drains, runs, waits }: Pots, place: number): Commons {
+  const part = (pot: SharedPot): Allowance => new SharedAllowance(pot, place)
+  return {
+    connections: part(connections),
+    bodies: part(bodies),
+    drains: part(drains),
+    runs: part(runs),
+    waits: part(waits)
+  }
+}
+
+/** The thread of a place has ended: what it had taken is free. */
+export function leavePots(pots: Pots, place: number): void {
+  for (const { taken } of Object.values(pots)) Atomics.store(taken, place, 0)
+}
+
+/**
+ * The part of one thread in an allowance of several. It says what it takes before it looks at what all have taken, so
+ * that never more is taken than may be. Of two that take the last of it at the same time, both may be refused.
+ */
+class SharedAllowance implements Allowance {
+  readonly limit: number
+  readonly isShared = true
+  used = 0
+  readonly #taken: SharedPot['taken']
+  readonly #unit: number
+  readonly #place: number
+
+  /** `place`: that of this thread; nobody else takes there. */
+  constructor({ limit, unit, taken }: SharedPot, place: number) {
+    this.limit = limit
+    this.#unit = unit
+    this.#taken = taken
+    this.#place = place
+  }
+
+  get all(): number {
+    return this.#units() * this.#unit
+  }
+
+  take(count: number, most = this.limit): boolean {
+    this.#say(this.used + count)
+    if (this.all > most) {
+      this.#say(this.used)
+      return false
+    }
+    this.used += count
+    return true
+  }
+
+  give(count: number): void {
+    this.used -= count
+    this.#say(this.used)
+  }
+
+  #say(used: number): void {
+    Atomics.store(this.#taken, this.#place, Math.ceil(used / this.#unit))
+  }
+
+  #units(): number {
+    let units = 0
+    for (let place = 0; place < this.#taken.length; place++) units += Atomics.load(this.#taken, place)
+    return units
+  }
+}
