@@ -7,6 +7,7 @@ import { verify } from '../../core/store/embedded/care/verify/verify.ts'
 import { recordIn } from '../../core/store/embedded/rows/record-text.ts'
 import type { RecordRow } from '../../core/store/embedded/rows/record-text.ts'
 import { Disk, noDisk } from '../chaos/disk.ts'
+import { begin, formsFor } from '../core/store/embedded/forms.ts'
 import { formOf } from '../kit/form.ts'
 import { nanoCost } from '../kit/oracle.ts'
 import { eventually } from '../kit/probe.ts'
@@ -142,82 +143,87 @@ function haltingConfig(upstream: PlannedUpstream, file: string): More {
 
 const script = ['test/chaos/halting.ts']
 
-t.test('killed at each point of an exchange, it is in the books once, with what can be known', async (t) => {
-  const upstream = await PlannedUpstream.start(t)
-  const home = folder(t)
-  const file = join(home, 'sluice.db')
-  const config = haltingConfig(upstream, file)
-  const disk = noDisk ? undefined : Disk.make(t, file)
-  if (noDisk) t.comment(`points at which the disk stands still are left out: ${noDisk}`)
-  const start = (): Promise<Running> => launch(t, home, config, { script, ...(disk && { env: disk.env }) })
-  let running = await start()
-  const starts = [running.tookMs]
-  let ended = 0
-  const here = points.filter((point) => point.disk === undefined || disk)
-  for (const [index, point] of Array.from({ length: times }, () => here)
-    .flat()
-    .entries()) {
-    const { name, asking = {}, reached, entry } = point
-    const plan: Plan = { id: `${name} ${index}`, units, words: 200, ...point.plan }
-    const place: Place = { running, upstream, file, plan, text: '' }
-    const stopped = plan.stopAt === undefined ? undefined : upstream.stopped()
-    if (point.disk === 'stands still before') disk!.set({ writeDelay: Infinity })
-    const seeing = ask(running.url, plan, {
-      ...asking,
-      onText(text) {
-        place.text = text
-        if (point.disk === 'stands still after the first byte') disk!.set({ writeDelay: Infinity })
-      }
-    })
-    await stopped
-    // A book that stands still may be locked for those who read it.
-    await eventually(
-      reached
-        ? () => reached(place)
-        : () => journal(file).some(({ class: kind }, at) => kind === 'terminal' && at >= ended)
-    )
-    await running.end('SIGKILL')
-    const seen = await seeing
-    disk?.set()
-    t.equal(seen.ended, false, `${name}: its client saw no end`)
-    if (!entry) t.equal(seen.status, 0, `${name}: its client saw nothing`)
-
-    running = await start()
-    starts.push(running.tookMs)
-    t.same(rows(file, 'SELECT request_id FROM reservation'), [], `${name}: nothing is open`)
-    const entries = journal(file).slice(ended)
-    t.equal(entries.length, entry ? 1 : 0, `${name}: ${entry ? 'one entry' : 'not in the books'}`)
-    const [end] = entries
-    if (entry && end) {
-      t.match(end, entry(bodyOf(plan, asking).length), name)
-      if (end.usage) t.equal(end.amount, nanoCost(end.usage, prices['plain']!), name)
-      const { data } = (await (
-        await fetch(`${running.adminUrl}/admin/v1/requests?request_id=${end.request_id}`)
-      ).json()) as { data: any[] }
-      t.match(
-        data,
-        [
-          {
-            request_id: end.request_id,
-            cost_nano: String(end.amount),
-            endpoint: 'chat',
-            client_protocol: 'openai-chat',
-            streamed: asking.stream ?? false
+for (const form of formsFor(1))
+  t.test(
+    `killed at each point of an exchange, it is in the books once, with what can be known (${form.name})`,
+    async (t) => {
+      const upstream = await PlannedUpstream.start(t)
+      const home = folder(t)
+      const file = join(home, 'sluice.db')
+      await begin(file, form)
+      const config = haltingConfig(upstream, file)
+      const disk = noDisk ? undefined : Disk.make(t, file)
+      if (noDisk) t.comment(`points at which the disk stands still are left out: ${noDisk}`)
+      const start = (): Promise<Running> => launch(t, home, config, { script, ...(disk && { env: disk.env }) })
+      let running = await start()
+      const starts = [running.tookMs]
+      let ended = 0
+      const here = points.filter((point) => point.disk === undefined || disk)
+      for (const [index, point] of Array.from({ length: times }, () => here)
+        .flat()
+        .entries()) {
+        const { name, asking = {}, reached, entry } = point
+        const plan: Plan = { id: `${name} ${index}`, units, words: 200, ...point.plan }
+        const place: Place = { running, upstream, file, plan, text: '' }
+        const stopped = plan.stopAt === undefined ? undefined : upstream.stopped()
+        if (point.disk === 'stands still before') disk!.set({ writeDelay: Infinity })
+        const seeing = ask(running.url, plan, {
+          ...asking,
+          onText(text) {
+            place.text = text
+            if (point.disk === 'stands still after the first byte') disk!.set({ writeDelay: Infinity })
           }
-        ],
-        `${name}: its record`
-      )
+        })
+        await stopped
+        // A book that stands still may be locked for those who read it.
+        await eventually(
+          reached
+            ? () => reached(place)
+            : () => journal(file).some(({ class: kind }, at) => kind === 'terminal' && at >= ended)
+        )
+        await running.end('SIGKILL')
+        const seen = await seeing
+        disk?.set()
+        t.equal(seen.ended, false, `${name}: its client saw no end`)
+        if (!entry) t.equal(seen.status, 0, `${name}: its client saw nothing`)
+
+        running = await start()
+        starts.push(running.tookMs)
+        t.same(rows(file, 'SELECT request_id FROM reservation'), [], `${name}: nothing is open`)
+        const entries = journal(file).slice(ended)
+        t.equal(entries.length, entry ? 1 : 0, `${name}: ${entry ? 'one entry' : 'not in the books'}`)
+        const [end] = entries
+        if (entry && end) {
+          t.match(end, entry(bodyOf(plan, asking).length), name)
+          if (end.usage) t.equal(end.amount, nanoCost(end.usage, prices['plain']!), name)
+          const { data } = (await (
+            await fetch(`${running.adminUrl}/admin/v1/requests?request_id=${end.request_id}`)
+          ).json()) as { data: any[] }
+          t.match(
+            data,
+            [
+              {
+                request_id: end.request_id,
+                cost_nano: String(end.amount),
+                endpoint: 'chat',
+                client_protocol: 'openai-chat',
+                streamed: asking.stream ?? false
+              }
+            ],
+            `${name}: its record`
+          )
+        }
+        const next = await ask(running.url, { id: `after ${plan.id}`, units, words: 1 })
+        t.equal(next.status, 200, `${name}: it serves again`)
+        await quiet(t, running)
+        // The file follows what is acknowledged.
+        await eventually(() => journal(file).some(({ request_id: id }) => id === next.id))
+        t.same(verify(file), [], `${name}: the book is in order`)
+        ended = journal(file).length
+      }
+      t.comment(`${here.length} points, ${times} kills at each; ${serving(starts)}`)
     }
-    const next = await ask(running.url, { id: `after ${plan.id}`, units, words: 1 })
-    t.equal(next.status, 200, `${name}: it serves again`)
-    await quiet(t, running)
-    // The file follows what is acknowledged.
-    await eventually(() => journal(file).some(({ request_id: id }) => id === next.id))
-    t.same(verify(file), [], `${name}: the book is in order`)
-    ended = journal(file).length
-  }
-  t.comment(`${here.length} points, ${times} kills at each; ${serving(starts)}`)
-})
+  )
 
 t.test('what was sent when it was killed costs what it asked for, in whatever unit it is priced', async (t) => {
   const upstream = await Upstream.start(t)

@@ -46,7 +46,7 @@ export class FirstSegment {
 
   #create(): number {
     const synced = this.#durability === 'power'
-    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (synced ? constants.O_DSYNC : 0)
+    const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (synced ? constants.O_DSYNC : 0)
     const fd = openSync(this.#path, flags, 0o600)
     if (synced) syncDirectory(this.#folder)
     return fd

@@ -40,6 +40,8 @@ const patience = 2000
  * has it brought up to date first.
  */
 const lazinessOf = { log: { delay: 250, bytes: Infinity }, journal: { delay: 5000, bytes: 4 * 1024 * 1024 } } as const
+/** How long what streams have delivered waits to be written, in milliseconds: a crash charges what is on disk. */
+const lateness = 250
 /** How long closing waits for a failing disk, in milliseconds. */
 const farewell = 5000
 
@@ -75,6 +77,7 @@ export class Writer implements Drafts {
   /** Whether somebody waits for the draft. */
   #awaited = false
   #soon: NodeJS.Timeout | undefined
+  #late: NodeJS.Timeout | undefined
   #later: NodeJS.Timeout | undefined
   /** Whether the next batch is the last of its segment. */
   #due = false
@@ -208,8 +211,17 @@ export class Writer implements Drafts {
     if (!this.#turns.running && !this.#flight) this.#soon ??= setTimeout(this.#lapse, company).unref()
   }
 
-  /** Sends the draft and brings the database up to it within as long as that may be behind. */
+  /** Sends the draft within about a quarter of a second. */
   wakeLater(): void {
+    this.#late ??= setTimeout(() => {
+      this.#late = undefined
+      if (this.#draft.ops > 0) this.wake()
+    }, lateness).unref()
+    this.#turnLater()
+  }
+
+  /** Brings the database up to the log within as long as it may be behind. */
+  #turnLater(): void {
     this.#later ??= setTimeout(() => this.#turn(), this.#laziness.delay).unref()
   }
 
@@ -252,9 +264,7 @@ export class Writer implements Drafts {
     this.#closed = true
     if (this.#log.bytes > 0) this.#troubles.left(this.#log.bytes)
     const lost = this.#failingSince === undefined ? 0 : this.report().queued
-    clearTimeout(this.#soon)
-    clearTimeout(this.#later)
-    clearTimeout(this.#retry)
+    for (const timer of [this.#soon, this.#late, this.#later, this.#retry]) clearTimeout(timer)
     await this.#applier.close(lost === 0 && this.#log.bytes === 0)
     await this.#log.close()
     if (lost > 0)
@@ -347,7 +357,7 @@ export class Writer implements Drafts {
     this.onEnded(draft.ended)
     if (turns) this.#full = true
     else if (this.#applier.idle && this.#log.bytes > this.#laziness.bytes) this.#turn()
-    else this.wakeLater()
+    else this.#turnLater()
     this.#hand()
     if (this.#awaited || this.#due) this.wake()
     else if (this.#draft.ops > 0) this.wakeSoon()

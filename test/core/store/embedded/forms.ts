@@ -20,6 +20,15 @@ export const forms = {
   journal: { name: 'journal', options: { segments: { least: 64 * 1024, most: 256 * 1024 } } }
 } as const satisfies Readonly<Record<string, Form>>
 
+/**
+ * The forms that something is tried in: both in a long run, and in the quick one a form each in turn, so that neither
+ * costs more than one did.
+ */
+export function formsFor(turn: number): readonly Form[] {
+  const all: readonly Form[] = Object.values(forms)
+  return process.env['SLUICE_LONG'] === undefined ? [all[turn % all.length]!] : all
+}
+
 /** Makes an empty store of a form, with which whoever is started on the file goes on. */
 export async function begin(file: string, { options }: Form): Promise<void> {
   await (await openStore({ file, durability: 'process', ...options })).close()
