@@ -1,12 +1,12 @@
 // Measures whole stores of both forms:
-// node test/core/store/embedded/segments/measure-store.ts [requests] [a second] [requests before] [folder]
+// node test/core/store/embedded/segments/measure-store.ts [requests] [a second] [requests before] [--write]
 // What a request writes and what the store has then, a start after a kill, and a verification. At no rate, as fast as
 // it goes. Requests before are not counted: a new store writes zeros to its segments until it uses those of before
 // again.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { loadavg, tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,9 +19,11 @@ import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts
 import { usualSizes } from '../../../../../core/store/embedded/segments/segment-log.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../../core/store/store.ts'
+import { writeFigures } from '../../../../kit/figures.ts'
 import { chatPrice, chatRecord, chatScopes } from '../chats.ts'
 
 type FormName = 'log' | 'journal'
+const page = join(import.meta.dirname, '../../../../../core/store/embedded/FIGURES.md')
 const keys = 1000
 /** How many requests begin in each batch, and as many end. */
 const together = 5
@@ -114,8 +116,9 @@ function leftBy(file: string): { readonly total: number; readonly parts: string 
   }
 }
 
-async function measure(form: FormName, requests: number, rate: number, before: number, folder: string): Promise<void> {
-  const file = join(mkdtempSync(join(folder, 'sluice-forms-')), 'sluice.db')
+/** Returns a row of the table. */
+async function measure(form: FormName, requests: number, rate: number, before: number): Promise<string> {
+  const file = join(mkdtempSync(join(tmpdir(), 'sluice-forms-')), 'sluice.db')
   const child = spawn(
     process.execPath,
     [import.meta.filename, 'serve', file, form, ...[requests, rate, before].map(String)],
@@ -133,33 +136,40 @@ async function measure(form: FormName, requests: number, rate: number, before: n
   const start = performance.now() - began
   await store.close()
   const { total, parts } = leftBy(file)
-  let told = 0
+  const cpu = process.cpuUsage()
   began = performance.now()
-  const breaches = verify(file, () => void told++)
+  const breaches = verify(file)
   const seconds = (performance.now() - began) / 1000
+  const { user, system } = process.cpuUsage(cpu)
   if (breaches.length > 0) console.log(breaches.slice(0, 3))
-  console.log(
-    `| ${[
-      form,
-      Math.round(written / requests),
-      Math.round(total / (before + requests)),
-      (micros / requests).toFixed(1),
-      `${Math.round(start)} ms`,
-      `${seconds.toFixed(1)} s, told ${told} times`,
-      parts
-    ].join(' | ')} |`
-  )
   rmSync(dirname(file), { recursive: true })
+  return `| ${[
+    form,
+    Math.round(written / requests),
+    Math.round(total / (before + requests)),
+    (micros / requests).toFixed(1),
+    `${Math.round(start)} ms`,
+    `${((user + system) / 1e6).toFixed(1)} s of CPU, in ${seconds.toFixed(1)} s`,
+    parts
+  ].join(' | ')} |`
 }
 
 if (process.argv[2] === 'serve') {
   const [file, form, requests, rate, before] = process.argv.slice(3)
   await serve(file!, form as FormName, Number(requests), Number(rate), Number(before))
 } else {
-  const [requests = '100000', rate = '0', before = '0', folder = tmpdir()] = process.argv.slice(2)
-  console.log(`${requests} requests, ${rate === '0' ? 'as fast as it goes' : `${rate} a second`}, behind ${before}\n`)
-  console.log('| form | bytes written a request | left | µs of CPU | start after a kill | verify | what is left |')
-  console.log('|---|---|---|---|---|---|---|')
-  for (const form of ['log', 'journal'] as const)
-    await measure(form, Number(requests), Number(rate), Number(before), folder)
+  const [requests = 100_000, rate = 0, before = 0] = process.argv
+    .slice(2)
+    .filter((word) => word !== '--write')
+    .map(Number)
+  const rows: string[] = []
+  for (const form of ['log', 'journal'] as const) rows.push(await measure(form, requests, rate, before))
+  const figures = `\`node test/core/store/embedded/segments/measure-store.ts ${requests} ${rate} ${before} --write\` has written this, at a load of
+${loadavg()[0]!.toFixed(0)}: whole stores of both forms with a thousand keys, ${rate === 0 ? 'as fast as it goes' : `${rate} requests a second`} behind ${before} as fast as it goes.
+
+| form | bytes written a request | left | µs of CPU | a start after a kill | verify of all | what is left |
+|---|---|---|---|---|---|---|
+${rows.join('\n')}`
+  console.log(figures)
+  writeFigures(page, 'forms', figures)
 }
