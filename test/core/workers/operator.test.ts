@@ -1,6 +1,6 @@
 // What operators see of a gateway of several workers: all of it, and who has not said what is theirs.
 import { join } from 'node:path'
-import { writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { get } from 'node:http'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -163,32 +163,41 @@ t.test('who does not answer is named, and the others are shown', async (t) => {
 })
 
 t.test('a worker that has ended is told of until another one serves, and afterwards why it ended', async (t) => {
-  const module = join(folder(t), 'bomb.mjs')
-  writeFileSync(module, stopper.replace('if (ms > 0) Atomics.wait(', 'if (ms > 0) process.exit(7); else [].at('))
+  const home = folder(t)
+  const [module, hold] = [join(home, 'bomb.mjs'), join(home, 'hold')]
+  // While that file is there, the next worker does not come to serve.
+  const bomb = `
+    import { existsSync } from 'node:fs'
+    import { setTimeout as sleep } from 'node:timers/promises'
+    import { definePlugin } from ${contract}
+    export default definePlugin({ name: 'stopper', summary: 'Ends its thread.', options: {}, async setup() {
+      while (existsSync(${JSON.stringify(hold)})) await sleep(20)
+      return { onRequest: ({ request }) => { if (request.headers['x-stop']) process.exit(7) } }
+    } })`
+  writeFileSync(module, bomb)
   const chain = ['stopper', 'auth', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter']
   const all = await gateway(
     t,
     { plugins: { stopper: module }, chain: chain.map((name) => ({ [name]: {} })) },
     { workers: 2 }
   )
-  const troubles: string[] = []
-  let over = false
-  const watching = (async () => {
-    while (!over) for (const { id } of (await all.admin('/admin/v1/troubles')).data) troubles.push(id)
-  })()
+  writeFileSync(hold, '')
   const client = await connect(t, all.url)
   client.send(asking({ 'x-stop': '1' }))
   await client.closed
+  await eventually(async () => {
+    const { data } = await all.admin('/admin/v1/troubles')
+    return data.some(({ id }: { id: string }) => id === 'workers')
+  })
+  t.match(await all.admin('/readyz'), { status: 'degraded', reasons: [/workers: 1 of 2 serve/] })
+  rmSync(hold)
   const places = async (): Promise<any[]> => (await all.admin('/admin/v1/workers')).data
   await eventually(async () => {
     const found = await places()
     return found.some(({ ends }) => ends === 1) && found.every(({ state }) => state === 'serves')
   })
-  over = true
-  await watching
   const ended = (await places()).find(({ ends }) => ends === 1)
   t.match(ended, { last_end: { time: String, reason: /exit code 7/ } })
-  t.ok(troubles.includes('workers'), 'it is among the troubles while its place is empty')
   const metrics = await (await fetch(`${all.adminUrl}/metrics`)).text()
   t.match(metrics, new RegExp(`^sluice_worker_ends_total\\{worker="${ended.worker}"\\} 1$`, 'm'))
   t.equal(metrics.match(/^sluice_worker_serving\{worker="\d"\} 1$/gm)?.length, 2)
