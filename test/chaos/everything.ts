@@ -184,8 +184,11 @@ function heldChats(
     // Others than the clients may ask too.
     if (!id.startsWith('c')) continue
     const ends = byIndex.get(Number(id.slice(1)) - 100_000) ?? []
-    const charged = ends.filter(({ kind }) => kind === 'settle').length
-    if (charged > bodies.length) doubled.push({ id, asked: bodies.length, ends })
+    const settled = ends.filter(({ kind }) => kind === 'settle')
+    const charged = settled.length
+    // A hold that says "dispatched" is charged by estimate after a kill, also where that came before the request left.
+    const counted = settled.filter(({ source }) => source !== 'recovered').length
+    if (counted > bodies.length) doubled.push({ id, asked: bodies.length, ends })
     const { fault } = JSON.parse(bodies[0].messages[0].content)
     if (ends.length === 0) unwritten++
     else if (fault === undefined && charged < bodies.length) unpaid += bodies.length - charged
