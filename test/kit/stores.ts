@@ -164,7 +164,7 @@ const postgres: Implementation = {
   skip: postgresMissing,
   async open(t, now) {
     const server = await sharedPostgres()
-    const database = await Database.open({ url: await server.database() })
+    const database = await Database.open({ url: await server.book() })
     const bounds = { routeAge: 1e9, answers: { age: 1e9, size: 2 ** 30 }, requests: { age: 1e9, size: 2 ** 30 } }
     const { flush, ...book } = await openSharedBook(database, bounds, { now })
     const close = async (): Promise<void> => {

@@ -45,7 +45,7 @@ async function connected(t: Test, url: string, listenUrl = url): Promise<Databas
 
 t.test('routes', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   let now = 1_000_000
   const proxy = await PostgresProxy.start(t, server)
   const one = new RouteBook(await connected(t, proxy.url(url), url), 1000, () => now)
@@ -94,7 +94,7 @@ t.test('routes', { skip }, async (t) => {
 
 t.test('answers', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   let now = 1_000_000
   const proxy = await PostgresProxy.start(t, server)
   const bounds = { age: 1000, size: 10_000 }
@@ -135,7 +135,7 @@ t.test('answers', { skip }, async (t) => {
 
 t.test('claims', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const proxy = await PostgresProxy.start(t, server)
   const databases = [await connected(t, proxy.url(url), url), await connected(t, url)]
   const lease = 6000

@@ -109,7 +109,7 @@ async function all(
 }
 
 t.test('a search finds what the embedded store finds, and so do counts and traffic', { skip }, async (t) => {
-  const url = await (await sharedPostgres()).database()
+  const url = await (await sharedPostgres()).book()
   const [one, other] = await Promise.all([logbook(t, url), logbook(t, url)])
   const store = await openStore({ file: join(t.testdir(), 'sluice.db'), durability: 'process', now })
   t.teardown(() => store.close())
@@ -165,7 +165,7 @@ function comparable(sums: TrafficPoint['sums']): unknown {
 
 t.test('a record that is logged twice, or whose answer is lost, is there once and counts once', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const proxy = await PostgresProxy.start(t, server)
   const [one, other] = [await logbook(t, proxy.url(url), url), await logbook(t, url)]
   const made = Array.from({ length: 20 }, (_, i) =>
@@ -196,7 +196,7 @@ t.test(
   'the record that others have written for an exchange gives way to its own, whoever is first, and counts once',
   { skip },
   async (t) => {
-    const url = await (await sharedPostgres()).database()
+    const url = await (await sharedPostgres()).book()
     const [own, other] = [await logbook(t, url), await logbook(t, url)]
     const made = ['first', 'last', 'both'].map((id, i) =>
       record({
@@ -256,7 +256,7 @@ t.test('a record that is corrected counts once, with the time to its first byte'
 
 t.test('what is logged while the server is away is there when it is back', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const log = await logbook(t, await server.database(5))
+  const log = await logbook(t, await server.book(5))
   log.append(record({ request_id: 'before', time: new Date(noon).toISOString() }))
   await log.idle()
   await server.stop()
@@ -269,7 +269,7 @@ t.test('what is logged while the server is away is there when it is back', { ski
 
 t.test('days are made ahead, and dropped when they are too old or too much', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   let time = noon
   const log = await logbook(t, url, url, { age: 3 * day, size: 2 ** 40 }, () => time)
   const days = async (): Promise<number[]> =>
@@ -294,7 +294,7 @@ t.test('days are made ahead, and dropped when they are too old or too much', { s
 })
 
 t.test('a query that cannot be is refused', { skip }, async (t) => {
-  const log = await logbook(t, await (await sharedPostgres()).database())
+  const log = await logbook(t, await (await sharedPostgres()).book())
   for (const limit of [0, 1001, 1.5]) await t.rejects(log.list({ limit }), { code: 'invalid_field' })
   for (const cursor of ['', 'x', '12', `1'.a`])
     await t.rejects(log.list({ limit: 1, cursor }), { code: 'invalid_field' }, cursor)

@@ -32,7 +32,7 @@ async function node(t: Test, url: string, now = Date.now, listenUrl = url): Prom
 
 t.test('one that is made at one gateway is found at another, by the clock of the database', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const [fast, slow] = [(): number => Date.now() + 600_000, (): number => Date.now() - 600_000]
   const [one, other] = [await node(t, url, fast), await node(t, url, slow)]
   await one.put(secret('a', fast()))
@@ -50,7 +50,7 @@ t.test('one that is made at one gateway is found at another, by the clock of the
 
 t.test('gateways that race make no more for a key than it may have', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const books = [await node(t, url), await node(t, url)]
   const made = await Promise.all(Array.from({ length: 1010 }, (_, i) => books[i % 2]!.put(secret(`s${i}`, Date.now()))))
   t.equal(made.filter(Boolean).length, 1000)
@@ -61,7 +61,7 @@ t.test('gateways that race make no more for a key than it may have', { skip }, a
 
 t.test('sessions at several gateways spend together what they may, also when answers are lost', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const proxy = await PostgresProxy.start(t, server)
   const books = [await node(t, proxy.url(url), Date.now, url), await node(t, url)]
   const sha256 = digest('a')
@@ -84,7 +84,7 @@ t.test('sessions at several gateways spend together what they may, also when ans
 
 t.test('while the database is away nothing is held, and what ended is counted when it is back', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database(5)
+  const url = await server.book(5)
   const book = await node(t, url)
   const sha256 = digest('a')
   await book.put(secret('a', Date.now(), { budget: 100n, expires: Date.now() + 600_000 }))

@@ -43,7 +43,7 @@ const shortLease = 4000
 const end = `update sluice.work set until = clock_timestamp() - interval '1 second' where open`
 
 t.test('work belongs to who began it, and is found by all', { skip }, async (t) => {
-  const url = await (await sharedPostgres()).database()
+  const url = await (await sharedPostgres()).book()
   const [one, other] = await Promise.all([node(t, url), node(t, url)])
   await one.list.put(work('a'))
   t.match(await other.list.find(owner, 'a'), { status: 'queued' })
@@ -62,7 +62,7 @@ t.test(
   { skip },
   async (t) => {
     const server = await sharedPostgres()
-    const url = await server.database()
+    const url = await server.book()
     const one = await node(t, url, longLease)
     await one.list.put(work('a', { status: 'in_progress', progress: 40 }))
     const other = await node(t, url, shortLease)
@@ -84,7 +84,7 @@ t.test(
   { skip },
   async (t) => {
     const server = await sharedPostgres()
-    const url = await server.database()
+    const url = await server.book()
     const one = await node(t, url, longLease)
     await one.list.put(work('a'))
     const told: string[] = []
@@ -124,7 +124,7 @@ t.test(
 
 t.test('who was away while another ended its work changes nothing of it, opens or revives it', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const one = await node(t, url, longLease)
   const ids = ['put', 'result', 'open', 'gone']
   await Promise.all(ids.map((id) => one.list.put(work(id))))
@@ -151,7 +151,7 @@ t.test('who was away while another ended its work changes nothing of it, opens o
 
 t.test('after an outage who is back first takes nothing from those who come later', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const proxies = [await DatabaseProxy.start(t, server.socket), await DatabaseProxy.start(t, server.socket)] as const
   const [first, late] = [await node(t, proxies[0].url(url)), await node(t, proxies[1].url(url))]
   await late.list.put(work('a'))
@@ -177,7 +177,7 @@ t.test('after an outage who is back first takes nothing from those who come late
 
 t.test('of many gateways one alone takes over each piece', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const first = await node(t, url, longLease)
   await Promise.all(Array.from({ length: 120 }, (_, i) => first.list.put(work(`w${i}`))))
   const others = await Promise.all([1, 2, 3].map(() => node(t, url, 6000)))
@@ -190,7 +190,7 @@ t.test('of many gateways one alone takes over each piece', { skip }, async (t) =
 })
 
 t.test('a lease is renewed for as long as its gateway is there', { skip }, async (t) => {
-  const url = await (await sharedPostgres()).database()
+  const url = await (await sharedPostgres()).book()
   const one = await node(t, url, 3000)
   const other = await node(t, url, 3000)
   await one.list.put(work('a'))
@@ -206,7 +206,7 @@ t.test('a lease is renewed for as long as its gateway is there', { skip }, async
 })
 
 t.test('a gateway that ends gives its work up at once', { skip }, async (t) => {
-  const url = await (await sharedPostgres()).database()
+  const url = await (await sharedPostgres()).book()
   const [one, other] = await Promise.all([node(t, url, 600_000), node(t, url, 600_000)])
   await one.list.put(work('a'))
   await one.list.close()
@@ -215,7 +215,7 @@ t.test('a gateway that ends gives its work up at once', { skip }, async (t) => {
 
 t.test('work whose answer is lost is written once, and by nobody else', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const proxy = await PostgresProxy.start(t, server)
   const database = await Database.open({ url: proxy.url(url), listenUrl: url })
   const list = await WorkList.open(database, () => noon)
@@ -234,7 +234,7 @@ t.test('work whose answer is lost is written once, and by nobody else', { skip }
 
 t.test('connections that are cut cost no work', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const { list } = await node(t, url)
   let cutting = true
   const cuts = (async () => {
@@ -258,7 +258,7 @@ t.test('connections that are cut cost no work', { skip }, async (t) => {
 
 t.test('results are whole for every gateway, count for all, and go with their work', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const [one, other] = await Promise.all([node(t, url), node(t, url)])
   const bytes = randomBytes(3 * 1024 * 1024 + 17)
   const kept = work('a', { ...done, bytes: bytes.length })
@@ -283,7 +283,7 @@ t.test('results are whole for every gateway, count for all, and go with their wo
 })
 
 t.test('what has expired is found by no client, and forgotten', { skip }, async (t) => {
-  const { list } = await node(t, await (await sharedPostgres()).database())
+  const { list } = await node(t, await (await sharedPostgres()).book())
   await list.put(work('a', { ...done, expires: noon }))
   await list.put(work('b', done))
   t.equal(await list.find(owner, 'a'), undefined)
@@ -294,7 +294,7 @@ t.test('what has expired is found by no client, and forgotten', { skip }, async 
 
 t.test('work that could not be begun is not open, and takes no place', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const { list } = await node(t, await server.database(5))
+  const { list } = await node(t, await server.book(5))
   await server.stop()
   await t.rejects(list.put(work('a')), { code: 'billing_unavailable' })
   await server.resume()
