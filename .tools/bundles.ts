@@ -1,7 +1,6 @@
-// Puts modules into one file each for a run of the tests: the program, for tests that run it as a process of its own,
-// since loading a thousand modules takes half of the start of such a process; and tap, whose three hundred modules take
-// a tenth of a second. What is in the files are the sources as they are; nothing is minified or left out. The modules
-// of the program in one file for the tests themselves would save nothing: most of their time is not for loading them.
+// Puts modules into one file each for a run of the tests: the programs that tests run as processes and threads of their
+// own, since loading a thousand modules takes half of the start of such a process; and tap, whose three hundred modules
+// take a tenth of a second. What is in the files are the sources as they are; nothing is minified or left out.
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -49,39 +48,58 @@ const common = {
   }
 } satisfies BuildOptions
 
+/** What runs as a process or a thread of its own, again and again. */
+const programs = [
+  'core/main.ts',
+  'core/worker.ts',
+  'core/store/embedded/reader/reader-thread.ts',
+  'core/store/embedded/writer/writer-main.ts',
+  'plugins/protocol-translate/thread.ts',
+  'test/chaos/halting.ts',
+  'test/chaos/restoring.ts',
+  'test/core/store/cluster/money/attacked-node.ts',
+  'test/core/store/embedded/crash.ts',
+  'test/core/store/embedded/segments/crash.ts',
+  'test/core/store/move/mover.ts',
+  'test/kit/command-process.ts'
+]
+
 const folder = join(root, '.cache/bundles')
 /** Milliseconds after which a file of other sources is removed; tests that run may still read a younger one. */
 const keptFor = 86_400_000
 
 /**
- * Writes the files, and returns their paths as the variables that resolve.ts reads.
+ * Writes the files, and returns their paths by the URLs of the modules that they stand for, and by `tap`, as resolve.ts
+ * reads them.
  * @throws Error when a module cannot be bundled
  */
-export async function bundle(): Promise<{ SLUICE_PROGRAM: string; SLUICE_TAP: string }> {
+export async function bundle(): Promise<Record<string, string>> {
   mkdirSync(folder, { recursive: true })
   for (const name of readdirSync(folder)) {
     const path = join(folder, name)
     const { mtimeMs = Infinity } = statSync(path, { throwIfNoEntry: false }) ?? {}
     if (mtimeMs < Date.now() - keptFor) rmSync(path, { force: true })
   }
-  const [program, tap] = await Promise.all([
-    build({ ...common, entryPoints: ['core/main.ts'], plugins: [places, apart] }),
+  const [made, tap] = await Promise.all([
+    build({ ...common, entryPoints: programs, outdir: root, outbase: root, plugins: [places, apart] }),
     build({
       ...common,
       stdin: { contents: "export * from 'tap'\nexport { default } from 'tap'", resolveDir: root },
       alias: { 'async-hook-domain': './.tools/domain.ts' }
     })
   ])
-  return { SLUICE_PROGRAM: keep(program.outputFiles), SLUICE_TAP: keep(tap.outputFiles) }
+  const files = made.outputFiles.map(
+    (file) => [pathToFileURL(file.path.replace(/js$/, 'ts')).href, keep(file)] as const
+  )
+  return { ...Object.fromEntries(files), tap: keep(tap.outputFiles[0]!) }
 }
 
 /** Writes what was made under a name of its own, and returns the path. */
-function keep(made: OutputFile[]): string {
-  const [{ contents, hash }] = made as [OutputFile]
+function keep({ contents, hash }: OutputFile): string {
+  const file = join(folder, `${hash.replaceAll(/\W/g, '-')}.mjs`)
   // Under its name when it is whole, as several runs may make it at the same time.
   const making = join(folder, `making-${process.pid}`)
   writeFileSync(making, contents)
-  const file = join(folder, `${hash.replaceAll(/\W/g, '-')}.mjs`)
   renameSync(making, file)
   return file
 }

@@ -170,7 +170,7 @@ function skippedOf(results: readonly Result[]): string {
 
 /** Runs files. Exit code 0 when something passed and nothing failed. */
 async function runAll(files: readonly string[]): Promise<number> {
-  Object.assign(env, await bundle())
+  env['SLUICE_BUNDLES'] = JSON.stringify(await bundle())
   const times = readTimes()
   const queue = files.toSorted((one, other) => (times[other] ?? 0) - (times[one] ?? 0) || one.localeCompare(other))
   const running = new Set<ChildProcess>()

@@ -27,7 +27,8 @@ export async function watchedGateway(
   setup: Omit<GatewaySetup, 'plugins'> = {}
 ): Promise<WatchedGateway> {
   const file = join(t.testdirName, 'held.json')
-  const env = { NODE_OPTIONS: `--import=${new URL('loop-probe.ts', import.meta.url).href}`, SLUICE_LOOP_FILE: file }
+  const probe = new URL('loop-probe.ts', import.meta.url).href
+  const env = { NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=${probe}`, SLUICE_LOOP_FILE: file }
   const running = await spawnGateway(t, overrides, { ...setup, env: { ...setup.env, ...env } })
   /** The figures since the last call. */
   const figures = async (): Promise<Held> => {
