@@ -453,7 +453,7 @@ t.test('held is what can be charged: for any request, and any answer that an hon
         if (settled.amount > 0n) seen.add(`${target.replace(/[A-Z]\w*\?.*/, '')}${stream ? ' streamed' : ''}`)
       }
     ),
-    { numRuns: long ? 20_000 : 400 }
+    { numRuns: long ? 20_000 : 250 }
   )
   t.equal(seen.size, 20, `all of them were charged: ${[...seen].sort().join(', ')}`)
 })

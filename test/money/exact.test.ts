@@ -13,7 +13,7 @@ import type { Usage } from '../../core/money/usage.ts'
 import { plugins } from '../config/plugins.ts'
 import { chance, folder, long } from './rig.ts'
 
-const cases = long ? 1_000_000 : 20_000
+const cases = long ? 1_000_000 : 10_000
 const usagesPerPrice = 250
 t.setTimeout(long ? 1_800_000 : 600_000)
 

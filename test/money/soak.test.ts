@@ -13,7 +13,7 @@ import type { Fault, Plan } from './planned.ts'
 import { ask, chance, configOf, endings, folder, inParallel, journal, key, long, prices } from './rig.ts'
 import type { Seen } from './rig.ts'
 
-const count = long ? 10_000 : 500
+const count = long ? 10_000 : 300
 t.setTimeout(long ? 1_800_000 : 600_000)
 
 const random = chance(20261121)

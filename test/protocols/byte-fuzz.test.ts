@@ -13,7 +13,7 @@ import { chance } from '../kit/chance.ts'
 import { streamOf } from '../kit/conversations.ts'
 
 const long = process.env['SLUICE_LONG'] === '1'
-const cases = long ? 1_000_000 : 10_000
+const cases = long ? 1_000_000 : 5000
 const seed = Number(process.env['SLUICE_SEED'] ?? 20_261_122)
 t.setTimeout(long ? 3_600_000 : 600_000)
 const { below, pick, damaged } = chance(seed)

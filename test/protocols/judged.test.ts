@@ -9,7 +9,7 @@ import { asks } from '../kit/asks.ts'
 import { judges } from '../kit/judges.ts'
 import { asking, sent } from '../kit/pairs.ts'
 
-const runs = { numRuns: process.env['SLUICE_LONG'] === '1' ? 20_000 : 120 }
+const runs = { numRuns: process.env['SLUICE_LONG'] === '1' ? 20_000 : 80 }
 
 const channels: readonly (readonly [string, Traits])[] = [
   ['C', {}],

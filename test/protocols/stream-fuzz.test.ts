@@ -12,7 +12,7 @@ import type { Codec } from '../../core/protocols/translation/translation.ts'
 import { chance } from '../kit/chance.ts'
 import { answerHead, readStream, streamOf } from '../kit/conversations.ts'
 
-const cases = process.env['SLUICE_LONG'] === '1' ? 1_000_000 : 20_000
+const cases = process.env['SLUICE_LONG'] === '1' ? 1_000_000 : 10_000
 const seed = Number(process.env['SLUICE_SEED'] ?? 20_261_122)
 
 const { below, pick, damaged } = chance(seed)

@@ -13,7 +13,7 @@ import type { Protocol } from '../../core/protocols/index.ts'
 import { answerHead, answers, readStream, streamOf } from '../kit/conversations.ts'
 import type { Means } from '../kit/conversations.ts'
 
-const runs = process.env['SLUICE_LONG'] === undefined ? 150 : 20_000
+const runs = process.env['SLUICE_LONG'] === undefined ? 100 : 20_000
 const spoken = {
   'openai-chat': { candidates: true },
   'openai-responses': { proofs: 'openai' },

@@ -201,7 +201,7 @@ export function testDurability({ name, options }: Form): void {
 
   t.test('killed at any write or sync of its very first start, a store starts', { skip: noDisk }, async (t) => {
     const home = t.testdir()
-    const stride = long ? 1 : 4
+    const stride = long ? 1 : 7
     let [next, killed, over] = [1, 0, false]
 
     const killSome = async (): Promise<void> => {

@@ -14,7 +14,7 @@ import { verify } from '../../../../core/store/embedded/care/verify/verify.ts'
 import { giveBack, noon, reserve, settle } from './sample.ts'
 
 /** How many schedules run: 10,000 with SLUICE_LONG=1. */
-const runs = process.env['SLUICE_LONG'] ? 10_000 : 100
+const runs = process.env['SLUICE_LONG'] ? 10_000 : 60
 /** After how many schedules a new file is begun, so that starts stay short. */
 const runsPerFile = 50
 

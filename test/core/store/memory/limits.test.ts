@@ -482,7 +482,7 @@ t.test('limits of several levels and patterns admit together what each of them a
       }
       return true
     }),
-    { numRuns: process.env['SLUICE_LONG'] ? 10_000 : 300 }
+    { numRuns: process.env['SLUICE_LONG'] ? 10_000 : 150 }
   )
   t.end()
 })

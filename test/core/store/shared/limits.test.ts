@@ -88,7 +88,7 @@ t.test('workers decide by turns what one process decides, also when limits chang
         }
         return true
       }),
-      { numRuns: process.env['SLUICE_LONG'] ? 5000 : 150 }
+      { numRuns: process.env['SLUICE_LONG'] ? 5000 : 80 }
     )
   )
   t.end()
