@@ -1,4 +1,5 @@
 // The loader of gateway.yaml: every problem with its place, and exactly what a right file means.
+// Runs alone: it changes the folder that its process is in.
 import fc from 'fast-check'
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,6 @@
 // A day of live data in the overview, as fast as the page draws it: its memory stays flat. In short runs it is 40
 // minutes; with `SLUICE_LONG` all of the day.
+// Runs alone: it measures the memory of its browser.
 import t from 'tap'
 import { openPage } from '../kit/browser.ts'
 import { gateway } from '../kit/gateway.ts'

@@ -1,5 +1,6 @@
 // How the admin listener serves the console: known names alone, under a policy, compressed, not sent twice; what the
 // package holds of it, and how large that is.
+// Runs alone: it serves the sources of the console, and others what was built of them.
 import { createHash } from 'node:crypto'
 import { globSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
 // A client that does not read holds little in the gateway, slows nobody, and is ended when its time is up.
+// Runs alone: it measures the memory of its process.
 import t from 'tap'
 import { connect } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'

@@ -1,4 +1,5 @@
 // Every exchange ends once: one record with the right outcome, nothing held, nothing open, whoever cut it and where.
+// Runs alone: it listens to promises that nobody handles, wherever in the process.
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'

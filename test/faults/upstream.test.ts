@@ -1,5 +1,6 @@
 // What upstreams do wrong, through the real gateway: what the client sees, whether another channel took over, what was
 // billed.
+// Runs alone: it measures the memory of its process.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync } from 'node:zlib'
 import t from 'tap'

@@ -1,5 +1,6 @@
 // Tests of the kit itself: its upstream plays scripts, its client sees the answers, and its checker refuses what SDKs
 // refuse.
+// Runs alone: it measures the memory of its process.
 import { existsSync } from 'node:fs'
 import { createServer } from 'node:http2'
 import type { AddressInfo } from 'node:net'

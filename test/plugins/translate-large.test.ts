@@ -1,5 +1,6 @@
 // Requests and answers that are too large to be translated at once: the same comes of them, in the order in which they
 // came, whatever becomes of the thread.
+// Runs alone: it measures the memory of its process.
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { effortOf, isInvolved } from '../../plugins/protocol-translate/effort.ts'

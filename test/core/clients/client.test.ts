@@ -1,4 +1,5 @@
 // Answers as clients see them, on HTTP/1.x and HTTP/2: framing, backpressure, leaving and cutting.
+// Runs alone: it measures the memory of its process.
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { constants } from 'node:http2'

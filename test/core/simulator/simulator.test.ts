@@ -1,4 +1,5 @@
 // The simulator: honest answers, exact counts, and every fault it can be told to have.
+// Runs alone: it measures the memory of its process.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -1,5 +1,6 @@
 // Who a secret belongs to, what its caller may do, and what operators are told when it may not: random tenancies of the
 // file and of the store, against an oracle that reads the declarations anew for every question.
+// Runs alone: it measures the memory of its process.
 import fc from 'fast-check'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

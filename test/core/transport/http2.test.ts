@@ -1,4 +1,5 @@
 // The transport over HTTP/2, in clear text and under TLS: streams that share a session, and how each of them ends.
+// Runs alone: it measures the memory of its process.
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'

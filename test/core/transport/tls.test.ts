@@ -1,4 +1,5 @@
 // The transport over TLS: whom it trusts, what it says in the handshake, and that answers are as whole as without.
+// Runs alone: it measures the memory of its process.
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createServer, getCACertificates, setDefaultCACertificates } from 'node:tls'

@@ -1,4 +1,5 @@
 // Frames of WebSockets as they are read and written: whatever the pieces, the masks and the places in memory.
+// Runs alone: it measures the memory of its process.
 import type { Writable } from 'node:stream'
 import fc from 'fast-check'
 import t from 'tap'

@@ -1,4 +1,5 @@
 // Forms with files: what is found in them, what is kept of them, and what becomes of those that are none.
+// Runs alone: it moves the folder of temporary files.
 import { isUtf8 } from 'node:buffer'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'

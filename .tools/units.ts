@@ -1,0 +1,67 @@
+// Which test files share a process, and in which order processes are begun.
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { Times } from './times.ts'
+
+const root = join(import.meta.dirname, '..')
+
+/** The files of one process, in the order in which they run there. */
+export interface Unit {
+  readonly files: readonly string[]
+  /** The milliseconds that they took the last time, as far as is known. */
+  readonly ms: number
+}
+
+const long = process.env['SLUICE_LONG'] !== undefined
+/** The folders whose files share processes: in the others most files start processes and servers, and take longer. */
+const shared: ReadonlySet<string> = new Set([
+  'test/core/money',
+  'test/core/operations',
+  'test/core/options',
+  'test/core/telling',
+  'test/core/wire',
+  'test/protocols'
+])
+/** The most files that share a process, so that none is long. */
+const most = 8
+/** Milliseconds that a process is supposed to take of which nothing is known: it comes before those that are short. */
+const unknown = 9000
+
+/**
+ * What a file says in its beginning when others would disturb it, or it them: it measures the memory of its process, or
+ * changes what all of it sees.
+ */
+const alone = /^\/\/ Runs alone: /m
+
+/**
+ * Puts files together, those that take longest first. Neighbours of some folders share a process, but for those that
+ * take long, and those that say that they run alone; in long runs all do.
+ */
+export function unitsOf(files: readonly string[], times: Times): Unit[] {
+  const units: Unit[] = []
+  const rooms = new Map<string, string[]>()
+  const add = (files: readonly string[]): void => {
+    const ms = files.reduce((sum, file) => sum + (times.of(file) ?? unknown / files.length), 0)
+    units.push({ files, ms })
+  }
+  for (const file of files.toSorted()) {
+    const room = roomOf(file)
+    if (long || !shared.has(room) || times.isLong(file) || alone.test(beginningOf(file))) add([file])
+    else rooms.set(room, [...(rooms.get(room) ?? []), file])
+  }
+  for (const files of rooms.values()) {
+    const size = Math.ceil(files.length / Math.ceil(files.length / most))
+    for (let at = 0; at < files.length; at += size) add(files.slice(at, at + size))
+  }
+  return units.toSorted((one, other) => other.ms - one.ms || one.files[0]!.localeCompare(other.files[0]!))
+}
+
+/** The folder of a file and its neighbours: `test/plugins`, or of the core, which is larger, `test/core/bodies`. */
+function roomOf(file: string): string {
+  const parts = dirname(file).split('/')
+  return parts.slice(0, parts[1] === 'core' ? 3 : 2).join('/')
+}
+
+function beginningOf(file: string): string {
+  return readFileSync(join(root, file), 'utf8').slice(0, 1000)
+}
