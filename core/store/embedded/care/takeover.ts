@@ -1,5 +1,5 @@
 // Takes a store with a commit log over into one whose journal is in segments, at the first start that asks for it.
-import { statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { backUp } from './backup.ts'
 import { convert } from './conversion.ts'
 import { wholeness } from './verify/invariants.ts'
@@ -11,6 +11,7 @@ import { readHead } from '../database/head.ts'
 import { Ownership } from '../files/lock.ts'
 import { openForReading } from '../files/sqlite.ts'
 import { volumeFolder } from '../journal/volume.ts'
+import { segmentPaths } from '../log/segment.ts'
 import { hasJournal } from '../segments/folder.ts'
 import { contentsOf, dropStaged, pendingSwap, stagedPath, swap } from '../files/swap.ts'
 
@@ -25,8 +26,8 @@ export function hasLog(file: string): boolean {
       database.close()
     }
   } catch {
-    // Its start says what is wrong.
-    return true
+    // After a kill it can only be read by who writes it. One whose journal had not begun has no log.
+    return segmentPaths(file).some((path) => existsSync(path))
   }
 }
 
