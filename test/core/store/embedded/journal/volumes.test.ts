@@ -230,7 +230,8 @@ for (const { name, options } of Object.values(forms))
     }
     await turn(1)
     await turn(2)
-    await serve(store, 1000)
+    // So many that a segment is full, whose frames say most things once.
+    await serve(store, name === 'log' ? 1000 : 3000)
     await turn(3)
     await store.flush()
     // Nothing is written any more then, so that the image is that of one moment.
