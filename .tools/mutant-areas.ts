@@ -30,6 +30,7 @@ export const areas: Readonly<Record<string, Area>> = {
       'test/core/store/memory/limits.test.ts',
       'test/core/store/{window,ledger}.test.ts',
       'test/core/store/embedded/{rolling,balance/purse}.test.ts',
+      'test/core/store/shared/limits.test.ts',
       'test/plugins/{ratelimit,ratelimit-hooks,levels,quota}.test.ts'
     ]
   },
@@ -42,6 +43,7 @@ export const areas: Readonly<Record<string, Area>> = {
       'test/core/money/price.test.ts',
       'test/core/store/{ledger,detached,works}.test.ts',
       'test/core/store/embedded/{holds,rolling,costs,book/hold-table,balance/purse}.test.ts',
+      'test/core/store/shared/departure.test.ts',
       'test/plugins/quota.test.ts'
     ]
   },

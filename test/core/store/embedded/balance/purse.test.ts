@@ -387,6 +387,32 @@ t.test('balances never exceed what a column holds: half of it for holds, the res
   t.end()
 })
 
+t.test('a threshold is reached by so many percent of a budget to the nano-dollar, rounded up', (t) => {
+  for (const [limit, percent, least] of [
+    [100_000n, 80, 80_000n],
+    [1001n, 50, 501n],
+    [1n, 1, 1n],
+    [10n ** 15n, 33, 33n * 10n ** 13n]
+  ] as const) {
+    const told: number[] = []
+    const scope = scopeOf('tenant', { limit, per: 'day', alerts: [percent] })
+    const watch = new Watch(scope, 'day', '2026-11-23', {
+      told: () => 0,
+      scope: () => undefined,
+      reached: ({ threshold }) => told.push(threshold) > 0
+    })
+    const one = { ...limited(scope), watch }
+    watch.arm(scope, one.budget, one.balance)
+    const purse = purseOf([one])
+    purse.hold(least)
+    purse.post(least - 1n, least - 1n)
+    t.same(told, [], `${percent} % of ${limit}`)
+    purse.post(1n, 1n)
+    t.same(told, [percent], `${percent} % of ${limit}`)
+  }
+  t.end()
+})
+
 t.test('a threshold is told with the charge that reaches it, or with a refusal, and a hold tells of none', (t) => {
   const told: [number, bigint][] = []
   const scope = scopeOf('tenant', { limit: 100n, per: 'day', alerts: [50, 90] })
