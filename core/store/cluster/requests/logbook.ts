@@ -268,7 +268,7 @@ export class Logbook implements RequestBook {
   /** Nearly always all are new and right, which is one call; else the others are looked at in a transaction. */
   async #add(lines: readonly Line[]): Promise<void> {
     const { changes } = this.#database
-    if (!lines.some(({ record }) => mayBeWrong(record)))
+    if (!lines.some((line) => this.#isDoubtful(line)))
       try {
         return await this.#counted(() =>
           changes.query('select sluice.log_requests_1($1, $2)', [
@@ -306,7 +306,8 @@ export class Logbook implements RequestBook {
    * record replaces one that was written in its place.
    */
   async #insert(transaction: Transaction, lines: readonly Line[]): Promise<void> {
-    if (lines.some(({ record }) => isRecovered(record))) await inTurn(transaction, 'writes')
+    const ofOthers = ({ record }: Line): boolean => isRecovered(record) || this.#uncharged.has(record.request_id)
+    if (lines.some(ofOthers)) await inTurn(transaction, 'writes')
     const names = Object.keys(lineColumns).join(', ')
     const { rows } = await transaction.query<{ request_id: string }>(
       `insert into sluice.request (time, request_id, written, ${names})
@@ -319,8 +320,13 @@ export class Logbook implements RequestBook {
     const [fresh, known] = [[] as Line[], [] as Line[]]
     for (const line of lines) (added.delete(plain(line.record.request_id)) ? fresh : known).push(line)
     await this.#count(transaction, fresh, await replaceStandIns(transaction, known))
-    const doubtful = fresh.filter(({ record }) => mayBeWrong(record)).map(placeOf)
+    const doubtful = lines.filter((line) => this.#isDoubtful(line)).map(placeOf)
     await correctRecords(transaction, doubtful, this.#sums, this.#now())
+  }
+
+  /** Of what this gateway was not charged for, others may have ended the hold: it cannot tell. */
+  #isDoubtful({ record }: Line): boolean {
+    return mayBeWrong(record) || this.#uncharged.has(record.request_id)
   }
 
   /** Writes the sums that change with new records, and with those that were replaced. */

@@ -23,6 +23,10 @@ export class Uncharged {
     this.#charges.set(requestId, [...(this.#charges.get(requestId) ?? []), charge])
   }
 
+  has(requestId: string): boolean {
+    return this.#charges.has(requestId)
+  }
+
   /** A record as what was charged. It may be asked for again, as a record may have to be written again. */
   takenFrom(line: Line): Line {
     const charges = this.#charges.get(line.record.request_id)

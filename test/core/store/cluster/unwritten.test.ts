@@ -23,6 +23,8 @@ interface Parted {
   readonly proxy: DatabaseProxy
   sql(query: string): Promise<any[]>
   append(one: Reservation, cost: number): void
+  /** Joins as another node, which ends what others leave and writes its records. */
+  other(): Promise<MoneyNode>
   /** What the records say that are written: costs and tokens. */
   written(): Promise<unknown[]>
   broken(): Promise<readonly unknown[]>
@@ -53,12 +55,19 @@ async function parted(t: Test): Promise<Parted> {
           request_id: requestId,
           time: new Date(noon).toISOString(),
           tenant: 'acme',
+          reserved_nano: '10',
           usage: used(cost),
           usage_source: 'upstream',
           cost_nano: String(cost),
           cost_usd: `0.00000000${cost}`
         })
       ),
+    async other() {
+      const requests = new Logbook(database, bounds, now)
+      const corrected = requests.corrected.bind(requests)
+      t.teardown(() => requests.close())
+      return moneyNode(t, url, 'other', { folder: logFolder(t), now, lease: 3000, requests, corrected })
+    },
     written: async () =>
       (await sql('select json from sluice.request order by request_id')).map(({ json }) => {
         const { cost_nano: cost, cost_usd: dollars, usage, usage_source: source } = JSON.parse(json)
@@ -123,4 +132,32 @@ test('a record says nothing of a charge whose hold never came into the database'
   await node.flush()
   t.same(await broken(), [])
   await close()
+})
+
+test('a record says what others have charged, whose node never heard that the database had its hold', async (t) => {
+  const { node, proxy, sql, append, other, written, broken, close } = await parted(t)
+  const ending = await other()
+  proxy.loses = (sent) => sent.includes('money_batch')
+  const one = await hold(node.ledger, scopes, 10n)
+  one.dispatched('openai')
+  const shown = one.durable
+  await eventually(async () => (await sql('select from sluice.hold')).length === 1)
+  const end = one.settle(charge(5))
+  append(one, 5)
+  proxy.stand()
+  await sql(`update sluice.node set expires = clock_timestamp() where name = 'one'`)
+  await eventually(async () => (await sql('select from sluice.hold')).length === 0, 30_000)
+  await eventually(async () => (await written()).length === 1)
+  proxy.loses = () => false
+  proxy.goOn()
+  for (const one of [shown, end]) await t.rejects(one, { code: 'billing_unavailable' })
+  await node.flush()
+  await ending.flush()
+  await close()
+  t.same(
+    (await written()).map((record) => (record as unknown[])[0]),
+    ['20'],
+    'its estimate'
+  )
+  t.same(await broken(), [])
 })
