@@ -1,5 +1,5 @@
 // What a process has left behind that is gone: ends in the log of its node, and holds that nobody goes on with.
-import { endAbandoned } from '../../../embedded/abandoned.ts'
+import { endAbandoned, isKept } from '../../../embedded/abandoned.ts'
 import type { Hold } from '../../../embedded/balance/hold.ts'
 import type { Value } from '../../../embedded/files/sqlite.ts'
 import { entryColumns, touchColumns } from '../../../embedded/rows/batch.ts'
@@ -82,13 +82,9 @@ export interface Heard {
     | undefined
 }
 
-/**
- * Ends holds whose process is gone, but for detached ones whose time has not come: those are given back after it. `now`
- * is in Unix milliseconds.
- */
+/** Ends holds whose process is gone, but for those that work keeps. `now` is in Unix milliseconds. */
 export function endAll(holds: readonly Hold[], now: number, heard: Heard, log: Logger): void {
-  for (const hold of holds) if (hold.lease !== undefined && hold.lease < now) hold.void().catch(() => {})
-  const left = holds.filter(({ lease }) => lease === undefined)
+  const left = holds.filter((hold) => !isKept(hold, now))
   endLeft(left, heard, log)
 }
 

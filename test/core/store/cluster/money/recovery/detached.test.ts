@@ -64,3 +64,28 @@ test('what a start finds detached without work is ended by estimate when a lease
   t.equal((await endsIn(url)).size, 3)
   t.same(await brokenIn(url), [])
 })
+
+test('what went on without its client is charged by estimate when its node is killed, and has a record', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const gone = await moneyNode(t, url, 'gone', { folder: logFolder(t), now })
+  const [asked, unasked] = await Promise.all([hold(gone.ledger, scopes, 100n), hold(gone.ledger, scopes, 100n)])
+  asked.dispatched('openai')
+  asked.delivered(30)
+  // Until a time that is over, as nobody else goes on with it.
+  await Promise.all([asked, unasked].map((one) => one.detach(noon)))
+  await beginWork(url, asked.requestId, unasked.requestId)
+  await gone.flush()
+  await gone.kill()
+  const other = await moneyNode(t, url, 'other', { folder: logFolder(t), lease: 3000, now: () => noon + 1 })
+  await server.sql(`update sluice.node set expires = clock_timestamp() where name = 'gone'`, url)
+  await eventually(async () => (await endsIn(url)).size === 2, 60_000)
+  const ends = await endsIn(url)
+  t.same(
+    [asked, unasked].map(({ requestId }) => ends.get(requestId)),
+    [['settle 50 recovered'], ['void 0']]
+  )
+  const costs = new Map(other.records.map(({ request_id, cost_nano }) => [request_id, cost_nano]))
+  t.same([costs.get(asked.requestId), costs.get(unasked.requestId)], ['50', '0'])
+  t.same(await brokenIn(url), [])
+})

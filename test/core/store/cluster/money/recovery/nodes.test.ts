@@ -101,7 +101,7 @@ test('a start ends what its node has left open, but for what goes on', async (t)
   const ends = await endsIn(url)
   t.same(
     [asked!, unasked!, kept!, detached!, late!].map(({ requestId }) => ends.get(requestId)),
-    [['settle 50 recovered'], ['void 0'], undefined, undefined, ['void 0']]
+    [['settle 50 recovered'], ['void 0'], undefined, undefined, ['settle 50 recovered']]
   )
   const found = second.ledger.detached(detached!.requestId)!
   t.match(found, { amount: 100n, recovered: { input: 10, output: 30 } })
