@@ -1,14 +1,17 @@
-// The numbers of the advisory locks of the database. They mean nothing, but no two locks may have the same one.
+// The numbers of all advisory locks of the database. They mean nothing, but no two locks may have the same one.
 
-/** Those that the program takes. What files of the schema take stands there as a number, as these are never changed. */
+/** The locks. Files of the schema have the numbers of theirs as text, and a test compares them with these. */
 export const locks = {
-  /** One program at a time changes the schema. In the schema 7583102947 is that of who makes the tables of days. */
+  /** One program at a time changes the schema. */
   schema: 7_583_102_946n,
-  /**
-   * Who corrects records waits for who writes those of others, and the reverse. `money_anchor_1` of the schema has
-   * the number too, and leaves it to a later call where the lock is taken.
-   */
+  /** One node at a time makes the table of a day. Taken by functions of the schema. */
+  days: 7_583_102_947n,
+  /** Who corrects records waits for who writes those of others, and the reverse. */
   records: 7_583_102_948n,
   /** One gateway at a time adds the journal up. */
-  spend: 7_583_102_949n
+  spend: 7_583_102_949n,
+  /** One node at a time writes an anchor. Taken by a function of the schema. */
+  anchors: 7_583_102_950n,
+  /** Client secrets of one key are counted one after another: the number is hashed with the key. Taken there, too. */
+  clientSecrets: 7_583_102_951n
 } as const

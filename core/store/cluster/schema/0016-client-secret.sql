@@ -24,7 +24,7 @@ create function sluice.keep_client_secret(p_sha256 bytea, p_issuer bytea, p_mode
   p_lifetime interval, p_budget numeric, p_most int) returns boolean language plpgsql as $$
 begin
   -- Those of one key one after another.
-  perform pg_advisory_xact_lock(hashtextextended(encode(p_issuer, 'hex'), 7583102948));
+  perform pg_advisory_xact_lock(hashtextextended(encode(p_issuer, 'hex'), 7583102951));
   if (select count(*) from (
     select from sluice.client_secret c
     where c.issuer = p_issuer and c.expires > clock_timestamp() and c.sha256 <> p_sha256 limit p_most

@@ -26,7 +26,7 @@ declare
   mine bigint;
   heads text;
 begin
-  if not pg_try_advisory_xact_lock(7583102948) then return null; end if;
+  if not pg_try_advisory_xact_lock(7583102950) then return null; end if;
   select * into before from sluice.anchor order by number desc limit 1;
   if before.written > clock_timestamp() - p_every then return null; end if;
   mine := coalesce(before.number, 0) + 1;

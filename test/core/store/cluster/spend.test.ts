@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
 import { Database } from '../../../../core/store/cluster/database/database.ts'
+import { locks } from '../../../../core/store/cluster/database/locks.ts'
 import { inTurn } from '../../../../core/store/cluster/requests/stand-ins.ts'
 import { SpendBook } from '../../../../core/store/cluster/spend/spend-book.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
@@ -140,7 +141,7 @@ t.test(
     const { promise: release, resolve } = Promise.withResolvers<void>()
     const { promise: held, resolve: holds } = Promise.withResolvers<void>()
     const before = other!.changes.transaction(async (transaction) => {
-      await transaction.query('select pg_advisory_xact_lock(7583102948)')
+      await transaction.query('select pg_advisory_xact_lock($1)', [locks.records])
       holds()
       await release
     })

@@ -7,6 +7,7 @@ import type { Test } from 'tap'
 import { readAddress } from '../../../../../core/store/cluster/database/address.ts'
 import { Database } from '../../../../../core/store/cluster/database/database.ts'
 import { Lane } from '../../../../../core/store/cluster/database/lane.ts'
+import { locks } from '../../../../../core/store/cluster/database/locks.ts'
 import { checkProgram, migrate, readMigrations } from '../../../../../core/store/cluster/database/migrations.ts'
 import type { Migration } from '../../../../../core/store/cluster/database/migrations.ts'
 import { openMoney } from '../../../../../core/store/cluster/money/money.ts'
@@ -93,6 +94,16 @@ t.test('the files are numbered, and a database is opened with them', { skip: pos
   const server = await sharedPostgres()
   const left = `select 1 from pg_stat_activity where application_name like 'sluice %'`
   await eventually(async () => (await server.sql(left, url)).length === 0)
+})
+
+t.test('no two advisory locks have one number, and all are in one list', async (t) => {
+  const listed = Object.values(locks).map(String)
+  t.equal(new Set(listed).size, listed.length)
+  const taken = readMigrations().flatMap(({ sql }) =>
+    sql.split('\n').flatMap((line) => (/advisory/.test(line) ? [/\b(\d{6,})\)/.exec(line)?.[1] ?? line] : []))
+  )
+  const ofSchema = [locks.days, locks.anchors, locks.clientSecrets].map(String)
+  t.same([...new Set(taken)].sort(), ofSchema)
 })
 
 t.test('gateways of one version and the next serve side by side, and go back', { skip: postgresMissing }, async (t) => {

@@ -5,6 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { Database } from '../../../../../../core/store/cluster/database/database.ts'
 import { Anchors } from '../../../../../../core/store/cluster/money/journal/anchors.ts'
+import { inTurn } from '../../../../../../core/store/cluster/requests/stand-ins.ts'
 import { PastWindows } from '../../../../../../core/store/cluster/money/balances/past-windows.ts'
 import { brokenIn, logFolder, moneyBook, moneyNode } from '../../../../../kit/cluster-money.ts'
 import { postgresMissing, serverUser, sharedPostgres } from '../../../../../kit/postgres.ts'
@@ -81,6 +82,19 @@ test('one node a minute anchors the chains that have grown, and a chain that los
       'I10 anchor 2 does not continue the hash of the anchor before'
     ]
   )
+})
+
+test('an anchor waits for nobody who writes or corrects records', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const node = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+  await (await hold(node.ledger, [tenant], 10n)).settle(charge(1))
+  const database = await databaseOf(t, url)
+  await database.changes.transaction(async (transaction) => {
+    await inTurn(transaction, 'corrects')
+    await new Anchors(database.changes).write(true)
+  })
+  t.same(await server.sql('select number::int from sluice.anchor', url), [{ number: 1 }])
 })
 
 test('hours that no budget looks at are removed, and the book is whole without them', async (t) => {
