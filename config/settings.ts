@@ -1,4 +1,4 @@
-// Resolves the sections of gateway.yaml with settings: listeners, store, limits, tasks and state.
+// Resolves the sections of gateway.yaml with settings: listeners, store, workers, limits, tasks and state.
 import { resolve } from 'node:path'
 import { isMap } from '../core/options/schema-check.ts'
 import type { Limits, Settings } from '../core/catalogue/settings.ts'
@@ -8,6 +8,7 @@ import { isLocal } from './channels/proxy.ts'
 import type { Report } from './report.ts'
 import type { File } from './shape.ts'
 import { readPlace } from './sections/store-place.ts'
+import { readWorkers } from './sections/workers.ts'
 import type { Environment } from './files/variables.ts'
 
 /** The variable with the origins whose pages may open realtime sessions from a browser, separated by commas. */
@@ -25,7 +26,7 @@ export function readSettings(
   env: Environment,
   report: Report
 ): Settings | undefined {
-  const sections = ['listen', 'admin', 'store', 'limits', 'tasks', 'state'] as const
+  const sections = ['listen', 'admin', 'store', 'workers', 'limits', 'tasks', 'state'] as const
   if (!sections.every((section) => report.sound(section))) return undefined
   const {
     listen,
@@ -81,6 +82,7 @@ export function readSettings(
         to: resolve(report.folder(['store', 'backups', 'to']), store.backups.to)
       }
     },
+    workers: readWorkers(file.workers, place, report),
     limits: readLimits(file.limits, env),
     state,
     tasks: { ...tasks, baseUrl: baseUrl.replace(/\/+$/, '') }

@@ -8,6 +8,7 @@ import { pluginsShape } from './sections/plugins.ts'
 import { age, storeShape } from './sections/store.ts'
 import { telemetryShape } from './sections/telemetry.ts'
 import { keysShape, tenantsShape } from './sections/tenants.ts'
+import { workersShape } from './sections/workers.ts'
 import type { OptionSchema, OptionSchemas, OptionValues } from '../core/options/schema.ts'
 
 const port = { type: 'integer', minimum: 0, maximum: 65535 } as const satisfies Partial<OptionSchema>
@@ -77,7 +78,7 @@ const limitsShape = {
     cache_memory: {
       ...size,
       default: '64MiB',
-      description: 'What plugins may keep in their caches, all tenants together.'
+      description: 'What plugins may keep in their caches, all tenants together. Each worker has an equal part of it.'
     },
     lame_duck: {
       ...timer,
@@ -285,6 +286,7 @@ export const fileShape = {
   listen: listenShape,
   admin: adminShape,
   store: storeShape,
+  workers: workersShape,
   limits: limitsShape,
   tasks: tasksShape,
   state: stateShape,

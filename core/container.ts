@@ -82,13 +82,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 async function start(
   reader: ConfigReader,
   operations: readonly ServedOperation[],
-  { env = process.env, sockets = {}, predecessor, command, workers = 1, console: built }: GatewayOptions,
+  { env = process.env, sockets = {}, predecessor, command, workers: asked, console: built }: GatewayOptions,
   stops: Stops,
   log: Logger,
   tap: LogTap
 ): Promise<Gateway> {
   stops.add(() => reader.close())
   const first = await reader.read()
+  const workers = asked ?? first.settings.workers
   const place = placeOf(first.settings)
   let estate: Estate | undefined
   if (predecessor) {
@@ -239,10 +240,7 @@ async function supervise(
     Pick<SupervisionOptions, 'env' | 'workers' | 'finished' | 'relay' | 'credentials'>,
   log: Logger
 ): Promise<Supervision> {
-  if (store.sqlite === undefined)
-    throw new Error(
-      'store: several workers cannot use a store in PostgreSQL yet: set workers to 1, or use a SQLite file'
-    )
+  if (store.sqlite === undefined) throw new Error('workers: several need a SQLite file as the store: set them to 1')
   if (predecessor)
     throw new Error('several workers cannot take the place of another process yet: stop it and start anew')
   // A gateway of one thread starts without what only workers need.

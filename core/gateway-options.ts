@@ -26,8 +26,7 @@ export interface GatewayOptions {
   sockets?: Sockets
   /**
    * How many worker threads serve clients; with more than one, none of the main thread's does. They have the shipped
-   * operations and plugins, and those that the file declares. Only tests set it until all of a gateway has become many
-   * workers: store/shared/WORKERS.md. Default 1.
+   * operations and plugins, and those that the file declares. Default: what the file says.
    */
   workers?: number
   /** The process whose place this one takes. */

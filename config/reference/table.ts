@@ -56,7 +56,10 @@ function valueWords(option: OptionSchema): string {
       return option.format ? unitWords[option.format] : 'text'
     }
     default:
-      return (option.type === 'integer' ? 'whole number' : 'number') + rangeWords(option)
+      return [
+        (option.type === 'integer' ? 'whole number' : 'number') + rangeWords(option),
+        ...(option.or ?? []).map((word) => `\`${word}\``)
+      ].join(' or ')
   }
 }
 

@@ -118,6 +118,8 @@ export interface Settings {
       }
     | undefined
   store: StoreSettings
+  /** How many threads serve clients. */
+  workers: number
   limits: Limits
   tasks: TaskSettings
   state: StateSettings

@@ -95,6 +95,7 @@ function announce({ url, adminUrl, config, generation }: Gateway, log: Logger, w
     admin_local: localOnly,
     config: hash,
     generation,
+    workers: config.settings.workers,
     pid: process.pid,
     try: trial
   }

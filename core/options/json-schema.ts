@@ -57,8 +57,13 @@ function valueSchema(option: OptionSchema): { readonly [keyword: string]: unknow
       const { pattern, words, number } = notations[option.format]
       return { ...about, type: number ? ['string', 'number'] : 'string', pattern, patternErrorMessage: words }
     }
-    default:
-      return { ...about, type: option.type, ...pick(option, ['minimum', 'maximum']) }
+    default: {
+      const number = { type: option.type, ...pick(option, ['minimum', 'maximum']) }
+      return {
+        ...about,
+        ...('or' in option ? { if: { type: 'string' }, then: { enum: option.or }, else: number } : number)
+      }
+    }
   }
 }
 

@@ -228,11 +228,13 @@ function checkValue(schema: OptionSchema, value: unknown, pointer: string, check
 type Must = (what: string, secret?: unknown, hint?: string) => void
 
 function checkNumber(schema: OptionSchema & { type: 'integer' | 'number' }, value: unknown, must: Must): void {
+  const { minimum = -Infinity, maximum = Infinity, or = [] } = schema
+  if (or.includes(value as string)) return
+  const otherwise = or.map((word) => ` or ${word}`).join('')
   if (typeof value !== 'number' || !Number.isFinite(value))
-    return must(schema.type === 'integer' ? 'a whole number' : 'a number')
-  if (schema.type === 'integer' && !Number.isInteger(value)) must('a whole number')
-  const { minimum = -Infinity, maximum = Infinity } = schema
-  if (value < minimum || value > maximum) must(rangeWords(schema))
+    return must((schema.type === 'integer' ? 'a whole number' : 'a number') + otherwise, undefined, meant(value, or))
+  if (schema.type === 'integer' && !Number.isInteger(value)) must(`a whole number${otherwise}`)
+  if (value < minimum || value > maximum) must(rangeWords(schema) + otherwise)
 }
 
 function checkText(schema: OptionSchema & { type: 'string' }, value: unknown, empty: () => void, must: Must): void {

@@ -35,7 +35,14 @@ export type OptionSchema = Described &
         atLeast?: string
         atMost?: string
       }
-    | { type: 'integer' | 'number'; minimum?: number; maximum?: number; default?: number }
+    /** With `or`, one of these words may be given instead: `workers: auto`. */
+    | {
+        type: 'integer' | 'number'
+        minimum?: number
+        maximum?: number
+        or?: readonly string[]
+        default?: number
+      }
     | { type: 'boolean'; default?: boolean }
     | { type: 'array'; items: OptionSchema; default?: readonly unknown[]; minItems?: number }
     /**
@@ -77,7 +84,7 @@ export type OptionValue<S> = S extends { format: 'duration' | 'size' | 'date' }
       : S extends { type: 'string' }
         ? string
         : S extends { type: 'integer' | 'number' }
-          ? number
+          ? number | WordOf<S>
           : S extends { type: 'boolean' }
             ? boolean
             : S extends { type: 'array'; items: infer I }
@@ -88,6 +95,7 @@ export type OptionValue<S> = S extends { format: 'duration' | 'size' | 'date' }
                   ? { readonly [name: string]: OptionValue<V> }
                   : unknown
 
+type WordOf<S> = S extends { or: readonly (infer E)[] } ? E : never
 type RequiredOf<S> = S extends { required: readonly (infer R)[] } ? R : never
 type Several<S, P> = S extends { orList: true } ? readonly OptionValues<P, RequiredOf<S>>[] : never
 type Alternative<S> = S extends { or: readonly (infer E)[] } ? E : S extends { orText: true } ? string : never

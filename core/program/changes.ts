@@ -70,10 +70,11 @@ function* compare(before: Config, after: Config): Comparison<Change[]> {
   return [...found, ...reordered(before, after), ...renewed(before, after)]
 }
 
-/** A section; an absent one is empty, of the kind that it has in the other configuration. */
-function sectionOf(config: Config, section: string, other: Config): Stated {
-  const empty = Array.isArray(other.redacted[section]) ? [] : {}
-  return { value: config.redacted[section] ?? empty, pointer: below('', section), config }
+/** A section; an absent one is empty, of the kind that the other configuration has: undefined for a single value. */
+function sectionOf(config: Config, section: string, other: Config): Stated | undefined {
+  const there = other.redacted[section]
+  const value = config.redacted[section] ?? (Array.isArray(there) ? [] : isMap(there) ? {} : undefined)
+  return value === undefined ? undefined : { value, pointer: below('', section), config }
 }
 
 /** Adds the differences of two values to `found`. */

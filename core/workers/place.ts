@@ -3,6 +3,7 @@ import type { BackgroundWork } from '../exchange/background/background.ts'
 import type { Upgraded } from '../handover/handover.ts'
 import type { Opened } from '../handover/opened.ts'
 import type { WorkerStore } from '../store/shared/worker-store.ts'
+import type { Logger } from '../telling/log.ts'
 
 const noHandover = 'a gateway of several workers cannot hand over to another process yet: stop it and start it'
 
@@ -54,11 +55,16 @@ export class Place implements Opened {
   }
 }
 
-/** How a gateway of workers hands over: not yet. */
-export const withoutHandover = {
-  done: new Promise<void>(() => {}),
-  isDone: false,
-  isStranded: false,
-  run: async (): Promise<Upgraded> => ({ ok: false, reason: noHandover }),
-  close(): void {}
+/** How a gateway of workers hands over: not yet, as it says to whoever asks. */
+export function withoutHandover(log: Logger) {
+  return {
+    done: new Promise<void>(() => {}),
+    isDone: false,
+    isStranded: false,
+    run: async (): Promise<Upgraded> => {
+      log.warn('an upgrade was refused', { reason: noHandover })
+      return { ok: false, reason: noHandover }
+    },
+    close(): void {}
+  }
 }

@@ -65,7 +65,7 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
   readonly opened: Opened
   /** What this thread may use of what all may. */
   readonly commons: Commons
-  readonly handover = withoutHandover
+  readonly handover: ReturnType<typeof withoutHandover>
   readonly #options: SupervisionOptions
   readonly #crew: Crew
   readonly #figures: Figures
@@ -92,6 +92,7 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
     const { workers, module, env, log, limits } = options
     const pots = makePots(workers + 1, { connections: limits.connections, bodies: limits.bodyMemory })
     this.commons = commonsOf(pots, 0)
+    this.handover = withoutHandover(log)
     this.#options = options
     this.opened = new Place(store)
     this.#config = options.config

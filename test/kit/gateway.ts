@@ -17,6 +17,9 @@ import type { Upstream } from './upstream.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 
+/** `SLUICE_WORKERS=2 npm test -- …` gives the gateways of tests so many workers, where a test does not say how many. */
+const workersOfAll = Number(process.env['SLUICE_WORKERS'] ?? 1)
+
 /** The key of a gateway whose test declares no keys. */
 export const testKey = 'sk-test-000000000000000000000000'
 /**
@@ -182,7 +185,7 @@ function speaker(t: Test, file: string, setup: GatewaySetup, url: string, adminU
     url,
     adminUrl,
     file,
-    configure: (overrides) => writeFileSync(file, configText(file, overrides, setup)),
+    configure: (overrides) => writeFileSync(file, fileText(file, overrides, setup)),
     ask: (parts) => ask(t, url, { ...parts, headers: { ...headers, ...parts.headers } }),
     chat: (body) => ask(t, url, chat(body)),
     async record({ headers: { 'x-request-id': id } }) {
@@ -204,8 +207,15 @@ export function gatewayFile(t: Test, overrides: Overrides | string = {}, setup: 
   if (setup.folder === undefined)
     rmSync(t.testdirName, { recursive: true, force: true, maxRetries: 20, retryDelay: 10 })
   const file = join(setup.folder ?? t.testdir(), 'gateway.yaml')
-  writeFileSync(file, typeof overrides === 'string' ? overrides : configText(file, overrides, setup))
+  writeFileSync(file, fileText(file, overrides, setup))
   return file
+}
+
+function fileText(file: string, overrides: Overrides | string, setup: GatewaySetup): string {
+  const text = typeof overrides === 'string' ? overrides : configText(file, overrides, setup)
+  // Plugins and operations of a test itself cannot be given to a thread.
+  const alone = workersOfAll === 1 || setup.plugins || setup.operations || /^workers:|^ +postgres:/m.test(text)
+  return alone ? text : `workers: ${workersOfAll}\n${text}`
 }
 
 function configText(file: string, overrides: Overrides, { upstreams }: GatewaySetup): string {

@@ -88,6 +88,7 @@ t.test('what is added, removed and changed is named with its values', async (t) 
   t.strictSame(await words([['port: 8080', 'port: 8081']]), [
     'listen.port changes from 8080 to 8081; this needs a restart'
   ])
+  t.strictSame(await words([['admin:', 'workers: auto\nadmin:']]), ['workers is added: "auto"; this needs a restart'])
   t.strictSame(await words([['  - auth\n  - log: { level: info }', '  - log: { level: info }\n  - auth']]), [
     'the order of the chain changes to log, auth'
   ])

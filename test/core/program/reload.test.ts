@@ -26,6 +26,7 @@ const settings: Settings = {
     routes: { age: 1 },
     backups: undefined
   },
+  workers: 1,
   limits: {
     jsonBody: 1,
     multipartBody: 1,

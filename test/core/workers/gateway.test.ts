@@ -146,7 +146,7 @@ t.test('what several workers cannot do is said with its remedy', async (t) => {
   const upstream = await PlannedUpstream.start(t)
   const shared = { postgres: 'postgres://u:p@127.0.0.1:1/x', redis: 'redis://127.0.0.1:1' }
   await t.rejects(gatewayOfTwo(t, stringify(configOf([upstream], { store: shared }))), {
-    message: /several workers cannot use a store in PostgreSQL yet/
+    message: /workers: several need a SQLite file as the store/
   })
   const all = await gatewayOfTwo(t)
   const upgraded = await fetch(`${all.adminUrl}/admin/v1/upgrade`, { method: 'POST' })
