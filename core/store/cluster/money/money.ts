@@ -313,7 +313,7 @@ class Node implements Money {
     if (behind(standing, sender.standing)) this.#behind ??= standing
     const epoch = await this.#join(this.#behind === undefined)
     const names = new Set((await this.#holds.rows()).map((row) => nameOf(row.request_id, row.part)))
-    const ended = await this.#holds.written(work.joined)
+    const written = await this.#holds.written(work.admissions)
     const lost = this.#behind ? this.#takeLost(this.#behind) : []
     this.#behind = undefined
     sender.enter(epoch)
@@ -322,7 +322,7 @@ class Node implements Money {
     for (const { row, end } of lost.flatMap(({ restored }) => restored))
       if (!end) names.add(nameOf(row['request_id'] as string, row['part'] as string))
     for (const name of this.ledger.names) if (!names.has(name)) this.ledger.lose(name)
-    return [...lost, this.#holds.stillOpen(work, sender.queue, { names, ended, progress: lost.length > 0 })]
+    return [...lost, this.#holds.stillOpen(work, sender.queue, { names, written, progress: lost.length > 0 })]
   }
 
   /** What was answered, and is not in the database any more. */

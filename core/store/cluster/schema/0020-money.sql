@@ -208,7 +208,7 @@ create function sluice.hold_is_left_1(p_lease bigint, p_request text, p_now bigi
 $$;
 
 -- Takes over what a node has left open that has not been heard of for its lease, and fences it. Several may try at once.
--- What was detached for no work is not detached any more. p_now is null but in tests: leases end by the clock of the
+-- What is taken over is not detached any more. p_now is null but in tests: leases end by the clock of the
 -- database.
 create function sluice.money_take_over_1(p_node text, p_epoch int, p_now bigint, p_most int)
   returns setof sluice.hold language plpgsql as $$
@@ -226,7 +226,7 @@ begin
   update sluice.node set epoch = epoch + 1 where name = gone;
   perform sluice.slices_back_1(gone);
   return query
-    update sluice.hold h set node = p_node, lease_until = case when h.lease_until < time_now then h.lease_until end
+    update sluice.hold h set node = p_node, lease_until = null
       where (h.request_id, h.part) in (
         select o.request_id, o.part from sluice.hold o
           where o.node = gone and sluice.hold_is_left_1(o.lease_until, o.request_id, time_now) limit p_most)

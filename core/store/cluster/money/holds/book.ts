@@ -289,13 +289,7 @@ export class Book implements Ledger, HoldKeeper {
     const { requestId, part } = hold
     const { places, scopes } = live
     const due = { requestId, part, places, charged, entries: rows.entries, scopes, time: hold.request.time }
-    if (live.lost) {
-      // Whoever goes on with the work of a detached one knows better what it came to.
-      if (live.written && hold.lease === undefined) return this.#parts.late(due)
-      if (!live.written) return this.#unwritten(hold, charged)
-      this.#tellLost(hold, charged)
-      return durable
-    }
+    if (live.lost) return live.written ? this.#parts.late(due) : this.#unwritten(hold, charged)
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     promise.catch(ignore)
     const end: End = {
@@ -375,19 +369,15 @@ export class Book implements Ledger, HoldKeeper {
   /** The database never had this hold: nothing of it was shown, and nothing that costs may be. */
   #unwritten(hold: Hold, charged: bigint): Promise<void> {
     if (charged === 0n) return durable
-    this.#tellLost(hold, charged)
+    this.#parts.log.error('a request is not charged, as the database never had its hold', {
+      exchange: hold.requestId,
+      part: hold.part,
+      would_be_nano: String(charged)
+    })
     this.#parts.uncharged(hold)
     const refused = Promise.reject<void>(unavailable('its hold was not written in time'))
     refused.catch(ignore)
     return refused
-  }
-
-  #tellLost({ requestId, part }: Hold, charged: bigint): void {
-    this.#parts.log.error('other nodes took this one for gone, and a request is not charged by its end', {
-      exchange: requestId,
-      part,
-      would_be_nano: String(charged)
-    })
   }
 
   /** Ends it: nothing may be called after it. */

@@ -21,6 +21,8 @@ interface Found extends Estimate {
   readonly cost_price: string | null
   readonly corrected: boolean
   readonly held: boolean
+  /** Whether somebody goes on with it. */
+  readonly adopted: boolean
 }
 
 /** What it needs of its node. */
@@ -62,7 +64,8 @@ export class LateEnds {
   }
 
   /**
-   * Compares what waits with the journal. Whose hold is still open waits for another look.
+   * Compares what waits with the journal. Whose hold is still open waits for another look, unless others go on with it:
+   * they know better what it came to.
    * @throws DatabaseFault
    */
   look(): Promise<void> {
@@ -81,12 +84,12 @@ export class LateEnds {
     const { rows } = await this.#parts.lane.query<Found>(
       `select n.place, j.kind, j.amount, j.source, j.channel, j.usage_json, j.cost, j.cost_price,
           exists (select from sluice.journal c where c.day = n.day and c.request_id = n.request_id and c.part = n.part
-            and c.class = $4) as corrected,
-          exists (select from sluice.hold h where h.request_id = n.request_id and h.part = n.part) as held
+            and c.class = $4) as corrected, h.request_id is not null as held, h.lease_until is not null as adopted
         from (select date '1970-01-01' + d.day as day, d.request_id, d.part, d.place
           from unnest($1::int[], $2::text[], $3::text[]) with ordinality as d(day, request_id, part, place)) n
         left join sluice.journal j
-          on j.day = n.day and j.request_id = n.request_id and j.part = n.part and j.class = 'terminal'`,
+          on j.day = n.day and j.request_id = n.request_id and j.part = n.part and j.class = 'terminal'
+        left join sluice.hold h on h.request_id = n.request_id and h.part = n.part`,
       [
         some.map(({ time }) => Math.floor(time / day)),
         some.map(({ requestId }) => requestId),
@@ -98,7 +101,7 @@ export class LateEnds {
   }
 
   #compare(end: Charge, found: Found): void {
-    if (found.kind === null && found.held) return
+    if (found.kind === null && found.held && !found.adopted) return
     this.#waiting.delete(end)
     if (found.corrected || (found.kind !== null && found.amount === end.charged)) return
     const { log, correct, corrected } = this.#parts

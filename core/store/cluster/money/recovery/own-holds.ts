@@ -7,7 +7,7 @@ import type { Database } from '../../database/database.ts'
 import { nameOf } from '../holds/live.ts'
 import type { Book } from '../holds/book.ts'
 import { Queue } from '../sending/operations.ts'
-import type { End } from '../sending/operations.ts'
+import type { Admission, End } from '../sending/operations.ts'
 import type { Prices } from '../holds/prices.ts'
 import type { LateEnds } from './late-ends.ts'
 import { resumed } from './stored-hold.ts'
@@ -152,32 +152,43 @@ export class OwnHolds {
     }
   }
 
-  /** Those of the ends that the journal has, by the names of their holds. */
-  async written(ends: readonly End[]): Promise<ReadonlySet<string>> {
-    if (ends.length === 0) return new Set()
-    const { rows } = await this.#parts.database.batches.query<Named>(
-      `select n.request_id, n.part from unnest($1::int[], $2::text[], $3::text[]) as n(day, request_id, part)
-        join sluice.journal j on j.day = date '1970-01-01' + n.day and j.request_id = n.request_id and j.part = n.part
-        where j.class = 'terminal' and j.node = $4`,
+  /**
+   * Which holds the database has had whose batch was not answered, by their names: true for one that was written with
+   * its end, false for one whose end others have written, or will.
+   */
+  async written(admissions: readonly Admission[]): Promise<ReadonlyMap<string, boolean>> {
+    if (admissions.length === 0) return new Map()
+    const holds = admissions.map(({ hold }) => hold)
+    const { rows } = await this.#parts.database.batches.query<Named & { ended: boolean }>(
+      `select n.request_id, n.part, j.node is not distinct from $4 as ended
+        from unnest($1::int[], $2::text[], $3::text[]) as n(day, request_id, part)
+        left join sluice.journal j on j.day = date '1970-01-01' + n.day and j.request_id = n.request_id and j.part = n.part
+          and j.class = 'terminal'
+        left join sluice.hold h on h.request_id = n.request_id and h.part = n.part
+        where j.node is not null or h.node is not null`,
       [
-        ends.map(({ time }) => Math.floor(time / day)),
-        ends.map(({ requestId }) => requestId),
-        ends.map(({ part }) => part),
+        holds.map(({ request }) => Math.floor(request.time / day)),
+        holds.map(({ requestId }) => requestId),
+        holds.map(({ part }) => part),
         this.#parts.node
       ]
     )
-    return new Set(rows.map(({ request_id: id, part }) => nameOf(id, part)))
+    return new Map(rows.map(({ request_id: id, part, ended }) => [nameOf(id, part), ended]))
   }
 
   /**
-   * What of the work may be asked for again in another epoch, where the holds with these names are open, and those
-   * that were written with their ends are `ended`. `waiting` was not sent yet. `progress`: whether that of all holds is
-   * to be written again.
+   * What of the work may be asked for again in another epoch, where the holds with these names are open, and `written`
+   * says which others the database has had. `waiting` was not sent yet. `progress`: whether that of all holds is to be
+   * written again.
    */
   stillOpen(
     work: Queue,
     waiting: Queue,
-    { names, ended, progress }: { names: ReadonlySet<string>; ended: ReadonlySet<string>; progress: boolean }
+    {
+      names,
+      written,
+      progress
+    }: { names: ReadonlySet<string>; written: ReadonlyMap<string, boolean>; progress: boolean }
   ): Queue {
     const again = new Queue()
     again.prices.push(...work.prices)
@@ -185,14 +196,15 @@ export class OwnHolds {
     const error = new Error('other nodes took this one for gone')
     for (const admission of work.admissions) {
       const name = nameOf(admission.hold.requestId, admission.hold.part)
-      if (admission.end && ended.has(name)) {
+      if (admission.end && written.get(name)) {
         admission.admitted(true)
         admission.end.done()
         continue
       }
-      const open = names.has(name)
-      if (!open || !admission.sure) admission.failed(error, !open)
-      if (open) admission.admitted(false)
+      // What others have ended by estimate ends here, too, and corrects that. Nobody has begun what was not decided.
+      const had = names.has(name) || (admission.sure && written.has(name))
+      if (!had || !admission.sure) admission.failed(error, !had)
+      if (had) admission.admitted(false)
     }
     // What was admitted from slices that are gone was shown to nobody.
     for (const admission of waiting.admissions.splice(0)) {

@@ -1,11 +1,13 @@
 // Detached holds whose gateway is killed before the work is written that they are for.
+import { readdirSync } from 'node:fs'
 import t from 'tap'
 import type { Test } from 'tap'
 import { beginWork, brokenIn, logFolder, moneyBook, moneyNode } from '../../../../../kit/cluster-money.ts'
+import { DatabaseProxy } from '../../../../../kit/database-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../../../kit/postgres.ts'
 import { eventually } from '../../../../../kit/probe.ts'
 import { noon, scope } from '../../../embedded/sample.ts'
-import { charge, endsIn, hold } from '../oracle.ts'
+import { charge, correctionsIn, endsIn, hold } from '../oracle.ts'
 
 const scopes = [scope('tenant', 'acme', 1_000_000n, 'month'), scope('key', 'laptop', 1_000_000n)]
 const now = (): number => noon
@@ -87,5 +89,36 @@ test('what went on without its client is charged by estimate when its node is ki
   )
   const costs = new Map(other.records.map(({ request_id, cost_nano }) => [request_id, cost_nano]))
   t.same([costs.get(asked.requestId), costs.get(unasked.requestId)], ['50', '0'])
+  t.same(await brokenIn(url), [])
+})
+
+test('what went on without its client and was ended by others is charged what it came to, and what they adopted is theirs', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const proxy = await DatabaseProxy.start(t, server.socket)
+  const time = (): number => noon + 1
+  const folder = logFolder(t)
+  const still = await moneyNode(t, proxy.url(url), 'still', { folder, lease: 3000, now: time })
+  const [going, adopted] = await Promise.all([hold(still.ledger, scopes, 100n), hold(still.ledger, scopes, 100n)])
+  for (const one of [going, adopted]) one.dispatched('openai')
+  await Promise.all([going.detach(noon), adopted.detach(later)])
+  await beginWork(url, going.requestId, adopted.requestId)
+  proxy.stand()
+  const other = await moneyNode(t, url, 'other', { folder: logFolder(t), lease: 3000, now: time })
+  await eventually(async () => (await endsIn(url)).size === 1, 60_000)
+  t.equal(await other.adopt(adopted.requestId), true)
+  proxy.goOn()
+  await eventually(() => still.ledger.detached(adopted.requestId) === undefined, 60_000)
+  await Promise.all([going.settle(charge(7)), adopted.settle(charge(8))])
+  await eventually(async () => Object.keys(await correctionsIn(url)).length === 1, 60_000)
+  await eventually(() => readdirSync(folder).length === 0, 60_000)
+  t.pass('nothing waits for what others go on with')
+  await other.ledger.detached(adopted.requestId)!.settle(charge(9))
+  const ends = await endsIn(url)
+  t.same(
+    [going, adopted].map(({ requestId }) => ends.get(requestId)),
+    [['settle 20 recovered'], ['settle 9 upstream']]
+  )
+  t.same(await correctionsIn(url), { [going.requestId]: -13 })
   t.same(await brokenIn(url), [])
 })
