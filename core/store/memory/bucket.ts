@@ -66,7 +66,7 @@ export class Bucket {
   /** Microseconds until `units` fit; 0 when they fit now. */
   wait(units: number): number {
     const excess = this.content + units * this.#window - this.#capacity()
-    return Math.max(0, Math.ceil(excess / this.#limit))
+    return Math.max(0, excess / this.#limit)
   }
 
   take(units: number): void {

@@ -49,15 +49,11 @@ export class SecretBook implements Secrets {
     // One that is kept again has its place already.
     const isNew = before?.issuer !== issuer || before.expires <= this.#sweptAt
     if (isNew && this.#countOf(issuer) >= mostSecrets) return false
-    if (isNew) this.#count(issuer, 1)
+    // Where the store does not take it, it counts until the next sweep: one comes before any secret is refused.
+    if (isNew) this.#count(issuer)
     const value = { sha256: id, issuer, ...rest, ...(budget !== undefined && { budget: String(budget) }) }
-    try {
-      await this.#documents.change([changeOf(secretDocuments, id, value)])
-      return true
-    } catch (error) {
-      if (isNew) this.#count(issuer, -1)
-      throw error
-    }
+    await this.#documents.change([changeOf(secretDocuments, id, value)])
+    return true
   }
 
   find(sha256: Buffer): KeptSecret | undefined {
@@ -121,7 +117,7 @@ export class SecretBook implements Secrets {
     const now = (this.#sweptAt = this.#now())
     this.#counts.clear()
     const over = this.#documents.all(secretDocuments).flatMap(({ sha256, issuer, expires, budget }) => {
-      if (expires > now) this.#count(issuer, 1)
+      if (expires > now) this.#count(issuer)
       return expires + (budget === undefined ? 0 : spentKept) > now ? [] : [changeOf(secretDocuments, sha256, null)]
     })
     if (over.length > 0) this.#documents.note(over)
@@ -131,8 +127,8 @@ export class SecretBook implements Secrets {
     return this.#counts.get(issuer) ?? 0
   }
 
-  #count(issuer: string, change: number): void {
-    this.#counts.set(issuer, this.#countOf(issuer) + change)
+  #count(issuer: string): void {
+    this.#counts.set(issuer, this.#countOf(issuer) + 1)
   }
 }
 

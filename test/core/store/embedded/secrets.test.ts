@@ -52,6 +52,22 @@ t.test('what has expired is not found and makes room, and no key has too many', 
   t.equal(documents.all(stored).length, 1, 'what has expired is let go with the next secret, whoever makes it')
 })
 
+t.test('a secret that the store did not take has no place among those of its key', async (t) => {
+  const documents = new MemoryDocuments()
+  const secrets = new SecretBook(documents, () => 0)
+  const { change } = documents
+  documents.change = () => Promise.reject(new Error('the disk is full'))
+  for (let n = 0; n < 1001; n++)
+    await t.rejects(secrets.put(secretOf(`lost ${n}`, 'one', 100)), { message: 'the disk is full' })
+  documents.change = change
+  const put = (n: number): Promise<boolean> => secrets.put(secretOf(`one ${n}`, 'one', 100))
+  for (let n = 0; n < 999; n++) await put(n)
+  documents.change = () => Promise.reject(new Error('the disk is full'))
+  await t.rejects(put(0), 'one that is there keeps its place')
+  documents.change = change
+  t.same([await put(999), await put(1000)], [true, false])
+})
+
 /** Many secrets at once, of names that others may have too; or time that goes by. */
 interface Step {
   issuer: string
@@ -120,6 +136,10 @@ t.test('what may be spent is known for a day after the secret is over, and then 
   t.same(secrets.spent(digest), { posted: 0n, pending: 60n }, 'a session that is open goes on')
   secrets.end(digest, 'before', 70n)
   t.same(secrets.hold(digest, 'after', 31n), { posted: 70n, pending: 0n })
+  t.equal(secrets.hold(digest, 'all', 30n), undefined)
+  secrets.end(digest, 'all', 35n)
+  t.same(secrets.hold(digest, 'more', 1n), { posted: 105n, pending: 0n })
+  t.equal(secrets.hold(digest, 'free', 0n), undefined, 'what costs nothing passes')
   now += 3_602_000
   await secrets.put(secretOf('another', 'key', now + 1000))
   t.equal(documents.all(stored).length, 1)
