@@ -11,17 +11,18 @@ export const areas: Readonly<Record<string, Area>> = {
   money: {
     files: ['{core/money,plugins/quota,plugins/usage-meter}/*.ts'],
     tests: [
-      'test/core/money/price.test.ts',
+      'test/core/money/*.test.ts',
       'test/money/{exact,bounds,tools,pieces,usage,protocols,clamp}.test.ts',
       'test/plugins/{quota,quota-settle,quota-terms,quota-turns,quota-holds}.test.ts',
-      'test/plugins/{decision,estimate,usage-asking,usage-meter,meter}.test.ts',
+      'test/plugins/{decision,estimate,usage-asking,usage-meter,meter,ratelimit-hooks}.test.ts',
       'test/protocols/{usage,openai-usage}.test.ts',
-      'test/{config/prices,config/costs,engine/abandoned,realtime/session}.test.ts'
+      'test/{config/prices,config/costs,realtime/session}.test.ts',
+      'test/engine/{abandoned,platform-embeddings,stand-ins}.test.ts'
     ]
   },
   limits: {
     files: [
-      'core/store/memory/{bucket,limits,verdict}.ts',
+      'core/store/memory/{bucket,entry,limits,verdict}.ts',
       'core/store/window.ts',
       'core/store/embedded/balance/{cell,purse}.ts',
       'plugins/ratelimit/*.ts'
@@ -30,7 +31,7 @@ export const areas: Readonly<Record<string, Area>> = {
       'test/core/store/memory/limits.test.ts',
       'test/core/store/{window,ledger}.test.ts',
       'test/core/store/embedded/{rolling,balance/purse}.test.ts',
-      'test/core/store/shared/limits.test.ts',
+      'test/core/store/shared/{forgetting,limits}.test.ts',
       'test/plugins/{ratelimit,ratelimit-hooks,levels,quota}.test.ts'
     ]
   },

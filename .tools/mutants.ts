@@ -1,7 +1,8 @@
-// `npm run mutants -- [area…] [--minutes N] [--sample N] [--jobs N] [--again] [--tests GLOB]`: plants faults in
-// modules, one at a time, and counts those that the tests notice. Only tests that run the changed code are tried. It
-// continues where it stopped; with `--again` it repeats the faults that no test noticed, and with `--tests` it repeats
-// them alone, and asks these tests only. It writes the figures into test/README.md.
+// `npm run mutants -- [area…] [--minutes N] [--sample N] [--seed TEXT] [--jobs N] [--again] [--tests GLOB]`: plants
+// faults in modules, one at a time, and counts those that the tests notice. Only tests that run the changed code are
+// tried. It continues where it stopped; another seed is another sample. With `--again` it repeats the faults that no
+// test noticed, and with `--tests` it repeats them alone, and asks these tests only. It writes the figures of all
+// samples into test/README.md.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -40,6 +41,8 @@ interface Mutant {
   change: Change
   /** A digest of module, change and area: a result is valid as long as none of them changes. */
   id: string
+  /** By which the faults of an area are sorted. */
+  turn: string
 }
 
 /** Results by id of the fault: the test that noticed it, or null. */
@@ -102,8 +105,8 @@ async function measured(file: string, id: string, modules: ReadonlySet<string>):
 const urlOf = (file: string): string => pathToFileURL(join(root, file)).href
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16)
 
-/** All faults of an area, in an arbitrary order that stays the same. */
-function mutantsOf(area: string, api: API): Mutant[] {
+/** All faults of an area, in an arbitrary order that stays the same for a seed. */
+function mutantsOf(area: string, api: API, seed: string): Mutant[] {
   const snapshot = api.updateSnapshot({ openProjects: [join(root, 'tsconfig.json')] })
   const project = snapshot.getProjects()[0]!
   return globSync(areas[area]!.files, { cwd: root })
@@ -111,10 +114,10 @@ function mutantsOf(area: string, api: API): Mutant[] {
       const source = project.program.getSourceFile(join(root, file))!
       return changesOf(source).map((change) => {
         const id = digest(JSON.stringify([file, source.text, change, area]))
-        return { area, file, change, id }
+        return { area, file, change, id, turn: digest(seed + id) }
       })
     })
-    .toSorted((one, other) => (one.id < other.id ? -1 : 1))
+    .toSorted((one, other) => (one.turn < other.turn ? -1 : 1))
 }
 
 /** Runs one file of tests; true when it fails or does not end within so many milliseconds. */
@@ -203,6 +206,7 @@ async function main(): Promise<number> {
     options: {
       minutes: { type: 'string', default: '30' },
       sample: { type: 'string', default: '150' },
+      seed: { type: 'string', default: '' },
       again: { type: 'boolean', default: false },
       tests: { type: 'string' },
       jobs: { type: 'string', default: String(availableParallelism()) }
@@ -214,7 +218,7 @@ async function main(): Promise<number> {
   const asked = values.tests === undefined ? wanted.map((area) => areas[area]!.tests) : [values.tests]
   await tryTests(asked)
   const api = new API({ cwd: root })
-  const all = Object.keys(areas).flatMap((area) => mutantsOf(area, api))
+  const all = Object.keys(areas).flatMap((area) => mutantsOf(area, api, values.seed))
   api.close()
   const done = new Map(Object.keys(areas).map((area) => [area, known(area)]))
   const until = performance.now() + Number(values.minutes) * 60_000

@@ -70,7 +70,9 @@ class Asking {
     return slot === caller ? this.who : this.#slots.get(slot)
   }
 
+  /** @throws Error when the slot was written before, as an exchange does */
   set(slot: unknown, value: unknown): void {
+    if (this.#slots.has(slot)) throw new Error('a slot is written once')
     this.#slots.set(slot, value)
   }
 

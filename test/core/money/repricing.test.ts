@@ -87,4 +87,39 @@ t.test('it says what cannot be compared', async (t) => {
   const longer = { ...own, tiers: [{ above: 8, perMillion: { input: 3n * million, output: million } }] }
   t.match(reprice(traffic(), longer), { amount: 15n, least: 15n, most: 35n, doubts: [{ why: 'prompt_length' }] })
   t.same(why(reprice(traffic(), { version: 'p', perMillion: { input: 1n, output: million } })), ['rounding'])
+  const output = { ...own, tiers: [{ above: 8, perMillion: { input: million, output: 2n * million } }] }
+  t.same(why(reprice([{ ...traffic()[0]!, usage: { input: 10 } }], output)), [], 'the tier is the same for its classes')
+  const pictures = (rate: bigint): Price => ({
+    version: 'i',
+    perMillion: { ...own.perMillion, image: 4n * million },
+    pictures: [
+      { size: 'large', quality: undefined, price: { version: 'l', perMillion: { image: rate * million, input: 0n } } }
+    ]
+  })
+  t.match(reprice(traffic(), pictures(9n)), { amount: 15n, least: 15n, most: 15n, doubts: [] }, 'no pictures')
+  t.match(reprice(traffic({ image: 3 }), pictures(9n)), { amount: 27n, least: 27n, most: 42n })
+  t.match(reprice(traffic({ image: 3 }), pictures(1n)), { amount: 27n, least: 18n, most: 27n })
+  t.same(why(reprice(traffic({ image: 3 }), pictures(9n))), ['pictures'])
+})
+
+t.test('it shows each class with its units and its rate, calls last, and rounds each request by half at most', (t) => {
+  const own: Price = { version: 'own', perMillion: { input: million, output: million } }
+  const traffic = { requests: 4, charge: 15n, usage: { output: 5, input: 10, second: 0 }, price: own }
+  const other: Price = { version: 'o', perMillion: { output: 7n * million + 1n, request: 2n * million } }
+  const { lines, amount, least, most, doubts } = reprice([traffic, { ...traffic, requests: 2 }], other)
+  t.same(lines, [
+    { class: 'input', units: 20, perMillion: undefined },
+    { class: 'output', units: 10, perMillion: 7n * million + 1n },
+    { class: 'request', units: 6, perMillion: 2n * million }
+  ])
+  // 70.00001 of output, 12 of calls that nobody counted, and half a nano-dollar for each of six requests.
+  t.same([amount, least, most], [82n, 68n, 85n])
+  t.same(
+    doubts.map(({ why }) => why),
+    ['unpriced', 'calls', 'rounding']
+  )
+  t.match(reprice([{ ...traffic, price: undefined }], other).lines.at(-1), { class: 'request', units: 4 })
+  const tiny: Price = { version: 't', perMillion: { input: 1n } }
+  t.match(reprice([traffic], tiny), { amount: 0n, least: 0n, most: 2n })
+  t.end()
 })

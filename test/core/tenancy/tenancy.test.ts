@@ -261,6 +261,7 @@ t.test('what belongs to nobody, or to somebody who is closed or disabled, is not
   await putKey(store, storedKey('constructor', {}, { tenant: 'constructor' }))
   await putKey(store, storedKey('whole', {}, { project: 'web', member: 'alice' }))
   await putKey(store, storedKey('unclear', { budget: { usd: '1', per: 'eon' } }))
+  await putKey(store, storedKey('has-what-only-tenants-have', { foreign_references: 'pass' }))
   const tenancy = open(store)
   const { watched } = store
   const later = open(store)

@@ -129,6 +129,28 @@ t.test('remaining says how many more are admitted at once, and a refusal says ex
   t.end()
 })
 
+t.test('a microsecond too early is too early', (t) => {
+  for (const [name, window] of [
+    ['rps', second],
+    ['rpm', minute]
+  ] as const) {
+    const { limits, clock } = limiter()
+    admitted(limits.decide('k', { [name]: 1 }, 1))
+    clock.now += window - 1
+    t.match(limits.decide('k', { [name]: 1 }, 1), { admitted: false, refusedBy: name, retryAfterMs: 1 })
+    clock.now += 1
+    t.ok(limits.decide('k', { [name]: 1 }, 1).admitted)
+  }
+  t.end()
+})
+
+t.test('reset is told in milliseconds that have passed by then', (t) => {
+  const { limits } = limiter()
+  t.equal(state(limits.decide('k', { rpm: 7 }, 1), 'rpm').resetMs, 8572, '8571.4')
+  t.equal(state(limits.decide('k', { concurrency: 2 }, 1), 'concurrency').resetMs, 1000)
+  t.end()
+})
+
 t.test('reset is the time until the limit is whole again', (t) => {
   const { limits, clock } = limiter()
   for (let i = 0; i < 3; i++) limits.decide('k', { rpm: 60 }, 1)
@@ -277,6 +299,18 @@ t.test('what has leaked of a reservation is not given back: no more tokens pass 
   t.end()
 })
 
+t.test('what is given back never comes to more than the limit', (t) => {
+  const { limits, clock } = limiter()
+  const tpm = { tpm: 1000 }
+  const [one, two] = [400, 400].map((tokens) => admitted(limits.decide('k', tpm, tokens)))
+  one!.release(0)
+  clock.now += minute / 2
+  two!.release(0)
+  t.equal(state(limits.decide('k', tpm, 100), 'tpm').remaining, 900)
+  t.notOk(limits.decide('k', tpm, 901).admitted)
+  t.end()
+})
+
 t.test('in any span the tokens used stay within the rate, one burst and one debt', (t) => {
   const limit = 1000
   holds(
@@ -325,6 +359,19 @@ t.test('a changed limit holds from the next decision on and forgets nothing', (t
   t.match(limits.decide('k', { rpm: 7 }, 1), { admitted: false, refusedBy: 'rpm' })
   t.equal(state(limits.decide('k', { concurrency: 100 }, 1), 'concurrency').remaining, 92)
   t.equal(state(limits.decide('k', { rpm: 20 }, 1), 'rpm').remaining, 12)
+  t.end()
+})
+
+t.test('slots above a limit that shrinks are waited for, and none is told to be left', (t) => {
+  const { limits } = limiter()
+  const leases = [1, 2, 3].map(() => admitted(limits.decide('k', { concurrency: 3 }, 0)))
+  const refusal = limits.decide('k', { concurrency: 1 }, 0)
+  t.equal(state(refusal, 'concurrency').remaining, 0)
+  leases[0]!.release(undefined)
+  leases[1]!.release(undefined)
+  t.notOk(limits.decide('k', { concurrency: 1 }, 0).admitted)
+  leases[2]!.release(undefined)
+  t.ok(limits.decide('k', { concurrency: 1 }, 0).admitted)
   t.end()
 })
 
@@ -382,6 +429,30 @@ t.test('idle keys among busy ones go twice as fast as new ones come', (t) => {
   clock.now += minute
   for (let i = 0; i < 500; i++) admitted(limits.decide(`new-${i}`, { rps: 1 }, 1))
   t.ok(limits.size <= 1010, `${limits.size} keys are remembered: 500 busy ones and 500 new ones`)
+  t.end()
+})
+
+t.test('two idle keys go for each new one and in each millisecond with traffic, and none otherwise', (t) => {
+  const { limits, clock } = limiter()
+  for (let i = 0; i < 1100; i++) admitted(limits.decide(`old-${i}`, { rps: 1 }, 1)).release(1)
+  const ask = (): void => void limits.decide('busy', { concurrency: 9 }, 0)
+  ask()
+  clock.now += minute
+  ask()
+  const before = limits.size
+  for (let i = 0; i < 100; i++) limits.decide(`new-${i}`, { rps: 1 }, 1)
+  t.equal(limits.size, before + 100 - 200)
+  for (const [wait, gone] of [
+    [0, 0],
+    [999, 0],
+    [1, 2],
+    [999, 2],
+    [1, 4]
+  ] as const) {
+    clock.now += wait
+    ask()
+    t.equal(limits.size, before - 100 - gone)
+  }
   t.end()
 })
 
@@ -521,6 +592,58 @@ t.test('what happens within a request for longer than its limits remember is cor
   for (let other = 0; other < 10; other++) limits.decide(sets(`another ${other}`), 1)
   for (const lease of next.adopt(structuredClone(limits.leave(() => {}))).values()) lease.release(100)
   t.notOk(next.decide(sets('n'), 20).admitted, 'in the next process too')
+  t.end()
+})
+
+/** Requests of two keys with limits of all kinds, some of which end, and a moment at which another process goes on. */
+t.test('the next process decides what this one would have decided, and its leases give back the same', (t) => {
+  const sets = [
+    { rps: 3, rpm: 20, concurrency: 4 },
+    { rpm: 15, tpm: 900 }
+  ].map((rates, i): LimitSet => ({
+    id: `k${i}`,
+    home: 'tenant:acme',
+    level: 'key',
+    scope: `k${i}`,
+    models: null,
+    rates
+  }))
+  const step = fc.record({
+    wait: fc.oneof(fc.constant(0), fc.nat(300_000), fc.nat(3 * second)),
+    which: fc.constantFrom([0], [1], [0, 1]),
+    tokens: fc.nat(300),
+    ends: fc.option(fc.nat(20)),
+    used: fc.option(fc.nat(600), { nil: undefined })
+  })
+  holds(
+    t,
+    fc.property(fc.array(step, { maxLength: 60, size: 'max' }), fc.nat(60), (steps, leaves) => {
+      const clock = { now: 5 * minute }
+      // The clock of the next process begins anew.
+      const one = new MemoryLimits(() => clock.now)
+      const next = new MemoryLimits(() => clock.now - 4 * minute)
+      let handed = new MemoryLimits(() => clock.now)
+      const open: [Lease, Lease][] = []
+      for (const [i, { wait, which, tokens, ends, used }] of steps.entries()) {
+        clock.now += wait
+        if (i === leaves) {
+          const kept = structuredClone(handed.leave((id, used) => adopted.get(id)!.release(used)))
+          const adopted = next.adopt(kept)
+          if (adopted.size !== open.length) return false
+          handed = next
+        }
+        if (ends !== null && open.length > 0)
+          for (const lease of open.splice(ends % open.length, 1)[0]!) lease.release(used)
+        const asked = which.map((at) => sets[at]!)
+        const [due, decision] = [one.decide(asked, tokens), handed.decide(asked, tokens)]
+        if (JSON.stringify(due) !== JSON.stringify({ ...decision, ...('lease' in due ? { lease: due.lease } : {}) }))
+          return false
+        if (due.admitted && decision.admitted) open.push([due.lease, decision.lease])
+      }
+      return true
+    }),
+    { numRuns: 150 }
+  )
   t.end()
 })
 

@@ -107,6 +107,31 @@ t.test('threads that race while hours pass and rows are forgotten are admitted w
     t.same(shared.of(scopes, last).standings(), alone.of(scopes, last).standings(), scopes.at(-1)!.id)
 })
 
+t.test('a balance that was forgotten, and is asked for again, lies elsewhere and is as stored', (t) => {
+  const arena = Arena.create({ seats: 2, sets: 2, cells: 8 })
+  const since = Math.floor(noon / (24 * hour)) * 24 * hour
+  arena.begin(since)
+  const seats = new Seats(arena)
+  const seat = new Seat(arena, seats.give())
+  const cells = new WorkerCells(seat)
+  const [day] = windowsOf('day', noon) as [string]
+  const stored = { scope: 'tenant:acme', window: day, limit: null, posted: 5n, pending: 0n }
+  cells.load([stored])
+  t.equal(cells.find('tenant:acme', day)!.posted, 5n)
+  const later = since + 24 * hour
+  cells.forget(later)
+  t.equal(new BalanceRows(seats.own).sweep(100, later / hour), 1)
+  const other = cells.cell('tenant:other', 'total', 'tenant:other')
+  seat.change([lockOf('tenant:other')], () => other.hold(70n, []))
+  cells.reach(since)
+  cells.load([{ ...stored, posted: 6n, pending: 1n }])
+  cells.reached(since)
+  const { posted, pending } = cells.find('tenant:acme', day)!
+  t.same([posted, pending], [6n, 1n])
+  t.equal(other.used, 70n)
+  t.end()
+})
+
 t.test('when there is no room for balances, requests are refused, and what is open ends nevertheless', async (t) => {
   const arena = Arena.create({ seats: 2, sets: 2, cells: 8 })
   arena.begin(horizonOf(noon))
