@@ -154,7 +154,7 @@ async function start(
   stops.add(watch)
   opened.begin(background)
   stops.add(async () => background.close())
-  const { host, port, protocol } = await server.listen(sockets.clients)
+  const { host, port, protocol } = await server.listen(sockets.clients?.map((fd) => ({ fd })))
   stops.add(() => server.close())
   backups.use(first.settings.store.backups)
   const generation = predecessor?.generation ?? 1

@@ -6,6 +6,7 @@ import type { Config } from './catalogue/settings.ts'
 import { commonsOf } from './allowance.ts'
 import type { WorkerLoad } from './admin/api/worker-place.ts'
 import { viewOf } from './admin/requests/engine-view.ts'
+import { copiesOf } from './clients/copies.ts'
 import { Credentials } from './credentials/credentials.ts'
 import type { Grant } from './credentials/grant.ts'
 import type { AskedRequest } from './exchange/rehearsal/rehearse.ts'
@@ -21,7 +22,8 @@ import { joinStore } from './store/shared/desk/join.ts'
 import { MeasureRelay } from './telemetry/measures.ts'
 import { LogTap } from './telling/tap.ts'
 import { tokens, wire } from './wiring.ts'
-import type { GatewayOrder } from './workers/order.ts'
+import { StandIn } from './workers/stand-in.ts'
+import type { GatewayOrder, Serving } from './workers/order.ts'
 import { Supervisor } from './workers/supervisor.ts'
 
 /** How often the supervisor is told what was counted, in milliseconds; less often where that takes long. */
@@ -81,7 +83,9 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   const { store } = seated
   const view = viewOf(engine)
   observeThread({ metrics, server, engine, background, transport, store, generations })
-  const address = await server.listen()
+  const sockets = order.sockets.length > 0 ? await copiesOf(order.sockets) : []
+  const address = await server.listen(sockets)
+  const standIn = new StandIn(server, log)
 
   let next: { readonly config: Config; readonly prepared: GenerationParts } | undefined
   const drop = async (): Promise<void> => {
@@ -137,6 +141,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
       },
       drop,
       leave,
+      standIn: (descriptors: readonly number[]) => standIn.take(descriptors),
       hurry() {
         engine.refuse()
         void server.drain(0)
@@ -154,7 +159,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
       credential: (key: string, grant: Grant) => credentials.take(key, grant),
       metrics: () => metrics.own
     },
-    address
+    { address, descriptor: server.descriptors[0]! } satisfies Serving
   )
 }
 

@@ -117,7 +117,7 @@ export class AdminServer {
   static async start(parts: Shown, fd?: number): Promise<AdminServer> {
     const server = createServer({ ...bounds, shouldUpgradeCallback: opensSocket })
     boundConnections(server, mostConnections)
-    await bind(server, parts.settings, 'admin', fd)
+    await bind(server, parts.settings, 'admin', fd === undefined ? undefined : { fd })
     server.on('error', (error) => parts.log.error('the admin listener met an error', { error: error.message }))
     const started = new AdminServer(parts, server)
     const { host } = new URL(started.url)

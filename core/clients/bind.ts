@@ -1,6 +1,11 @@
 // Binds the port of a listener. When that fails, the error tells the operator why, and what to do.
 import type { AddressInfo, Server } from 'node:net'
 
+/** A socket that is bound already: its descriptor, or the handle of Node that has it. */
+export interface BoundSocket {
+  readonly fd: number
+}
+
 /**
  * The connections that may wait to be accepted. The kernel takes no more than its own bound (net.core.somaxconn), which
  * is 4096 by default; Node's default of 511 is filled by a tenth of a second of new connections.
@@ -8,38 +13,40 @@ import type { AddressInfo, Server } from 'node:net'
 export const backlog = 4096
 
 /**
- * Listens. Resolves with the address. `section`: the section of gateway.yaml that has the address. `fd`: a socket that
- * is bound already, whose address counts instead. `together`: other threads of the gateway listen on the same port.
+ * Listens. Resolves with the address. `section`: the section of gateway.yaml that has the address. `bound`: a socket
+ * that is bound already, whose address counts instead. `together`: other threads of the gateway listen on the same
+ * port.
  * @throws Error naming the address and the remedy
  */
 export async function bind(
   server: Server,
   { host, port }: { host: string; port: number },
   section: 'listen' | 'admin',
-  fd?: number,
+  bound?: BoundSocket,
   together = false
 ): Promise<AddressInfo> {
   await new Promise<void>((resolve, reject) => {
     const onError = (error: NodeJS.ErrnoException): void =>
-      reject(fd === undefined ? bindError(error, host, port, section) : passedError(fd, section, error.message))
+      reject(bound ? passedError(bound, section, error.message) : bindError(error, host, port, section))
     server.once('error', onError)
     const listening = (): void => {
       server.off('error', onError)
       resolve()
     }
     // Of a socket that is bound, Node takes this bound as an argument alone, and would lower it to its default.
-    if (fd === undefined) server.listen({ host, port, backlog, reusePort: together }, listening)
-    else server.listen({ fd }, backlog, listening)
+    if (bound) server.listen(bound, backlog, listening)
+    else server.listen({ host, port, backlog, reusePort: together }, listening)
   })
   const address = server.address()
   if (address === null || typeof address === 'string') {
     server.close()
-    throw passedError(fd!, section, 'it has no address with a port')
+    throw passedError(bound!, section, 'it has no address with a port')
   }
   return address
 }
 
-function passedError(fd: number, section: string, why: string): Error {
+/** Why a socket that was passed cannot be listened on, with the remedy. */
+export function passedError({ fd }: BoundSocket, section: string, why: string): Error {
   return new Error(
     `descriptor ${fd}, which LISTEN_FDS passes for ${section}, is no TCP socket that can listen (${why}): see to what starts the gateway, as ListenStream of its socket unit, or pass none`
   )

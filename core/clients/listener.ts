@@ -1,13 +1,14 @@
 // The port: accepts connections and tells HTTP/2 from HTTP/1.1, by ALPN under TLS and by the first bytes without.
 import type { Http2Server } from 'node:http2'
 import { Server as NetServer } from 'node:net'
-import type { Socket } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { TLSSocket } from 'node:tls'
 import { OwnAllowance } from '../allowance.ts'
 import type { Allowance } from '../allowance.ts'
 import { backlog, bind, descriptorOf } from './bind.ts'
+import type { BoundSocket } from './bind.ts'
 import { Inlet } from './inlet.ts'
 import type { Logger } from '../telling/log.ts'
 import { Peek } from './peek.ts'
@@ -68,14 +69,17 @@ export interface ListenerOptions {
   onHttp2(socket: Socket, remoteAddress: string, isInner: boolean): void
 }
 
-/** One port, with clear text or TLS. */
+/** The port of a gateway, with clear text or TLS. It may have several sockets, of which each has a queue of its own. */
 export class Listener implements PeekHost {
   /** The open connections whose version of HTTP is known. */
   readonly open = { http1: 0, http2: 0 }
   /** Connections that were closed at once because `limits.connections` was reached. */
   refused = 0
   readonly #options: ListenerOptions
-  readonly #port: NetServer
+  /** The sockets that connections are accepted on. */
+  readonly #doors = new Set<NetServer>()
+  #stopped = false
+  #identity: Identity | undefined
   /** Where the processes before connect, for their clients. */
   #inner: NetServer | undefined
   #http2: Http2Server | undefined
@@ -92,34 +96,40 @@ export class Listener implements PeekHost {
 
   constructor(options: ListenerOptions) {
     this.#options = options
-    const { clientHeader, connections } = options.limits
-    this.#room = options.together ?? new OwnAllowance(connections)
-    const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: probeAfterMs }
-    if (options.listen.tls) {
-      const port = new TlsServer({
-        ...socketOptions,
-        handshakeTimeout: clientHeader,
-        ALPNProtocols: ['h2', 'http/1.1']
-      })
-      port.on('secureConnection', (socket) => this.#secured(socket))
-      port.on('tlsClientError', (_error, socket) => socket.destroy())
-      this.#port = port
-    } else this.#port = new NetServer({ ...socketOptions, pauseOnConnect: true })
-    this.#port.on('connection', (socket) => this.#accept(socket))
-    // When file descriptors run out, libuv closes new connections by itself without an error. This is for other errors.
-    this.#port.on('error', (error) => this.#acceptFailed(error))
+    this.#room = options.together ?? new OwnAllowance(options.limits.connections)
+    this.#identity = options.listen.tls
   }
 
   /**
-   * Binds the port, or listens on a socket that is bound.
+   * Binds the port, or listens on sockets that are bound.
    * @throws Error naming the address and the remedy
    */
-  async listen(fd?: number): Promise<Address> {
-    const { listen } = this.#options
-    const { tls } = listen
-    if (tls) this.certify(tls)
-    const bound = await bind(this.#port, listen, 'listen', fd, this.#options.together !== undefined)
-    return { host: bound.address, port: bound.port, protocol: tls ? 'https' : 'http' }
+  async listen(sockets: readonly BoundSocket[] = []): Promise<Address> {
+    const { listen, together } = this.#options
+    const protocol = listen.tls ? 'https' : 'http'
+    if (sockets.length === 0) {
+      const { address, port } = await this.#open((door) => bind(door, listen, 'listen', undefined, !!together))
+      return { host: address, port, protocol }
+    }
+    let first: AddressInfo | undefined
+    for (const socket of sockets) {
+      const bound = await this.#open((door) => bind(door, listen, 'listen', socket))
+      first ??= bound
+    }
+    return { host: first!.address, port: first!.port, protocol }
+  }
+
+  /**
+   * Accepts connections on another socket of the port too, until the function is called that is returned.
+   * @throws Error when that is none to listen on
+   */
+  async accept(socket: BoundSocket): Promise<() => void> {
+    let opened: NetServer
+    await this.#open((door) => bind((opened = door), this.#options.listen, 'listen', socket))
+    return () => {
+      this.#doors.delete(opened)
+      opened.close()
+    }
   }
 
   /**
@@ -127,12 +137,13 @@ export class Listener implements PeekHost {
    * key belong together.
    */
   certify(identity: Identity): void {
-    ;(this.#port as TlsServer).setSecureContext(identity)
+    this.#identity = identity
+    for (const door of this.#doors) (door as TlsServer).setSecureContext(identity)
   }
 
-  /** The file descriptor of the listening socket. */
-  get descriptor(): number {
-    return descriptorOf(this.#port)
+  /** The file descriptors of the listening sockets. */
+  get descriptors(): readonly number[] {
+    return Array.from(this.#doors, descriptorOf)
   }
 
   /** Makes HTTP/2 sessions on the sockets that it is given. */
@@ -155,7 +166,8 @@ export class Listener implements PeekHost {
 
   /** Accepts no more connections, from now on. Those that are open can be used on. */
   stop(): void {
-    this.#port.close()
+    this.#stopped = true
+    for (const door of this.#doors) door.close()
   }
 
   /**
@@ -165,7 +177,7 @@ export class Listener implements PeekHost {
    */
   async lastCall(): Promise<void> {
     await turn()
-    for (let most = backlog; most > 0 && this.#port.listening; most--) {
+    for (let most = backlog; most > 0 && this.#isListening; most--) {
       const before = this.#accepted
       await turn()
       if (this.#accepted === before) break
@@ -194,11 +206,47 @@ export class Listener implements PeekHost {
 
   /** Closes the port, and every connection that does not close by itself within 100 ms. */
   async destroy(): Promise<void> {
-    this.#port.close()
+    this.stop()
     this.#inner?.close()
     if (await this.emptied(100)) return
     for (const socket of this.#sockets) socket.destroy()
     await this.emptied(1000)
+  }
+
+  get #isListening(): boolean {
+    for (const door of this.#doors) if (door.listening) return true
+    return false
+  }
+
+  /** Opens a door with a socket that `listen` gives it. */
+  async #open<T>(listen: (door: NetServer) => Promise<T>): Promise<T> {
+    const door = this.#door()
+    this.#doors.add(door)
+    try {
+      return await listen(door)
+    } catch (error) {
+      this.#doors.delete(door)
+      throw error
+    } finally {
+      if (this.#stopped) door.close()
+    }
+  }
+
+  #door(): NetServer {
+    const options = { noDelay: true, keepAlive: true, keepAliveInitialDelay: probeAfterMs }
+    let door: NetServer
+    if (this.#identity) {
+      const handshakeTimeout = this.#options.limits.clientHeader
+      const port = new TlsServer({ ...options, handshakeTimeout, ALPNProtocols: ['h2', 'http/1.1'] })
+      port.setSecureContext(this.#identity)
+      port.on('secureConnection', (socket) => this.#secured(socket))
+      port.on('tlsClientError', (_error, socket) => socket.destroy())
+      door = port
+    } else door = new NetServer({ ...options, pauseOnConnect: true })
+    door.on('connection', (socket) => this.#accept(socket))
+    // When file descriptors run out, libuv closes new connections by itself without an error. This is for other errors.
+    door.on('error', (error) => this.#acceptFailed(error))
+    return door
   }
 
   #accept(accepted: Socket, isInner = false): void {
@@ -259,7 +307,7 @@ export class Listener implements PeekHost {
 
   #acceptFailed(error: Error): void {
     // Before the port listens, the error is about binding, and the caller of listen() gets it.
-    if (!this.#port.listening) return
+    if (!this.#isListening) return
     this.refused++
     // Such an error comes with every connection while its cause lasts, so one line per minute is enough.
     if (performance.now() - this.#complainedAt < 60_000) return

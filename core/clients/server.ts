@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Allowance } from '../allowance.ts'
+import type { BoundSocket } from './bind.ts'
 import { noBody } from './body-source.ts'
 import { Http2Body } from './http2/body.ts'
 import { Http2Client } from './http2/client.ts'
@@ -108,11 +109,19 @@ export class Server implements Http1Front {
   }
 
   /**
-   * Binds the port, or takes the bound socket `fd`, and begins to serve.
+   * Binds the port, or takes sockets that are bound, and begins to serve.
    * @throws Error with a message for the operator when the port cannot be bound
    */
-  listen(fd?: number): Promise<Address> {
-    return this.#listener.listen(fd)
+  listen(sockets?: readonly BoundSocket[]): Promise<Address> {
+    return this.#listener.listen(sockets)
+  }
+
+  /**
+   * Accepts connections on another socket of the port too, until the function is called that is returned.
+   * @throws Error when that is none to listen on
+   */
+  accept(socket: BoundSocket): Promise<() => void> {
+    return this.#listener.accept(socket)
   }
 
   /** Sets the certificate for new connections; open ones keep theirs. Only for a server with TLS. */
@@ -120,9 +129,9 @@ export class Server implements Http1Front {
     this.#listener.certify(identity)
   }
 
-  /** The file descriptor of the listening socket. */
-  get descriptor(): number {
-    return this.#listener.descriptor
+  /** The file descriptors of the listening sockets. */
+  get descriptors(): readonly number[] {
+    return this.#listener.descriptors
   }
 
   get figures(): ServerFigures {

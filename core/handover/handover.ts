@@ -34,7 +34,7 @@ export interface HandoverParts {
   engine: Pick<Engine, 'ids'>
   background: BackgroundWork
   shared: { leave(): Estate['shared'] }
-  server: Pick<Server, 'descriptor' | 'leaveTo'>
+  server: Pick<Server, 'descriptors' | 'leaveTo'>
   admin: { readonly descriptor: number; leave(): void } | undefined
   /** Ends, once the next process serves, what only one process may do: regular backups and alerts. */
   retire(): Promise<void>
@@ -88,7 +88,7 @@ export class Handover {
     }
     const next = generation + 1
     log.info('the next process is started', { reason, generation: next })
-    const sockets = { clients: server.descriptor, ...(admin && { admin: admin.descriptor }) }
+    const sockets = { clients: server.descriptors, ...(admin && { admin: admin.descriptor }) }
     const successor = (this.#successor = new Successor({ command, generation: next, sockets, place }))
     try {
       await successor.loaded()

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import type { Sockets } from '../clients/inherited.ts'
 import { Line } from '../store/distant/line.ts'
 import type { Port } from '../store/distant/line.ts'
 import { generationVariable } from './messages.ts'
@@ -19,8 +20,8 @@ export interface SuccessorOptions {
   /** The program and its arguments. */
   command: readonly string[]
   generation: number
-  /** The file descriptors of the listening sockets by the name of the listener. */
-  sockets: Readonly<Record<string, number>>
+  /** The file descriptors of the listening sockets. */
+  sockets: Sockets
   place: Place
 }
 
@@ -34,13 +35,16 @@ export class Successor {
 
   /** Starts it. */
   constructor({ command: [program, ...args], generation, sockets, place }: SuccessorOptions) {
+    const { clients = [], admin } = sockets
+    const passed = admin === undefined ? clients : [...clients, admin]
+    const names = [...clients.map(() => 'clients'), ...(admin === undefined ? [] : ['admin'])]
     const child = spawn(program!, args, {
-      stdio: ['ignore', 'inherit', 'inherit', ...Object.values(sockets), 'ipc'],
+      stdio: ['ignore', 'inherit', 'inherit', ...passed, 'ipc'],
       serialization: 'advanced',
       env: {
         ...process.env,
-        LISTEN_FDS: String(Object.keys(sockets).length),
-        LISTEN_FDNAMES: Object.keys(sockets).join(':'),
+        LISTEN_FDS: String(passed.length),
+        LISTEN_FDNAMES: names.join(':'),
         [generationVariable]: String(generation)
       }
     })

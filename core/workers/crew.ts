@@ -30,6 +30,8 @@ export interface CrewParts {
    * stood still, all seem to hang until they say something again.
    */
   hanging(): readonly number[]
+  /** Called when a worker serves from now on, and when one does so no more. */
+  onChange?(): void
   readonly log: Logger
   /** How long the first pause is before one that ended is replaced, in milliseconds. Default 100. */
   readonly pause?: number
@@ -118,7 +120,7 @@ export class Crew {
   async ask<T>(ms: number, name: string, ...args: readonly unknown[]): Promise<Answers<T>> {
     const answers = new Map<Member, T>()
     await Promise.all(
-      this.#serving().map(async (member) => {
+      this.serving.map(async (member) => {
         const answer = await within(ms, member.line.ask<T>(name, ...args)).catch(() => undefined)
         if (answer) answers.set(member, answer.value)
       })
@@ -164,7 +166,8 @@ export class Crew {
     return answers.flat()
   }
 
-  #serving(): readonly Member[] {
+  /** Those that serve. */
+  get serving(): readonly Member[] {
     return [...this.#members.values()].filter(({ serves }) => serves)
   }
 
@@ -182,6 +185,7 @@ export class Crew {
     try {
       const said = await member.serving()
       this.#pauses.began(number)
+      this.#parts.onChange?.()
       return said
     } catch (error) {
       throw new Error(`worker ${number} could not start: ${(error as Error).message}`, { cause: error })
@@ -193,6 +197,7 @@ export class Crew {
     const { number } = member
     const { log, bringHome } = this.#parts
     const goesOn = (): boolean => this.#started && !this.#closing.signal.aborted
+    this.#parts.onChange?.()
     if (goesOn()) {
       this.#ends.set(number, { ends: (this.#ends.get(number)?.ends ?? 0) + 1, last: { time: Date.now(), reason } })
       log.error('a worker has ended: another one takes its place', { worker: number, reason })

@@ -32,6 +32,8 @@ export class Member {
   /** Whether it has said that it serves, and when, in Unix milliseconds. */
   serves = false
   since: number | undefined
+  /** What it said then. */
+  said: unknown
   /** Whether its thread has ended. */
   over = false
   readonly #thread: Worker
@@ -59,6 +61,7 @@ export class Member {
       if (said.kind === 'serves') {
         this.serves = true
         this.since = Date.now()
+        this.said = said.with
         this.#serving.resolve(said.with)
       } else if (said.kind === 'fails') void this.end(said.reason)
       else hear(said)

@@ -1,5 +1,6 @@
 // What the worker of a gateway is started with.
 import type { SentConfig } from '../program/configuration.ts'
+import type { Address } from '../clients/listener.ts'
 import type { Pots } from '../allowance.ts'
 import type { Place } from '../store/shared/worker-store.ts'
 
@@ -10,9 +11,21 @@ export interface GatewayOrder {
   /** Where it listens. A port 0 is any; all but the first worker are told the one that this has. */
   readonly host: string
   readonly port: number
+  /**
+   * The descriptors of the sockets that it listens on copies of; none: it makes one, which the supervisor keeps a copy
+   * of.
+   */
+  readonly sockets: readonly number[]
   /** How many workers there are, among which the cache is divided. */
   readonly workers: number
   /** What all threads may use together; the place of a worker in them is its number. */
   readonly pots: Pots
   readonly place: Place
+}
+
+/** What a worker says when it serves. */
+export interface Serving {
+  readonly address: Address
+  /** The descriptor of the socket that it listens on, or of the first one. */
+  readonly descriptor: number
 }

@@ -1,6 +1,7 @@
 // The supervisor of a gateway of many workers: it has the store and the workers, and stands where the server of a
 // process stands that serves its clients itself.
 import { once } from 'node:events'
+import { closeSync } from 'node:fs'
 import { Server as NetServer } from 'node:net'
 import { commonsOf, leavePots, makePots } from '../allowance.ts'
 import type { Commons } from '../allowance.ts'
@@ -10,6 +11,8 @@ import type { Explanation } from '../admin/requests/explanation.ts'
 import type { Settings, StoreSettings } from '../catalogue/settings.ts'
 import type { FilePlace } from '../catalogue/store-place.ts'
 import { bind } from '../clients/bind.ts'
+import type { BoundSocket } from '../clients/bind.ts'
+import { copiesOf } from '../clients/copies.ts'
 import type { Address, Server, ServerFigures } from '../clients/server.ts'
 import type { Credentials } from '../credentials/credentials.ts'
 import type { Secret } from '../credentials/grant.ts'
@@ -29,7 +32,8 @@ import { Place, withoutHandover } from './place.ts'
 import { joinedHealth } from './health.ts'
 import type { Health } from './health.ts'
 import type { Member } from './member.ts'
-import type { GatewayOrder } from './order.ts'
+import type { GatewayOrder, Serving } from './order.ts'
+import { Sockets } from './sockets.ts'
 
 /** Of sets of limits and of balances there may be so many at the same time. What is not used takes no memory. */
 const [sets, cells] = [2 ** 17, 2 ** 18]
@@ -74,6 +78,10 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
   /** The configuration in use. */
   #config: SentConfig
   #address: Address | undefined
+  #sockets: Sockets
+  /** The places of whose sockets copies are being made. */
+  readonly #copied = new Set<number>()
+  #listens = false
   #drained: Promise<{ cut: number }> | undefined
 
   /**
@@ -96,13 +104,15 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
     this.#options = options
     this.opened = new Place(store)
     this.#config = options.config
+    this.#sockets = new Sockets(workers)
     const crew = new Crew(workers, {
       module,
       env,
       recruit: (number) => {
         const place = store.give()
         const { host, port } = this.#address ?? options.listen
-        const order: GatewayOrder = { config: this.#config, host, port, workers, place, pots }
+        const sockets = this.#sockets.of(number)
+        const order: GatewayOrder = { config: this.#config, host, port, sockets, workers, place, pots }
         return {
           number,
           seat: place.seat,
@@ -132,6 +142,7 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
         }
       },
       hanging: () => store.hanging(),
+      onChange: () => this.#spread(),
       log
     })
     this.#crew = crew
@@ -195,23 +206,24 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
   }
 
   /**
-   * Starts the workers, each with a server of its own on the port.
+   * Starts the workers, each with a server of its own on the port, or on the sockets that are bound already.
    * @throws Error when one cannot, or somebody else has the port
    */
-  async listen(fd?: number): Promise<Address> {
-    if (fd !== undefined)
-      throw new Error(
-        'a socket for clients was passed, which several workers cannot share: pass none, or set workers to 1'
-      )
-    const { listen } = this.#options
+  async listen(bound: readonly BoundSocket[] = []): Promise<Address> {
+    const { listen, workers } = this.#options
+    const passed = bound.map(({ fd }) => ({ fd, close: () => closeSync(fd) }))
+    this.#sockets = new Sockets(workers, passed)
     // Workers share the port with whoever wants to, so that others have it is found out here.
-    if (listen.port !== 0) {
+    if (passed.length === 0 && listen.port !== 0) {
       const alone = new NetServer()
       await bind(alone, listen, 'listen')
       alone.close()
       await once(alone, 'close')
     }
-    await this.#crew.start((said) => (this.#address = said as Address))
+    await this.#crew.start((said) => (this.#address = (said as Serving).address))
+    this.#listens = true
+    await this.#keep()
+    this.#spread()
     return this.#address!
   }
 
@@ -246,7 +258,40 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
     await this.drain(0)
   }
 
+  /** Keeps copies of the sockets that workers have made. Never rejects. */
+  async #keep(): Promise<void> {
+    const makers = this.#crew.serving.filter(({ number }) => this.#sockets.lacks(number) && !this.#copied.has(number))
+    if (makers.length === 0) return
+    for (const { number } of makers) this.#copied.add(number)
+    try {
+      const copies = await copiesOf(makers.map(({ said }) => (said as Serving).descriptor))
+      for (const [at, copy] of copies.entries()) {
+        const { over, number } = makers[at]!
+        // The descriptor of one that has ended meanwhile may have been of anything.
+        if (over || this.#drained) copy.close()
+        else this.#sockets.keep(number, copy)
+      }
+    } catch (error) {
+      if (!this.#drained)
+        this.#options.log.warn('when a worker ends, connections that wait for it are lost', {
+          error: (error as Error).message
+        })
+    }
+    for (const { number } of makers) this.#copied.delete(number)
+  }
+
+  /** Tells workers on which sockets they accept for others that do not serve. */
+  #spread(): void {
+    if (!this.#listens || this.#drained) return
+    void this.#keep()
+    const { serving } = this.#crew
+    const numbers = serving.map(({ number }) => number).sort((one, other) => one - other)
+    const substitutes = this.#sockets.substitutes(numbers)
+    for (const { line, number } of serving) line.tell('standIn', substitutes.get(number))
+  }
+
   async #drain(timeoutMs: number): Promise<{ cut: number }> {
+    this.#sockets.close()
     const left = await this.#crew.close<{ cut: number }>(timeoutMs + farewell, timeoutMs)
     return { cut: left.reduce((sum, { cut }) => sum + cut, 0) }
   }

@@ -25,19 +25,23 @@ t.test('sockets are told apart by their names, and by their order when they have
   const pid = String(process.pid)
   for (const [env, expected] of [
     [{}, {}],
-    [{ LISTEN_FDS: '1', LISTEN_PID: pid }, { clients: 3 }],
+    [{ LISTEN_FDS: '1', LISTEN_PID: pid }, { clients: [3] }],
     [
       { LISTEN_FDS: '2', LISTEN_PID: pid },
-      { clients: 3, admin: 4 }
+      { clients: [3], admin: 4 }
     ],
     [
       { LISTEN_FDS: '2', LISTEN_PID: pid, LISTEN_FDNAMES: 'admin:clients' },
-      { admin: 3, clients: 4 }
+      { admin: 3, clients: [4] }
     ],
     [{ LISTEN_FDS: '1', LISTEN_PID: pid, LISTEN_FDNAMES: 'admin' }, { admin: 3 }],
     [
       { LISTEN_FDS: '2', LISTEN_PID: pid, LISTEN_FDNAMES: 'sluice.socket:sluice.socket' },
-      { clients: 3, admin: 4 }
+      { clients: [3], admin: 4 }
+    ],
+    [
+      { LISTEN_FDS: '3', LISTEN_FDNAMES: 'clients:admin:clients' },
+      { clients: [3, 5], admin: 4 }
     ],
     [{ LISTEN_FDS: '1', LISTEN_PID: '1' }, {}]
   ] as const) {

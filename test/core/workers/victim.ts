@@ -1,6 +1,7 @@
 // A gateway of workers as a process to be killed: node victim.ts <number of workers> <gateway.yaml>. SIGTERM ends it in
 // good order, and SIGHUP ends the thread of one of its workers, wherever that is.
 import type { Worker } from 'node:worker_threads'
+import { inheritedSockets } from '../../../core/clients/inherited.ts'
 import { startGateway } from '../../../core/container.ts'
 import { createLogger } from '../../../core/telling/log.ts'
 
@@ -14,7 +15,12 @@ process.on('worker', (worker) => {
   worker.on('exit', () => threads.delete(worker))
 })
 
-const gateway = await startGateway({ config: config!, workers: Number(workers), log: createLogger() })
+const gateway = await startGateway({
+  config: config!,
+  workers: Number(workers),
+  sockets: inheritedSockets(),
+  log: createLogger()
+})
 process.on('SIGHUP', () => {
   const all = [...threads]
   void all[Math.floor(Math.random() * all.length)]?.terminate()
