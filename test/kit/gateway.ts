@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { stringify } from 'yaml'
@@ -43,7 +43,7 @@ export interface GatewaySetup {
    */
   upstreams?: Readonly<Record<string, Upstream>>
   env?: NodeJS.ProcessEnv
-  /** An empty folder for its files, where a test has several gateways at once. Default: that of the test. */
+  /** An empty folder for its files. Default: that of the test, and for a further gateway one within it. */
   folder?: string
   plugins?: GatewayOptions['plugins']
   operations?: GatewayOptions['operations']
@@ -201,14 +201,23 @@ function speaker(t: Test, file: string, setup: GatewaySetup, url: string, adminU
   }
 }
 
-/** Writes the gateway.yaml of a test into its folder. */
+/** The gateways of each test that were given no folder. */
+const gateways = new WeakMap<Test, number>()
+
+/** Writes the gateway.yaml of a test into its folder; that of each further gateway into one of its own within it. */
 export function gatewayFile(t: Test, overrides: Overrides | string = {}, setup: GatewaySetup = {}): string {
-  // An earlier gateway of the test may be writing there while it is removed.
-  if (setup.folder === undefined)
-    rmSync(t.testdirName, { recursive: true, force: true, maxRetries: 20, retryDelay: 10 })
-  const file = join(setup.folder ?? t.testdir(), 'gateway.yaml')
+  const file = join(setup.folder ?? folderOf(t), 'gateway.yaml')
   writeFileSync(file, fileText(file, overrides, setup))
   return file
+}
+
+function folderOf(t: Test): string {
+  const number = (gateways.get(t) ?? 0) + 1
+  gateways.set(t, number)
+  if (number === 1) return t.testdir()
+  const folder = join(t.testdirName, `gateway-${number}`)
+  mkdirSync(folder)
+  return folder
 }
 
 function fileText(file: string, overrides: Overrides | string, setup: GatewaySetup): string {
