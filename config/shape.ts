@@ -78,7 +78,7 @@ const limitsShape = {
     cache_memory: {
       ...size,
       default: '64MiB',
-      description: 'What plugins may keep in their caches, all tenants together. Each worker has an equal part of it.'
+      description: 'What plugins may keep in their caches, all tenants together.'
     },
     lame_duck: {
       ...timer,

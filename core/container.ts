@@ -105,7 +105,14 @@ async function start(
   const { store } = opened
   stops.add(() => opened.close())
   if (predecessor) stops.add(() => predecessor.gone)
-  const { give, get } = wire(log, first.settings, opened, operations, finished, supervision?.commons)
+  const { give, get } = wire(
+    log,
+    first.settings,
+    supervision ? { ...supervision.opened, cache: supervision.cache } : opened,
+    operations,
+    finished,
+    supervision?.commons
+  )
   const transport = get(tokens.transport)
   stops.add(() => transport.close())
   const metrics = get(tokens.metrics)

@@ -46,6 +46,8 @@ export const tokens = {
 
 /** The store that an engine is wired over, and what is beside it. */
 export interface Kept extends Pick<Services, 'limits' | 'secrets' | 'claims'> {
+  /** Absent: a cache of its own. */
+  readonly cache?: Services['cache'] | undefined
   readonly store: Pick<Store, 'documents' | 'ledger' | 'requests' | 'answers' | 'routes' | 'works'>
 }
 
@@ -62,7 +64,7 @@ export interface Wiring {
 export function wire(
   log: Logger,
   settings: Settings,
-  { store, limits, secrets, claims }: Kept,
+  { store, limits, secrets, claims, cache }: Kept,
   operations: readonly ServedOperation[],
   finished = new RequestTap(),
   commons?: Commons
@@ -91,7 +93,7 @@ export function wire(
       limits,
       secrets,
       claims,
-      cache: new MemoryCache(get(tokens.settings).limits.cacheMemory)
+      cache: cache ?? new MemoryCache(get(tokens.settings).limits.cacheMemory)
     }
   })
   make(tokens.background, () => {

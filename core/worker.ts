@@ -18,6 +18,7 @@ import type { SentConfig } from './program/configuration.ts'
 import { Generations, Shared } from './program/generation.ts'
 import type { GenerationParts } from './program/generation.ts'
 import { observeThread } from './program/metrics.ts'
+import { cacheThere } from './store/distant/cache.ts'
 import { joinStore } from './store/shared/desk/join.ts'
 import { MeasureRelay } from './telemetry/measures.ts'
 import { LogTap } from './telling/tap.ts'
@@ -32,16 +33,10 @@ const telling = 1000
 /** What this thread is to listen and work with. What cannot be used together is divided. */
 function shareOf(config: Config, { host, port, workers }: GatewayOrder): Config {
   const { settings, telemetry } = config
-  const { listen, limits } = settings
-  const share = (all: number): number => Math.ceil(all / workers)
   return {
     ...config,
-    telemetry: telemetry && { ...telemetry, queue: share(telemetry.queue) },
-    settings: {
-      ...settings,
-      listen: { ...listen, host, port },
-      limits: { ...limits, cacheMemory: share(limits.cacheMemory) }
-    }
+    telemetry: telemetry && { ...telemetry, queue: Math.ceil(telemetry.queue / workers) },
+    settings: { ...settings, listen: { ...settings.listen, host, port } }
   }
 }
 
@@ -56,7 +51,14 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   const first = await read(order.config)
   const seated = await joinStore(order.place)
   const commons = commonsOf(order.pots, supervisor.number)
-  const { give, get } = wire(log, first.config.settings, seated, operations, undefined, commons)
+  const { give, get } = wire(
+    log,
+    first.config.settings,
+    { ...seated, cache: cacheThere(supervisor.line) },
+    operations,
+    undefined,
+    commons
+  )
   const [transport, metrics] = [get(tokens.transport), get(tokens.metrics)]
   const shared = new Shared(log)
   const credentials = new Credentials(log, (key, refused) => supervisor.line.ask('credential', key, refused))

@@ -19,6 +19,8 @@ import type { Secret } from '../credentials/grant.ts'
 import { storeOptionsOf } from '../handover/custody.ts'
 import type { Opened } from '../handover/opened.ts'
 import type { SentConfig } from '../program/configuration.ts'
+import { servedCache } from '../store/distant/cache.ts'
+import { MemoryCache } from '../store/memory/cache.ts'
 import { openWorkerStore } from '../store/shared/worker-store.ts'
 import type { RequestTap } from '../store/request-tap.ts'
 import type { WorkerStore } from '../store/shared/worker-store.ts'
@@ -52,7 +54,7 @@ export interface SupervisionOptions {
   readonly env: NodeJS.ProcessEnv
   readonly store: StoreSettings & FilePlace
   readonly listen: Settings['listen']
-  readonly limits: Pick<Settings['limits'], 'connections' | 'bodyMemory'>
+  readonly limits: Pick<Settings['limits'], 'connections' | 'bodyMemory' | 'cacheMemory'>
   /** The configuration that the workers begin with. */
   readonly config: SentConfig
   readonly log: Logger
@@ -67,6 +69,8 @@ export interface SupervisionOptions {
 /** The supervisor. */
 export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' | 'close' | 'figures'> {
   readonly opened: Opened
+  /** That of plugins in all threads. */
+  readonly cache: MemoryCache
   /** What this thread may use of what all may. */
   readonly commons: Commons
   readonly handover: ReturnType<typeof withoutHandover>
@@ -99,6 +103,7 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
   private constructor(options: SupervisionOptions, store: WorkerStore) {
     const { workers, module, env, log, limits } = options
     const pots = makePots(workers + 1, { connections: limits.connections, bodies: limits.bodyMemory })
+    this.cache = new MemoryCache(limits.cacheMemory)
     this.commons = commonsOf(pots, 0)
     this.handover = withoutHandover(log)
     this.#options = options
@@ -124,7 +129,8 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
               options.relay.tell(measured)
               if (!member.over) this.#health.set(member, health)
             },
-            credential: (key: string, refused: Secret | undefined) => options.credentials.lend(key, refused)
+            credential: (key: string, refused: Secret | undefined) => options.credentials.lend(key, refused),
+            ...servedCache(this.cache)
           })
         }
       },

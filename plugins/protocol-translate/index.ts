@@ -24,7 +24,6 @@ import type {
   Attempt,
   Awaitable,
   Exchange,
-  Keepsake,
   Mapper,
   RequestTask,
   Slot,
@@ -57,7 +56,6 @@ interface Sent {
 /** Requests may bring back in these what was sealed. */
 const sealedIn = new Watch(sealedMembers)
 
-const keepsakes = sharedKey<Keepsakes>('keepsakes')
 const translators = sharedKey<Translator>('translator')
 
 export default definePlugin({
@@ -74,8 +72,8 @@ export default definePlugin({
   },
   rehearses: true,
   provides: [dropped],
-  setup({ strict }, { share, catalogue, metrics }) {
-    const kept = share(keepsakes, () => new Keepsakes())
+  setup({ strict }, { share, catalogue, metrics, services }) {
+    const kept = new Keepsakes(services.cache)
     const translator = share(
       translators,
       () => new Translator(),
@@ -124,13 +122,7 @@ export default definePlugin({
         return unsealed(translator, exchange, attempt)
       }
       const tenant = exchange.find(caller)?.tenant ?? ''
-      const find = (calls: readonly string[]): ReadonlyMap<string, Keepsake> =>
-        new Map(
-          calls.flatMap((call) => {
-            const keepsake = kept.find(tenant, call)
-            return keepsake ? [[call, keepsake] as const] : []
-          })
-        )
+      const find = (calls: readonly string[]): ReturnType<Keepsakes['find']> => kept.find(tenant, calls)
       const maxOutputTokens = catalogue.models.get(attempt.model)?.maxOutputTokens
       const task: RequestTask = {
         ...pair,

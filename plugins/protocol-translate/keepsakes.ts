@@ -1,55 +1,43 @@
-// What upstreams need again and clients cannot keep, by tenant. It is limited in size and time.
-import type { Keepsake } from '../../core/contract/contract.ts'
+// What upstreams need again and clients cannot keep, by tenant.
+import type { Awaitable, Keepsake, PluginContext } from '../../core/contract/contract.ts'
 
-/** The most characters of all keepsakes together. */
-const mostKept = 32 * 1024 * 1024
 /** How long a keepsake is kept, in milliseconds: a tool may take long, and so may the person who must allow it. */
 const keptMs = 6 * 3_600_000
 
-interface Entry {
-  keepsake: Keepsake
-  size: number
-  until: number
-}
+type Cache = PluginContext['services']['cache']
 
 /**
- * Keepsakes, those used longest ago first, which are dropped first. They are in memory only, because upstreams accept a
- * request without them, although they answer it less well.
+ * Keepsakes. They are in the cache alone, because upstreams accept a request without them, although they answer it less
+ * well.
  */
 export class Keepsakes {
-  readonly #entries = new Map<string, Entry>()
-  #size = 0
+  readonly #cache: Cache
 
-  find(tenant: string, call: string): Keepsake | undefined {
-    const key = keyOf(tenant, call)
-    const entry = this.#entries.get(key)
-    if (!entry || entry.until < performance.now()) return undefined
-    this.#entries.delete(key)
-    this.#entries.set(key, entry)
-    return entry.keepsake
+  constructor(cache: Cache) {
+    this.#cache = cache
+  }
+
+  /** Those of calls, by the ids of the calls. */
+  find(tenant: string, calls: readonly string[]): Awaitable<ReadonlyMap<string, Keepsake>> {
+    const found = new Map<string, Keepsake>()
+    const add = (call: string, bytes: Buffer | undefined): void => {
+      if (bytes) found.set(call, JSON.parse(bytes.toString()) as Keepsake)
+    }
+    const late: Promise<void>[] = []
+    for (const call of calls) {
+      const bytes = this.#cache.get(scopeOf(tenant), call)
+      if (bytes instanceof Promise) late.push(bytes.then((there) => add(call, there)))
+      else add(call, bytes)
+    }
+    return late.length === 0 ? found : Promise.all(late).then(() => found)
   }
 
   put(tenant: string, call: string, keepsake: Keepsake): void {
-    const key = keyOf(tenant, call)
-    const size = key.length + JSON.stringify(keepsake).length
-    this.#drop(key)
-    this.#entries.set(key, { keepsake, size, until: performance.now() + keptMs })
-    this.#size += size
-    for (const [oldest, { until }] of this.#entries) {
-      if (this.#size <= mostKept && until >= performance.now()) return
-      this.#drop(oldest)
-    }
-  }
-
-  #drop(key: string): void {
-    const entry = this.#entries.get(key)
-    if (!entry) return
-    this.#entries.delete(key)
-    this.#size -= entry.size
+    void this.#cache.set(scopeOf(tenant), call, JSON.stringify(keepsake), keptMs)
   }
 }
 
-/** The upstream makes the ids of calls, so the tenant is part of the key: no tenant may find another's keepsake. */
-function keyOf(tenant: string, call: string): string {
-  return `${tenant}\0${call}`
+/** The upstream makes the ids of calls, so no tenant may find another's keepsake. Without keys all are one tenant. */
+function scopeOf(tenant: string): { plugin: string; tenant: string } {
+  return { plugin: 'protocol-translate', tenant }
 }

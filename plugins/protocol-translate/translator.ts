@@ -40,7 +40,7 @@ const mostWaiting = 256 * 1024 * 1024
 const retryAfterMs = 2000
 
 /** Finds the keepsakes of calls by the ids of the calls. */
-type Find = (calls: readonly string[]) => ReadonlyMap<string, Keepsake>
+type Find = (calls: readonly string[]) => Awaitable<ReadonlyMap<string, Keepsake>>
 /** The pieces of a body. They are copied when the task begins, and must not change until then. */
 type Pieces = readonly Uint8Array[]
 
@@ -78,10 +78,7 @@ export class Translator {
    */
   translate(pieces: Pieces, task: RequestTask, find: Find, asker: Asker): Awaitable<TranslatedRequest> {
     const bytes = small(pieces)
-    // The result is complete, because the keepsakes are found during the translation.
-    return bytes
-      ? (translateRequest(bytes, task, find) as TranslatedRequest)
-      : this.#translateBeside(pieces, task, find, asker)
+    return bytes ? translateHere(bytes, task, find) : this.#translateBeside(pieces, task, find, asker)
   }
 
   /**
@@ -113,7 +110,7 @@ export class Translator {
     const ask = <T>(kept: ReadonlyMap<string, Keepsake> | undefined): Promise<T> =>
       this.#beside<T>(pieces, (bytes) => ({ kind: 'translate', bytes, task, kept }), requestTooInvolved, asker)
     const first = await ask<TranslatedRequest | readonly string[]>(undefined)
-    return 'body' in first ? first : ask<TranslatedRequest>(find(first))
+    return 'body' in first ? first : ask<TranslatedRequest>(await find(first))
   }
 
   #beside<T>(
@@ -224,4 +221,16 @@ function sizeOf(pieces: Pieces): number {
 /** The bytes of a request that is small enough to be translated at once. */
 function small(pieces: Pieces): Buffer | undefined {
   return sizeOf(pieces) > smallBytes ? undefined : Buffer.concat(pieces)
+}
+
+/** Translates in one go, or a second time when what was kept is there: where other threads have to be asked for it. */
+function translateHere(bytes: Buffer, task: RequestTask, find: Find): Awaitable<TranslatedRequest> {
+  let late: Promise<ReadonlyMap<string, Keepsake>> | undefined
+  const translated = translateRequest(bytes, task, (calls) => {
+    const found = find(calls)
+    if (!(found instanceof Promise)) return found
+    late = found
+    return new Map()
+  }) as TranslatedRequest
+  return late ? late.then((found) => translateRequest(bytes, task, () => found) as TranslatedRequest) : translated
 }

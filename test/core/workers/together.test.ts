@@ -134,6 +134,33 @@ t.test('a credential is asked for once for all workers, and each has the next on
   t.equal(all.lines.filter(({ message }) => /credential/.test(message)).length, 0)
 })
 
+t.test('what a plugin keeps in its cache is found by all, as long as it is kept', async (t) => {
+  const module = join(folder(t), 'counter.mjs')
+  const contract = (name: string): string => JSON.stringify(join(import.meta.dirname, '../../../core/contract', name))
+  writeFileSync(
+    module,
+    `import { definePlugin } from ${contract('contract.ts')}
+    import { caller } from ${contract('slots.ts')}
+    export default definePlugin({ name: 'counter', summary: 'Counts.', options: {}, needs: [caller], setup: (_, { cache, log }) => ({
+      async onRequest(exchange) {
+        const n = Number((await cache.get(exchange, 'n')) ?? 0) + 1
+        await cache.set(exchange, 'n', Buffer.from(String(n)), 60_000)
+        log.warn('it counted', { n })
+        if (n === 8) await cache.delete(exchange, 'n')
+      }
+    }) })`
+  )
+  const chain = ['auth', 'counter', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter']
+  const overrides = { plugins: { counter: module }, chain: chain.map((name) => ({ [name]: {} })) }
+  const all = await gateway(t, overrides, { workers: 2 })
+  for (let i = 0; i < 24; i++) t.equal((await all.chat()).status, 200)
+  const counted = (): any[] => all.lines.filter(({ message }) => message === 'it counted').map(({ fields }) => fields)
+  await eventually(() => counted().length === 24)
+  const times = (n: number): number => counted().filter((fields) => fields.n === n).length
+  t.same([1, 2, 7, 8, 9].map(times), [3, 3, 3, 3, 0])
+  t.equal(new Set(counted().map(({ worker }) => worker)).size, 2)
+})
+
 t.test('what a configuration has to say is said once, at the start and at a reload', async (t) => {
   const module = join(folder(t), 'talker.mjs')
   const contract = JSON.stringify(join(import.meta.dirname, '../../../core/contract/contract.ts'))
