@@ -13,7 +13,7 @@ export const areas: Readonly<Record<string, Area>> = {
     tests: [
       'test/core/money/*.test.ts',
       'test/money/{exact,bounds,tools,pieces,usage,protocols,clamp}.test.ts',
-      'test/plugins/{quota,quota-settle,quota-terms,quota-turns,quota-holds}.test.ts',
+      'test/plugins/quota{,-settle,-terms,-turns,-holds,-rehearsals}.test.ts',
       'test/plugins/{decision,estimate,usage-asking,usage-meter,meter,ratelimit-hooks}.test.ts',
       'test/protocols/{usage,openai-usage}.test.ts',
       'test/{config/prices,config/costs,realtime/session}.test.ts',

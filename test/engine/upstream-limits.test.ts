@@ -167,6 +167,25 @@ t.test('the tokens of a channel that failed are given back when another one answ
   t.ok(rest >= tpm - used && rest <= tpm - used + performance.now() - began + 1, `the second has used ${tpm - rest}`)
 })
 
+t.test('a channel that failed has everything back while one without limits answers', async (t) => {
+  const [upstream, other] = [await Upstream.start(t), await Upstream.start(t)]
+  const running = await gateway(t, {
+    channels: {
+      up: channelOf(upstream, { limits: { tpm, concurrency: 1 } }),
+      other: channelOf(other, { priority: 1 })
+    },
+    models: { m: { price: { input: 1, output: 2 } } }
+  })
+  upstream.json({ error: { message: 'broken' } }, { status: 500 })
+  const gate = Promise.withResolvers<void>()
+  other.script(until(gate.promise), head(200), endOfBody())
+  const reply = chat(running)
+  await other.request()
+  t.same([await left(running, 'tpm'), await left(running, 'concurrency')], [tpm, 1])
+  gate.resolve()
+  await reply
+})
+
 t.test('requests that wait are let in by the limits that a reload has brought', async (t) => {
   const upstream = await Upstream.start(t)
   upstream.always(head(200, { 'content-type': 'application/json' }), chunk(JSON.stringify(answer)), endOfBody())

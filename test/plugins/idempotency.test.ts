@@ -7,7 +7,11 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import idempotency from '../../plugins/idempotency/index.ts'
-import { Message } from '../../core/contract/contract.ts'
+import { GatewayError, Message } from '../../core/contract/contract.ts'
+import type { Observer } from '../../core/contract/contract.ts'
+import { caller } from '../../core/contract/slots.ts'
+import type { Answers, KeptAnswer } from '../../core/store/answers.ts'
+import { MemoryClaims } from '../../core/store/memory/claims.ts'
 import { AnswerRecording, RecordingRoom } from '../../plugins/idempotency/recording.ts'
 import { ask, connect } from '../kit/client.ts'
 import type { ReceivedReply } from '../kit/client.ts'
@@ -327,6 +331,82 @@ t.test('while answers are taken down, one tenant leaves room for the next', (t) 
   t.ok(size(record('acme'))! >= 200, 'what is given back is there again')
   t.end()
 })
+
+t.test(
+  'whatever becomes of an answer, its name is free in the end, and what it took of the memory is back',
+  async (t) => {
+    const [room, claims] = [new RecordingRoom(1000), new MemoryClaims()]
+    const stored = new Map<string, KeptAnswer>()
+    /** What the store does at present. */
+    let [reads, writes] = [true, true]
+    const answers: Answers = {
+      async find(id) {
+        if (!reads) throw new GatewayError('billing_unavailable', 'Not now.')
+        return stored.get(id.toString('hex'))
+      },
+      async put(id, _tenant, answer) {
+        if (!writes) throw new GatewayError('billing_unavailable', 'Not now.')
+        stored.set(id.toString('hex'), answer)
+      }
+    }
+    const metrics = { counter: () => ({ add() {} }) }
+    const parts = { services: { answers, claims }, metrics, share: () => room }
+    const hooks = await idempotency.setup({ largest: 400 }, parts as never)
+    const operation = { metering: {} }
+    /** One exchange, whose attempts were answered with these pieces; true where the answer was replayed. */
+    const run = async (name: string, attempts: readonly string[][], whole = true): Promise<boolean> => {
+      const ends: (() => unknown)[] = []
+      const slots = new Map<unknown, unknown>([[caller, { tenant: 'acme', key: 'test' }]])
+      const exchange = {
+        request: { method: 'POST', path: '/', query: '', headers: { 'idempotency-key': name }, operation },
+        body: { bytes: Buffer.from('{}') },
+        streaming: true,
+        get: (slot: unknown) => slots.get(slot),
+        find: (slot: unknown) => slots.get(slot),
+        set: (slot: unknown, value: unknown) => slots.set(slot, value),
+        defer: (end: () => unknown) => ends.push(end),
+        replyHeader() {}
+      }
+      if (await hooks.onRequest!(exchange as never)) return true
+      for (const pieces of attempts) {
+        const head = { status: 200, headers: {}, streaming: true }
+        const stage = (await hooks.onResponse!(exchange as never, head as never)) as Observer
+        for (const piece of pieces) stage.observe(Message.event(piece))
+        stage.end?.(whole as never)
+      }
+      for (const end of ends) await end()
+      return false
+    }
+    const isFree = (why: string): void => {
+      t.same(claims.all, [], why)
+      t.ok(room.take('rival', 1000), why)
+      room.give('rival', 1000)
+    }
+    const some = ['a'.repeat(100)]
+    t.equal(await run('kept', [some]), false)
+    isFree('it was kept')
+    t.equal(await run('kept', []), true)
+    isFree('it was given again')
+    await run('second', [['b'.repeat(350)], some])
+    isFree('another attempt took over')
+    t.match(String([...stored.values()][1]!.body), /^data: a+\n\n$/, 'and only what that answered is kept, and counts')
+    await run('large', [[...some, 'a'.repeat(400)]])
+    isFree('it was too large')
+    await t.rejects(run('large', []), { code: 'idempotency_answer_gone' })
+    isFree('and is not given again')
+    for (const [name, attempts] of Object.entries({ cut: [some], silent: [] })) {
+      await run(name, attempts, false)
+      isFree(name)
+      t.equal(await run(name, [some]), false, 'it is run again')
+    }
+    writes = false
+    await t.rejects(run('unwritten', [some]), { code: 'billing_unavailable' })
+    isFree('the store did not take it')
+    reads = false
+    await t.rejects(run('unread', []), { code: 'billing_unavailable' })
+    isFree('the store did not tell')
+  }
+)
 
 t.test('a task that is repeated is the same task: the same 202, with where it is', async (t) => {
   const price = { input: 1, output: 2, second: 0.1, image: 0.04 }

@@ -435,6 +435,44 @@ t.test('a failed attempt is a row beside the charge of the one that answered', a
   t.equal(bench.ledger.rows.length, 1)
 })
 
+t.test('what is left of budgets is not asked for before a hold is refused', async (t) => {
+  const { bench, upstream } = await open(t, { keys: [key({ budget: { usd: 1, per: 'day' } })] })
+  bench.ledger.affordable = () => {
+    throw new Error('a round trip more, where budgets are kept elsewhere')
+  }
+  upstream.json(chatAnswer())
+  t.equal((await bench.send()).status, 200)
+})
+
+t.test('where another model stands in, each attempt has the price and the limit of its own', async (t) => {
+  const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
+  const bench = await Workbench.open(t, {
+    channels: {
+      a: channelTo(first, { models: { small: 'small' } }),
+      b: channelTo(second, { models: { large: 'large' } })
+    },
+    models: {
+      small: { price: { input: 1, output: 2 }, max_output_tokens: 100_000 },
+      large: { price: { input: 3, output: 5 }, max_output_tokens: 100_000 },
+      demo: { fallback: ['small', 'large'] }
+    },
+    keys: [key({ budget: { usd: '0.05', per: 'total' } })]
+  })
+  first.script(head(200, { 'content-type': 'text/event-stream' }), events(chatEvents().slice(0, 1)), reset())
+  second.sse(chatEvents(4, 30))
+  const answer = await bench.send({ body: { stream: true } })
+  t.equal(answer.status, 200)
+  const { settled, costs } = bench.ledger.rows[0]!
+  t.match(settled, { channel: 'b', usage: { input: 30, output: 4 } })
+  const [failed] = costs
+  t.match(failed, { attempt: 1, channel: 'a', model: 'small' })
+  t.equal(failed!.amount, BigInt(failed!.usage.input) * nano.input + BigInt(failed!.usage.output) * nano.output)
+  const limits = [first, second].map(({ requests }) => requests[0]!.json() as { max_completion_tokens: number })
+  const [few, fewer] = limits.map(({ max_completion_tokens: most }) => most)
+  t.ok(few! > 2 * fewer!, `${few} and ${fewer}`)
+  t.equal(answer.headers['x-sluice-max-output'], String(fewer), 'what the budget left of the one that answered')
+})
+
 t.test('the first byte waits for the reservation on disk, the end for the settlement', async (t) => {
   const { bench, upstream } = await open(t)
   const disk = Promise.withResolvers<void>()

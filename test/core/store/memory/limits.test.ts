@@ -569,6 +569,7 @@ t.test('what happens within a request takes no slot, and is not refused for one'
   t.ok(limits.decide(sets, 0, true).admitted)
   turn.lease.release(0)
   t.notOk(limits.decide(sets, 0).admitted, 'the turn gives back no slot')
+  t.match(limits.look(sets, 0), { admitted: false, refusedBy: { name: 'concurrency' } }, 'as whoever only asks is told')
   session.lease.release(0)
   t.ok(limits.decide(sets, 0).admitted)
   t.end()
