@@ -119,8 +119,13 @@ static struct file *known(const char *path) {
   return NULL;
 }
 
+// The platter is one folder: a file within another one has its path from the store's folder on as a name.
 static void on_platter(const char *path, char *name, size_t size) {
-  snprintf(name, size, "%s/%s", folder, strrchr(path, '/') + 1);
+  const char *found = strstr(path, needle);
+  size_t before = (size_t)(strrchr(needle, '/') - needle) + 1;
+  int length = snprintf(name, size, "%s/", folder);
+  snprintf(name + length, size - length, "%s", found + before);
+  for (char *at = name + length; *at; at++) if (*at == '/') *at = '%';
 }
 
 static struct file *file_of(const char *path) {
@@ -255,9 +260,15 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count_of, off_t at) {
   return pwritev64(fd, parts, count_of, at);
 }
 
+// Names are durable at once, so folders have nothing to sync.
+static int is_folder(int fd) {
+  struct stat stat;
+  return fstat(fd, &stat) == 0 && S_ISDIR(stat.st_mode);
+}
+
 static int syncing(int fd, int (*real)(int)) {
   char path[512];
-  if (!ours(fd, path, sizeof path)) return real(fd);
+  if (!ours(fd, path, sizeof path) || is_folder(fd)) return real(fd);
   count(SYNCS);
   delay(SYNC_DELAY);
   int error = fails(SYNC_ERROR);
@@ -299,10 +310,10 @@ int unlink(const char *path) {
     if (file) {
       forget(file);
       close(file->platter);
-      on_platter(path, name, sizeof name);
-      real_unlink(name);
-      file->platter = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+      snprintf(file->path, sizeof file->path, "%s (gone)", path);
     }
+    on_platter(path, name, sizeof name);
+    real_unlink(name);
     pthread_mutex_unlock(&lock);
   }
   return result;

@@ -12,7 +12,7 @@ import {
   writeSync
 } from 'node:fs'
 import { constants, tmpdir } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import type { Test } from 'tap'
 
 /** Why no disk can be made here; false where one can. */
@@ -80,7 +80,7 @@ function compile(): string {
   return file
 }
 
-/** The disk under one store: its database file and all files beside it that begin with the same name. */
+/** The disk under one store: its database file, and all files and folders beside it that begin with the same name. */
 export class Disk {
   /** For the environment of the process. */
   readonly env: Record<string, string>
@@ -103,13 +103,28 @@ export class Disk {
     }
   }
 
-  /** Makes a sound disk for a store that does not exist yet. */
+  /** Makes a sound disk for a store, which has what there is of it. Nobody may have the store open. */
   static make(t: Test, file: string, seed = 1): Disk {
     const folder = join(dirname(file), `disk-of-${basename(file)}`)
     mkdirSync(folder)
     const disk = new Disk(file, (library ??= compile()), folder, seed)
     t.teardown(() => closeSync(disk.#control))
+    for (const name of disk.#names()) copyFileSync(join(dirname(file), name), disk.#onPlatter(name))
     return disk
+  }
+
+  /** The names of the store's files, from its folder on. */
+  #names(): string[] {
+    const folder = dirname(this.#file)
+    return readdirSync(folder, { recursive: true, withFileTypes: true }).flatMap((entry) => {
+      const name = relative(folder, join(entry.parentPath, entry.name))
+      return entry.isFile() && name.startsWith(basename(this.#file)) && !isLock(name) ? [name] : []
+    })
+  }
+
+  /** Where the platter, which is one folder, has a file. */
+  #onPlatter(name: string): string {
+    return join(this.#platter, name.replaceAll('/', '%'))
   }
 
   /** From now on it behaves so; without anything it is sound. */
@@ -130,12 +145,12 @@ export class Disk {
   /** The power is gone: the store's files become what the disk has of them. For when their process is dead. */
   losePower(): void {
     const folder = dirname(this.#file)
-    const own = (name: string): boolean => name.startsWith(basename(this.#file))
-    for (const name of readdirSync(folder))
-      if (own(name) && !name.endsWith('.lock')) rmSync(join(folder, name), { recursive: true })
-    for (const name of readdirSync(this.#platter)) {
-      if (!name.endsWith('.lock') && !name.endsWith('.lock-journal'))
-        copyFileSync(join(this.#platter, name), join(folder, name))
+    for (const name of this.#names()) rmSync(join(folder, name))
+    for (const flat of readdirSync(this.#platter)) {
+      const name = flat.replaceAll('%', '/')
+      if (isLock(name)) continue
+      mkdirSync(dirname(join(folder, name)), { recursive: true })
+      copyFileSync(join(this.#platter, flat), join(folder, name))
     }
   }
 
@@ -144,4 +159,9 @@ export class Disk {
     values.forEach((value, index) => bytes.writeInt32LE(value, index * 4))
     writeSync(this.#control, bytes, 0, bytes.length, from * 4)
   }
+}
+
+/** Whether a file only says whose the store is, which ends with its process. */
+function isLock(name: string): boolean {
+  return name.endsWith('.lock') || name.endsWith('.lock-journal')
 }

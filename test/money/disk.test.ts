@@ -6,6 +6,8 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { Disk, noDisk } from '../chaos/disk.ts'
 import type { Trouble } from '../chaos/disk.ts'
+import { begin, formsFor } from '../core/store/embedded/forms.ts'
+import type { Form } from '../core/store/embedded/forms.ts'
 import { eventually, figures } from '../kit/probe.ts'
 import { checkBooks, quiet } from './audit.ts'
 import { PlannedUpstream } from './planned.ts'
@@ -20,7 +22,18 @@ t.setTimeout(long ? 1_800_000 : 600_000)
 const seed = Number(process.env['SLUICE_SEED'] ?? 20261121)
 const random = chance(seed)
 const models = Object.keys(prices)
-const threads = (workers: number): string => (workers > 1 ? `${workers} workers` : 'one thread')
+
+/** What runs on a disk: so many threads over a store of a form. */
+interface Setup {
+  readonly workers: number
+  readonly form: Form
+}
+
+/** One thread and two workers, in both forms in a long run. In a quick one each of the two has one form. */
+const setups = (turn: number): readonly Setup[] =>
+  [1, 2].flatMap((workers) => formsFor(turn + workers).map((form) => ({ workers, form })))
+const nameOf = ({ workers, form }: Setup): string =>
+  `${workers > 1 ? `${workers} workers` : 'one thread'} over a ${form.name}`
 
 let sent = 0
 function request(): [Plan, Asking] {
@@ -62,8 +75,10 @@ class Ordeal {
     })
   }
 
-  static async prepare(t: Test, workers = 1): Promise<Ordeal> {
-    const ordeal = new Ordeal(t, folder(t), await PlannedUpstream.start(t), workers)
+  static async prepare(t: Test, { workers, form }: Setup): Promise<Ordeal> {
+    const home = folder(t)
+    await begin(join(home, 'sluice.db'), form)
+    const ordeal = new Ordeal(t, home, await PlannedUpstream.start(t), workers)
     t.teardown(() => ordeal.calm())
     return ordeal
   }
@@ -145,8 +160,8 @@ const broken: Readonly<Record<string, Trouble>> = {
   'neither writes nor syncs succeed': { writes: 'EIO', syncs: 'EIO' }
 }
 
-async function failing(t: Test, workers: number): Promise<void> {
-  const ordeal = await Ordeal.prepare(t, workers)
+async function failing(t: Test, setup: Setup): Promise<void> {
+  const ordeal = await Ordeal.prepare(t, setup)
   const { disk } = ordeal
   await ordeal.start()
   const healed: number[] = []
@@ -191,37 +206,41 @@ async function failing(t: Test, workers: number): Promise<void> {
   )
 }
 
-for (const workers of [1, 2])
+for (const setup of setups(0))
   t.test(
-    `while the disk fails nothing new is admitted, and when it is mended everything goes on: ${threads(workers)}`,
+    `while the disk fails nothing new is admitted, and when it is mended everything goes on: ${nameOf(setup)}`,
     { skip: noDisk },
-    (t) => failing(t, workers)
+    (t) => failing(t, setup)
   )
+
+async function stopping(t: Test, setup: Setup): Promise<void> {
+  const ordeal = await Ordeal.prepare(t, setup)
+  await ordeal.start()
+  await ordeal.answers(50)
+  ordeal.disk.set({ syncs: 'EIO' })
+  await eventually(async () => !(await ordeal.ready()))
+  await ordeal.calm()
+  const began = performance.now()
+  await ordeal.running.end('SIGTERM')
+  t.match(ordeal.running.output, /could not be written, \d+ operations are lost/)
+  t.comment(`it ended ${Math.round(performance.now() - began)} ms after it was told`)
+  ordeal.disk.losePower()
+  ordeal.disk.set()
+  await ordeal.audit()
+}
 
 // It takes as long as closing waits for a disk.
 if (long)
-  t.test(
-    'a gateway that is stopped while the disk fails ends all the same, and the next start mends its books',
-    { skip: noDisk },
-    async (t) => {
-      const ordeal = await Ordeal.prepare(t)
-      await ordeal.start()
-      await ordeal.answers(50)
-      ordeal.disk.set({ syncs: 'EIO' })
-      await eventually(async () => !(await ordeal.ready()))
-      await ordeal.calm()
-      const began = performance.now()
-      await ordeal.running.end('SIGTERM')
-      t.match(ordeal.running.output, /could not be written, \d+ operations are lost/)
-      t.comment(`it ended ${Math.round(performance.now() - began)} ms after it was told`)
-      ordeal.disk.losePower()
-      ordeal.disk.set()
-      await ordeal.audit()
-    }
-  )
+  for (const form of formsFor(0))
+    t.test(
+      `a gateway that is stopped while the disk fails ends all the same, and the next start mends its books: ${form.name}`,
+      { skip: noDisk },
+      (t) => stopping(t, { workers: 1, form })
+    )
 
-async function lying(t: Test, workers: number, rounds: number): Promise<void> {
-  const ordeal = await Ordeal.prepare(t, workers)
+async function lying(t: Test, setup: Setup): Promise<void> {
+  const ordeal = await Ordeal.prepare(t, setup)
+  const rounds = long ? 30 : setup.workers > 1 ? 1 : 2
   const { disk } = ordeal
   let acknowledged = 0
   for (let round = 0; round < rounds; round++) {
@@ -247,23 +266,15 @@ async function lying(t: Test, workers: number, rounds: number): Promise<void> {
   )
 }
 
-for (const [workers, rounds] of long
-  ? ([
-      [1, 30],
-      [2, 30]
-    ] as const)
-  : ([
-      [1, 2],
-      [2, 1]
-    ] as const))
+for (const setup of setups(1))
   t.test(
-    `a disk that fails now and then, or once and then claims success, loses nothing that was acknowledged: ${threads(workers)}`,
+    `a disk that fails now and then, or once and then claims success, loses nothing that was acknowledged: ${nameOf(setup)}`,
     { skip: noDisk },
-    (t) => lying(t, workers, rounds)
+    (t) => lying(t, setup)
   )
 
-t.test('a disk that takes 300 ms for a sync delays answers, and batches grow', { skip: noDisk }, async (t) => {
-  const ordeal = await Ordeal.prepare(t)
+async function syncingSlowly(t: Test, setup: Setup): Promise<void> {
+  const ordeal = await Ordeal.prepare(t, setup)
   const clients = 24
   await ordeal.start(clients)
   const store = async (): Promise<[commits: number, operations: number]> => {
@@ -285,4 +296,9 @@ t.test('a disk that takes 300 ms for a sync delays answers, and batches grow', {
   t.ok(after > clients / 2, `${before.toFixed(1)} operations in a batch became ${after.toFixed(1)}`)
   await ordeal.losePower()
   await ordeal.audit()
-})
+}
+
+for (const form of formsFor(1))
+  t.test(`a disk that takes 300 ms for a sync delays answers, and batches grow: ${form.name}`, { skip: noDisk }, (t) =>
+    syncingSlowly(t, { workers: 1, form })
+  )

@@ -12,7 +12,7 @@ import { listNumbered, pathOf, reachPath } from '../segments/folder.ts'
 import type { Kind, Numbered } from '../segments/folder.ts'
 import { framesBehind } from '../segments/frames.ts'
 import { surveyJournal } from '../segments/journal-survey.ts'
-import { openJournal } from '../segments/state.ts'
+import { clearFolder, openJournal } from '../segments/state.ts'
 import { Indexing } from '../writer/indexing.ts'
 
 /** Copies a file to a path, and syncs it; returns false when it is gone. */
@@ -57,6 +57,7 @@ function filesOf(folder: string, kind: Kind): Numbered[] {
  */
 export function completeJournal(folder: string, file: string, committer: Committer): number {
   const opened = openJournal(folder, file, 'power')
+  clearFolder(folder, opened)
   const { batch: last, boot, history: previous, written } = opened.fold.place
   const batches = last - committer.head.batch
   const indexing = new Indexing(committer)

@@ -2,6 +2,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { readFrames } from '../log/frame-reader.ts'
 import type { Frame } from '../log/frame-reader.ts'
+import { JournalDamage } from './journal-damage.ts'
 import { framesFrom } from './segment-head.ts'
 import type { SegmentHead } from './segment-head.ts'
 import type { Written } from './segment-log.ts'
@@ -28,7 +29,7 @@ export class Following {
 
   /**
    * Yields the frames behind the batch `after` of segments that follow each other.
-   * @throws Error when a segment does not have what was acknowledged
+   * @throws JournalDamage when a segment does not have what was acknowledged
    */
   *frames(written: readonly Written[], after: number): Generator<FollowedFrame> {
     let number = after
@@ -42,7 +43,7 @@ export class Following {
         number = place.last = frame.batch.number
         place.at = frame.end
       }
-      if (number < last) throw new Error(`${path} is damaged: it ends with batch ${number} instead of ${last}`)
+      if (number < last) throw new JournalDamage(path, `is damaged: it ends with batch ${number} instead of ${last}`)
     }
   }
 

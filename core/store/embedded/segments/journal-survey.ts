@@ -146,7 +146,7 @@ function segmentsOf(
       } catch (error) {
         if (!(error instanceof VolumeDamage)) throw error
         // It is made again where its segment is still there.
-        ;(begun.has(number) ? passed : damage).push({ file: path, text: error.message })
+        ;(begun.has(number) ? passed : damage).push({ file: path, text: error.text })
       }
       continue
     }

@@ -11,7 +11,7 @@ import type { RecordRow } from '../rows/record-text.ts'
 import { idIn } from '../rows/uuid.ts'
 import { pathOf } from './folder.ts'
 import { decodeHead, framesFrom } from './segment-head.ts'
-import { Volume } from './volume.ts'
+import { Volume, VolumeDamage } from './volume.ts'
 
 /** How many volumes are kept in mind, with a block of each. */
 const mostVolumes = 8
@@ -47,14 +47,24 @@ export class RecordReader {
     if (this.#last?.ordinal !== ordinal || this.#last.batch !== batch) {
       // A segment may be sealed, and its file used again, between the two looks at a volume.
       const records =
-        this.#inVolume(ordinal, batch) ?? this.#inSegment(ordinal, batch, at) ?? this.#inVolume(ordinal, batch)
+        this.#inVolume(ordinal, batch) ?? this.#inSegment(ordinal, batch, at) ?? this.#inVolume(ordinal, batch, true)
       if (!records) throw new Error(`the journal in ${this.#folder} does not have batch ${batch} in segment ${ordinal}`)
       this.#last = { ordinal, batch, records }
     }
     return this.#last.records
   }
 
-  #inVolume(ordinal: number, batch: number): readonly Value[] | undefined {
+  /** One that is damaged has none, as long as its segment may have them; for the `last` look it is an error. */
+  #inVolume(ordinal: number, batch: number, last = false): readonly Value[] | undefined {
+    try {
+      return this.#readVolume(ordinal, batch)
+    } catch (error) {
+      if (last || !(error instanceof VolumeDamage)) throw error
+      return undefined
+    }
+  }
+
+  #readVolume(ordinal: number, batch: number): readonly Value[] | undefined {
     let volume = this.#volumes.get(ordinal)
     if (!volume) {
       const path = pathOf(this.#folder, 'volume', ordinal)

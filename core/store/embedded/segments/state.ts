@@ -12,7 +12,7 @@ import { surveyJournal } from './journal-survey.ts'
 import type { JournalSurvey, Stretch } from './journal-survey.ts'
 
 /** The journal of a store that nobody writes yet. */
-export interface OpenedJournal extends Pick<JournalSurvey, 'segments' | 'volumes'> {
+export interface OpenedJournal extends Pick<JournalSurvey, 'segments' | 'volumes' | 'unused'> {
   readonly fold: Fold
   readonly checkpoints: Checkpoints
   /** A number that no segment has had. */
@@ -24,16 +24,20 @@ export interface OpenedJournal extends Pick<JournalSurvey, 'segments' | 'volumes
 }
 
 /**
- * Opens the journal of a folder: surveys it, folds what is behind the newest sound checkpoint, and then removes what a
- * kill left unfinished. Killed anywhere, it finds the same the next time.
- * @throws DamagedStore when frames are missing: nothing was changed then
+ * Opens the journal of a folder: surveys it, and folds what is behind the newest sound checkpoint.
+ * @throws DamagedStore when frames are missing
  */
 export function openJournal(folder: string, file: string, durability: Durability): OpenedJournal {
-  const found = surveyJournal(folder)
-  const opened = foldFound(found, folder, file, durability)
+  return foldFound(surveyJournal(folder), folder, file, durability)
+}
+
+/**
+ * Makes the folder ready for what is written next: removes what a kill left unfinished. Killed anywhere, the next start
+ * finds the same.
+ */
+export function clearFolder(folder: string, { unused }: Pick<OpenedJournal, 'unused'>): void {
   prepareFolder(folder)
-  for (const path of found.unused) rmSync(path, { force: true })
-  return opened
+  for (const path of unused) rmSync(path, { force: true })
 }
 
 /**
@@ -49,7 +53,7 @@ export function resumeJournal(folder: string, file: string, durability: Durabili
 
 /** Folds what a survey found behind a checkpoint. */
 function foldFound(found: JournalSurvey, folder: string, file: string, durability: Durability): OpenedJournal {
-  const { fold, stretches, segments, volumes, sound, ordinal, passed, damage } = found
+  const { fold, stretches, segments, volumes, sound, ordinal, unused, passed, damage } = found
   if (damage.length > 0) throw DamagedStore.of(file, damage)
   let tail = 0
   for (const stretch of stretches) tail += foldStretch(fold, stretch)
@@ -59,8 +63,9 @@ function foldFound(found: JournalSurvey, folder: string, file: string, durabilit
     volumes,
     checkpoints: new Checkpoints(folder, durability, sound),
     ordinal,
+    unused,
     tail,
-    passed: passed.map(({ text }) => text)
+    passed: passed.map(({ file: path, text }) => `${path} ${text}`)
   }
 }
 

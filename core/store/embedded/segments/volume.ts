@@ -11,6 +11,7 @@ import type { Batch } from '../rows/batch.ts'
 import type { Durability, Value } from '../files/sqlite.ts'
 import { DigestedFile, headBytes } from './digested-file.ts'
 import { pathOf, PlacedFile } from './folder.ts'
+import { JournalDamage } from './journal-damage.ts'
 import type { Contents, Summary } from './summary.ts'
 
 const mark = Buffer.from('sluicevl')
@@ -52,7 +53,7 @@ const members = [
 ] as const satisfies readonly (keyof Contents)[]
 
 /** Thrown when a volume is not what was written. */
-export class VolumeDamage extends Error {}
+export class VolumeDamage extends JournalDamage {}
 
 /**
  * Writes a volume, a block at each step, and returns its path. `frames` are those that count of its segment; `summary`
@@ -150,7 +151,7 @@ export class Volume {
       const head = readAt(fd, 0, headBytes)
       const end = readAt(fd, Math.max(0, size - tail.bytes), tail.bytes)
       if (size < headBytes + tail.bytes || mark.compare(head, 0, mark.length) !== 0)
-        throw new VolumeDamage(`${path} does not begin as a volume does`)
+        throw new VolumeDamage(path, 'does not begin as a volume does')
       const found = head.readUInt32BE(mark.length)
       if (found !== format)
         throw new Error(`${path} has format ${found}, which this program does not know: start the one that wrote it`)
@@ -158,7 +159,7 @@ export class Volume {
       const length = size - tail.bytes - from
       const footer = readAt(fd, from, Math.max(0, length))
       if (length <= 0 || crc32(footer) !== end.readUInt32BE(tail.checksum))
-        throw new VolumeDamage(`${path} is damaged: it has no sound footer`)
+        throw new VolumeDamage(path, 'is damaged: it has no sound footer')
       const rows = new Unpacker(footer)
       const values = rows.next(members.length)
       this.contents = Object.fromEntries(members.map((name, i) => [name, values[i]])) as unknown as Contents
@@ -218,7 +219,7 @@ export class Volume {
     try {
       return zstdDecompressSync(bytes)
     } catch (error) {
-      throw new VolumeDamage(`${this.path} is damaged at byte ${from}: ${(error as Error).message}`)
+      throw new VolumeDamage(this.path, `is damaged at byte ${from}: ${(error as Error).message}`)
     }
   }
 
@@ -227,7 +228,7 @@ export class Volume {
    * @throws VolumeDamage when it cannot be unpacked as what was written
    */
   *readBack(): Generator<void, void> {
-    if (!this.whole) throw new VolumeDamage(`${this.path} is not what was written: its SHA-256 differs`)
+    if (!this.whole) throw new VolumeDamage(this.path, 'is not what was written: its SHA-256 differs')
     const blocks = this.#unpacked(0)
     while (blocks.next().done !== true) yield
   }

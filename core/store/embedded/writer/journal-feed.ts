@@ -16,7 +16,7 @@ import { FirstSegment } from '../segments/first-segment.ts'
 import { framesBehind } from '../segments/frames.ts'
 import { Keeper } from '../segments/keeper.ts'
 import type { HandedSegments } from '../segments/segment-log.ts'
-import { openJournal, resumeJournal } from '../segments/state.ts'
+import { clearFolder, openJournal, resumeJournal } from '../segments/state.ts'
 import type { OpenedJournal } from '../segments/state.ts'
 import { Slices } from '../upkeep/slices.ts'
 import type { Feed, SealedVolume, WriterOptions } from './feed.ts'
@@ -73,6 +73,7 @@ export class JournalFeed implements Feed {
     const indexing = new Indexing(committer)
     for (const frame of framesBehind(opened, committer.head.batch)) indexing.take(frame)
     indexing.end()
+    clearFolder(this.#folder, opened)
     const { batch: after, boot, history: previous, written: before } = fold.place
     const begun = { history: randomBytes(historyBytes).toString('hex'), boot: Math.max(boot, committer.head.boot) + 1 }
     const first = new FirstSegment(this.#folder, { ...begun, ordinal: opened.ordinal, previous, after }, durability)

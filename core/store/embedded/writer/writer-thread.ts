@@ -9,6 +9,7 @@ import { isUnreadable, openDatabase, openForReading } from '../files/sqlite.ts'
 import type { Database } from '../files/sqlite.ts'
 import { giveSpare, isFull } from '../files/spare.ts'
 import { checkLastEntry } from '../recovery/survey.ts'
+import { JournalDamage } from '../segments/journal-damage.ts'
 import { Upkeep } from '../upkeep/upkeep.ts'
 import type { Feed, SealedVolume, WriterOptions } from './feed.ts'
 import { JournalFeed } from './journal-feed.ts'
@@ -135,6 +136,8 @@ export class StoreWriter implements Service<WriterRequest> {
           { file: this.#options.file, text: `is damaged: ${(error as Error).message}` }
         ])
       }
+      if (error instanceof JournalDamage)
+        throw DamagedStore.of(this.#options.file, [{ file: error.path, text: error.text }])
       if (!isFull(error)) throw error
       this.#fail(error)
       return this.#start()

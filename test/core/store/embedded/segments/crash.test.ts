@@ -1,7 +1,7 @@
 // Journals whose process is killed at a write or a sync, whose power is lost, and whose disk fails: each start finds
 // what was acknowledged, and all files agree.
 import { spawnSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -50,14 +50,6 @@ class Lives {
     return lines.some(([word]) => word === 'closed')
   }
 
-  /** The files become what the disk has of them. */
-  losePower(): void {
-    const platter = this.disk.env['SLUICE_DISK_PLATTER']!
-    for (const name of readdirSync(this.folder)) rmSync(join(this.folder, name), { recursive: true })
-    for (const name of readdirSync(platter))
-      if (name !== 'journal') copyFileSync(join(platter, name), join(this.folder, name))
-  }
-
   /** Checks that all is there, and that volumes and checkpoints say the same as the frames. */
   check(what: string): void {
     const { damage, fold, stretches } = surveyJournal(this.folder)
@@ -96,7 +88,7 @@ t.test('without power at any write or sync, it has what was acknowledged', { ski
   const dice = chance(22)
   for (let life = 0; life < 14; life++) {
     lives.live(60, life, { killAt: 1 + dice.below(life % 3 ? 200 : 12) }, `life ${life}`)
-    lives.losePower()
+    lives.disk.losePower()
     lives.check(`after life ${life}`)
   }
   t.ok(lives.live(60, 99, {}, 'the last life'))
@@ -115,7 +107,7 @@ for (const [name, trouble] of [
     for (let life = 0; life < 4; life++) {
       lives.live(80, life, trouble, `life ${life}`)
       failures += lives.failures
-      lives.losePower()
+      lives.disk.losePower()
       lives.check(`after life ${life}`)
     }
     t.ok(lives.live(60, 99, {}, 'the last life'))

@@ -3,7 +3,7 @@ import { Fold } from '../../../../../core/store/embedded/segments/fold.ts'
 import { prepareFolder } from '../../../../../core/store/embedded/segments/folder.ts'
 import { SegmentLog } from '../../../../../core/store/embedded/segments/segment-log.ts'
 import type { LogOptions } from '../../../../../core/store/embedded/segments/segment-log.ts'
-import { openJournal } from '../../../../../core/store/embedded/segments/state.ts'
+import { clearFolder, openJournal } from '../../../../../core/store/embedded/segments/state.ts'
 import type { OpenedJournal } from '../../../../../core/store/embedded/segments/state.ts'
 import { entryColumns, emptyBatch, holdColumns } from '../../../../../core/store/embedded/rows/batch.ts'
 import type { Batch } from '../../../../../core/store/embedded/rows/batch.ts'
@@ -79,6 +79,7 @@ export class Writing {
   constructor(folder: string, options: Partial<LogOptions> = {}) {
     prepareFolder(folder)
     this.opened = openJournal(folder, folder, options.durability ?? 'process')
+    clearFolder(folder, this.opened)
     const { batch, boot, history } = this.opened.fold.place
     this.boot = boot + 1
     const own = historyOf(this.boot)
