@@ -5,6 +5,7 @@ import type { FilePlace } from '../catalogue/store-place.ts'
 import type { StoreSettings } from '../catalogue/settings.ts'
 import type { Server } from '../clients/server.ts'
 import type { Claims } from '../store/claims.ts'
+import type { Hold } from '../store/embedded/balance/hold.ts'
 import type { DocumentBook } from '../store/embedded/book/document-book.ts'
 import type { Line } from '../store/distant/line.ts'
 import { answersThere, documentsThere, requestsThere, routesThere, secretsThere } from '../store/distant/services.ts'
@@ -174,7 +175,7 @@ export class Custody implements Opened {
   async leave(line: Line, background: Pick<BackgroundWork, 'close'>, running: readonly string[]): Promise<HandedOver> {
     background.close((work) => line.tell('takeUp', work))
     const own = this.#own!
-    const holds = own.ledger.open.map(({ requestId, part, request: { costs } }) => ({ requestId, part, costs }))
+    const holds = own.ledger.open.map(keptOf)
     const { documents, ledger, requests, answers, routes, works, limits, secrets, claims } = this.#switches
     const distant = new DistantHolds(line, own.ledger)
     own.ledger.leave(distantHeir(line))
@@ -204,10 +205,7 @@ export class Custody implements Opened {
    */
   async reclaim(line: Line, parts: Going): Promise<void> {
     const { store: before, distant, running } = this.#before!
-    const kept = [
-      ...before.ledger.unsettled.map(({ requestId, part, request: { costs } }) => ({ requestId, part, costs })),
-      ...distant.open
-    ]
+    const kept = [...before.ledger.unsettled.map(keptOf), ...distant.open]
     const own = await this.#reopen(kept)
     this.#own = own
     const { documents, ledger, requests, answers, routes, works, limits, secrets, claims } = this.#switches
@@ -227,9 +225,16 @@ export class Custody implements Opened {
     const left = { holds: kept, running, leases: new Map<string, Lease>(), claims: [] }
     const deputy = this.deputy(parts.services, parts.background, parts.log, left)
     parts.background.start(running)
-    line.divert(deputy.served, (calls) => {
+    line.divert(deputy.served, (calls, isOpen) => {
       const ends = calls.filter(({ name }) => name === 'end')
-      return ends.length > 0 && !ends.some(({ args: [requestId, part] }) => deputy.has(String(requestId), String(part)))
+      const open = ends.filter(({ args: [requestId, part] }) => deputy.has(String(requestId), String(part)))
+      // With its ends all that was told is on disk, such as their records.
+      const done = ends.length > 0 && open.length === 0
+      return calls.filter((call) => {
+        if (call.id === undefined) return !done
+        // What was answered is not done twice; a hold is lost that was in no batch yet.
+        return call.name === 'reserve' || (isOpen(call) && !(done && call.name === 'end'))
+      })
     })
   }
 
@@ -246,6 +251,11 @@ export function storeOptionsOf(
 ): StoreOptions {
   const keeping = { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience }
   return { file: sqlite, durability, keeping, routeAge: routes.age, log }
+}
+
+/** What the next process has to know of a hold: it is charged by the model that it was sent to last. */
+function keptOf({ requestId, part, sale: { costs } }: Hold): KeptHold {
+  return { requestId, part, costs }
 }
 
 function followed(documents: DocumentBook): { documents: DocumentBook['follow'] } {

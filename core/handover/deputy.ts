@@ -156,6 +156,8 @@ export class Deputy {
   }
 
   async #reserve(request: ReserveRequest): Promise<void> {
+    // The call is repeated, and the hold was on disk.
+    if (this.#holds.has(nameOf(request.requestId, request.part))) return
     const reservation = await this.#parts.services.ledger.reserve(request)
     this.#holds.set(nameOf(request.requestId, request.part), reservation)
   }

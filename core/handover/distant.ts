@@ -18,9 +18,14 @@ export class DistantHolds {
   constructor(line: Line, before: Book) {
     this.ledger = {
       reserve: async (request) => {
-        await line.ask('reserve', request)
-        const hold = new DistantHold(request, line, () => void this.#open.delete(hold))
+        const over = (): void => void this.#open.delete(hold)
+        const hold = new DistantHold(request, line, over)
+        // It may be on disk although no answer comes.
         this.#open.add(hold)
+        await line.ask('reserve', request).catch((error: unknown) => {
+          over()
+          throw error
+        })
         return hold
       },
       look: (request) => before.look(request),

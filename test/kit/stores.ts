@@ -1,7 +1,5 @@
 // The stores as each implementation gives them, for tests that hold all of them to one contract.
-import { EventEmitter } from 'node:events'
 import { join } from 'node:path'
-import { deserialize, serialize } from 'node:v8'
 import type { Test } from 'tap'
 import type { KeptHold } from '../../core/store/embedded/book/book.ts'
 import { verify } from '../../core/store/embedded/care/verify/verify.ts'
@@ -10,9 +8,6 @@ import { openSharedBook } from '../../core/store/cluster/shared-book.ts'
 import { openStore } from '../../core/store/embedded/store.ts'
 import type { OwnStore, StoreOptions } from '../../core/store/embedded/store.ts'
 import { Custody } from '../../core/handover/custody.ts'
-import { Line } from '../../core/store/distant/line.ts'
-import type { Port } from '../../core/store/distant/line.ts'
-import { MemoryCache } from '../../core/store/memory/cache.ts'
 import { Arena } from '../../core/store/shared/arena/arena.ts'
 import { sharedNow } from '../../core/store/shared/arena/clock.ts'
 import { Desk } from '../../core/store/shared/desk/desk.ts'
@@ -20,13 +15,11 @@ import { joinStore } from '../../core/store/shared/desk/join.ts'
 import { WorkerLimits } from '../../core/store/shared/arena/limits.ts'
 import { Seat } from '../../core/store/shared/arena/seat.ts'
 import { Seats } from '../../core/store/shared/arena/seats.ts'
-import type { Seated } from '../../core/store/shared/desk/seat-store.ts'
 import { openWorkerStore } from '../../core/store/shared/worker-store.ts'
-import { SealedVault } from '../../core/store/sealed/vault.ts'
 import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import type { Services } from '../../core/store/services.ts'
-import { silentLog } from '../../core/telling/log.ts'
+import { handOver, servicesOf, vaultOf } from './hand-over.ts'
 import { brokenIn, logFolder, moneyBook, moneyNode } from './cluster-money.ts'
 import { postgresMissing, sharedPostgres } from './postgres.ts'
 import { sharedLimits } from './limits.ts'
@@ -53,31 +46,6 @@ export interface Implementation {
   readonly skip?: string | false
   /** Opens empty stores, which the test closes in its end. `now`: Unix milliseconds. */
   open(t: Test, now?: () => number): Promise<Stores>
-}
-
-const state = { key: 'secret', keep: 1e12, largest: 2 ** 20, of_tenant: 2 ** 28, size: 2 ** 30 }
-
-function servicesOf({
-  store,
-  limits,
-  secrets,
-  claims
-}: Pick<Seated, 'store' | 'limits' | 'secrets' | 'claims'>): Services {
-  const { documents, ledger, requests, answers, routes, works } = store
-  const vault = new SealedVault(works, state)
-  return {
-    documents,
-    ledger,
-    requests,
-    answers,
-    routes,
-    works,
-    vault,
-    limits,
-    secrets,
-    claims,
-    cache: new MemoryCache(2 ** 20)
-  }
 }
 
 function opener(
@@ -119,36 +87,14 @@ const embedded = ownStore('a store of its own')
 /** With small segments, so that a test has many. */
 const inSegments = ownStore('a journal in segments', { segments: { least: 4096, most: 65_536 } })
 
-/** Two ends of a channel between processes. Messages are copied, as they are between processes. */
-function ports(): [Port, Port] {
-  const ends = [new EventEmitter(), new EventEmitter()] as const
-  const portTo = (other: EventEmitter, own: EventEmitter): Port => ({
-    send(message, sent) {
-      const copy = serialize(message)
-      setImmediate(() => other.emit('message', deserialize(copy)))
-      sent(null)
-    },
-    on: (event: string, take: (message: unknown) => void) => own.on(event, take)
-  })
-  return [portTo(ends[1], ends[0]), portTo(ends[0], ends[1])]
-}
-
 /** The stores of a process that has handed over, and goes on with what it had begun. */
 const handedOver: Implementation = {
   name: 'the store of the next process',
   async open(t, now) {
     const file = join(t.testdir(), 'sluice.db')
     const open = opener(file, now)
-    const [here, there] = ports()
     const before = new Custody(await open(), open)
-    const estate = await before.leave(new Line(here), { close() {} }, [])
-    const after = new Custody(await open(estate.holds), open)
-    const leases = after.adopt(estate)
-    const ignore = (): void => {}
-    const background = { attendFor: ignore, takeUp: ignore }
-    const line = new Line(there)
-    line.serve(after.deputy(servicesOf(after), background, silentLog, { ...estate, leases }).served)
-    after.store.documents.watch((changes) => line.tell('documents', changes))
+    const { after } = await handOver(before, open)
     return {
       services: servicesOf(before),
       flush: () => after.store.flush(),
@@ -173,7 +119,7 @@ const postgres: Implementation = {
     }
     t.teardown(close)
     const { documents, routes, works, answers, claims, requests, secrets } = book
-    const vault = new SealedVault(works, state)
+    const vault = vaultOf(works)
     return { services: { documents, routes, works, vault, answers, claims, requests, secrets }, flush, close }
   }
 }
@@ -242,7 +188,7 @@ const workersMoney: Implementation = {
       clearInterval(running)
     })
     const { documents, requests, answers, routes, works } = store
-    const vault = new SealedVault(works, state)
+    const vault = vaultOf(works)
     return { services: { documents, ledger, requests, answers, routes, works, vault }, flush, close }
   }
 }

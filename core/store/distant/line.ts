@@ -116,14 +116,16 @@ export class Line {
   }
 
   /**
-   * The other process has gone: from now on this process runs the calls itself. Those that were not answered are run
-   * again, unless `done` says of a batch that it was.
+   * The other process has gone: from now on this process runs the calls itself. Of a batch with calls that were not
+   * answered, it runs again what `again` says; whoever waits for another call of it is told that it was done.
    */
-  divert(served: Served, done: (calls: readonly Call[]) => boolean): void {
+  divert(served: Served, again: (calls: readonly Call[], isOpen: (call: Call) => boolean) => readonly Call[]): void {
     this.#deliver = (batch) => runBatch(batch, served, (reply) => this.#settle(reply))
     for (const { batch, open } of this.#unanswered) {
-      if (done(batch.calls)) for (const id of open) this.#settle({ id })
-      else this.#deliver(batch)
+      const calls = again(batch.calls, ({ id }) => id !== undefined && open.has(id))
+      const repeated = new Set(calls.map(({ id }) => id))
+      for (const id of open) if (!repeated.has(id)) this.#settle({ id })
+      this.#deliver({ calls })
     }
   }
 

@@ -298,7 +298,7 @@ export class Hold implements Reservation {
   /** Writes its progress since its row was written. */
   writeTouch(batch: Batch): void {
     this.#touched = false
-    if (!this.#ended) {
+    if (this.lasts) {
       const cost = this.#costPrice(this.#channel)?.version ?? null
       const { model, price } = this.#sale
       batch.touched.push(this.#channel, cost, whole(this.#delivered), model, price.version, this.#rowId!)
@@ -307,7 +307,7 @@ export class Hold implements Reservation {
 
   /** Writes until when it is kept. Runs after every {@link Hold.writeOpen} of the batch. */
   writeLease(batch: Batch): void {
-    if (!this.#ended) batch.leased.push(this.#lease!, this.#rowId!)
+    if (this.lasts) batch.leased.push(this.#lease!, this.#rowId!)
   }
 
   /** Writes its end to the journal, and frees the id of its row for another hold. */
