@@ -50,7 +50,7 @@ function end(hold: Hold, requests: Pick<RequestLog, 'append'>, log: Logger): big
           streamed: request.streamed === true,
           time: request.time
         },
-        parts?.usage ? sumOf(charged?.usage ?? noUsage, parts.usage) : charged?.usage,
+        parts ? sumOf(charged?.usage ?? noUsage, parts.usage) : charged?.usage,
         (charged?.amount ?? 0n) + (parts?.amount ?? 0n)
       )
     )

@@ -75,12 +75,7 @@ export class Book implements Ledger, HoldKeeper {
     const costs = new Map(kept.map((hold) => [nameOf(hold.requestId, hold.part), hold.costs]))
     for (const row of open) this.#resume(row, costs.get(nameOf(row['request_id'] as string, row['part'] as string)))
     for (const { request_id: id, amount, usage_json: usage } of parts)
-      if (this.#live.get(id as string, ''))
-        this.#charged.charge(
-          id as string,
-          amount as bigint,
-          usage === null ? null : (JSON.parse(usage as string) as Usage)
-        )
+      this.#charged.charge(id as string, amount as bigint, JSON.parse(usage as string) as Usage)
   }
 
   get left(): boolean {
@@ -213,8 +208,8 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   end(hold: Hold, amount: bigint): Promise<void> {
-    if (hold.part !== '') this.#note(hold)
     if (this.#heir) return this.#heir.end(hold).finally(() => this.forget([hold]))
+    if (hold.part !== '') this.#note(hold)
     const { draft } = this.#writer
     hold.purse.post(hold.amount, amount)
     draft.ended.push(hold)
@@ -236,7 +231,7 @@ export class Book implements Ledger, HoldKeeper {
   forget(ended: readonly Hold[]): void {
     for (let i = 0; i < ended.length; i++) {
       this.#live.delete(ended[i]!)
-      if (this.#charged.size > 0 && ended[i]!.part === '') this.#charged.delete(ended[i]!.requestId)
+      if (ended[i]!.part === '') this.#charged.delete(ended[i]!.requestId)
     }
   }
 

@@ -55,7 +55,7 @@ export class FoldedLeftovers implements Leftovers {
 
   partsOf(requestId: string): readonly PartRow[] {
     const charges = this.#fold.holds.parts.get(requestId)
-    return charges ? [{ amount: charges.amount, usage_json: charges.usage && JSON.stringify(charges.usage) }] : []
+    return charges ? [{ amount: charges.amount, usage_json: JSON.stringify(charges.usage) }] : []
   }
 
   #find(whole: boolean): HoldRow[] {

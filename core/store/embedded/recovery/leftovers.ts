@@ -36,7 +36,7 @@ export interface HoldRow {
 /** The charge of one part of an exchange, or of several. */
 export interface PartRow {
   amount: bigint
-  usage_json: string | null
+  usage_json: string
 }
 
 /**

@@ -110,7 +110,7 @@ function end(row: HoldRow, batch: Batch, moves: Sums, left: Pick<Leftovers, 'par
   let [all, total] = [usage, amount]
   for (const { usage_json, amount: charged } of left.partsOf(row.request_id)) {
     total += charged
-    if (usage_json !== null) all = sumOf(all ?? noUsage, JSON.parse(usage_json) as Usage)
+    all = sumOf(all ?? noUsage, JSON.parse(usage_json) as Usage)
   }
   const { request_id: requestId, scopes, model, price_version: priceVersion, channel, endpoint } = row
   const abandoned = {

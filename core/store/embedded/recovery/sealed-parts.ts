@@ -24,7 +24,7 @@ export function sealedParts(database: Database, file: string): ReadonlyMap<strin
         volumeOf(row)
       ))
         if (part !== '' && name === 'terminal' && kind === 'settle')
-          open.get(request_id as string)?.push({ amount: amount as bigint, usage_json: usage_json as string | null })
+          open.get(request_id as string)?.push({ amount: amount as bigint, usage_json: usage_json as string })
     } catch (error) {
       if (!(error instanceof VolumeError)) throw error
     }

@@ -113,7 +113,7 @@ function* rowsOf(fold: Fold, kind: RowKind): Generator<readonly Value[]> {
     for (const { scope, window, posted, limit } of fold.balances) yield [scope, window, posted, limit ?? null]
   } else if (kind === 'hold') for (const { row, boot, lease } of fold.holds) yield [...row, boot, lease]
   else if (kind === 'part') {
-    for (const [id, { amount, usage }] of fold.holds.parts) yield [id, amount, usage && JSON.stringify(usage)]
+    for (const [id, { amount, usage }] of fold.holds.parts) yield [id, amount, JSON.stringify(usage)]
   } else if (kind === 'work') yield* fold.works.values()
   else if (kind === 'room') yield* fold.room
   else for (const name of fold.ended) yield [name]
@@ -181,7 +181,7 @@ function put(fold: Fold, kind: RowKind, values: readonly Value[], i: number, end
     sum.limit = (fourth as bigint | null) ?? undefined
   } else if (kind === 'hold')
     fold.hold({ row: row.slice(0, -2), boot: row.at(-2) as number, lease: row.at(-1) as number | null })
-  else if (kind === 'part') fold.holds.charge(first as string, second as bigint, third as string | null)
+  else if (kind === 'part') fold.holds.charge(first as string, second as bigint, third as string)
   else if (kind === 'work') fold.putWork(row)
   else if (kind === 'room') fold.room.set(first as string, second as number)
   else if (kind === 'ended') ended.push(first as string)

@@ -85,7 +85,7 @@ export class OpenHolds implements Iterable<OpenHold> {
     const [requestId, part] = [entries[i + requestColumn] as string, entries[i + partColumn] as string]
     if (part === '') this.#parts.delete(requestId)
     else if (entries[i + kindColumn] === 'settle')
-      this.charge(requestId, entries[i + amountColumn] as bigint, entries[i + usageColumn] as string | null)
+      this.charge(requestId, entries[i + amountColumn] as bigint, entries[i + usageColumn] as string)
     const name = nameOf(requestId, part)
     const hold = this.#byName.get(name)
     if (!hold) return undefined
@@ -95,8 +95,8 @@ export class OpenHolds implements Iterable<OpenHold> {
   }
 
   /** Adds a charge for a part of a request. */
-  charge(requestId: string, amount: bigint, usage: string | null): void {
-    this.#parts.charge(requestId, amount, usage === null ? null : (JSON.parse(usage) as Usage))
+  charge(requestId: string, amount: bigint, usage: string): void {
+    this.#parts.charge(requestId, amount, JSON.parse(usage) as Usage)
   }
 
   /** Drops the charges of parts whose request has no hold: a new start has ended all that was not kept. */

@@ -27,7 +27,7 @@ export function snapshotOf(fold: Fold, now: number): Folded {
     parts: [...fold.holds.parts].map(([requestId, { amount, usage }]) => ({
       request_id: requestId,
       amount,
-      usage_json: usage && JSON.stringify(usage)
+      usage_json: JSON.stringify(usage)
     })),
     works: works.map((row) => ({ json: row[jsonColumn]! })),
     room: roomOf(fold)
