@@ -15,12 +15,21 @@ export interface Unit {
 const long = process.env['SLUICE_LONG'] !== undefined
 /** The folders whose files share processes: in the others most files start processes and servers, and take longer. */
 const shared: ReadonlySet<string> = new Set([
+  'test/core/admin',
+  'test/core/clients',
+  'test/core/exchange',
   'test/core/money',
   'test/core/operations',
   'test/core/options',
+  'test/core/simulator',
   'test/core/telling',
+  'test/core/tenancy',
+  'test/core/transport',
   'test/core/wire',
-  'test/protocols'
+  'test/engine',
+  'test/plugins',
+  'test/protocols',
+  'test/realtime'
 ])
 /** The most files that share a process, so that none is long. */
 const most = 8
