@@ -210,6 +210,7 @@ t.test('a report counts as the upstream gave it, the last one, unless a stream t
     usage({ input: 250, output: 3 }),
     'a prompt that is not told is estimated'
   )
+  t.equal(read([words('a', report(1, 1))], false).usage.input, 1, 'a prompt of one token is counted')
   const capped = read([words('a', report(7, 2)), ...['b', 'c', 'd'].map((text) => words(text))], false, { most: 3 })
   t.same(capped.usage, usage({ input: 7, output: 3 }), 'no more than the limits let through')
   const thinking = { ...report(7, 2), completion_tokens_details: { reasoning_tokens: 2 } }

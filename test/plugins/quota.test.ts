@@ -551,6 +551,7 @@ t.test('as much is held as a budget has left, to the last token that it pays for
       const units = at(output)
       const whole = { output, count, limitedBy: 'request' as const, units, amount: amountOf(terms, units) }
       const left = BigInt(budget)
+      if (within(whole.amount, whole, terms, least) !== whole) return false
       const bound = within(left, whole, terms, least)
       if (left >= whole.amount) return bound === whole
       let most = 0

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
 import { EventFramer } from '../../core/exchange/answers/sse.ts'
+import type { ModelAnswer } from '../../core/protocols/canonical/answer.ts'
 import { codecs } from '../../core/protocols/translation/codecs.ts'
 import type { CodecName } from '../../core/protocols/translation/codecs.ts'
 import { Asked, mayBeSealed, StreamTranslation, translateAnswer } from '../../core/protocols/translation/translation.ts'
@@ -599,7 +600,17 @@ t.test('reasons to stop keep their meaning, and those that nobody knows their na
     )
   }
   t.throws(() => whole('G⇒C', [gemini([], 'MALFORMED_FUNCTION_CALL')]), { code: 'upstream_bad_response' })
-  t.equal(finishOf(whole('G⇒C', [{ promptFeedback: { blockReason: 'SAFETY' } }])), 'content_filter')
+  for (const [said, told] of [
+    [{}, 'SAFETY'],
+    [{ blockReasonMessage: 'Not that.' }, 'Not that.']
+  ] as const) {
+    const blocked = whole('G⇒C', [{ promptFeedback: { blockReason: 'SAFETY', ...said } }])
+    t.equal(finishOf(blocked), 'content_filter')
+    t.same(
+      blocked.flatMap(({ choices }: Json) => choices?.[0]?.delta.refusal ?? []),
+      [told]
+    )
+  }
 })
 
 t.test('what an upstream answers in odd forms is text all the same, and thoughts are not', async (t) => {
@@ -934,4 +945,44 @@ t.test('usage that is written for a client reads as it was', async (t) => {
     thoughtsTokenCount: 20,
     totalTokenCount: 1160
   })
+})
+
+t.test('a response repeats what was asked for, and says what holds where nothing was', (t) => {
+  const codec = codecs['openai-responses']
+  const asked = {
+    instructions: 'Be short.',
+    max_output_tokens: 9,
+    parallel_tool_calls: false,
+    reasoning: { effort: 'low', summary: 'auto' },
+    temperature: 0.5,
+    text: { format: { type: 'json_object' }, verbosity: 'low' },
+    tool_choice: 'none',
+    tools: [{ type: 'function', name: 'f' }],
+    top_p: 0.25,
+    truncation: 'auto',
+    user: 'u',
+    metadata: { a: 'b' }
+  }
+  t.same([...codec.repeats!].sort(), Object.keys(asked).sort())
+  const answer: ModelAnswer = {
+    id: 'x',
+    candidates: [{ parts: [{ type: 'text', text: 'Hi' }], finish: { reason: 'stop' } }],
+    usage: undefined
+  }
+  t.match(codec.encodeAnswer(answer, { ...answerHead, request: asked }), asked)
+  t.match(codec.encodeAnswer(answer, { ...answerHead, request: {} }), {
+    instructions: null,
+    max_output_tokens: null,
+    parallel_tool_calls: true,
+    reasoning: { effort: null, summary: null },
+    temperature: null,
+    text: { format: { type: 'text' } },
+    tool_choice: 'auto',
+    tools: [],
+    top_p: null,
+    truncation: 'disabled',
+    user: null,
+    metadata: {}
+  })
+  t.end()
 })

@@ -283,6 +283,14 @@ t.test('the choice of tools means the same', async (t) => {
     type: 'auto',
     disable_parallel_tool_use: true
   })
+  for (const [choice, one] of [
+    ['required', { type: 'any', disable_parallel_tool_use: true }],
+    [fn('f'), { type: 'tool', name: 'f', disable_parallel_tool_use: true }],
+    ['none', { type: 'none' }]
+  ] as const) {
+    const asked = chat({ tools: [fn('f')], tool_choice: choice, parallel_tool_calls: false })
+    t.same(sent('C→M', asked).tool_choice, one)
+  }
   t.match(
     sent('C→M', chat({ tools: [fn('f'), fn('g', null), fn('h', {})] })).tools,
     ['f', 'g', 'h'].map((name) => ({ name, input_schema: { type: 'object' } }))
@@ -653,4 +661,40 @@ t.test('what a request has very many of costs no more for each, in every protoco
       const ms = leastUsed(2500, () => sent(pair, body))
       t.ok(ms < 2500, `${pair}, ${what}: ${ms} ms`)
     }
+})
+
+t.test('tools that alone may be called are offered alone, and one of them has to be where that is said', (t) => {
+  const two = ['f', 'g']
+  for (const mode of ['auto', 'required']) {
+    const inChat = { mode, tools: [{ type: 'function', function: { name: 'g' } }] }
+    const ofChat = chat({
+      tools: two.map((name) => fn(name)),
+      tool_choice: { type: 'allowed_tools', allowed_tools: inChat }
+    })
+    const ofResponses = {
+      model: 'm',
+      input: 'Hi',
+      tools: two.map((name) => ({ type: 'function', name })),
+      tool_choice: { type: 'allowed_tools', mode, tools: [{ type: 'function', name: 'g' }] }
+    }
+    for (const [client, body] of [
+      ['C', ofChat],
+      ['R', ofResponses]
+    ] as const) {
+      const messages = sent(`${client}→M`, body)
+      t.same(
+        [messages.tools.map(({ name }: Json) => name), messages.tool_choice],
+        [['g'], { type: mode === 'auto' ? 'auto' : 'any' }]
+      )
+      const { tools, toolConfig } = sent(`${client}→G`, body)
+      t.same(
+        [tools[0].functionDeclarations.map(({ name }: Json) => name), toolConfig.functionCallingConfig.mode],
+        [['g'], mode === 'auto' ? 'AUTO' : 'ANY']
+      )
+    }
+    t.match(sent('C→R', ofChat).tool_choice, { type: 'allowed_tools', mode, tools: [{ name: 'g' }] })
+    const alone = sent('R→C', ofResponses)
+    t.same([alone.tools.length, alone.tool_choice], [1, mode])
+  }
+  t.end()
 })

@@ -5,13 +5,13 @@ import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
 import { protocols } from '../../core/protocols/index.ts'
 import type { ReportedUsage } from '../../core/protocols/index.ts'
-import { mergeAnthropicUsage, readAnthropicUsage } from '../../core/protocols/usage/anthropic.ts'
+import { mergeAnthropicUsage, readAnthropicUsage, writeAnthropicUsage } from '../../core/protocols/usage/anthropic.ts'
 import { readAnyUsage } from '../../core/protocols/usage/any.ts'
 import { readSpeechUsage, readTranscriptionUsage } from '../../core/protocols/usage/audio.ts'
-import { readGeminiEmbeddingUsage, readGeminiUsage } from '../../core/protocols/usage/gemini.ts'
+import { readGeminiEmbeddingUsage, readGeminiUsage, writeGeminiUsage } from '../../core/protocols/usage/gemini.ts'
 import { readImagesUsage } from '../../core/protocols/usage/images.ts'
-import { readChatUsage, readEmbeddingUsage } from '../../core/protocols/usage/openai-chat.ts'
-import { readRealtimeUsage, readResponsesUsage } from '../../core/protocols/usage/openai-tokens.ts'
+import { readChatUsage, readEmbeddingUsage, writeChatUsage } from '../../core/protocols/usage/openai-chat.ts'
+import { readRealtimeUsage, readResponsesUsage, writeResponsesUsage } from '../../core/protocols/usage/openai-tokens.ts'
 import { readRerankUsage } from '../../core/protocols/usage/rerank.ts'
 import { readSeconds } from '../../core/protocols/usage/seconds.ts'
 import { pricedClasses } from '../../core/money/classes.ts'
@@ -349,6 +349,24 @@ const examples: Readonly<
           ]
         },
         { input: 225_000, cached_input: 5, output: 4734 }
+      ],
+      [
+        'with what it writes to a cache',
+        {
+          input_tokens: 4,
+          cache_creation_input_tokens: 3,
+          output_tokens: 1,
+          iterations: [
+            {
+              type: 'compaction',
+              input_tokens: 10,
+              output_tokens: 2,
+              cache_creation_input_tokens: 70,
+              cache_creation: { ephemeral_5m_input_tokens: 50, ephemeral_1h_input_tokens: 20 }
+            }
+          ]
+        },
+        { input: 14, cache_write: 53, cache_write_long: 20, output: 3 }
       ],
       ['a side is missing', { output_tokens: 12 }, undefined],
       [
@@ -1009,3 +1027,56 @@ for (const [family, { read, say, mean }] of Object.entries(families)) {
     )
   })
 }
+
+t.test('usage that is written for clients is read back, but for classes that a protocol does not have', (t) => {
+  const count = fc.oneof(fc.constant(0), fc.nat(5000))
+  const media = ['audio_input', 'image_input', 'audio_output', 'image_output', 'cache_write_long'] as const
+  const whole = fc
+    .record(
+      { input: count, cached_input: count, cache_write: count, output: count, thinks: fc.nat(100) },
+      { noNullPrototype: true }
+    )
+    .map(({ thinks, ...usage }) => ({ ...usage, reasoning: Math.floor((usage.output * thinks) / 100) }))
+  const some = fc.record(Object.fromEntries(media.map((name) => [name, count])), { requiredKeys: [] })
+  const usages: fc.Arbitrary<Usage> = fc.tuple(whole, some).map(([usage, more]) => ({ ...usage, ...more }))
+  const forms: Record<string, [write: (usage: Usage) => unknown, read: Reader, keeps: (usage: Usage) => Usage]> = {
+    chat: [
+      writeChatUsage,
+      readChatUsage,
+      ({ cache_write_long: long = 0, ...usage }) => ({ ...usage, cache_write: usage.cache_write + long })
+    ],
+    responses: [writeResponsesUsage, readResponsesUsage, (usage) => usage],
+    gemini: [
+      writeGeminiUsage,
+      readGeminiUsage,
+      ({ cache_write: written, cache_write_long: long = 0, ...usage }) => ({
+        ...usage,
+        cache_write: 0,
+        input: usage.input + written + long
+      })
+    ],
+    anthropic: [
+      writeAnthropicUsage,
+      readAnthropicUsage,
+      ({ audio_input: a = 0, image_input: b = 0, audio_output: c = 0, image_output: d = 0, ...usage }) => ({
+        ...usage,
+        input: usage.input + a + b,
+        output: usage.output + c + d
+      })
+    ]
+  }
+  const counted = (usage: object): object => Object.fromEntries(Object.entries(usage).filter(([, units]) => units > 0))
+  for (const [name, [write, read, keeps]] of Object.entries(forms))
+    t.doesNotThrow(
+      () =>
+        fc.assert(
+          fc.property(usages, (usage) => {
+            const found = read(JSON.parse(JSON.stringify(write(usage))))
+            return typeof found === 'object' && isDeepStrictEqual(counted(found), counted(keeps(usage)))
+          }),
+          { numRuns: 300 }
+        ),
+      name
+    )
+  t.end()
+})

@@ -52,6 +52,21 @@ t.test('what has expired is not found and makes room, and no key has too many', 
   t.equal(documents.all(stored).length, 1, 'what has expired is let go with the next secret, whoever makes it')
 })
 
+t.test('what has expired is let go a minute after the last look for it', async (t) => {
+  let now = 0
+  const documents = new MemoryDocuments()
+  const secrets = new SecretBook(documents, () => now)
+  const kept = async (name: string): Promise<number> => {
+    await secrets.put(secretOf(name, 'one', name === 'short' ? 1 : 1e9))
+    return documents.all(stored).length
+  }
+  t.equal(await kept('short'), 1)
+  now = 60_000
+  t.equal(await kept('a'), 2)
+  now++
+  t.equal(await kept('b'), 2, 'without the one that has expired')
+})
+
 t.test('a secret that the store did not take has no place among those of its key', async (t) => {
   const documents = new MemoryDocuments()
   const secrets = new SecretBook(documents, () => 0)
