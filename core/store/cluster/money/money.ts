@@ -53,6 +53,8 @@ export interface MoneyOptions extends Heard {
   /** How long a request waits for a database that is silent, in milliseconds. Default: 2 s. */
   readonly patience?: number | undefined
   readonly log?: Logger | undefined
+  /** Called when a batch leaves: what is told now is told before anybody sees what the batch settles. */
+  readonly leaving?: (() => void) | undefined
   /** How slices are sized, for tests. */
   readonly sizing?: Sizing | undefined
   /** The clock, for tests. */
@@ -220,6 +222,7 @@ class Node implements Money {
         endurance: this.#options.patience ?? usualPatience,
         rejoin: (work) => this.#rejoin(work),
         owned: (ends) => this.#holds.owned(ends),
+        leaving: () => this.#options.leaving?.(),
         answered: (ends) => this.#alarms.look(ends),
         refused: (one, fault) => this.#refusals.take(one, fault),
         troubled: (error) => this.#troubled(error),
@@ -321,7 +324,7 @@ class Node implements Money {
     if (lost.length === 0) this.#log.warn('other nodes took this one for gone: it joined anew', { epoch })
     for (const { row, end } of lost.flatMap(({ restored }) => restored))
       if (!end) names.add(nameOf(row['request_id'] as string, row['part'] as string))
-    for (const name of this.ledger.names) if (!names.has(name)) this.ledger.lose(name)
+    this.ledger.loseAllBut(names)
     return [...lost, this.#holds.stillOpen(work, sender.queue, { names, written, progress: lost.length > 0 })]
   }
 

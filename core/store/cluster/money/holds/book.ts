@@ -2,12 +2,13 @@
 import type { Scope } from '../../../../catalogue/caller.ts'
 import type { Price } from '../../../../money/price.ts'
 import type { Logger } from '../../../../telling/log.ts'
+import { Roster } from '../../../../watchdog/roster.ts'
 import { Hold } from '../../../embedded/balance/hold.ts'
 import type { HoldKeeper } from '../../../embedded/balance/hold.ts'
 import { LookedAt } from '../../../embedded/balance/looked-at.ts'
+import { HoldTable } from '../../../embedded/book/hold-table.ts'
 import { maxNano, mostHeld } from '../../../embedded/balance/cell.ts'
 import { emptyBatch } from '../../../embedded/rows/batch.ts'
-import { RowIds } from '../../../embedded/rows/row-ids.ts'
 import { unavailable } from '../../../embedded/writer/unavailable.ts'
 import type {
   Balance,
@@ -23,7 +24,7 @@ import type { Awaitable } from '../../../../awaitable.ts'
 import type { Mirror } from '../balances/mirror.ts'
 import type { Charge, End } from '../sending/operations.ts'
 import { placesIn } from '../balances/plan.ts'
-import type { Place, Plan, Plans } from '../balances/plan.ts'
+import type { Place, Plans } from '../balances/plan.ts'
 import type { Sender } from '../sending/sender.ts'
 import type { Slices, Taken } from '../slices/slices.ts'
 import type { Views } from '../balances/views.ts'
@@ -66,15 +67,14 @@ export class Book implements Ledger, HoldKeeper {
   readonly left = false
   readonly #parts: BookParts
   #sender!: Sender
-  readonly #live = new Map<string, Live>()
+  readonly #live = new HoldTable<Live>()
   /** What was asked for and is not answered. */
-  readonly #asked = new Set<string>()
-  readonly #rowIds = new RowIds(0)
+  readonly #asked = new HoldTable<Question>()
   #later: NodeJS.Timeout | undefined
   readonly #decisions: Decisions
   readonly #purses: KnownPurses
   /** Those that were admitted in memory, and of which the database has not said that it has them. */
-  readonly #early = new Set<EarlyHold>()
+  readonly #early = new Roster<EarlyHold>()
   /** When the latest of them will be in the database. */
   #latest: Promise<void> | undefined
 
@@ -92,7 +92,7 @@ export class Book implements Ledger, HoldKeeper {
         this.#sender.queue.admissions.push(admission)
         this.#sender.wake()
       },
-      made: ({ plan, name }, hold) => this.#hold(name, hold, plan, undefined),
+      made: ({ plan }, hold) => this.#hold(hold, plan.places, () => plan.scopes, undefined),
       take: (question) => this.#take(question),
       putBack: (taken, amount) => slices.putBack(taken, amount),
       admit: (question, taken) => this.#admit(question, taken),
@@ -100,8 +100,9 @@ export class Book implements Ledger, HoldKeeper {
     })
   }
 
-  #hold(name: string, hold: Hold, { places, scopes }: Plan, early: EarlyHold | undefined): void {
-    this.#live.set(name, { hold, places, scopes: () => scopes, early, written: !early, lost: false })
+  #hold(hold: Hold, places: readonly Place[], scopes: Live['scopes'], early: EarlyHold | undefined): void {
+    const { requestId, part } = hold
+    this.#live.add({ requestId, part, hold, places, scopes, early, written: !early, lost: false, tableNext: undefined })
   }
 
   /** Gives it the way to the database, before anything else is called. */
@@ -111,21 +112,21 @@ export class Book implements Ledger, HoldKeeper {
 
   /** The holds that have not ended. */
   get open(): readonly Hold[] {
-    return [...this.#live.values()].map(({ hold }) => hold)
+    return [...this.#live].map(({ hold }) => hold)
   }
 
   reserve(request: ReserveRequest): Awaitable<Reservation> {
     const { requestId, part = '', amount, time, scopes } = request
-    const name = nameOf(requestId, part)
     if (amount < 0n || !Number.isSafeInteger(time))
       throw new RangeError(
         `${requestId} asks to hold ${amount} nano-dollars at ${time}: amounts are not negative, and times are whole milliseconds`
       )
-    if (this.#live.has(name) || this.#asked.has(name)) throw reservedAlready(requestId)
+    if (this.#live.get(requestId, part) || this.#asked.get(requestId, part)) throw reservedAlready(requestId)
     this.#checkOpen()
-    const question = { request, plan: this.#parts.plans.of(scopes, time), name }
+    const plan = this.#parts.plans.of(scopes, time)
+    const question: Question = { requestId, part, request, plan, tableNext: undefined }
     this.learn(request)
-    this.#asked.add(name)
+    this.#asked.add(question)
     const taken = this.#take(question)
     return this.#admit(question, taken) ?? this.#decisions.decide(question, taken)
   }
@@ -146,7 +147,7 @@ export class Book implements Ledger, HoldKeeper {
    * Holds an amount in memory, where slices carry all of it and no other node can have taken this one for gone. The
    * database hears of it when somebody waits for that, or some milliseconds later: most have ended by then.
    */
-  #admit({ request, plan, name }: Question, taken: Taken): Hold | undefined {
+  #admit({ request, plan }: Question, taken: Taken): Hold | undefined {
     if (taken.includes(undefined) || !this.#sender.sure(performance.now())) return undefined
     const purse = this.#purses.of(plan)
     // Whether the largest sums can be accounted for the database checks.
@@ -157,7 +158,7 @@ export class Book implements Ledger, HoldKeeper {
     const hold = new Hold(request, purse, gathering, this)
     const early = new EarlyHold(hold, plan, taken, gathering, this.#overEarly)
     this.#early.add(early)
-    this.#hold(name, hold, plan, early)
+    this.#hold(hold, plan.places, () => plan.scopes, early)
     queue.admissions.push(early)
     this.#sender.wakeSoon()
     return hold
@@ -166,11 +167,12 @@ export class Book implements Ledger, HoldKeeper {
   /** The database has a hold that was admitted in memory, or it is lost. */
   readonly #overEarly = (early: EarlyHold, lost: boolean): void => {
     const { hold, taken } = early
+    const { requestId, part } = hold
     this.#early.delete(early)
-    const name = nameOf(hold.requestId, hold.part)
-    this.#asked.delete(name)
+    const question = this.#asked.get(requestId, part)
+    if (question) this.#asked.delete(question)
     if (lost) this.#parts.slices.putBack(taken, hold.amount)
-    const live = this.#live.get(name)
+    const live = this.#live.get(requestId, part)
     if (!live) return
     live.early = undefined
     live.written = !lost
@@ -185,7 +187,7 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   detached(requestId: string, part = ''): Reservation | undefined {
-    const live = this.#live.get(nameOf(requestId, part))
+    const live = this.#live.get(requestId, part)
     return live?.hold.detached && !live.lost ? live.hold : undefined
   }
 
@@ -240,7 +242,7 @@ export class Book implements Ledger, HoldKeeper {
 
   touch(hold: Hold, first: boolean, urgent: boolean): Promise<void> | undefined {
     if (urgent) return this.#touch(hold, undefined)
-    const early = this.#live.get(nameOf(hold.requestId, hold.part))?.early
+    const early = this.#live.get(hold.requestId, hold.part)?.early
     if (early) early.then(() => this.touch(hold, first, urgent), ignore)
     else if (first) {
       this.#sender.queue.touch(hold, undefined, undefined)
@@ -264,29 +266,29 @@ export class Book implements Ledger, HoldKeeper {
     // Nobody may wait for it.
     promise.catch(ignore)
     const failed = (error: Error): void => reject(unavailable(error.message))
-    const live = this.#live.get(nameOf(hold.requestId, hold.part))!
+    const live = this.#live.get(hold.requestId, hold.part)!
+    const { early } = live
     const touch = (): void => {
       // Nothing is shown of a hold that the database never had, or that another node has ended.
-      if (!live.written) return failed(new Error('its hold was not written in time'))
+      if (early ? early.lost : !live.written) return failed(new Error('its hold was not written in time'))
       if (live.lost) return failed(new Error('other nodes took this one for gone'))
       if (hold.ended) return resolve()
       this.#sender.queue.touch(hold, until, { done: resolve, failed })
       this.#sender.wake()
     }
-    if (live.early) {
-      live.early.then(touch, reject)
+    if (early) {
+      early.then(touch, reject)
       this.#sender.wake()
     } else touch()
     return promise
   }
 
   end(hold: Hold, charged: bigint): Promise<void> {
-    const name = nameOf(hold.requestId, hold.part)
-    const live = this.#live.get(name)!
-    this.#live.delete(name)
-    const rows = emptyBatch(0, 0)
-    hold.writeEnd(rows, this.#rowIds)
     const { requestId, part } = hold
+    const live = this.#live.get(requestId, part)!
+    this.#live.delete(live)
+    const rows = emptyBatch(0, 0)
+    hold.writeEnd(rows, this.#sender.rowIds)
     const { places, scopes } = live
     const due = { requestId, part, places, charged, entries: rows.entries, scopes, time: hold.request.time }
     if (live.lost) return live.written ? this.#parts.late(due) : this.#unwritten(hold, charged)
@@ -322,48 +324,33 @@ export class Book implements Ledger, HoldKeeper {
   follow(hold: Hold): void {
     const spans = JSON.parse(hold.purse.scopes) as Record<string, Spans>
     const scopes = (): Scope[] => Object.keys(spans).flatMap((id) => this.#parts.alarms.watcher?.scope(id) ?? [])
-    const places = placesIn(spans, hold.request.time)
-    this.#live.set(nameOf(hold.requestId, hold.part), {
-      hold,
-      places,
-      scopes,
-      early: undefined,
-      written: true,
-      lost: false
-    })
+    this.#hold(hold, placesIn(spans, hold.request.time), scopes, undefined)
   }
 
   /** Forgets a hold whose end is queued already. Returns the balances that it counts in. */
   release(requestId: string, part: string): { hold: Hold; places: readonly Place[] } | undefined {
-    const name = nameOf(requestId, part)
-    const live = this.#live.get(name)
-    this.#live.delete(name)
+    const live = this.#live.get(requestId, part)
+    if (live) this.#live.delete(live)
     return live
   }
 
   /** A hold that this node has, open; undefined when it has none. */
   find(requestId: string, part: string): Hold | undefined {
-    return this.#live.get(nameOf(requestId, part))?.hold
+    return this.#live.get(requestId, part)?.hold
   }
 
   /** Tells whether a hold is open here, is being asked for, or its end was on its way when this was called. */
   known(): (hold: { readonly request_id: string; readonly part: string }) => boolean {
     const ending = new Set(this.#sender.ends.map(({ requestId, part }) => nameOf(requestId, part)))
-    return ({ request_id: requestId, part }) => {
-      const name = nameOf(requestId, part)
-      return this.#live.has(name) || this.#asked.has(name) || ending.has(name)
-    }
+    return ({ request_id: requestId, part }) =>
+      this.#live.get(requestId, part) !== undefined ||
+      this.#asked.get(requestId, part) !== undefined ||
+      ending.has(nameOf(requestId, part))
   }
 
-  /** The open holds, by {@link nameOf}. */
-  get names(): readonly string[] {
-    return [...this.#live.keys()]
-  }
-
-  /** Another node has ended this hold. */
-  lose(name: string): void {
-    const live = this.#live.get(name)
-    if (live) live.lost = true
+  /** Other nodes have ended all holds but those of these names ({@link nameOf}). */
+  loseAllBut(names: ReadonlySet<string>): void {
+    for (const live of this.#live) live.lost ||= !names.has(nameOf(live.requestId, live.part))
   }
 
   /** The database never had this hold: nothing of it was shown, and nothing that costs may be. */

@@ -5,6 +5,7 @@ import type { HoldKeeper } from '../../../embedded/balance/hold.ts'
 import { Purse } from '../../../embedded/balance/purse.ts'
 import type { Limited } from '../../../embedded/balance/purse.ts'
 import { Cell, mostHeld } from '../../../embedded/balance/cell.ts'
+import type { Entered, HoldTable } from '../../../embedded/book/hold-table.ts'
 import { unavailable } from '../../../embedded/writer/unavailable.ts'
 import type { Reservation, ReserveRequest } from '../../../ledger.ts'
 import { DatabaseFault } from '../../database/fault.ts'
@@ -22,11 +23,9 @@ const [firstPause, longestPause] = [5, 100]
 const durable = Promise.resolve()
 
 /** A hold that is asked for. */
-export interface Question {
+export interface Question extends Entered {
   readonly request: ReserveRequest
   readonly plan: Plan
-  /** Its name within the node. */
-  readonly name: string
 }
 
 /** What it needs of its book. */
@@ -36,8 +35,8 @@ export interface DecisionParts {
   /** How long a request waits for the slices of others, in milliseconds. */
   readonly patience: number
   readonly keeper: HoldKeeper
-  /** What was asked for and is not answered, by name. */
-  readonly asked: Set<string>
+  /** What was asked for and is not answered. */
+  readonly asked: HoldTable<Question>
   send(admission: Admission): void
   /** The database has made a hold. */
   made(question: Question, hold: Hold): void
@@ -82,7 +81,7 @@ export class Decisions {
         }
         this.#parts.checkOpen()
       } catch (error) {
-        asked.delete(question.name)
+        asked.delete(question)
         throw error
       }
       own = this.#parts.take(question)
@@ -93,7 +92,7 @@ export class Decisions {
 
   /** Asks once. Undefined when a budget refused that has room by now. */
   #ask(question: Question, taken: Taken): Promise<Hold | Refusal['lacks']> {
-    const { request, plan, name } = question
+    const { request, plan } = question
     const { asked, mirror, putBack } = this.#parts
     const { promise, resolve, reject } = Promise.withResolvers<Hold | Refusal['lacks']>()
     const cells: Cell[] = []
@@ -101,7 +100,7 @@ export class Decisions {
     const hold = new Hold(request, purse, { durable }, this.#parts.keeper)
     let failed = false
     const over = (error: unknown): void => {
-      asked.delete(name)
+      asked.delete(question)
       reject(error as Error)
     }
     const admission: Admission = {
@@ -110,7 +109,7 @@ export class Decisions {
       taken,
       sure: false,
       admitted: () => {
-        asked.delete(name)
+        asked.delete(question)
         this.#parts.made(question, hold)
         for (const { key } of plan.places) {
           const known = mirror.get(key)
@@ -122,13 +121,13 @@ export class Decisions {
       },
       refused: (refusal) => {
         putBack(admission.taken, request.amount)
-        if (failed) asked.delete(name)
+        if (failed) asked.delete(question)
         else if (refusal.lacks) resolve(refusal.lacks)
         else this.#check(plan, refusal, request).then(() => resolve(undefined), over)
       },
       failed: (error, dropped) => {
         if (dropped) {
-          asked.delete(name)
+          asked.delete(question)
           putBack(admission.taken, request.amount)
         }
         failed = true

@@ -11,6 +11,7 @@ export class EarlyHold implements Admission {
   readonly hold: Hold
   readonly plan: Plan
   readonly sure = true
+  rosterPlace: number | undefined = undefined
   taken: Taken
   end: End | undefined
   /** Whether the database has its end, too. */

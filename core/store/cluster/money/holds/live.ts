@@ -1,11 +1,12 @@
 // A hold of this node that has not ended, and its name.
 import type { Scope } from '../../../../catalogue/caller.ts'
 import type { Hold } from '../../../embedded/balance/hold.ts'
+import type { Entered } from '../../../embedded/book/hold-table.ts'
 import type { Place } from '../balances/plan.ts'
 import type { EarlyHold } from './early.ts'
 
 /** A hold that has not ended, with what its end takes. */
-export interface Live {
+export interface Live extends Entered {
   readonly hold: Hold
   readonly places: readonly Place[]
   readonly scopes: () => readonly Scope[]

@@ -217,11 +217,19 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
     again({ verdicts }) {
       const again = new Queue()
       again.prices.push(...prices)
-      again.ends.push(...work.ends)
-      again.restored.push(...asked.filter((_, i) => verdicts[i] === 0), ...restored)
+      again.ends.push(...work.ends.map(kept))
+      for (const [i, one] of asked.entries())
+        if (verdicts[i] === 0) again.restored.push({ ...one, end: one.end && kept(one.end) })
+      again.restored.push(...restored)
       return again
     }
   }
+}
+
+/** An end without those who waited for it: they, and with them the whole request, would be kept for minutes. */
+function kept({ requestId, part, places, charged, entries, scopes, time, held, corrects }: End): End {
+  const end = { requestId, part, places, charged, entries: entries.slice(), scopes, time, held }
+  return { ...end, ...(corrects && { corrects }), done: ignore, failed: ignore }
 }
 
 /** Does something for each. When that fails for one, it is done for the others all the same, and throws then. */
@@ -325,3 +333,5 @@ function objects(values: readonly Value[], columns: readonly string[]): Record<s
 function nameOf({ scope, from, to }: Hoursum): string {
   return `${from} ${to} ${scope}`
 }
+
+function ignore(): void {}

@@ -146,7 +146,7 @@ export class Queue {
   readonly prices: Price[] = []
   readonly ends: End[] = []
   /** One for each hold: an outage may last, and progress goes on. */
-  readonly touches = new Map<Hold, Touch>()
+  touches = new Map<Hold, Touch>()
   readonly admissions: Admission[] = []
   readonly restored: Restored[] = []
   /** What is told about slices. It is made when a batch is. */
@@ -215,10 +215,10 @@ export class Queue {
     taken.prices.push(...this.prices.splice(0, most))
     if (this.prices.length > 0) return taken
     taken.ends.push(...this.ends.splice(0, most))
-    for (const [hold, touch] of [...this.touches].slice(0, most)) {
-      taken.touches.set(hold, touch)
-      this.touches.delete(hold)
-    }
+    // Each batch has a map of its own: the tables of one that loses its members again and again keep them for long.
+    const touches = [...this.touches]
+    taken.touches = new Map(touches.splice(0, most))
+    this.touches = new Map(touches)
     taken.admissions.push(...this.admissions.splice(0, most))
     this.#gathering?.close()
     this.#gathering = undefined

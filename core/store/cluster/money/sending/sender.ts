@@ -60,6 +60,8 @@ export interface SenderParts {
   rejoin(work: Queue): Promise<readonly Queue[]>
   /** Those of the ends whose holds this node has in the database, and corrections. It sees to the others. */
   owned(ends: readonly End[]): Promise<readonly End[]>
+  /** A batch leaves. */
+  leaving(): void
   /** A batch was answered. */
   answered(ends: readonly End[]): void
   /** The database refuses this one operation, and would for ever. An end is to be kept elsewhere, and told. */
@@ -82,7 +84,8 @@ export class Sender {
   readonly #parts: SenderParts
   readonly #queue = new Queue()
   readonly #outage: Outage
-  readonly #rowIds = new RowIds(0)
+  /** Holds have rows by number, as in a file. */
+  readonly rowIds = new RowIds(0)
   readonly #days: Days
   readonly #recent = new Recent()
   readonly commits = new Commits()
@@ -235,6 +238,7 @@ export class Sender {
         this.#renewing = false
         this.#trusting = true
         this.#flights.push(work)
+        this.#parts.leaving()
       }
       await this.#send()
     }
@@ -295,7 +299,7 @@ export class Sender {
     await this.#parts.mirror.learn(placesOf(work))
     for (const { time } of [...work.ends, ...work.joined]) await this.#days.make(time)
     const chain = this.#chain.fork()
-    return { chain, batch: batchOf(work, this.#parts.mirror, chain, this.#rowIds) }
+    return { chain, batch: batchOf(work, this.#parts.mirror, chain, this.rowIds) }
   }
 
   /** Has a batch done. Where it is refused nothing happens: number and chain stay as they were. */
