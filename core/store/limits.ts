@@ -39,8 +39,10 @@ export interface Lease {
    * tokens. What was admitted with `tokens` 0 has nothing to correct, whatever is told here. Nobody waits for it: where
    * another machine has the limits, it is told in time, and what it misses comes back to it by itself. Until then the
    * limiter keeps the slots, for as long as the process lives, and needs nobody to renew them.
+   *
+   * `unseen`: the client is shown the end only when money of it is settled, so it may be told together with that.
    */
-  release(tokens: number | undefined): void
+  release(tokens: number | undefined, unseen?: boolean): void
 }
 
 /** A limit that applies to a caller, and what of it is left. Plain JSON; its numbers are requests or tokens. */

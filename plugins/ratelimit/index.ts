@@ -2,7 +2,7 @@
 // step, and the tightest is shown on every reply.
 import { definePlugin, GatewayError, limitedTokens } from '../../core/contract/contract.ts'
 import type { Exchange, Outcome } from '../../core/contract/contract.ts'
-import { caller, slot, usage } from '../../core/contract/slots.ts'
+import { caller, goingOn, reservation, slot, usage } from '../../core/contract/slots.ts'
 import type { Caller, LimitSet } from '../../core/catalogue/caller.ts'
 import type { Decision, Lease, LimitName, LimitState } from '../../core/store/limits.ts'
 import { expectedTokens, tokensOfTurn } from '../estimate.ts'
@@ -134,7 +134,9 @@ function tightest(states: readonly LimitState[]): LimitState | undefined {
 function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
   // The usage of the attempt, because the slot `usage` is filled by a release too, which may run later.
   const metered = exchange.attempts.at(-1)?.usage?.usage
-  if (metered) lease.release(limitedTokens(metered))
+  // A whole answer ends when its money is settled.
+  const unseen = kind === 'completed' && exchange.find(reservation) !== undefined && !exchange.find(goingOn)
+  if (metered) lease.release(limitedTokens(metered), unseen)
   else lease.release(kind !== 'failed' && exchange.attempts.some(({ mayBeRead }) => mayBeRead) ? undefined : 0)
 }
 

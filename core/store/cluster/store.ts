@@ -89,7 +89,8 @@ async function open(
   const corrected = (requestId: string): void => book.requests.corrected(requestId)
   const common = { database, durability, requests: book.requests, corrected, log }
   const uncharged = book.requests.uncharged.bind(book.requests)
-  const money = await openMoney({ ...common, uncharged, node, folder: slot.log })
+  const leaving = (): void => limits.flush()
+  const money = await openMoney({ ...common, uncharged, leaving, node, folder: slot.log })
   book.requests.follows = () => money.ledger.decided()
   closes.push(() => money.close())
   const spend = new SpendBook(database)

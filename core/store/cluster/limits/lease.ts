@@ -12,13 +12,14 @@ export interface HeldSlot {
 }
 
 /** Called once, when the lease ends. */
-type Ended = (lease: SharedLease, used: number | undefined) => void
+type Ended = (lease: SharedLease, unseen: boolean) => void
 
 /** One request's lease. Its slots are renewed until it is released. */
 export class SharedLease implements Lease {
   /** By which Redis knows its slots: unique over nodes and their starts. */
   readonly id: string
   readonly slots: readonly HeldSlot[]
+  rosterPlace: number | undefined = undefined
   /** What Redis counts of it: undefined until its answer came. */
   taken: TakenAt | undefined
   /** What it has of the limits in memory while Redis is gone. */
@@ -36,12 +37,12 @@ export class SharedLease implements Lease {
     this.#ended = ended
   }
 
-  release(used: number | undefined): void {
+  release(used: number | undefined, unseen = false): void {
     if (this.released) return
     this.released = true
     this.used = used
     this.local?.release(used)
     this.local = undefined
-    this.#ended(this, used)
+    this.#ended(this, unseen)
   }
 }

@@ -2,11 +2,12 @@
 import { randomBytes } from 'node:crypto'
 import type { Awaitable } from '../../../awaitable.ts'
 import type { Logger } from '../../../telling/log.ts'
+import { Roster } from '../../../watchdog/roster.ts'
 import type { CountedSet, Decision, Lease, Limits } from '../../limits.ts'
 import type { Place } from '../redis/address.ts'
-import type { Reply } from '../redis/connection.ts'
 import { Redis } from '../redis/redis.ts'
-import type { Duty, RedisHealth, RedisTimes } from '../redis/redis.ts'
+import type { Duty, Hearer, RedisHealth, RedisTimes } from '../redis/redis.ts'
+import type { Reply } from '../redis/replies.ts'
 import type { Call } from '../redis/script.ts'
 import { decideCall, Figures, Keys, releaseCall } from './figures.ts'
 import { SharedLease } from './lease.ts'
@@ -38,10 +39,14 @@ export interface SharedLimitsHealth extends RedisHealth {
 
 /** The most slots that one call renews, so that no other question waits long. */
 const mostRenewed = 500
+/** How long a release that nobody sees may wait to be told together with something else, in milliseconds. */
+const company = 5
 /** The most slots whose release is told when Redis is back. Others end with their lease. */
 const mostOwed = 10_000
 
 const noLease: Lease = { release: () => {} }
+/** For what nobody waits for. */
+const nobody: Hearer = { answered: () => {} }
 
 /** The limits of all nodes that have one Redis. It connects by itself; {@link SharedLimits.close} ends it. */
 export class SharedLimits implements Limits {
@@ -53,7 +58,10 @@ export class SharedLimits implements Limits {
   readonly #node = randomBytes(9).toString('base64url')
   #lastLease = 0
   /** The leases with slots that were not released. */
-  readonly #held = new Set<SharedLease>()
+  readonly #held = new Roster<SharedLease>()
+  /** Leases that were released, and whose clients wait for something else before they see that. */
+  readonly #due: SharedLease[] = []
+  #dueSoon: NodeJS.Timeout | undefined
   /** Leases that were released while Redis could not be told. */
   readonly #owed = new Set<SharedLease>()
   #nodes = 1
@@ -80,7 +88,7 @@ export class SharedLimits implements Limits {
     this.#redis = new Redis(options.place, options.times, duty, log)
     this.#renewing = setInterval(() => {
       if (!this.#redis.usable) return
-      void this.#redis.ask(probe).then((reply) => this.#count(reply ?? null))
+      this.#redis.ask(probe, { answered: (reply) => this.#count(reply ?? null) })
       this.#renew()
     }, this.#lease / 3).unref()
   }
@@ -92,7 +100,7 @@ export class SharedLimits implements Limits {
   /** Ends the connection. Its slots end with their lease, unless they were released before. */
   async close(): Promise<void> {
     clearInterval(this.#renewing)
-    if (this.#redis.usable) await this.#redis.ask(this.#attendance(0))
+    if (this.#redis.usable) await new Promise((answered) => this.#redis.ask(this.#attendance(0), { answered }))
     this.#redis.close()
   }
 
@@ -100,14 +108,37 @@ export class SharedLimits implements Limits {
     if (sets.length === 0) return { admitted: true, states: [], lease: noLease }
     const lease = this.#newLease(within ? [] : sets)
     if (!this.#redis.usable) return this.#standInFor(sets, tokens, within, lease)
-    return this.#ask('take', sets, tokens, lease, (late) => this.#take(lease, late, tokens)).then((figures) => {
-      if (!figures) return this.#standInFor(sets, tokens, within, lease)
-      if (figures.admitted) {
-        this.#take(lease, figures, tokens)
-        if (lease.slots.length > 0) this.#held.add(lease)
-      }
-      return figures.decision(tokens, within, lease)
+    lease.told = true
+    this.flush()
+    const call = this.#call('take', sets, tokens, lease)
+    return new Promise((resolve, reject) => {
+      this.#redis.ask(call, {
+        answered: (reply) => {
+          try {
+            resolve(this.#decided(reply, sets, tokens, within, lease))
+          } catch (error) {
+            reject(error as Error)
+          }
+        },
+        late: (reply) => this.#take(lease, new Figures(sets, reply as Buffer), tokens)
+      })
     })
+  }
+
+  #decided<S extends CountedSet>(
+    reply: Reply | undefined,
+    sets: readonly S[],
+    tokens: number,
+    within: boolean,
+    lease: SharedLease
+  ): Decision<S> {
+    if (reply === undefined) return this.#standInFor(sets, tokens, within, lease)
+    const figures = new Figures(sets, reply as Buffer)
+    if (figures.admitted) {
+      this.#take(lease, figures, tokens)
+      if (lease.slots.length > 0) this.#held.add(lease)
+    }
+    return figures.decision(tokens, within, lease)
   }
 
   look<S extends CountedSet>(sets: readonly S[], tokens: number): Awaitable<Decision<S>> {
@@ -115,8 +146,9 @@ export class SharedLimits implements Limits {
     const lease = this.#newLease(sets)
     const standIn = (): Decision<S> => this.#inMemory().look(sets, tokens, lease)
     if (!this.#redis.usable) return standIn()
-    return this.#ask('look', sets, tokens, lease).then((figures) =>
-      figures ? figures.decision(tokens, false, noLease) : standIn()
+    const call = this.#call('look', sets, tokens, lease)
+    return new Promise<Reply | undefined>((answered) => this.#redis.ask(call, { answered })).then((reply) =>
+      reply === undefined ? standIn() : new Figures(sets, reply as Buffer).decision(tokens, false, noLease)
     )
   }
 
@@ -125,22 +157,14 @@ export class SharedLimits implements Limits {
       const key = this.#keys.of(set).slots
       return key === undefined ? [] : [{ set: set.id, home: set.home, key }]
     })
-    return new SharedLease(`${this.#node}${(++this.#lastLease).toString(36)}`, slots, (ended) => this.#end(ended))
+    return new SharedLease(`${this.#node}${(++this.#lastLease).toString(36)}`, slots, (ended, unseen) =>
+      this.#end(ended, unseen)
+    )
   }
 
-  async #ask<S extends CountedSet>(
-    what: 'take' | 'look',
-    sets: readonly S[],
-    tokens: number,
-    lease: SharedLease,
-    late?: (figures: Figures<S>) => void
-  ): Promise<Figures<S> | undefined> {
-    lease.told ||= what === 'take'
+  #call(what: 'take' | 'look', sets: readonly CountedSet[], tokens: number, { id, slots }: SharedLease): Call {
     const keys = sets.map((set) => this.#keys.of(set))
-    const slot = lease.slots.length > 0 ? lease.id : undefined
-    const call = decideCall(what, keys, tokens, slot, this.#lease)
-    const reply = await this.#redis.ask(call, (answer) => late?.(new Figures(sets, answer as Buffer)))
-    return reply === undefined ? undefined : new Figures(sets, reply as Buffer)
+    return decideCall(what, keys, tokens, slots.length > 0 ? id : undefined, this.#lease)
   }
 
   /** Redis is gone, or has not answered one request. */
@@ -179,23 +203,34 @@ export class SharedLimits implements Limits {
   #take(lease: SharedLease, figures: Figures<CountedSet>, tokens: number): void {
     if (!figures.admitted) return
     lease.taken = figures.taken(tokens, this.#keys)
-    if (lease.released) this.#end(lease)
+    if (lease.released) this.#end(lease, false)
   }
 
-  #end(lease: SharedLease): void {
+  #end(lease: SharedLease, unseen: boolean): void {
     this.#held.delete(lease)
     const { slots, taken, used, told } = lease
     if (!told) return
     const corrected = taken?.tokens.some(({ tokens }) => used !== undefined && used !== tokens) ?? false
     if (slots.length === 0 && !corrected) return
-    if (this.#redis.usable) this.#tellEnd(lease)
-    else if (this.#owed.size < mostOwed) this.#owed.add(lease)
+    this.#due.push(lease)
+    if (unseen) this.#dueSoon ??= setTimeout(() => this.flush(), company).unref()
+    else this.flush()
+  }
+
+  /** Tells Redis of all releases that wait for company. To be called before anybody is shown what they are of. */
+  flush(): void {
+    if (this.#due.length === 0) return
+    clearTimeout(this.#dueSoon)
+    this.#dueSoon = undefined
+    for (const lease of this.#due.splice(0))
+      if (this.#redis.usable) this.#tellEnd(lease)
+      else if (this.#owed.size < mostOwed) this.#owed.add(lease)
   }
 
   #tellEnd({ id, slots, taken, used }: SharedLease): void {
     const keys = slots.map(({ key }) => key)
     // What is not answered is not told again: tokens could be corrected twice, and slots end by themselves.
-    void this.#redis.ask(releaseCall(id, keys, taken, used))
+    this.#redis.ask(releaseCall(id, keys, taken, used), nobody)
   }
 
   /** Says for how long this node is to be believed to live. */
@@ -228,7 +263,8 @@ export class SharedLimits implements Limits {
     const send = (): void => {
       for (const keys of homes.values()) {
         const args = [...keys.values()].flatMap((names) => [String(names.length), ...names])
-        void this.#redis.ask({ script: renew, keys: [...keys.keys()], args: [String(this.#lease * 1000), ...args] })
+        const call = { script: renew, keys: [...keys.keys()], args: [String(this.#lease * 1000), ...args] }
+        this.#redis.ask(call, nobody)
       }
       homes.clear()
       size = 0

@@ -12,7 +12,7 @@ const slotLease = 5000
 /**
  * Begins to connect, and returns at once: a gateway starts without Redis as it goes on without it. The caller closes
  * the limiter. `liveNodes`: how many nodes there are by what others know, asked when Redis is gone.
- * @throws Error when a URL cannot be read, or the package is not installed
+ * @throws Error when a URL cannot be read, or a cluster needs the package that is not installed
  */
 export async function openSharedLimits(
   { url, sentinels, cluster, ca, prefix, command_timeout, connect_timeout }: RedisOptions,
@@ -21,7 +21,7 @@ export async function openSharedLimits(
   liveNodes = () => 1
 ): Promise<SharedLimits> {
   const place = placeOf({ url, sentinels, cluster, ca })
-  await loadPackage()
+  if (place.cluster) await loadPackage()
   const times = { command: command_timeout, connect: connect_timeout }
   return new SharedLimits({ place, times, prefix, lease: slotLease, onUnavailable, liveNodes }, log)
 }

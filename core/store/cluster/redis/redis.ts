@@ -2,9 +2,10 @@
 // its work nothing is asked.
 import type { Logger } from '../../../telling/log.ts'
 import type { Place } from './address.ts'
+import type { Connection } from './asker.ts'
 import { connect } from './connection.ts'
-import type { Connection, Reply } from './connection.ts'
 import { isOfKeys, reasonOf } from './failure.ts'
+import type { Reply } from './replies.ts'
 import { run } from './script.ts'
 import type { Call } from './script.ts'
 
@@ -37,10 +38,22 @@ export interface RedisHealth {
   readonly reason: string | null
 }
 
+/** Who hears of the answer to a question. None may throw. */
+export interface Hearer {
+  /**
+   * Called once. Undefined when there is no answer within the time of a command, and nobody knows whether the script
+   * ran; or when it fails on what its keys have, which concerns nobody else.
+   */
+  answered(reply: Reply | undefined): void
+  /** Hears of an answer that comes after all. */
+  late?(reply: Reply): void
+}
+
 /** Something that was asked, at a time of `performance.now()`. */
 interface Question {
   readonly at: number
-  answer(reply: Reply | undefined): void
+  readonly hearer: Hearer
+  over: boolean
 }
 
 /** Milliseconds between two probes. */
@@ -62,8 +75,8 @@ export class Redis {
   #usable = false
   #since = Date.now()
   #reason: string | null = 'not connected yet'
-  /** Those that wait for their answers, the oldest first. */
-  readonly #questions = new Set<Question>()
+  /** Those that wait for their answers, the oldest first. Of a cluster some behind it may be over. */
+  #questions: Question[] = []
   #deadline: NodeJS.Timeout | undefined
   /** The next probe, or the end of patience with the one that was sent. */
   #probing: NodeJS.Timeout | undefined
@@ -92,36 +105,37 @@ export class Redis {
     return { usable: this.#usable, since: this.#since, reason: this.#reason }
   }
 
-  /**
-   * Runs a script, once. Resolves with undefined when there is no answer within the time of a command, and nobody knows
-   * whether it ran; then `late` hears of an answer that comes after all. It resolves so, too, when the script fails on
-   * what its keys have, which concerns nobody else. Never rejects. Only asked while `usable`.
-   */
-  ask(call: Call, late?: (reply: Reply) => void): Promise<Reply | undefined> {
+  /** Runs a script, once. Only asked while `usable`. */
+  ask(call: Call, hearer: Hearer): void {
     const connection = this.#connection!
-    return new Promise((answer) => {
-      const question: Question = { at: performance.now(), answer }
-      this.#questions.add(question)
-      this.#deadline ??= this.#watch(this.#times.command)
-      run(connection, call).then(
-        (reply) => {
-          if (this.#questions.delete(question)) answer(reply)
-          else late?.(reply)
-        },
-        (error: unknown) => {
-          if (this.#questions.delete(question)) answer(undefined)
-          if (isOfKeys(error)) this.#complain(error)
-          else if (connection === this.#connection) this.#failed(error)
-        }
-      )
+    const question: Question = { at: performance.now(), hearer, over: false }
+    this.#questions.push(question)
+    this.#deadline ??= this.#watch(this.#times.command)
+    run(connection, call, {
+      done: (reply) => {
+        if (question.over) hearer.late?.(reply)
+        else this.#answer(question, reply)
+      },
+      failed: (error) => {
+        // Whoever hears that there is no answer asks no more.
+        if (isOfKeys(error)) this.#complain(error)
+        else if (connection === this.#connection) this.#failed(error)
+        if (!question.over) this.#answer(question, undefined)
+      }
     })
+  }
+
+  #answer(question: Question, reply: Reply | undefined): void {
+    question.over = true
+    while (this.#questions[0]?.over) this.#questions.shift()
+    question.hearer.answered(reply)
   }
 
   close(): void {
     this.#closed = true
     clearTimeout(this.#reconnecting)
-    this.#drop()
     this.#giveUp('closed')
+    this.#drop()
   }
 
   /** Looks after `ms` for questions that waited too long. */
@@ -152,11 +166,11 @@ export class Redis {
     this.#reason = reason
     if (!this.#told && !this.#closed) this.#log.warn('Redis does not keep the limits at present', { reason })
     this.#told = true
-    const questions = [...this.#questions]
-    this.#questions.clear()
+    const questions = this.#questions
+    this.#questions = []
     clearTimeout(this.#deadline)
     this.#deadline = undefined
-    for (const { answer } of questions) answer(undefined)
+    for (const question of questions) if (!question.over) this.#answer(question, undefined)
   }
 
   /** A script met what nobody but somebody else can have written. Who asked is told nothing; all others go on. */
@@ -242,8 +256,8 @@ export class Redis {
       if (!answered) this.#lost(connection)
     }
     this.#probing = setTimeout(() => setImmediate(giveUp), silence)
-    run(connection, this.#duty.probe).then(
-      (reply) => {
+    run(connection, this.#duty.probe, {
+      done: (reply) => {
         answered = true
         if (connection !== this.#connection) return
         clearTimeout(this.#probing)
@@ -253,14 +267,14 @@ export class Redis {
           this.#probing = setTimeout(() => this.#sendProbe(), probeEvery / 10)
         else this.#take(reply)
       },
-      (error: unknown) => {
+      failed: (error) => {
         answered = true
         if (connection !== this.#connection) return
         clearTimeout(this.#probing)
         this.#probing = undefined
         this.#failed(error)
       }
-    )
+    })
   }
 
   #take(reply: Reply): void {

@@ -1,6 +1,6 @@
 // A Lua script that Redis runs as one step.
 import { hash } from 'node:crypto'
-import type { Connection, Reply } from './connection.ts'
+import type { Asker, Connection } from './asker.ts'
 
 /** A script, which Redis knows by its SHA-1 once it has seen it. */
 export class Script {
@@ -21,10 +21,14 @@ export interface Call {
 }
 
 /** Runs a script once. A server that does not know it has not begun it, and gets its text. */
-export function run(connection: Connection, { script, keys, args }: Call): Promise<Reply> {
+export function run(connection: Connection, { script, keys, args }: Call, asker: Asker): void {
+  const [key] = keys
   const rest = [String(keys.length), ...keys, ...args]
-  return connection.send(keys[0]!, ['EVALSHA', script.sha, ...rest]).catch((error: unknown) => {
-    if (!String((error as Error).message).startsWith('NOSCRIPT')) throw error
-    return connection.send(keys[0]!, ['EVAL', script.text, ...rest])
+  connection.send(key!, ['EVALSHA', script.sha, ...rest], {
+    done: (reply) => asker.done(reply),
+    failed(error) {
+      if (!String((error as Error).message).startsWith('NOSCRIPT')) asker.failed(error)
+      else connection.send(key!, ['EVAL', script.text, ...rest], asker)
+    }
   })
 }

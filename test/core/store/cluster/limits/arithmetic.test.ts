@@ -6,9 +6,11 @@ import { decideCall, Figures, Keys, releaseCall } from '../../../../../core/stor
 import type { TakenAt } from '../../../../../core/store/cluster/limits/figures.ts'
 import { placeOf } from '../../../../../core/store/cluster/redis/address.ts'
 import { connect } from '../../../../../core/store/cluster/redis/connection.ts'
-import type { Connection } from '../../../../../core/store/cluster/redis/connection.ts'
+import type { Connection } from '../../../../../core/store/cluster/redis/asker.ts'
+import type { Reply } from '../../../../../core/store/cluster/redis/replies.ts'
 import { run, Script } from '../../../../../core/store/cluster/redis/script.ts'
 import type { Call } from '../../../../../core/store/cluster/redis/script.ts'
+import { answerTo } from '../../../../../core/store/cluster/redis/server-connection.ts'
 import type { Decision, Lease } from '../../../../../core/store/limits.ts'
 import { MemoryLimits } from '../../../../../core/store/memory/limits.ts'
 import { RedisServer, redisMissing } from '../../../../kit/redis.ts'
@@ -31,6 +33,10 @@ function withClock(call: Call): Call {
   return { ...call, script }
 }
 
+function answerOf(connection: Connection, call: Call): Promise<Reply> {
+  return new Promise((done, failed) => run(connection, call, { done, failed }))
+}
+
 /** Asks Redis as the limiter of a node does. */
 class Scripted {
   readonly #connection: Connection
@@ -44,7 +50,7 @@ class Scripted {
 
   async tell(now: number): Promise<void> {
     const rest = [String(Math.floor(now / second)), 'rest', String(now % second)]
-    await this.#connection.send('clock', ['HSET', 'clock', 'seconds', ...rest])
+    await answerTo(this.#connection, ['HSET', 'clock', 'seconds', ...rest])
   }
 
   async decide(
@@ -57,13 +63,13 @@ class Scripted {
     const keys = sets.map((set) => this.#keys.of(set))
     const slots = within ? [] : keys.flatMap((one) => one.slots ?? [])
     const call = decideCall(what, keys, tokens, slots.length > 0 ? name : undefined, 1e9)
-    const figures = new Figures(sets, (await run(this.#connection, withClock(call))) as Buffer)
+    const figures = new Figures(sets, (await answerOf(this.#connection, withClock(call))) as Buffer)
     const taken: TakenAt | undefined = figures.admitted ? figures.taken(tokens, this.#keys) : undefined
     return {
       decision: figures.decision(tokens, within, { release: () => {} }),
       release: async (used) => {
         const end = releaseCall(name, slots, taken, used)
-        if (end.keys.length > 0) await run(this.#connection, withClock(end))
+        if (end.keys.length > 0) await answerOf(this.#connection, withClock(end))
       }
     }
   }

@@ -1,0 +1,60 @@
+// When Redis is told that a request has ended: before its client can know of it, and in company where that is later.
+import t from 'tap'
+import type { LimitSet } from '../../../../../core/catalogue/caller.ts'
+import type { SharedLimits } from '../../../../../core/store/cluster/limits/limits.ts'
+import type { Lease } from '../../../../../core/store/limits.ts'
+import { sharedLimits } from '../../../../kit/limits.ts'
+import { eventually } from '../../../../kit/probe.ts'
+import { RedisServer, redisMissing } from '../../../../kit/redis.ts'
+
+const skip = redisMissing
+const one: LimitSet = {
+  id: 'key:a',
+  home: 'tenant:a',
+  level: 'key',
+  scope: 'a',
+  models: null,
+  rates: { concurrency: 1 }
+}
+
+async function take(limits: SharedLimits): Promise<Lease> {
+  const decision = await limits.decide([one], 0)
+  if (!decision.admitted) throw new Error('it was refused')
+  return decision.lease
+}
+
+async function isFull(limits: SharedLimits): Promise<boolean> {
+  return !(await limits.look([one], 0)).admitted
+}
+
+void t.test('what nobody sees yet is told with the next question, and before it', { skip }, async (t) => {
+  const { url } = await RedisServer.start(t)
+  const limits = await sharedLimits(t, { url })
+  // A server that has not seen a script yet is asked twice.
+  ;(await take(limits)).release(0)
+  await eventually(async () => !(await isFull(limits)))
+  const first = await take(limits)
+  t.ok(await isFull(limits))
+  first.release(0, true)
+  const second = await take(limits)
+  t.pass('the slot was free for the next request of the same node')
+  second.release(0, true)
+})
+
+void t.test('it is told when money leaves, and soon where none does', { skip }, async (t) => {
+  const { url } = await RedisServer.start(t)
+  const limits = await sharedLimits(t, { url })
+  const other = await sharedLimits(t, { url })
+  const first = await take(limits)
+  first.release(0, true)
+  limits.flush()
+  await eventually(async () => !(await isFull(other)))
+  const second = await take(limits)
+  second.release(0, true)
+  await eventually(async () => !(await isFull(other)))
+  const third = await take(limits)
+  t.ok(await isFull(other))
+  third.release(0)
+  await eventually(async () => !(await isFull(other)))
+  t.equal(limits.health.running, 0)
+})
