@@ -16,6 +16,10 @@ const later = [
   ...['store/cluster/store', 'store/cluster/ledger-book', 'store/move/move', 'commands/all'].map(
     (name) => `/core/${name}.ts`
   ),
+  // What a gateway of several workers has.
+  '/core/workers/',
+  '/core/worker.ts',
+  '/core/store/shared/',
   ...['http2', 'https', 'internal/deps/undici/undici', 'readline', 'repl'].map((name) => `NativeModule ${name}`)
 ]
 

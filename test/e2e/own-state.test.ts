@@ -146,13 +146,13 @@ t.test("it is its owner's alone, cannot be read in the files, and is bounded", a
   const other = new OpenAI({ baseURL: `${local.url}/v1`, apiKey: foreign, maxRetries: 0 })
   const unknown = await refusal(other.responses.retrieve('resp_unknown'))
   for (const call of [
-    other.responses.retrieve(first.id),
-    other.responses.delete(first.id),
-    other.responses.inputItems.list(first.id),
-    other.responses.cancel(first.id),
-    other.responses.create({ model: 'via-responses', input: 'x', previous_response_id: first.id })
+    () => other.responses.retrieve(first.id),
+    () => other.responses.delete(first.id),
+    () => other.responses.inputItems.list(first.id),
+    () => other.responses.cancel(first.id),
+    () => other.responses.create({ model: 'via-responses', input: 'x', previous_response_id: first.id })
   ]) {
-    t.strictSame((await refusal(call)).error, unknown.error)
+    t.strictSame((await refusal(call())).error, unknown.error)
   }
   t.strictSame(
     (await refusal(other.responses.create({ model, input: 'x', previous_response_id: first.id }))).error,
