@@ -18,11 +18,13 @@ export interface Level {
   readonly stored: StoredLevel | undefined
 }
 
-/** Levels by the name that balances have for them: `tenant:acme`, `project:acme/web`, `member:acme/web/alice`. */
+/**
+ * Levels by the name that balances have for them: `tenant:acme`, `project:acme/web`, `member:acme/web/alice`. Those of
+ * the store are read when they are asked for: to read a hundred thousand holds the event loop up.
+ */
 export class Levels {
   readonly #declared = new Map<string, Level>()
   readonly #documents: Documents
-  #stored: Map<string, Level> | undefined
 
   constructor(config: Config, documents: Documents) {
     this.#documents = documents
@@ -37,7 +39,12 @@ export class Levels {
 
   /** All levels, those of the file first. Of two with the same name that of the file counts, as in {@link find}. */
   all(): Level[] {
-    return [...new Map([...this.#declared, ...this.#fromStore(), ...this.#declared]).values()]
+    return [...this.#declared.values(), ...levelKinds.flatMap((kind) => this.#storedOf(kind))]
+  }
+
+  /** All levels of a kind, in the same order. */
+  of(kind: LevelKind): Level[] {
+    return [...[...this.#declared.values()].filter((level) => level.kind === kind), ...this.#storedOf(kind)]
   }
 
   find(path: Path): Level | undefined {
@@ -46,7 +53,7 @@ export class Levels {
 
   /** The level that balances have this name for. */
   at(scope: string): Level | undefined {
-    return this.#declared.get(scope) ?? this.#fromStore().get(scope)
+    return this.#declared.get(scope) ?? this.#storedAt(scope)
   }
 
   /** The level that a path leads to, and those above it, outermost first; undefined when one of them is missing. */
@@ -65,33 +72,29 @@ export class Levels {
 
   /** The levels of the file whose name one in the store has too. `places` are those of the configuration. */
   clashes(places: Config['places']): Problem[] {
-    const stored = this.#fromStore()
     return [...this.#declared]
-      .filter(([scope]) => stored.has(scope))
+      .filter(([scope]) => this.#storedAt(scope))
       .map(([, { kind, path }]) => ({
         place: places.get(pointerOf(path))!,
         message: `a ${kind} ${idOf(path)} is in the store too, maybe closed: choose another name`
       }))
   }
 
-  /** Reads the levels of the store anew when they are next asked for. Called after each change of one. */
-  forget(): void {
-    this.#stored = undefined
-  }
-
   #declare(path: Path, rights: Rights, foreignReferences?: Tenant['foreignReferences']): void {
     this.#declared.set(scopeOf(path), { kind: kindOf(path), path, rights, foreignReferences, stored: undefined })
   }
 
-  #fromStore(): Map<string, Level> {
-    this.#stored ??= new Map(
-      levelKinds.flatMap((kind) =>
-        this.#documents
-          .all(levelDocuments[kind])
-          .map((stored) => [scopeOf(stored.path), levelOf(kind, stored)] as const)
-      )
-    )
-    return this.#stored
+  #storedOf(kind: LevelKind): Level[] {
+    const stored = this.#documents.all(levelDocuments[kind])
+    return stored.flatMap((one) => (this.#declared.has(scopeOf(one.path)) ? [] : [levelOf(kind, one)]))
+  }
+
+  /** The level of the store with this name, whatever the file has. */
+  #storedAt(scope: string): Level | undefined {
+    const colon = scope.indexOf(':')
+    const kind = levelKinds.find((one) => one === scope.slice(0, colon))
+    const stored = kind && this.#documents.find(levelDocuments[kind], scope.slice(colon + 1))
+    return stored && levelOf(kind, stored)
   }
 }
 
@@ -134,8 +137,16 @@ export function storedRights(settings: object, kind: LevelKind | 'key'): StoredR
   return result
 }
 
+/** The levels by what is stored of them, which never changes. */
+const made = new WeakMap<StoredLevel, Level>()
+
 function levelOf(kind: LevelKind, stored: StoredLevel): Level {
-  const { foreignReferences, ...rights } = storedRights(stored.settings, kind)
-  const enabled = rights.enabled && stored.closed === undefined
-  return { kind, path: stored.path, rights: { ...rights, enabled }, foreignReferences, stored }
+  let level = made.get(stored)
+  if (!level) {
+    const { foreignReferences, ...rights } = storedRights(stored.settings, kind)
+    const enabled = rights.enabled && stored.closed === undefined
+    level = { kind, path: stored.path, rights: { ...rights, enabled }, foreignReferences, stored }
+    made.set(stored, level)
+  }
+  return level
 }

@@ -13,6 +13,7 @@ import type { Held } from './held.ts'
 import { Levels, storedRights } from './levels.ts'
 import { whyInvalid } from './refusals.ts'
 import { keyDocuments, levelKinds } from './stored.ts'
+import { Presented } from './presented.ts'
 import { StoredKeys } from './stored-keys.ts'
 
 /** How many were made, so that budgets of an earlier configuration are told from those of a later one. */
@@ -41,11 +42,7 @@ export class Tenancy implements Pick<
   readonly #stored: StoredKeys
   #callers: Callers
   #tenants: ReadonlyMap<string, Tenant> | undefined
-  /**
-   * The callers by the keys that clients presented since the last change. It holds the keys themselves, so it must
-   * never be shown or written. There are no more than valid ones.
-   */
-  #presented = new Map<string, Caller>()
+  readonly #presented = new Presented()
   /** The callers by client secret. Each is kept as long as its secret object is. */
   readonly #bearers = new WeakMap<KeptSecret, { issuer: Caller; caller: Caller }>()
 
@@ -82,8 +79,7 @@ export class Tenancy implements Pick<
   get tenants(): ReadonlyMap<string, Tenant> {
     this.#tenants ??= new Map(
       this.levels
-        .all()
-        .filter(({ kind }) => kind === 'tenant')
+        .of('tenant')
         .map(({ path: [name], rights, foreignReferences }) => [name, { name, ...rights, foreignReferences }])
     )
     return this.#tenants
@@ -97,8 +93,7 @@ export class Tenancy implements Pick<
     // What cannot be a client secret is not looked for among them, where another machine may have to be asked.
     if (!held) return secret.startsWith(secretPrefix) ? this.#findBearer(sha256) : undefined
     const caller = this.#callerOf(held, sha256)
-    // A copy, because a key that was cut out of a head would keep the whole head in memory.
-    if (caller && held.until === undefined) this.#presented.set(Buffer.from(secret).toString(), caller)
+    if (caller && held.until === undefined) this.#presented.add(secret, caller)
     return caller
   }
 
@@ -179,18 +174,18 @@ export class Tenancy implements Pick<
 
   #follow(changes: readonly DocumentChange[]): void {
     let relevant = false
-    for (const { kind } of changes) {
-      if (kind === keyDocuments.name) relevant = true
-      else if (levelKinds.some((level) => level === kind)) {
+    for (const { kind, id } of changes) {
+      if (kind === keyDocuments.name) {
         relevant = true
-        this.levels.forget()
+        this.#presented.forget(id)
+      } else if (levelKinds.some((level) => level === kind)) {
+        relevant = true
         this.#tenants = undefined
         this.#callers = this.#makeCallers()
+        this.#presented.clear()
       }
     }
-    if (!relevant) return
-    this.#generation++
-    this.#presented = new Map()
+    if (relevant) this.#generation++
   }
 
   #makeCallers(): Callers {

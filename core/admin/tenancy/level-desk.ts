@@ -81,7 +81,7 @@ export class LevelDesk {
 
   /** Lists the levels of a kind, those of the file first, closed ones too. */
   list(kind: LevelKind): ShownLevel[] {
-    return this.#levels.all().flatMap((level) => (level.kind === kind ? [this.#show(level)] : []))
+    return this.#levels.of(kind).map((level) => this.#show(level))
   }
 
   /** @throws GatewayError `tenant_not_found`, `project_not_found` or `member_not_found` */
@@ -210,7 +210,7 @@ export function ownerFaults(levels: Levels, path: Path): FieldFault[] {
     const level = levels.find(part)
     if (level?.stored?.closed !== undefined) return [{ field: kind, message: `the ${kind} ${shown(name)} is closed` }]
     if (level) continue
-    const beside = levels.all().filter((one) => one.kind === kind && above(one.path) === above(part))
+    const beside = levels.of(kind).filter((one) => above(one.path) === above(part))
     const names = beside.map((one) => one.path[depth]!)
     return [{ field: kind, message: `there is no ${kind} ${shown(name)}${suggestion(name, names)}` }]
   }
