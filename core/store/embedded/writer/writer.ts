@@ -35,11 +35,15 @@ const lastRetry = 1000
  */
 const patience = 2000
 /**
- * How far the database may be behind the log: milliseconds, and bytes of frames where nothing is being applied. One
- * that is made of a journal may be further behind, as each transaction writes whole pages of sums, twice. Whoever reads
- * has it brought up to date first.
+ * How far the database may be behind the log: milliseconds, and bytes of frames where nothing is being applied. A
+ * transaction writes whole pages of sums, twice, so rarer ones write less. A start after a kill applies that much, so
+ * one that is made of a journal, which a start knows without it, may be further behind. Whoever reads has it brought up
+ * to date first.
  */
-const lazinessOf = { log: { delay: 250, bytes: Infinity }, journal: { delay: 5000, bytes: 4 * 1024 * 1024 } } as const
+const lazinessOf = {
+  log: { delay: 1000, bytes: 4 * 1024 * 1024 },
+  journal: { delay: 5000, bytes: 4 * 1024 * 1024 }
+} as const
 /** How long what streams have delivered waits to be written, in milliseconds: a crash charges what is on disk. */
 const lateness = 250
 /** How long closing waits for a failing disk, in milliseconds. */
