@@ -52,6 +52,7 @@ const common = {
 const programs = [
   'core/main.ts',
   'core/worker.ts',
+  'core/program/reading-thread.ts',
   'core/store/embedded/reader/reader-thread.ts',
   'core/store/embedded/writer/writer-main.ts',
   'plugins/protocol-translate/thread.ts',

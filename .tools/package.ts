@@ -14,6 +14,7 @@ const entries = [
   'core/contract/contract.ts',
   'test/kit/testing.ts',
   'core/store/embedded/writer/writer-main.ts',
+  'core/program/reading-thread.ts',
   'core/store/embedded/reader/reader-thread.ts',
   'core/store/embedded/care/verify/verify-process.ts',
   'core/store/embedded/care/backup-process.ts',

@@ -65,9 +65,15 @@ export class Files {
 export class GivenFiles extends Files {
   readonly #given: Found
 
-  constructor(given: Found) {
+  /** `hashes`: those of what was found; without them, what is read of it has none. */
+  constructor(given: Found, hashes: ReadonlyMap<string, string> = new Map()) {
     super()
     this.#given = given
+    for (const [path, hash] of hashes) this.hashes.set(path, hash)
+  }
+
+  override get found(): Found {
+    return this.#given
   }
 
   override read(path: string): Content {

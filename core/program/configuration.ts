@@ -12,6 +12,9 @@ import { checkOrder } from '../exchange/state/chain.ts'
 import type { Plugin } from '../contract/contract.ts'
 import type { Config, Problem } from '../catalogue/settings.ts'
 import type { Simulator } from '../simulator/simulator.ts'
+import { plugins as shippedPlugins } from '../../plugins/index.ts'
+import { readApart } from './reading.ts'
+import type { ReadApart } from './reading.ts'
 
 /** The file to read, and what is needed to read it. */
 export interface ConfigSource {
@@ -32,6 +35,12 @@ export class ConfigError extends Error {
     this.problems = problems
   }
 }
+
+/**
+ * Bytes of all files of a configuration above which a thread reads them again: these take this one some fifty
+ * milliseconds, and a MiB takes it a second.
+ */
+const mostHere = 64 * 1024
 
 /** Used instead of the simulator's address while none runs. Nothing connects to it. */
 const noSimulator = new URL('http://127.0.0.1:1/v1')
@@ -154,7 +163,10 @@ export class ConfigReader {
    * @throws ConfigError with every problem
    */
   async look(): Promise<Config> {
-    return (await this.lookAt()).config
+    const apart = await this.#readApart()
+    if (!apart) return (await this.lookAt()).config
+    if ('problems' in apart) throw new ConfigError(apart.problems)
+    return apart.config
   }
 
   /**
@@ -180,9 +192,33 @@ export class ConfigReader {
   }
 
   async #read(): Promise<Config> {
+    const apart = await this.#readApart()
+    if (apart) {
+      this.#files = apart.files
+      if ('problems' in apart) throw new ConfigError(apart.problems)
+      this.#plugins = apart.plugins
+      return apart.config
+    }
     this.#files = new Files()
     const { config, plugins } = await readConfig(this.#source, this.#simulatorUrl, this.#files)
     this.#plugins = plugins
     return config
+  }
+
+  /**
+   * Reads large files in a thread; undefined where this one is to read them: at a start, when nobody waits, and where
+   * it has plugins that a thread does not know.
+   */
+  async #readApart(): Promise<(ReadApart & { plugins: ReadonlyMap<string, Plugin> }) | undefined> {
+    const { file, env, plugins: shipped } = this.#source
+    const bytes = Array.from(this.#files.found.contents.values(), (one) => one.bytes?.length ?? 0)
+    if (shipped !== shippedPlugins || bytes.reduce((sum, one) => sum + one, 0) <= mostHere) return undefined
+    let plugins = shipped
+    const apart = await readApart({ file, env, simulator: this.#simulatorUrl?.href }, async (files) => {
+      const rest = await readConfig(this.#source, this.#simulatorUrl, files)
+      plugins = rest.plugins
+      return rest.config
+    })
+    return apart && { ...apart, plugins }
   }
 }
