@@ -1,6 +1,6 @@
 // Which test files share a process, and in which order processes are begun.
 import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import type { Times } from './times.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -14,23 +14,33 @@ export interface Unit {
 
 const long = process.env['SLUICE_LONG'] !== undefined
 /** The folders whose files share processes: in the others most files start processes and servers, and take longer. */
-const shared: ReadonlySet<string> = new Set([
+const shared = [
+  'test/config',
+  'test/console',
   'test/core/admin',
+  'test/core/bodies',
   'test/core/clients',
   'test/core/exchange',
   'test/core/money',
   'test/core/operations',
   'test/core/options',
+  'test/core/program',
   'test/core/simulator',
+  'test/core/store/contract',
+  'test/core/store/embedded',
+  'test/core/store/memory',
+  'test/core/store/shared',
   'test/core/telling',
   'test/core/tenancy',
   'test/core/transport',
   'test/core/wire',
   'test/engine',
+  'test/faults',
+  'test/observability',
   'test/plugins',
   'test/protocols',
   'test/realtime'
-])
+]
 /** The most files that share a process, so that none is long. */
 const most = 8
 /** Milliseconds that a process is supposed to take of which nothing is known: it comes before those that are short. */
@@ -55,7 +65,7 @@ export function unitsOf(files: readonly string[], times: Times): Unit[] {
   }
   for (const file of files.toSorted()) {
     const room = roomOf(file)
-    if (long || !shared.has(room) || times.isLong(file) || alone.test(beginningOf(file))) add([file])
+    if (long || !room || times.isLong(file) || alone.test(beginningOf(file))) add([file])
     else rooms.set(room, [...(rooms.get(room) ?? []), file])
   }
   for (const files of rooms.values()) {
@@ -65,10 +75,9 @@ export function unitsOf(files: readonly string[], times: Times): Unit[] {
   return units.toSorted((one, other) => other.ms - one.ms || one.files[0]!.localeCompare(other.files[0]!))
 }
 
-/** The folder of a file and its neighbours: `test/plugins`, or of the core, which is larger, `test/core/bodies`. */
-function roomOf(file: string): string {
-  const parts = dirname(file).split('/')
-  return parts.slice(0, parts[1] === 'core' ? 3 : 2).join('/')
+/** The folder of those above that a file is in; undefined when it is in none. */
+function roomOf(file: string): string | undefined {
+  return shared.find((folder) => file.startsWith(`${folder}/`))
 }
 
 function beginningOf(file: string): string {

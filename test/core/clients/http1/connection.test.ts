@@ -1,4 +1,5 @@
 // Connections that are abused: what never ends is cut, what is held is bounded, and nothing is left behind.
+// Runs alone: it measures the memory of its process.
 import { once } from 'node:events'
 import { connect as dial, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'

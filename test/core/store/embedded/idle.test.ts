@@ -1,4 +1,5 @@
 // A store that has been opened and has nothing to write yet: it has no thread, and misses nothing by that.
+// Runs alone: it counts the threads of its process.
 import fs, { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { basename, dirname, join } from 'node:path'
