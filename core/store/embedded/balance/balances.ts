@@ -93,9 +93,7 @@ export class Balances {
 
   /** The hours of a scope, which has them from now on. */
   hours(scope: string, home: string): Hours {
-    let hours = this.#hours.get(scope)
-    if (!hours) this.#hours.set(scope, (hours = this.makeHours(scope, home)))
-    return hours
+    return this.#hoursOf(scope, home)
   }
 
   /** The purse of these balances in the windows of a time. */
@@ -178,8 +176,12 @@ export class Balances {
 
   /** The hours of a scope, which are stored, or made by another thread. */
   protected storedHours(scope: string): Hours {
+    return this.#hoursOf(scope, undefined)
+  }
+
+  #hoursOf(scope: string, home: string | undefined): Hours {
     let hours = this.#hours.get(scope)
-    if (!hours) this.#hours.set(scope, (hours = this.makeHours(scope, undefined)))
+    if (!hours) this.#hours.set(scope, (hours = this.makeHours(scope, home)))
     return hours
   }
 }

@@ -209,7 +209,7 @@ export class Hold implements Reservation {
       this.#costs = costs
     }
     this.#passed = this.#book.left
-    if (!this.#passed) this.#draft = undefined
+    this.#draft = undefined
     this.#durable = this.#book.end(this, problem ? 0n : amount)
     if (problem) throw problem
     return this.#durable

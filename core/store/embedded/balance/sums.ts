@@ -52,8 +52,8 @@ export class Sums implements Iterable<Sum> {
       else if (this.#waiting.size >= mostWaiting) this.#spreadAll()
       this.#waiting.set(scopes, (waiting = { scopes, time, hour: of, posted: 0n, pending: 0n }))
     }
-    if (posted !== 0n) waiting.posted += posted
-    if (pending !== 0n) waiting.pending += pending
+    waiting.posted += posted
+    waiting.pending += pending
   }
 
   /** The sums as changes of balances. */

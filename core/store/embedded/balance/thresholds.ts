@@ -9,13 +9,8 @@ interface Charged {
   readonly dropped?: boolean
 }
 
-/** Greater than what any balance can have. */
-const never = 2n ** 64n
-
 /** The thresholds of one budget in one window. */
 export class Watch {
-  /** What has to be charged for the next threshold, in nano-dollars. */
-  #due = never
   readonly #of: Omit<BudgetReached, 'threshold' | 'limit' | 'posted'>
   readonly #watcher: BudgetWatcher
   /** What counts: of a rolling budget the sum of the latest hours, whichever hour a charge is of. */
@@ -23,8 +18,8 @@ export class Watch {
   /** Of which configuration the limit and the thresholds are. */
   #generation = 0
   #limit = 0n
-  /** In percent, ascending. */
-  #thresholds: readonly number[] = []
+  /** In percent, ascending, each with what has to be charged for it, in nano-dollars. */
+  #thresholds: readonly { readonly percent: number; readonly amount: bigint }[] = []
   /** The highest threshold that was told; 0 for none. */
   #told: number
 
@@ -48,36 +43,30 @@ export class Watch {
       this.#generation = generation
       this.#limit = limit
       // A budget of nothing refuses from the start, and nobody needs to be told that it is used up.
-      this.#thresholds = limit === 0n ? [] : alerts
+      const used = limit === 0n ? [] : alerts
+      this.#thresholds = used.map((percent) => ({ percent, amount: amountOf(percent, limit) }))
     }
     const { last = 0, dropped = false } = this.#charged
     if ((charged.last ?? 0) >= last || dropped) this.#charged = charged
     const { posted } = this.#charged
-    const reached = this.#thresholds.findLast((percent) => posted >= this.#amountOf(percent)) ?? 0
-    this.#told = Math.min(this.#told, reached)
-    this.#next()
+    const reached = this.#thresholds.findLast(({ amount }) => posted >= amount)
+    this.#told = Math.min(this.#told, reached?.percent ?? 0)
   }
 
   /** Tells all thresholds that were reached. */
   check(): void {
     const { posted } = this.#charged
-    if (posted < this.#due) return
-    for (const threshold of this.#thresholds) {
-      if (threshold <= this.#told || posted < this.#amountOf(threshold)) continue
+    for (const { percent, amount } of this.#thresholds) {
+      if (posted < amount) return
+      if (percent <= this.#told) continue
       // One that could not be told is told with the next charge.
-      if (!this.#watcher.reached({ ...this.#of, threshold, limit: this.#limit, posted })) return
-      this.#told = threshold
+      if (!this.#watcher.reached({ ...this.#of, threshold: percent, limit: this.#limit, posted })) return
+      this.#told = percent
     }
-    this.#next()
   }
+}
 
-  #next(): void {
-    const next = this.#thresholds.find((percent) => percent > this.#told)
-    this.#due = next === undefined ? never : this.#amountOf(next)
-  }
-
-  /** Rounded up, so that it is reached when so many percent are. */
-  #amountOf(percent: number): bigint {
-    return (this.#limit * BigInt(percent) + 99n) / 100n
-  }
+/** Rounded up, so that it is reached when so many percent are. */
+function amountOf(percent: number, limit: bigint): bigint {
+  return (limit * BigInt(percent) + 99n) / 100n
 }

@@ -318,5 +318,5 @@ export class Book implements Ledger, HoldKeeper {
 const acknowledged = Promise.resolve()
 
 function nameOf(requestId: string, part: string): string {
-  return part === '' ? requestId : `${requestId} ${part}`
+  return `${requestId} ${part}`
 }
