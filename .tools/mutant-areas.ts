@@ -43,7 +43,7 @@ export const areas: Readonly<Record<string, Area>> = {
     tests: [
       'test/core/money/price.test.ts',
       'test/core/store/{ledger,detached,works}.test.ts',
-      'test/core/store/embedded/{holds,rolling,costs,book/hold-table,balance/{purse,sums}}.test.ts',
+      'test/core/store/embedded/{holds,rolling,costs,deferred,book/{hold-table,purses},balance/{purse,sums}}.test.ts',
       'test/core/store/shared/departure.test.ts',
       'test/core/{handover/holds,program/thresholds}.test.ts',
       'test/plugins/quota.test.ts'

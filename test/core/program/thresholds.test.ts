@@ -147,3 +147,54 @@ t.test('what goes on from an earlier start tells the thresholds that it reaches'
   t.equal(second.told.length, 2, 'once each')
   await second.close()
 })
+
+t.test('a budget of nothing tells no threshold, and the least of others is one percent', async (t) => {
+  const { store, told, close } = await watched(join(t.testdir(), 'sluice.db'))
+  const alerts = [1, 50]
+  const scopes = (limit: bigint): Scope[] => [
+    { kind: 'tenant', id: 'tenant:none', budgets: [{ limit: 0n, per: 'day', alerts }] },
+    { kind: 'key', id: 'key:laptop', budgets: [{ limit, per: 'month', alerts }] }
+  ]
+  const spend = async (limit: bigint, amount: number): Promise<void> =>
+    settle(store, reserve(store.ledger, scopes(limit), 0n, { time: noon + day }), amount)
+  await spend(100n, 1)
+  t.same(told, [['2026-11', 1]])
+  await spend(200n, 1)
+  t.same(told, [
+    ['2026-11', 1],
+    ['2026-11', 1]
+  ])
+  await close()
+})
+
+t.test('a threshold that could not be told is told with the next charge, and those behind it after it', async (t) => {
+  const store = await openStore({ file: join(t.testdir(), 'sluice.db'), durability: 'process', now: () => noon })
+  const told: [number, bigint][] = []
+  let takes = false
+  store.ledger.watch({
+    told: () => 0,
+    scope: () => undefined,
+    reached: ({ threshold, posted }) => {
+      told.push([threshold, posted])
+      return takes
+    }
+  })
+  const spend = async (amount: number): Promise<void> =>
+    settle(store, reserve(store.ledger, [tenant], BigInt(amount)), amount)
+  await spend(49)
+  t.same(told, [])
+  await spend(42)
+  await spend(1)
+  t.same(told, [
+    [50, 91n],
+    [50, 92n]
+  ])
+  takes = true
+  await spend(1)
+  await spend(1)
+  t.same(told.slice(2), [
+    [50, 93n],
+    [90, 93n]
+  ])
+  await store.close()
+})

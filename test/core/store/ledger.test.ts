@@ -357,15 +357,46 @@ t.test('a reload may change a budget: the limit of the request is the one that h
 
 t.test('what a store knew it knows when it is opened again', async (t) => {
   const { store, file, check } = await open(t)
-  const scopes = [scope('key', 'laptop', 1000n, 'month')]
-  await settle(store, reserve(store.ledger, scopes, 100n), 77)
+  const scopes = [scope('key', 'laptop', 1000n, 'month'), scope('member', 'acme/web/alice', 2000n, '30d')]
+  await settle(store, reserve(store.ledger, scopes, 100n, { time: noon - 20 * 86_400_000 }), 50)
+  await settle(store, reserve(store.ledger, scopes, 100n), 27)
   const before = store.ledger.balances()
+  t.match(before, [{ posted: 77n }, { posted: 77n }, { posted: 77n }, { window: '30d', limit: 2000n, posted: 77n }])
   await check()
   const again = await openStore({ file, durability: 'process', now: () => noon })
   t.same(again.ledger.balances(), before)
   t.equal(again.ledger.affordable(scopes, noon), 923n)
+  t.equal(again.ledger.affordable(scopes.slice(1), noon), 1923n, 'at once, of all days')
   t.equal(again.health().recovered, 0)
   await again.close()
+})
+
+t.test('what is only explained is refused as it would be, and holds nothing', async (t) => {
+  const { store, check } = await open(t)
+  const request = {
+    requestId: 'r',
+    scopes: [scope('key', 'laptop', 100n)],
+    amount: 100n,
+    model: 'gpt-5',
+    price,
+    estimate: { input: 10, maxOutput: 100 },
+    time: noon
+  }
+  const looked = store.ledger.look(request) as Reservation
+  t.match([looked.requestId, looked.amount, looked.price], ['r', 100n, price])
+  t.equal(store.ledger.affordable(request.scopes, noon), 100n)
+  t.match(
+    refusal(() => store.ledger.look({ ...request, amount: 101n })),
+    { code: 'quota_key_exceeded' }
+  )
+  await Promise.all([
+    looked.settle({ usage: used(9), amount: 9n, source: 'upstream', channel: 'openai' }),
+    looked.void(),
+    looked.durable
+  ])
+  t.match(store.ledger.balances(), [{ posted: 0n, pending: 0n }])
+  t.equal(store.health().queued, 0)
+  await check()
 })
 
 t.test('500 requests at once on a budget for 37 admit 37, whatever else they count in', async (t) => {
@@ -448,12 +479,17 @@ t.test('a hold ends whatever it is ended with, also where no balance can carry t
     t.match(store.ledger.balances({ scope: 'key:desktop' }), [{ posted: 0n, pending: 0n }], `${message}: given back`)
     t.throws(() => hold.void(), /ended already|voided already/)
   }
+  const most = { version: 'most', perMillion: { output: (2n ** 63n - 1n) * 1_000_000n } }
+  const last = reserve(store.ledger, others, 5n, { price: most })
+  await last.void([...costs, { ...costs[0]!, attempt: 2, usage: used(1), amount: 2n ** 63n - 1n }])
+  store.requests.append(record({ request_id: last.requestId, outcome: 'failed', status: 500 }))
   await whole.settle({ usage: used(1), amount: 2n ** 62n, source: 'upstream', channel: 'openai' })
   store.requests.append(record({ request_id: whole.requestId, cost_nano: String(2n ** 62n) }))
   await check()
   t.match(query(file, 'SELECT kind, count(*) AS n FROM journal GROUP BY 1 ORDER BY 1'), [
+    { kind: 'cost', n: 2n },
     { kind: 'settle', n: 1n },
-    { kind: 'void', n: 5n }
+    { kind: 'void', n: 6n }
   ])
 })
 
@@ -591,6 +627,7 @@ t.test('a hold that nobody waits for gets its row in the end, however much leave
     [{ request_id: long.requestId, input_units: 2n, max_out: 0n, pieces: '{"character":3,"image":0}' }],
     'with counts that a column takes'
   )
+  await long.durable
   await settle(store, long, 4)
   await check()
 })

@@ -145,6 +145,37 @@ t.test('failed attempts of work that goes on cost the same after another start',
   }
 })
 
+t.test('a hold that another process goes on with costs what that says, at prices that are stored then', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const first = await openStore({ file, durability: 'process', now: () => noon })
+  const [hold, part] = ['', 'one'].map((part) => reserve(first.ledger, tagged, 99n, { requestId: 'kept', part, costs }))
+  await Promise.all([hold!.durable, part!.durable])
+  await first.flush()
+  const copy = killed(file, 'copy.db')
+  await Promise.all([hold!.void(), part!.void()])
+  await first.close()
+
+  const own: Price = { version: 'own:1', perMillion: { output: 4_000_000n } }
+  const kept = [
+    { requestId: 'kept', part: '', costs },
+    { requestId: 'kept', part: 'one', costs: new Map([['openai', own]]) }
+  ]
+  const second = await openStore({ file: copy, durability: 'process', now: () => noon, kept })
+  t.equal(second.ledger.detached('kept'), undefined, 'nobody else may end it')
+  for (const one of kept) {
+    const found = second.ledger.find(one.requestId, one.part)!
+    await found.settle({ usage: used(10), amount: 10n, source: 'upstream', channel: 'openai' })
+    t.equal(second.ledger.find(one.requestId, one.part), undefined)
+  }
+  second.requests.append(record({ request_id: 'kept', cost_nano: '20', cost_usd: '0.00000002' }))
+  await second.close()
+  t.match(entriesOf(copy), [
+    { part: '', cost: 5n, costPrice: 'half:1' },
+    { part: 'one', cost: 40n, costPrice: 'own:1' }
+  ])
+  t.same(verify(copy), [])
+})
+
 t.test('what a crash cut off is charged with its cost and tags, whenever it was dispatched', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const store = await open(file)
@@ -239,7 +270,12 @@ t.test('a hold is charged by the model that was asked last, after a crash and an
     amount: 30n,
     source: 'upstream',
     channel: 'b',
-    costs: [{ attempt: 1, ...failed, model: 'gpt-5', price: 'sample:1' }]
+    costs: [
+      { attempt: 1, ...failed, model: 'gpt-5', price: 'sample:1' },
+      // The channel has the other model too, at another cost.
+      { attempt: 2, ...failed, channel: 'b', costPrice: 'called:1', model: 'gpt-5', price: 'sample:1' },
+      { attempt: 3, ...failed, amount: 12n, channel: 'b', costPrice: 'called:1' }
+    ]
   })
   store.requests.append(record({ request_id: 'done', cost_nano: '30', cost_usd: '0.00000003' }))
   await kept!.detach(noon * 2)
@@ -256,6 +292,8 @@ t.test('a hold is charged by the model that was asked last, after a crash and an
   await again.close()
   t.same(query(copy, "SELECT model, price_version, amount, cost FROM journal WHERE request_id = 'done' ORDER BY seq"), [
     { model: 'gpt-5', price_version: 'sample:1', amount: 4n, cost: 2n },
+    { model: 'gpt-5', price_version: 'sample:1', amount: 4n, cost: 4n },
+    { model: 'stand-in', price_version: 'other:1', amount: 12n, cost: 2n },
     { model: 'stand-in', price_version: 'other:1', amount: 30n, cost: 5n }
   ])
   t.same(

@@ -20,7 +20,7 @@ import type { Store } from '../../../../core/store/store.ts'
 import { eventually } from '../../../kit/probe.ts'
 import { forms } from '../embedded/forms.ts'
 import type { Form } from '../embedded/forms.ts'
-import { noon, price, query, record, reserve, used } from '../embedded/sample.ts'
+import { noon, query, record, reserve, used } from '../embedded/sample.ts'
 import { admitted, chargeOf, finished, scopes, sets, slots } from './serving.ts'
 import type { Serving } from './serving.ts'
 
@@ -199,7 +199,11 @@ t.test('a record counts when its last piece is in the ring, and not before', asy
 t.test("a detached hold is the supervisor's when its worker has gone, and is ended once", async (t) => {
   const { workers, store, file } = await storeOf(t)
   const { desk, ...place } = deskOn(workers)
-  const hold = reserve(desk.ledger, scopes, 50n, { requestId: 'video' })
+  // Nobody else knows what it is sold for, and what it costs.
+  const sold = { version: 'video:1', perMillion: { output: 3_000_000n } }
+  const own = { version: 'own:1', perMillion: { output: 2_000_000n } }
+  const costs = new Map([['openai', own]])
+  const hold = reserve(desk.ledger, scopes, 50n, { requestId: 'video', price: sold, costs })
   hold.dispatched('openai')
   await hold.detach(noon + 1000)
   // The supervisor has holds of its own meanwhile, which come and go.
@@ -212,12 +216,14 @@ t.test("a detached hold is the supervisor's when its worker has gone, and is end
   t.equal(await leaving, 0, 'it goes on')
   await ending
   const taken = ledger.detached('video')!
-  t.match([taken.amount, taken.price.version], [50n, price.version])
+  t.match([taken.amount, taken.price], [50n, sold])
   taken.delivered(3)
-  await settle(taken, 30)
+  await taken.settle({ usage: used(10), amount: 30n, source: 'upstream', channel: 'openai' })
   store.requests.append(record({ request_id: 'video', cost_nano: '30' }))
   await store.flush()
-  t.match(endsOf(file, 'video'), [{ kind: 'settle', amount: 30n }])
+  t.match(query(file, "SELECT kind, amount, cost, cost_price FROM journal WHERE request_id = 'video'"), [
+    { kind: 'settle', amount: 30n, cost: 20n, cost_price: 'own:1' }
+  ])
   t.same(query(file, 'SELECT id FROM reservation'), [])
   t.equal(deskOn(workers).desk.ledger.affordable(scopes, noon), 10n ** 12n - 33n)
   for (const [id, cost] of Object.entries({ own: '1', other: '2' }))

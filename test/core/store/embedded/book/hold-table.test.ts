@@ -54,6 +54,45 @@ t.test('holds that come and go in any order are what a map would have', async (t
   t.equal([...table].length, 0)
 })
 
+/** Counts how often the table looks at a hold. */
+class Counted implements Entered {
+  readonly part = ''
+  readonly name: string
+  readonly looked: { times: number }
+  tableNext: this | undefined = undefined
+
+  constructor(name: string, looked: { times: number }) {
+    this.name = name
+    this.looked = looked
+  }
+
+  get requestId(): string {
+    this.looked.times++
+    return this.name
+  }
+}
+
+t.test('a hold is found among thousands by looking at one or two, also when most of them have gone', async (t) => {
+  let seed = 7
+  const hex = (): string => ((seed = (seed * 48_271) % 2_147_483_647) % 65_536).toString(16).padStart(4, '0')
+  const uuid = (): string => `019ab${hex().slice(1)}-${hex()}-7${hex().slice(1)}-${hex()}-${hex()}${hex()}${hex()}`
+  const looked = { times: 0 }
+  const table = new HoldTable<Counted>()
+  const holds = Array.from({ length: 40_000 }, () => new Counted(uuid(), looked))
+  const mean = (some: readonly Counted[]): number => {
+    looked.times = 0
+    for (const { name } of some) table.get(name, '')
+    return looked.times / some.length
+  }
+  for (const hold of holds.slice(0, 1000)) table.add(hold)
+  t.ok(mean(holds.slice(0, 1000)) < 1.6, `of a thousand: ${mean(holds.slice(0, 1000))}`)
+  for (const hold of holds.slice(1000)) table.add(hold)
+  t.ok(mean(holds) < 1.4, `of forty thousand: ${mean(holds)}`)
+  for (const hold of holds.slice(0, 39_000)) table.delete(hold)
+  const last = holds.slice(39_000)
+  t.ok(mean(last) < 1.05, `of the last thousand: ${mean(last)}`)
+})
+
 t.test('what is gone refers to nothing that was there beside it', async (t) => {
   const table = new HoldTable<Named>()
   const holds = Array.from({ length: 3000 }, (_, n) => new Named(`request ${n}`))
