@@ -230,11 +230,10 @@ export class Custody implements Opened {
       const open = ends.filter(({ args: [requestId, part] }) => deputy.has(String(requestId), String(part)))
       // With its ends all that was told is on disk, such as their records.
       const done = ends.length > 0 && open.length === 0
-      return calls.filter((call) => {
-        if (call.id === undefined) return !done
-        // What was answered is not done twice; a hold is lost that was in no batch yet.
-        return call.name === 'reserve' || (isOpen(call) && !(done && call.name === 'end'))
-      })
+      return calls.filter((call) =>
+        // What was answered is not done twice.
+        call.id === undefined ? !done : isOpen(call) && !(done && call.name === 'end')
+      )
     })
   }
 
