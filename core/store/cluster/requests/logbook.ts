@@ -1,5 +1,4 @@
 // The request log that all gateways share, and the traffic that its records add up to.
-import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../../errors.ts'
 import { isRecovered } from '../../embedded/recovery/recovery.ts'
 import type { RequestBook, RequestQuery, RequestRecord, RequestTotals, WrittenRecord } from '../../requests.ts'
@@ -257,10 +256,9 @@ export class Logbook implements RequestBook {
 
   /** @throws DatabaseFault when the database does not take the holds */
   async #afterHolds(): Promise<void> {
-    const late = new AbortController()
-    const waited = sleep(waitsForHolds, true, { ref: false, signal: late.signal }).catch(() => false)
-    const missing = await Promise.race([this.follows(), waited])
-    late.abort()
+    const { promise: late, resolve } = Promise.withResolvers<true>()
+    const timer = setTimeout(resolve, waitsForHolds, true).unref()
+    const missing = await Promise.race([this.follows(), late]).finally(() => clearTimeout(timer))
     if (missing)
       throw new DatabaseFault('deadline', 'the holds of requests are not written, which their records follow')
   }

@@ -1,7 +1,7 @@
 // What the records of one gateway add up to by minute and hour, for rows that are its own.
 import { randomUUID } from 'node:crypto'
 import { cellsOf, passedOf, placeOf, Traffic, trafficSpans } from '../../traffic.ts'
-import type { Passed, TrafficSpan } from '../../traffic.ts'
+import type { Passed, TrafficPlace, TrafficSpan } from '../../traffic.ts'
 import type { RequestRecord } from '../../requests.ts'
 import type { Transaction } from '../database/lane.ts'
 import { plain } from '../database/text.ts'
@@ -32,6 +32,8 @@ export class TrafficSums {
   /** Rows belong to a series. Only who adds to one writes it. */
   #series = randomUUID()
   readonly #cells = new Map<string, Cell>()
+  /** The sums of each place and minute. */
+  readonly #places = new Map<string, readonly Cell[]>()
 
   /**
    * Adds records, and takes those away that were replaced: other gateways may have added them, so sums of this one may
@@ -42,12 +44,10 @@ export class TrafficSums {
     const changed = new Set<Cell>()
     const count = ({ record, time }: Counted, change: (traffic: Traffic, passed: Passed) => void): void => {
       const passed = passedOf(record)
-      for (const span of Object.keys(trafficSpans) as TrafficSpan[])
-        for (const [scope, model, channel] of cellsOf(placeOf(record.tenant, record.model, passed))) {
-          const cell = this.#cell(span, scope, Math.floor(time / trafficSpans[span]), model, channel)
-          change(cell.traffic, passed)
-          changed.add(cell)
-        }
+      for (const cell of this.#cellsAt(placeOf(record.tenant, record.model, passed), time)) {
+        change(cell.traffic, passed)
+        changed.add(cell)
+      }
     }
     for (const one of records) count(one, (traffic, passed) => traffic.add(passed))
     for (const one of gone) count(one, (traffic, passed) => traffic.remove(passed))
@@ -72,6 +72,23 @@ export class TrafficSums {
   begin(): void {
     this.#series = randomUUID()
     this.#cells.clear()
+    this.#places.clear()
+  }
+
+  /** What a request that is counted at a place and a time adds to. Each minute is of one hour. */
+  #cellsAt(place: TrafficPlace, time: number): readonly Cell[] {
+    const name = JSON.stringify([Math.floor(time / trafficSpans.minute), place.tenant, place.model, place.channel])
+    let cells = this.#places.get(name)
+    if (!cells) {
+      const spans = Object.keys(trafficSpans) as TrafficSpan[]
+      cells = spans.flatMap((span) =>
+        cellsOf(place).map(([scope, model, channel]) =>
+          this.#cell(span, scope, Math.floor(time / trafficSpans[span]), model, channel)
+        )
+      )
+      this.#places.set(name, cells)
+    }
+    return cells
   }
 
   #cell(span: TrafficSpan, given: string, time: number, modelGiven: string, channel: string): Cell {

@@ -21,6 +21,8 @@ export class Mirror {
   readonly #lane: Lane
   readonly #known = new Map<string, Known>()
   readonly #byId = new Map<bigint, Known>()
+  /** Lists of which all are known. */
+  #lists = new WeakSet<readonly Place[]>()
 
   constructor(lane: Lane) {
     this.#lane = lane
@@ -29,6 +31,14 @@ export class Mirror {
   /** A balance that was asked for before; undefined when it was not. */
   get(key: string): Known | undefined {
     return this.#known.get(key)
+  }
+
+  /** Whether all of a list are known, which is looked up once. The list does not change. */
+  knows(places: readonly Place[]): boolean {
+    if (this.#lists.has(places)) return true
+    if (!places.every(({ key }) => this.#known.has(key))) return false
+    this.#lists.add(places)
+    return true
   }
 
   /** Learns the balances that are not known yet, and makes those that there are not. */
@@ -55,6 +65,7 @@ export class Mirror {
   forget(): void {
     this.#known.clear()
     this.#byId.clear()
+    this.#lists = new WeakSet()
   }
 
   /** The name of a balance that is known by its id. */

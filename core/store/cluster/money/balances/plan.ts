@@ -44,6 +44,8 @@ export interface Plan {
   readonly limits: readonly Limit[]
   /** The limits that people are shown of balances, by the key of the place. Rolling budgets have a place for that. */
   readonly shown: ReadonlyMap<string, { readonly place: Place; readonly limit: bigint | null }>
+  /** Places, and those that are shown. */
+  readonly all: readonly Place[]
 }
 
 /** Makes plans, and keeps them for as long as they are of the time and the configuration. */
@@ -135,6 +137,7 @@ function planOf(scopes: readonly Scope[], time: number): Plan {
     texts: { scopes: JSON.stringify(spans), tags: tags ? JSON.stringify(tags) : null },
     places,
     limits,
-    shown
+    shown,
+    all: [...places, ...Array.from(shown.values(), ({ place }) => place)]
   }
 }

@@ -41,14 +41,11 @@ export interface Batch {
   again(answer: Answer): Queue
 }
 
-/** All places that a queue needs the ids of. */
-export function* placesOf({ admissions, ends, restored, changes }: Queue): Generator<Place> {
-  for (const { places } of [...ends, ...restored]) yield* places
+/** The places that a queue needs the ids of, as far as they may be unknown. */
+export function* placesOf({ admissions, ends, restored, changes }: Queue, mirror: Mirror): Generator<Place> {
+  for (const { places } of [...ends, ...restored]) if (!mirror.knows(places)) yield* places
   for (const { slice, hour } of changes) yield budgetOf(slice.key, hour).place
-  for (const { plan } of admissions) {
-    yield* plan.places
-    for (const { place } of plan.shown.values()) yield place
-  }
+  for (const { plan } of admissions) if (!mirror.knows(plan.all)) yield* plan.all
 }
 
 /** Where each balance and sum is among the arguments, from 1 on. */

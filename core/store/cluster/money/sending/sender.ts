@@ -296,7 +296,7 @@ export class Sender {
 
   /** Makes a batch. Whoever sends one again whose answer was lost must send the same. */
   async #make(work: Queue): Promise<Made> {
-    await this.#parts.mirror.learn(placesOf(work))
+    await this.#parts.mirror.learn(placesOf(work, this.#parts.mirror))
     for (const { time } of [...work.ends, ...work.joined]) await this.#days.make(time)
     const chain = this.#chain.fork()
     return { chain, batch: batchOf(work, this.#parts.mirror, chain, this.rowIds) }
