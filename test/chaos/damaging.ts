@@ -66,11 +66,13 @@ export interface Outcome {
   readonly lost: number
 }
 
-/** The files of a folder, by their names and digests. */
+/** The files of a folder, by their names and digests. A write-ahead log without anything is made by whoever reads. */
 export function filesIn(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !/-shm|\.lock/.test(entry.name))
-    .map(({ name, parentPath }) => `${name} ${hash('sha256', readFileSync(join(parentPath, name)))}`)
+    .map(({ name, parentPath }) => ({ name, bytes: readFileSync(join(parentPath, name)) }))
+    .filter(({ name, bytes }) => !(name.endsWith('-wal') && bytes.length === 0))
+    .map(({ name, bytes }) => `${name} ${hash('sha256', bytes)}`)
     .sort()
 }
 

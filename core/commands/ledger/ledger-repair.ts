@@ -2,7 +2,9 @@
 import { formatDollars } from '../../money/money.ts'
 import { Ownership } from '../../store/embedded/files/lock.ts'
 import { planRepair, repair, repairSpend, repairTraffic } from '../../store/embedded/care/repair.ts'
-import type { RepairPlan, Share } from '../../store/embedded/care/repair.ts'
+import type { RepairPlan } from '../../store/embedded/care/repair.ts'
+import type { Loss } from '../../store/embedded/care/salvage/mending.ts'
+import type { Share } from '../../store/embedded/care/share.ts'
 import { defineCommand, exits, jsonOption, UsageError } from '../command/command.ts'
 import { Progress } from '../output/progress.ts'
 import { print, storeFile, storeOptions } from '../command/store-option.ts'
@@ -12,6 +14,7 @@ export const repairLedger = defineCommand({
   summary: 'shows what is damaged in a store that does not start, and mends it',
   options: {
     apply: { text: 'mends it; without this nothing is changed' },
+    'accept-loss': { text: 'with --apply: mends a journal of which something is lost, which is said before' },
     spend: { text: 'only adds spend up anew from the journal, where verify finds it wrong (I19)' },
     traffic: {
       text: 'only adds figures over time up anew from the request records, where verify finds them wrong (I20)'
@@ -24,9 +27,13 @@ For a store whose files are damaged, missing or older than others of them, while
 log that the database lacks is applied, also behind a gap; requests whose end is lost are ended by estimate at the next start. Files
 with what cannot be saved are put aside in a folder FILE.damaged-TIME, and nothing is removed. After a database was brought back
 from a backup, the log of what came after it is put aside.
+Of a journal that is the store itself, every whole batch is saved too, whatever is lost between; keys, settings and prices that were
+changed in lost batches are brought back where the database or a checkpoint has them. What is lost is said: from when to when, how
+many entries, and which balances lack how much. Then --apply alone changes nothing: --accept-loss says that you know it.
 Exits with 0 when nothing is wrong or it was mended, and with 3 when there is something to mend.`,
-  async run({ apply, spend, traffic, json, ...given }) {
+  async run({ apply, 'accept-loss': accepted, spend, traffic, json, ...given }) {
     const sums = spend ? ('spend' as const) : traffic ? ('traffic' as const) : undefined
+    if (accepted && !apply) throw new UsageError('--accept-loss goes with --apply')
     if (sums && (apply || json || (spend && traffic)))
       throw new UsageError(`--${sums} stands alone: leave --apply, --json and other sums out`)
     const owner = Ownership.take(
@@ -37,13 +44,14 @@ Exits with 0 when nothing is wrong or it was mended, and with 3 when there is so
       if (sums) return await addUp(owner.file, sums)
       const [plan, folder] = await Progress.of('looking for damage', (tell) => {
         const plan = planRepair(owner.file, tell)
-        return [plan, plan && apply ? repair(owner.file, plan, Date.now(), tell) : null] as const
+        const mends = plan && apply && (accepted || !losing(plan))
+        return [plan, mends ? repair(owner.file, plan, Date.now(), tell) : null] as const
       })
       if (json) print(JSON.stringify(shown(owner.file, plan, folder)))
       else
         for (const line of plan ? describe(owner.file, plan, folder) : [`${owner.file}: nothing is damaged`])
           print(line)
-      return plan && !apply ? exits.found : exits.ok
+      return plan && folder === null ? exits.found : exits.ok
     } finally {
       owner.release()
     }
@@ -60,11 +68,8 @@ async function addUp(file: string, sums: 'spend' | 'traffic'): Promise<number> {
   return exits.ok
 }
 
-function describe(
-  file: string,
-  { damage, base, saved, lost, endKnown, foreign, aside }: RepairPlan,
-  folder: string | null
-): string[] {
+function describe(file: string, plan: RepairPlan, folder: string | null): string[] {
+  const { damage, base, saved, lost, loss, endKnown, foreign, aside } = plan
   const batches = lost.reduce((sum, [first, last]) => sum + last - first + 1, 0)
   const ranges = lost.map(([first, last]) => (first === last ? String(first) : `${first} to ${last}`)).join(', ')
   return [
@@ -72,13 +77,16 @@ function describe(
     '',
     base === 'whole'
       ? `kept      the database ${file}`
-      : base === 'anew'
-        ? `made anew the database ${file}, from the journal, which has all of it`
-        : base === 'new'
-          ? 'lost      all that only the database had: a new one is begun'
-          : 'lost      what only the write-ahead log had: the database is kept without it',
-    `${folder === null ? 'saves ' : 'saved '}    ${text(saved)} of the ${base === 'anew' ? 'journal' : 'commit log'}`,
-    base === 'anew'
+      : base === 'mended'
+        ? `mended    the journal, with a database that is made of it`
+        : base === 'anew'
+          ? `made anew the database ${file}, from the journal, which has all of it`
+          : base === 'new'
+            ? 'lost      all that only the database had: a new one is begun'
+            : 'lost      what only the write-ahead log had: the database is kept without it',
+    `${folder === null ? 'saves ' : 'saved '}    ${text(saved)} of the ${base === 'anew' || base === 'mended' ? 'journal' : 'commit log'}`,
+    ...(loss && loss.gaps.length > 0 ? told(loss) : []),
+    base === 'anew' || (base === 'mended' && batches === 0)
       ? 'lost      nothing'
       : batches === 0
         ? endKnown
@@ -91,8 +99,29 @@ function describe(
     ...aside.map((path) => `${folder === null ? 'puts aside' : 'put aside'} ${path}`),
     '',
     folder === null
-      ? 'Nothing was changed: --apply does it.'
+      ? `Nothing was changed: --apply${losing(plan) ? ' --accept-loss' : ''} does it.`
       : `What was put aside is in ${folder}. The store can start; \`sluice ledger verify\` checks the book.`
+  ]
+}
+
+/** Whether it is to be said that what is lost is known. */
+function losing({ loss }: RepairPlan): boolean {
+  return loss !== undefined && loss.gaps.length > 0
+}
+
+function told({ gaps, entries, balances }: Loss): string[] {
+  const at = (time: number): string => (time === 0 ? 'the beginning' : new Date(time).toISOString())
+  return [
+    ...gaps.map(
+      ({ first, last, since, until }) =>
+        `lost      what was written from ${at(since)} to ${until === undefined ? 'the end' : at(until)}: ${first === last ? `batch ${first}` : `batches ${first} to ${last}`}`
+    ),
+    entries === undefined
+      ? 'unknown   how many requests ended in between: no checkpoint and no database goes further'
+      : `lost      ${entries === 1 ? '1 entry' : `${entries} entries`} of the journal: ends of requests, and costs of upstreams`,
+    ...(balances === undefined
+      ? ['unsure    every balance: nothing says what was charged in between']
+      : balances.map(({ scope, window, amount }) => `lacks     ${scope} ${window}: $${formatDollars(amount)}`))
   ]
 }
 
@@ -108,13 +137,24 @@ function shown(file: string, plan: RepairPlan | undefined, folder: string | null
     amount_usd: formatDollars(amount),
     amount_nano: String(amount)
   })
-  const { damage, base, saved, lost, endKnown, foreign, aside } = plan
+  const { damage, base, saved, lost, loss, endKnown, foreign, aside } = plan
   return {
     file,
     damage: damage.map((one) => ({ file: one.file, text: one.text })),
     base,
     saved: share(saved),
     lost,
+    ...(loss && {
+      loss: {
+        gaps: loss.gaps.map(({ since, until, ...gap }) => ({
+          ...gap,
+          since: new Date(since).toISOString(),
+          until: until === undefined ? null : new Date(until).toISOString()
+        })),
+        entries: loss.entries ?? null,
+        balances: loss.balances?.map(({ amount, ...of }) => ({ ...of, amount_nano: String(amount) })) ?? null
+      }
+    }),
     end_known: endKnown,
     foreign: share(foreign),
     aside,

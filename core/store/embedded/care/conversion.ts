@@ -23,14 +23,13 @@ import {
 } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
 import { Checkpoints } from '../segments/checkpoint.ts'
-import { FirstSegment } from '../segments/first-segment.ts'
-import { Fold } from '../segments/fold.ts'
 import { listNumbered } from '../segments/folder.ts'
+import { SegmentWriting } from './segment-writing.ts'
+import type { Fields } from './segment-writing.ts'
 import type { Reached } from './tell.ts'
 
-/** How many rows a batch has at most, and a segment about. */
+/** How many rows a batch has at most. */
 const rowsTogether = 1000
-const rowsInSegment = 65_536
 /** Kept answers may be long. */
 const answersTogether = 50
 
@@ -55,10 +54,11 @@ export function convert(file: string, reached: Reached): void {
     committer.add({ ...emptyBatch(head.batch + 1, 0), balanced: true, moves: missingMoves(committer) })
     committer.commit()
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const writing = new Writing(folder, historiesOf(database))
-    for (const { boot = head.boot, ...rows } of contentsOf(database, folder, (rows) => reached(rows, head.seq)))
-      writing.add(boot, rows)
+    const writing = new SegmentWriting(folder)
     const { fold } = writing
+    const histories = historiesOf(database)
+    for (const { boot = head.boot, rows, ...fields } of contentsOf(database, folder, (rows) => reached(rows, head.seq)))
+      writing.add({ boot, history: histories.get(boot)! }, fields, rows)
     writing.end()
     const { batch, history, seq, hash, audits, auditHash } = fold.place
     if (seq !== head.seq || hash !== head.hash || audits !== head.audits || auditHash !== head.auditHash)
@@ -90,49 +90,6 @@ export function convert(file: string, reached: Reached): void {
   syncDirectory(folder)
 }
 
-/** Writes batches as segments, each of one start. */
-class Writing {
-  readonly fold = new Fold()
-  readonly #folder: string
-  readonly #histories: ReadonlyMap<number, string>
-  #segment: FirstSegment | undefined
-  #ordinal = 0
-  #rows = 0
-
-  constructor(folder: string, histories: ReadonlyMap<number, string>) {
-    this.#folder = folder
-    this.#histories = histories
-  }
-
-  add(boot: number, { rows, written, ...fields }: Omit<Contents, 'boot'>): void {
-    const { place } = this.fold
-    if (!this.#segment || this.#segment.head.boot !== boot || this.#rows > rowsInSegment) this.#begin(boot)
-    const { head } = this.#segment!
-    const batch = { ...emptyBatch(place.batch + 1, Math.max(written ?? 0, place.written)), ...fields }
-    this.#segment!.append(batch)
-    this.fold.add(batch, head)
-    this.#rows += rows
-  }
-
-  end(): void {
-    this.#segment?.close()
-  }
-
-  #begin(boot: number): void {
-    this.end()
-    const { batch: after, history: previous } = this.fold.place
-    const history = this.#histories.get(boot) ?? fresh()
-    this.#segment = new FirstSegment(
-      this.#folder,
-      { ordinal: ++this.#ordinal, boot, history, previous, after },
-      'process'
-    )
-    this.#rows = 0
-    // The database has seen to it that nothing ends twice.
-    this.fold.marked()
-  }
-}
-
 function fresh(): string {
   return randomBytes(historyBytes).toString('hex')
 }
@@ -146,9 +103,8 @@ function historiesOf(database: Database): Map<number, string> {
 }
 
 /** What a batch is to have, how many rows that are, and its start; without one that of the last start. */
-interface Contents extends Partial<Omit<Batch, 'number' | 'written'>> {
+interface Contents extends Fields {
   readonly rows: number
-  readonly written?: number
   readonly boot?: number
 }
 

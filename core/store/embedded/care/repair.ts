@@ -1,7 +1,7 @@
 // The repair of a damaged store, for `sluice ledger repair`: plans it, and carries it out on request.
 import { existsSync, mkdirSync, renameSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { entryColumns, holdColumns } from '../rows/batch.ts'
+import { holdColumns } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
 import { Committer } from '../database/committer.ts'
 import { historyLeft, readHead } from '../database/head.ts'
@@ -16,6 +16,10 @@ import { volumeFolder } from '../journal/volume.ts'
 import { hasJournal } from '../segments/folder.ts'
 import { SpendTable } from '../database/spend-table.ts'
 import { batchesInJournal, batchesOfJournal, damageBeside, makeAnew } from './journal-repair.ts'
+import { leaving, planSalvage, salvage } from './salvage/salvage.ts'
+import type { Salvage } from './salvage/salvage.ts'
+import type { Loss } from './salvage/mending.ts'
+import { Share } from './share.ts'
 import { counted, toldAs } from './tell.ts'
 import type { Reached, Tell } from './tell.ts'
 import { fillTraffic } from './verify/traffic-check.ts'
@@ -24,25 +28,21 @@ import type { Database, Value } from '../files/sqlite.ts'
 import { checkHead, hasHead, missingBatches, nothing, survey, surveyLog } from '../recovery/survey.ts'
 import type { LogSurvey } from '../recovery/survey.ts'
 
-/** A number of batches, and what they charge in nano-dollars. */
-export interface Share {
-  batches: number
-  charges: number
-  amount: bigint
-}
-
 /** What is wrong with a store, and what a repair would do about it. */
 export interface RepairPlan {
   damage: readonly Damage[]
   /**
    * The database that the repair starts from: the whole one, the one without its write-ahead log when only that is
-   * sound, or a new one; `anew` where all that it should have is in the journal, from which it is made again.
+   * sound, or a new one; `anew` where all that it should have is in the journal, from which it is made again, and
+   * `mended` where that has to be mended before.
    */
-  base: 'whole' | 'without its write-ahead log' | 'new' | 'anew'
+  base: 'whole' | 'without its write-ahead log' | 'new' | 'anew' | 'mended'
   /** The batches of the commit log that the repair applies. */
   saved: Share
   /** Ranges of batches, both ends included, that no file has. What they charged is not known. */
   lost: readonly (readonly [first: number, last: number])[]
+  /** What else is known of them, where the journal is in segments. */
+  loss?: Loss
   /**
    * The batches that the log has of other histories, such as the one that a backup was copied from. They are not
    * applied.
@@ -88,7 +88,7 @@ export function planRepair(file: string, tell: Tell = () => {}): RepairPlan | un
   const aside = [...segmentPaths(file), ...(base === 'whole' ? [] : [wal]), ...(base === 'new' ? [file] : [])].filter(
     (path) => statSync(path, { throwIfNoEntry: false })?.size
   )
-  const saved = share(counted(batchesOf(source), batchesIn(source), toldAs(tell, 'reading the commit log')))
+  const saved = Share.of(counted(batchesOf(source), batchesIn(source), toldAs(tell, 'reading the commit log')))
   const foreign = new Set(
     segmentPaths(file)
       .flatMap((path) => headOf(path)?.history ?? [])
@@ -102,7 +102,7 @@ export function planRepair(file: string, tell: Tell = () => {}): RepairPlan | un
     lost: missingBatches(source.log, source.after),
     endKnown,
     aside,
-    foreign: share(
+    foreign: Share.of(
       [...foreign].flatMap((history) => {
         const after = history === left?.history ? left.batch : 0
         return [...batchesOf({ history, after, log: surveyLog(file, history, after) })]
@@ -114,13 +114,22 @@ export function planRepair(file: string, tell: Tell = () => {}): RepairPlan | un
 /** The plan for a store whose journal is in segments; undefined when nothing is wrong. */
 function planAnew(file: string, tell: Tell): RepairPlan | undefined {
   tell('looking at the journal')
+  const found = planSalvage(file, tell)
+  if (found) return planMended(file, found)
   const unfit = damageBeside(file)
   const damage = unfit ? [unfit] : damageIn(file, tell)
   if (damage.length === 0) return undefined
   const aside = ['', '-wal', '-shm'].map((ending) => `${file}${ending}`).filter((path) => existsSync(path))
   const told = toldAs(tell, 'reading the journal')
-  const saved = share(counted(batchesOfJournal(file), batchesInJournal(file), told))
-  return { damage, base: 'anew', saved, lost: [], endKnown: true, foreign: share([]), aside }
+  const saved = Share.of(counted(batchesOfJournal(file), batchesInJournal(file), told))
+  return { damage, base: 'anew', saved, lost: [], endKnown: true, foreign: new Share(), aside }
+}
+
+function planMended(file: string, { damage, loss, saved, foreign }: Salvage): RepairPlan {
+  const { gaps } = loss
+  const lost = gaps.map(({ first, last }) => [first, last] as const)
+  const aside = leaving(file).map((name) => join(dirname(file), name))
+  return { damage, base: 'mended', saved, lost, loss, foreign, aside, endKnown: gaps.at(-1)?.until !== undefined }
 }
 
 /**
@@ -135,6 +144,10 @@ export function repair(file: string, plan: RepairPlan, now: number, tell: Tell =
     for (const path of paths) if (existsSync(path)) renameSync(path, join(folder, basename(path)))
     syncDirectory(folder)
     syncDirectory(dirname(file))
+  }
+  if (plan.base === 'mended') {
+    salvage(file, folder, now, tell)
+    return folder
   }
   if (plan.base === 'anew') {
     putAside(plan.aside)
@@ -263,7 +276,6 @@ function headOf(path: string): SegmentHead | undefined {
   return withFile(path, readSegmentHead)
 }
 
-const [kindColumn, amountColumn] = [entryColumns.indexOf('kind'), entryColumns.indexOf('amount')]
 const priceColumn = holdColumns.indexOf('price_version')
 
 /** How many batches there are to apply. */
@@ -274,19 +286,6 @@ function batchesIn({ log, after }: Source): number {
     next = Math.max(next, last + 1)
   }
   return number
-}
-
-function share(batches: Iterable<Batch>): Share {
-  const sum = { batches: 0, charges: 0, amount: 0n }
-  for (const { entries } of batches) {
-    sum.batches++
-    for (let i = 0; i < entries.length; i += entryColumns.length) {
-      if (entries[i + kindColumn] !== 'settle') continue
-      sum.charges++
-      sum.amount += entries[i + amountColumn] as bigint
-    }
-  }
-  return sum
 }
 
 /**

@@ -57,7 +57,7 @@ export function contentsOf(file: string): string[] {
 /** Decides the swap, and carries it out. The staged store must be complete and synced, and `aside` exist. */
 export function swap(file: string, decided: Swap): void {
   const path = planPath(file)
-  const fd = openSync(`${path}.new`, 'w', 0o600)
+  const fd = openSync(`${path}.new`, 'w+', 0o600)
   try {
     const bytes = Buffer.from(JSON.stringify(decided))
     for (let at = 0; at < bytes.length; at += writeSync(fd, bytes, at));

@@ -207,6 +207,13 @@ export function readFrameHead(bytes: Buffer, at: number, history: Buffer): Frame
   return { number: readNumber(bytes, at + head.number), length, checksum: bytes.readUInt32BE(at + head.payload) }
 }
 
+/** The history of the frame that begins at `at`, in hexadecimal; undefined when none does whose head is sound. */
+export function historyOfFrame(bytes: Buffer, at: number): string | undefined {
+  if (at + head.bytes > bytes.length) return undefined
+  const history = bytes.subarray(at + head.history, at + head.number)
+  return readFrameHead(bytes, at, history) && history.toString('hex')
+}
+
 /** Returns where the next frame may begin; -1 when nowhere. */
 export function findMark(bytes: Buffer, from: number): number {
   return bytes.indexOf(mark, from)
