@@ -126,6 +126,7 @@ export class ConfigReader {
   readonly #source: ConfigSource
   #simulator: Simulator | undefined
   #files = new Files()
+  readonly #closing = new AbortController()
   #plugins: ReadonlyMap<string, Plugin>
 
   constructor(source: ConfigSource) {
@@ -183,7 +184,9 @@ export class ConfigReader {
     return readFiles(this.#source.file, this.#source.env)
   }
 
+  /** What is being read in a thread is given up. */
   async close(): Promise<void> {
+    this.#closing.abort()
     await this.#simulator?.close()
   }
 
@@ -214,11 +217,12 @@ export class ConfigReader {
     const bytes = Array.from(this.#files.found.contents.values(), (one) => one.bytes?.length ?? 0)
     if (shipped !== shippedPlugins || bytes.reduce((sum, one) => sum + one, 0) <= mostHere) return undefined
     let plugins = shipped
-    const apart = await readApart({ file, env, simulator: this.#simulatorUrl?.href }, async (files) => {
+    const readRest = async (files: Files): Promise<Config> => {
       const rest = await readConfig(this.#source, this.#simulatorUrl, files)
       plugins = rest.plugins
       return rest.config
-    })
+    }
+    const apart = await readApart({ file, env, simulator: this.#simulatorUrl?.href }, readRest, this.#closing.signal)
     return apart && { ...apart, plugins }
   }
 }

@@ -63,11 +63,12 @@ function received({ sha256, tags, limits, ...key }: SentKey): ConfigKey {
 /**
  * Reads a configuration in a thread. `readRest` makes a configuration of other files, which are small. Undefined where
  * the keys cannot be told from the rest of the text: then it is to be read as a whole.
- * @throws Error when the thread dies
+ * @throws Error when the thread dies, or is ended by the signal
  */
 export async function readApart(
   order: ReadingOrder,
-  readRest: (files: Files) => Promise<Config>
+  readRest: (files: Files) => Promise<Config>,
+  signal?: AbortSignal
 ): Promise<ReadApart | undefined> {
   // Sources and compiled files lie in the same places and differ only in their endings.
   const module = new URL(`./reading-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
@@ -78,9 +79,11 @@ export async function readApart(
     return message
   }
   const died = once(thread, 'exit').then(() => {
-    throw new Error('the thread that reads the configuration ended')
+    throw new Error(signal?.aborted ? 'the gateway stops' : 'the thread that reads the configuration ended')
   })
   died.catch(() => {})
+  const end = (): void => void thread.terminate()
+  signal?.addEventListener('abort', end)
   const next = <T>(): Promise<T> => Promise.race([ask<T>(), died])
   try {
     const report = await next<ReadingReport>()
@@ -104,6 +107,7 @@ export async function readApart(
     const places = new Map(rest.places).set('/keys', report.place)
     return { config: { ...rest, ...report.config, keys, redacted, hidden, places }, files }
   } finally {
+    signal?.removeEventListener('abort', end)
     await thread.terminate()
   }
 }

@@ -1,9 +1,8 @@
 // A large configuration is read by a thread: what comes of it is what would have been read here.
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
-import type { Test } from 'tap'
 import { withoutSection } from '../../../config/files/apart.ts'
 import { ConfigReader, readConfig } from '../../../core/program/configuration.ts'
 import type { ConfigError } from '../../../core/program/configuration.ts'
@@ -63,9 +62,8 @@ const forms: Record<string, (keys: readonly string[]) => Record<string, string>>
 /** The forms that a thread cannot divide, and leaves to who asked it. */
 const undivided: ReadonlySet<string> = new Set(['with an anchor that is used elsewhere', 'on one line with all else'])
 
-function write(t: Test, files: Record<string, string>): string {
-  const folder = t.testdir()
-  mkdirSync(join(folder, 'more'))
+function fill(folder: string, files: Record<string, string>): string {
+  mkdirSync(join(folder, 'more'), { recursive: true })
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   return join(folder, 'gateway.yaml')
 }
@@ -79,7 +77,7 @@ const problemsOf = (reading: Promise<Config>): Promise<readonly Problem[]> =>
 for (const [name, formOf] of Object.entries(forms)) {
   t.test(`keys ${name} are read by a thread as here`, async (t) => {
     const keys = Array.from({ length: count }, (_, number) => key(number, number % 7 === 0 ? budget : ''))
-    const file = write(t, formOf(keys))
+    const file = fill(t.testdir(), formOf(keys))
     const reader = new ConfigReader({ file, env, plugins })
     const first = await reader.read()
     t.equal(first.keys.length, count)
@@ -97,13 +95,14 @@ for (const [name, formOf] of Object.entries(forms)) {
     t.not(again, first)
     t.equal(again.keys.length, count)
 
-    writeFileSync(file, forms[name]!(keys.with(3, key(3, ', rmp: 5')))['gateway.yaml']!)
-    if (name === 'in included files') writeFileSync(join(file, '../more/a.yaml'), `keys:\n${key(3, ', rmp: 5')}\n`)
+    fill(dirname(file), formOf(keys.with(3, key(3, ', rmp: 5'))))
     const here = await problemsOf(readConfig({ file, env, plugins }).then(({ config }) => config))
     t.match(here, [{ message: /rmp: unknown key/ }])
     t.strictSame(await problemsOf(reader.read()), here, 'what is wrong has the same words and places')
     t.not(reader.files.get(file) ?? '', '', 'the faulty file is watched')
+    const late = t.rejects(reader.read(), { message: 'the gateway stops' })
     await reader.close()
+    await late
   })
 }
 
