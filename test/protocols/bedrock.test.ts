@@ -414,3 +414,36 @@ t.test('errors of AWS are read by their names, wherever these stand', async (t) 
   t.match(bedrock.readError({ __type: 'modelStreamErrorException', message: 'x' }), { status: 502 })
   t.match(bedrock.readError({ message: 'plain' }), { message: 'plain', code: undefined })
 })
+
+t.test('hidden thoughts are kept, whether they come in one piece or in several', (t) => {
+  for (const pieces of [['AAEC'], ['AA==', 'AQI=']]) {
+    const { candidates } = readStream(
+      converseCodec as Codec,
+      converseMessages([
+        ['messageStart', { role: 'assistant' }],
+        ...pieces.map((redactedContent): ConverseEvent => [
+          'contentBlockDelta',
+          { contentBlockIndex: 0, delta: { reasoningContent: { redactedContent } } }
+        ]),
+        ['contentBlockStop', { contentBlockIndex: 0 }],
+        ['messageStop', { stopReason: 'end_turn' }],
+        ['metadata', {}]
+      ])
+    )
+    t.match(candidates[0]!.parts, [{ type: 'reasoning', text: '', proof: { kind: 'redacted', value: 'AAEC' } }])
+  }
+  t.end()
+})
+
+t.test('usage that comes before the answer has stopped ends no stream', (t) => {
+  const decoder = converseCodec.decodeStream(answerHead.id)
+  const events: ConverseEvent[] = [
+    ['messageStart', { role: 'assistant' }],
+    ['contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'Half' } }],
+    ['metadata', { usage: { inputTokens: 1, outputTokens: 1, totalTokens: 2 } }]
+  ]
+  for (const event of converseMessages(events)) decoder.push(event, () => {})
+  t.notOk(decoder.finished())
+  t.throws(() => decoder.end(() => {}), { code: 'upstream_bad_response' })
+  t.end()
+})
