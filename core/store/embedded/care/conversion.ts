@@ -22,6 +22,7 @@ import {
   workColumns
 } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
+import type { Start } from '../segments/chain.ts'
 import { Checkpoints } from '../segments/checkpoint.ts'
 import { listNumbered } from '../segments/folder.ts'
 import { SegmentWriting } from './segment-writing.ts'
@@ -47,7 +48,7 @@ export function convert(file: string, reached: Reached): void {
   try {
     if (database.prepare('SELECT 1 FROM journal_origin').get())
       throw new Error(
-        `${file} was made of a book in PostgreSQL, whose chains the journal in segments does not know yet`
+        `${file} was made of a book in PostgreSQL, and keeps where the chains of its gateways ended, which a journal in segments has no room for: let it keep its commit log, with which it goes on as before`
       )
     const committer = new Committer(database)
     const { head } = committer
@@ -57,8 +58,13 @@ export function convert(file: string, reached: Reached): void {
     const writing = new SegmentWriting(folder)
     const { fold } = writing
     const histories = historiesOf(database)
+    const startOf = (boot: number): Start => {
+      const history = histories.get(boot) ?? fresh()
+      histories.set(boot, history)
+      return { boot, history }
+    }
     for (const { boot = head.boot, rows, ...fields } of contentsOf(database, folder, (rows) => reached(rows, head.seq)))
-      writing.add({ boot, history: histories.get(boot)! }, fields, rows)
+      writing.add(startOf(boot), fields, rows)
     writing.end()
     const { batch, history, seq, hash, audits, auditHash } = fold.place
     if (seq !== head.seq || hash !== head.hash || audits !== head.audits || auditHash !== head.auditHash)

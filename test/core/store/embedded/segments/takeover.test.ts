@@ -7,6 +7,7 @@ import { backUp } from '../../../../../core/store/embedded/care/backup.ts'
 import { convert } from '../../../../../core/store/embedded/care/conversion.ts'
 import { folderFor } from '../../../../../core/store/embedded/care/restore.ts'
 import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
+import { openDatabase } from '../../../../../core/store/embedded/files/sqlite.ts'
 import { contentsOf, stagedPath } from '../../../../../core/store/embedded/files/swap.ts'
 import { volumeFolder } from '../../../../../core/store/embedded/journal/volume.ts'
 import { hasJournal } from '../../../../../core/store/embedded/segments/folder.ts'
@@ -126,4 +127,23 @@ t.test('killed at any moment, the store is the one or the other, and the next st
     t.equal(asideOf(file).length, 1)
   }
   await store.close()
+})
+
+t.test('a store that was made of a book in PostgreSQL is not taken over, and goes on as it is', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const log = (): Promise<OwnStore> => openStore({ file, durability: 'process', now: () => noon })
+  const store = await log()
+  await settle(store, reserve(store.ledger, [scope('tenant', 'acme', 1000n, 'month')], 9n), 4)
+  await store.close()
+  const database = openDatabase(file, 'process')
+  database.exec("INSERT INTO journal_origin SELECT 1, 1, 'node', 1, hash FROM journal")
+  database.close()
+  await t.rejects(open(file), {
+    message: /made of a book in PostgreSQL.* let it keep its commit log, with which it goes on/
+  })
+  t.same([asideOf(file), hasJournal(volumeFolder(file))], [[], false], 'nothing was changed')
+  const again = await log()
+  await settle(again, reserve(again.ledger, [scope('tenant', 'acme', 1000n, 'month')], 9n), 4)
+  await again.close()
+  t.match(query(file, 'SELECT count(*) AS n FROM journal'), [{ n: 2n }])
 })
