@@ -47,6 +47,8 @@ export class Office implements Accounting {
     const stored = { ...snapshot, kept, reader, troubles, follow: () => writer.flushed() }
     const place = { ...this.#shared, seat: supervisor, ring, prices: [] }
     this.desk = new Desk(place, now, stored, this.seats.own)
+    // Operators are shown what a request cost at which price, whichever worker charged it.
+    this.reader.onPrice = (version, json) => this.desk.ledger.know(version, json)
     const { cells } = this.desk
     cells.onListed = () => this.reader.list()
     this.reader.onListed = (scope, window, limit) => cells.learn(scope, window, limit)

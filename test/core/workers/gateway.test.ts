@@ -38,7 +38,8 @@ t.test('each request is answered, charged and told of as in a gateway of one thr
     t.equal(reply.status, 200)
     ids.push(reply.headers['x-request-id']!)
   }
-  for (const id of ids) t.match(await all.record({ headers: { 'x-request-id': id } }), { status: 200, tenant: 'acme' })
+  const told = { status: 200, tenant: 'acme', cost_lines: [{ class: 'input' }, { class: 'output' }] }
+  for (const id of ids) t.match(await all.record({ headers: { 'x-request-id': id } }), told)
   t.equal(await metric(all, /^sluice_requests_total/), 24, 'metrics are sums')
   t.match(await all.admin('/readyz'), { status: 'ok' })
 })

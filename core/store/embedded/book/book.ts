@@ -164,6 +164,11 @@ export class Book implements Ledger, HoldKeeper {
     return this.#purses.of(scopes, time).standings()
   }
 
+  /** A price that another thread has put. */
+  know(version: string, json: string): void {
+    this.#prices.set(version, json)
+  }
+
   price(version: string): Price | undefined {
     const json = this.#prices.get(version)
     return json === undefined ? undefined : parsePrice(version, json)

@@ -21,6 +21,8 @@ export class RecordReader {
   onListed: (scope: string, window: string, limit?: bigint | null) => void = () => {}
   /** The prices that are in the journal or in a draft for it, as JSON by version. */
   readonly prices: Map<string, string>
+  /** Told of each price that comes first from here. */
+  onPrice: (version: string, json: string) => void = () => {}
   readonly #rings: Rings
   readonly #journal: Pick<Drafts, 'draft' | 'full' | 'wake'>
   readonly #seats = new Map<number, SeatRecords>()
@@ -143,6 +145,7 @@ export class RecordReader {
       const [version, json] = [prices[i]!, prices[i + 1]!]
       if (this.prices.has(version)) continue
       this.prices.set(version, json)
+      this.onPrice(version, json)
       found.push(version, json)
     }
     return found
