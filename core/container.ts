@@ -51,6 +51,7 @@ import { openPlace } from './handover/opening.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
 import { tokens, wire } from './wiring.ts'
 import type { Wiring } from './wiring.ts'
+import type { Reserve } from './workers/reserve.ts'
 import type { Supervision, SupervisionOptions } from './workers/supervision.ts'
 
 export type { Gateway, GatewayOptions }
@@ -91,16 +92,16 @@ async function start(
   const first = await reader.read()
   const workers = asked ?? first.settings.workers
   const place = placeOf(first.settings)
+  const threads = workers > 1 ? await threadsOf(env) : undefined
+  if (threads) stops.add(() => threads.close())
   let estate: Estate | undefined
   if (predecessor) {
-    await warmThreads()
+    await Promise.all([warmThreads(), threads?.fill(workers)])
     estate = await predecessor.estate(place, folderOf(first.settings.store))
   }
   const [finished, relay, credentials] = [new RequestTap(), new MeasureRelay(), new Credentials(log)]
   const supervision =
-    workers > 1
-      ? await supervise(reader, first, { env, workers, predecessor, finished, relay, credentials }, log)
-      : undefined
+    threads && (await supervise(reader, first, { threads, workers, estate, finished, relay, credentials }, log))
   const opened = supervision?.opened ?? (await openPlace(first.settings.store, estate, log))
   const { store } = opened
   stops.add(() => opened.close())
@@ -214,47 +215,44 @@ async function start(
     await watch()
   }
   const going = { services: parts.services, background, log }
-  const handover = alone
-    ? new Handover({
-        command,
-        generation,
-        place,
-        phase,
-        opened,
-        ...going,
-        engine,
-        shared,
-        server: alone,
-        admin,
-        retire
-      })
-    : supervision!.handover
+  const handover = new Handover({
+    command,
+    generation,
+    place,
+    phase,
+    opened,
+    ...going,
+    engine,
+    shared,
+    server,
+    admin,
+    retire
+  })
   phase.upgrade = (reason) => handover.run(reason)
-  if (predecessor && alone) await opened.succeed(predecessor, going, alone)
+  if (predecessor) await opened.succeed(predecessor, going, server)
   const giveUp = (): Promise<void> => opened.retire(background, engine.ids)
   const running = { reader, generations, reloader, engine, server, stops, phase, handover, generation, giveUp }
   return new RunningGateway(url, admin?.url, running)
+}
+
+/** The threads of workers, of which none is started yet. */
+async function threadsOf(env: NodeJS.ProcessEnv): Promise<Reserve> {
+  // A gateway of one thread starts without what only workers need.
+  const { Reserve } = await import('./workers/reserve.ts')
+  // Sources and compiled files lie in the same places and differ only in their endings.
+  return new Reserve(new URL(`./worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url), env)
 }
 
 /** Opens the store for workers, which start when the supervisor listens. */
 async function supervise(
   reader: ConfigReader,
   { settings: { store, listen, limits } }: Config,
-  {
-    predecessor,
-    ...parts
-  }: Pick<GatewayOptions, 'predecessor'> &
-    Pick<SupervisionOptions, 'env' | 'workers' | 'finished' | 'relay' | 'credentials'>,
+  parts: Pick<SupervisionOptions, 'threads' | 'workers' | 'estate' | 'finished' | 'relay' | 'credentials'>,
   log: Logger
 ): Promise<Supervision> {
   if (store.sqlite === undefined) throw new Error('workers: several need a SQLite file as the store: set them to 1')
-  if (predecessor)
-    throw new Error('several workers cannot take the place of another process yet: stop it and start anew')
-  // A gateway of one thread starts without what only workers need.
   const { Supervision } = await import('./workers/supervision.ts')
-  // Sources and compiled files lie in the same places and differ only in their endings.
-  const module = new URL(`./worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
-  return Supervision.open({ ...parts, module, store, listen, limits, config: reader.sent, log })
+  return Supervision.open({ ...parts, store, listen, limits, config: reader.sent, log })
 }
 
 /** @throws the error, when what was prepared and is not to be used is disposed */

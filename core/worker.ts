@@ -19,6 +19,7 @@ import { Generations, Shared } from './program/generation.ts'
 import type { GenerationParts } from './program/generation.ts'
 import { observeThread } from './program/metrics.ts'
 import { cacheThere } from './store/distant/cache.ts'
+import type { Caller } from './store/distant/line.ts'
 import { joinStore } from './store/shared/desk/join.ts'
 import { MeasureRelay } from './telemetry/measures.ts'
 import { LogTap } from './telling/tap.ts'
@@ -26,6 +27,7 @@ import { tokens, wire } from './wiring.ts'
 import { StandIn } from './workers/stand-in.ts'
 import type { GatewayOrder, Serving } from './workers/order.ts'
 import { Supervisor } from './workers/supervisor.ts'
+import { WorkerCustody } from './workers/worker-custody.ts'
 
 /** How often the supervisor is told what was counted, in milliseconds; less often where that takes long. */
 const telling = 1000
@@ -51,16 +53,17 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   const first = await read(order.config)
   const seated = await joinStore(order.place)
   const commons = commonsOf(order.pots, supervisor.number)
+  const custody = new WorkerCustody(seated)
   const { give, get } = wire(
     log,
     first.config.settings,
-    { ...seated, cache: cacheThere(supervisor.line) },
+    { ...custody, cache: cacheThere(supervisor.line) },
     operations,
     undefined,
     commons
   )
   const [transport, metrics] = [get(tokens.transport), get(tokens.metrics)]
-  const shared = new Shared(log)
+  const shared = new Shared(log, order.shared)
   const credentials = new Credentials(log, (key, refused) => supervisor.line.ask('credential', key, refused))
   const relay = new MeasureRelay()
   const parts: Surroundings = {
@@ -82,13 +85,19 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     (work) => background.takeUp(work),
     (work, what) => background.serve(work, what)
   )
-  const { store } = seated
+  const { store } = custody
   const view = viewOf(engine)
   observeThread({ metrics, server, engine, background, transport, store, generations })
   const sockets = order.sockets.length > 0 ? await copiesOf(order.sockets) : []
   const address = await server.listen(sockets)
   const standIn = new StandIn(server, log)
 
+  const predecessor = Promise.withResolvers<void>()
+  /** The next process, which the supervisor passes on to. */
+  const there: Caller = {
+    ask: (name, ...args) => supervisor.line.ask('askThere', name, args),
+    tell: (name, ...args) => supervisor.line.tell('tellThere', name, args)
+  }
   let next: { readonly config: Config; readonly prepared: GenerationParts } | undefined
   const drop = async (): Promise<void> => {
     const left = next
@@ -98,11 +107,11 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   }
   const tell = (): void =>
     supervisor.line.tell('report', metrics.own, generations.current.chain.reportHealth?.call() ?? {}, relay.take())
-  const leave = async (patience: number): Promise<{ cut: number }> => {
+  const leave = async (patience: number, patient = false): Promise<{ cut: number }> => {
     if (patience === 0) engine.refuse()
     engine.retire()
     const late = setTimeout(() => engine.stop(), patience)
-    const drained = await server.drain(patience)
+    const drained = await server.drain(patience, patient)
     if (patience === 0) engine.stop()
     await engine.idle()
     clearTimeout(late)
@@ -143,6 +152,14 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
       },
       drop,
       leave,
+      handOver: async (thread: number) => ({
+        ...(await custody.leave(there, thread, background, engine.ids)),
+        shared: shared.leave()
+      }),
+      unsettled: () => custody.unsettled,
+      leaveTo: (path: string) => server.leaveTo(path),
+      takeFrom: (path: string) => server.takeFrom(path, predecessor.promise),
+      predecessorGone: () => predecessor.resolve(),
       standIn: (descriptors: readonly number[]) => standIn.take(descriptors),
       hurry() {
         engine.refuse()
@@ -165,7 +182,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   )
 }
 
-const supervisor = Supervisor.find<GatewayOrder>()
+const supervisor = await Supervisor.find<GatewayOrder>()
 // Nobody else keeps this thread running before it listens.
 const starting = setInterval(() => {}, 1000)
 await work(supervisor).catch((error: unknown) => supervisor.fail(error))

@@ -1,4 +1,5 @@
 // The port: accepts connections and tells HTTP/2 from HTTP/1.1, by ALPN under TLS and by the first bytes without.
+import { rm } from 'node:fs/promises'
 import type { Http2Server } from 'node:http2'
 import { Server as NetServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
@@ -158,6 +159,8 @@ export class Listener implements PeekHost {
 
   /** Takes connections from the processes before, for their clients, at a path in the file system. */
   async takeFrom(path: string): Promise<void> {
+    // One that took them before may have crashed.
+    await rm(path, { force: true })
     const inner = (this.#inner = new NetServer({ pauseOnConnect: true }))
     inner.on('connection', (socket) => this.#accept(socket, true))
     inner.on('error', (error) => this.#acceptFailed(error))

@@ -5,28 +5,26 @@ import type { FilePlace } from '../catalogue/store-place.ts'
 import type { StoreSettings } from '../catalogue/settings.ts'
 import type { Server } from '../clients/server.ts'
 import type { Claims } from '../store/claims.ts'
-import type { Hold } from '../store/embedded/balance/hold.ts'
 import type { DocumentBook } from '../store/embedded/book/document-book.ts'
-import type { Line } from '../store/distant/line.ts'
-import { answersThere, documentsThere, requestsThere, routesThere, secretsThere } from '../store/distant/services.ts'
+import type { Caller, Line } from '../store/distant/line.ts'
 import type { Lease, Limits } from '../store/limits.ts'
 import { MemoryClaims } from '../store/memory/claims.ts'
 import { MemoryLimits } from '../store/memory/limits.ts'
 import { SecretBook } from '../store/embedded/book/secret-book.ts'
 import type { Secrets } from '../store/secrets.ts'
-import type { Services } from '../store/services.ts'
 import { openStore } from '../store/embedded/store.ts'
 import type { OwnStore, StoreOptions } from '../store/embedded/store.ts'
 import { volumeRows } from '../store/embedded/upkeep/upkeep.ts'
 import type { Store } from '../store/store.ts'
 import type { Logger } from '../telling/log.ts'
-import { Deputy } from './deputy.ts'
-import type { DeputyParts, Left } from './deputy.ts'
-import { DistantHolds, distantClaims, distantHeir, distantLimits, distantWorks } from './distant.ts'
-import type { Estate } from './messages.ts'
+import { Deputies } from './deputies.ts'
+import { asThread, DistantHolds, distantHeir, servicesThere } from './distant.ts'
+import { Faces, servicesOf } from './faces.ts'
+import type { StoreServices } from './faces.ts'
+import { keptHolds, keptOf, mainThread } from './messages.ts'
+import type { Estate, Part } from './messages.ts'
 import type { Going, Left as HandedOver, Opened } from './opened.ts'
 import type { Predecessor } from './predecessor.ts'
-import { switchable } from './switch.ts'
 import { whenFree } from './when-free.ts'
 
 /**
@@ -47,14 +45,15 @@ export class Custody implements Opened {
   readonly #reopen: (kept: readonly KeptHold[]) => Promise<OwnStore>
   readonly #ownLimits = new MemoryLimits()
   /** They are documents of the store, whichever process has it. */
-  readonly #ownSecrets: Secrets
+  #ownSecrets!: Secrets
   readonly #ownClaims = new MemoryClaims()
-  readonly #switches
+  readonly #faces: Faces
   /** Undefined while the next process has it. */
   #own: OwnStore | undefined
   /** The store that was handed over, with the holds that this process must end. */
   #before: { store: OwnStore; distant: DistantHolds; running: readonly string[] } | undefined
-  #line: Line | undefined
+  /** The next process, as this one calls it. */
+  #there: Caller | undefined
   /** What the process before has left, and its leases by their names. */
   #estate: (Estate & { readonly leases: Map<string, Lease> }) | undefined
 
@@ -62,7 +61,7 @@ export class Custody implements Opened {
   static async open(settings: StoreSettings & FilePlace, estate: Estate | undefined, log: Logger): Promise<Custody> {
     const options = storeOptionsOf(settings, log)
     const open = (kept: readonly KeptHold[], busy = true): Promise<OwnStore> => openStore({ ...options, kept, busy })
-    const custody = new Custody(await (estate ? whenFree(() => open(estate.holds)) : open([], false)), open)
+    const custody = new Custody(await (estate ? whenFree(() => open(keptOf(estate))) : open([], false)), open)
     if (estate) custody.#estate = { ...estate, leases: custody.adopt(estate) }
     return custody
   }
@@ -71,86 +70,24 @@ export class Custody implements Opened {
   constructor(own: OwnStore, reopen: (kept: readonly KeptHold[]) => Promise<OwnStore>) {
     this.#own = own
     this.#reopen = reopen
-    const documents = switchable<Store['documents']>(own.documents, {
-      all: true,
-      find: true,
-      change: true,
-      note: true,
-      watch: true,
-      audit: true
-    })
-    this.#ownSecrets = new SecretBook(documents.face)
-    const switches = {
-      documents,
-      ledger: switchable<Store['ledger']>(own.ledger, {
-        reserve: true,
-        look: true,
-        detached: true,
-        scopes: true,
-        balances: true,
-        watch: true,
-        price: true,
-        affordable: true,
-        standings: true
-      }),
-      requests: switchable<Store['requests']>(own.requests, { append: true, list: true, find: true, totals: true }),
-      answers: switchable<Store['answers']>(own.answers, { find: true, put: true }),
-      routes: switchable<Store['routes']>(own.routes, { find: true, put: true, remove: true }),
-      works: switchable<Store['works']>(own.works, {
-        open: true,
-        running: true,
-        runningOf: true,
-        current: true,
-        at: true,
-        errand: true,
-        put: true,
-        note: true,
-        find: true,
-        list: true,
-        forget: true,
-        oldest: true,
-        room: true,
-        places: true,
-        flushed: true,
-        expired: true,
-        sweep: true,
-        keepResult: true,
-        result: true
-      }),
-      limits: switchable<Limits>(this.#ownLimits, { decide: true, look: true }),
-      secrets: switchable<Secrets>(this.#ownSecrets, { put: true, find: true, spent: true, hold: true, end: true }),
-      claims: switchable<Claims>(this.#ownClaims, { take: true, look: true, leave: true })
-    }
-    this.#switches = switches
-    this.limits = switches.limits.face
-    this.secrets = switches.secrets.face
-    this.claims = switches.claims.face
-    this.store = {
-      documents: switches.documents.face,
-      ledger: switches.ledger.face,
-      requests: switches.requests.face,
-      answers: switches.answers.face,
-      routes: switches.routes.face,
-      works: switches.works.face,
-      spend: (query) => this.#own?.spend(query) ?? this.#line!.ask('spend', query),
-      traffic: (query) => this.#own?.traffic(query) ?? this.#line!.ask('traffic', query),
-      flush: async () => this.#own?.flush(),
-      health: () => (this.#own ?? this.#before!.store).health(),
-      nodes: () => [],
-      close: () => this.close()
-    }
+    this.#faces = new Faces(this.#servicesOf(own), (documents) => (this.#ownSecrets = new SecretBook(documents)))
+    const { store, limits, secrets, claims } = this.#faces
+    this.limits = limits
+    this.secrets = secrets
+    this.claims = claims
+    this.store = { ...store, close: () => this.close() }
   }
 
   begin(background: BackgroundWork): void {
-    background.start(this.#estate?.running)
+    background.start(this.#estate?.parts.flatMap(({ running }) => running))
   }
 
   /** Nobody else has the store. */
   tellConfig(): void {}
 
-  async succeed(predecessor: Predecessor, { services, background, log }: Going, server: Server): Promise<void> {
-    const deputy = this.deputy(services, background, log, this.#estate!)
-    await predecessor.serve(server, deputy, this.store.documents)
+  async succeed(predecessor: Predecessor, going: Going, server: Pick<Server, 'takeFrom'>): Promise<void> {
+    const { parts, leases } = this.#estate!
+    await predecessor.serve(server, this.deputies(parts, leases, going), this.store.documents)
   }
 
   /** Nobody else can go on with anything. */
@@ -162,10 +99,10 @@ export class Custody implements Opened {
     return this.#ownLimits.adopt(limits)
   }
 
-  /** A deputy for a process that has handed over to this one, for the holds that it has left here. */
-  deputy(services: Services, background: DeputyParts['background'], log: Logger, left: Left): Deputy {
-    const passOn: DeputyParts['passOn'] = (names) => this.#line!.tell('abandon', names)
-    return new Deputy({ services, store: this.store, background, log, passOn }, this.#own!.ledger, left)
+  /** Deputies for the threads of a process that has handed over to this one. */
+  deputies(parts: readonly Part[], leases: ReadonlyMap<string, Lease>, going: Going): Deputies {
+    const passOn = (names: readonly string[]): void => this.#there!.tell('abandon', names)
+    return new Deputies(parts, leases, { ...going, store: this.store, passOn }, this.#own!.ledger)
   }
 
   /**
@@ -173,29 +110,25 @@ export class Custody implements Opened {
    * with what it needs when the store is closed. `running` are the ids of the exchanges under way.
    */
   async leave(line: Line, background: Pick<BackgroundWork, 'close'>, running: readonly string[]): Promise<HandedOver> {
-    background.close((work) => line.tell('takeUp', work))
+    const there = asThread(line, mainThread)
+    background.close((work) => there.tell('takeUp', work))
     const own = this.#own!
-    const holds = own.ledger.open.map(keptOf)
-    const { documents, ledger, requests, answers, routes, works, limits, secrets, claims } = this.#switches
-    const distant = new DistantHolds(line, own.ledger)
-    own.ledger.leave(distantHeir(line))
-    const kept = this.#ownLimits.leave((lease, used) => line.tell('release', lease, used))
-    documents.use(documentsThere(line, own.documents))
-    ledger.use(distant.ledger)
-    requests.use(requestsThere(line))
-    answers.use(answersThere(line))
-    routes.use(routesThere(line))
-    works.use(distantWorks(line, own.works))
-    limits.use(distantLimits(line))
-    secrets.use(secretsThere(line, this.#ownSecrets))
-    claims.use(distantClaims(line, this.#ownClaims))
-    line.serve(followed(own.documents))
+    const holds = keptHolds(own.ledger.open)
+    const distant = new DistantHolds(there, own.ledger)
+    own.ledger.leave(distantHeir(there))
+    const limits = this.#ownLimits.leave((lease, used) => there.tell('release', lease, used))
+    this.#faces.use(servicesThere(there, this.#servicesOf(own), distant))
+    line.serve({ documents: (changes) => own.documents.follow(changes) } satisfies {
+      documents: DocumentBook['follow']
+    })
     this.#before = { store: own, distant, running }
-    const claimed = this.#ownClaims.all
-    this.#line = line
+    const claims = this.#ownClaims.all
+    this.#there = there
     this.#own = undefined
     await own.close()
-    return { holds, running, limits: kept, claims: claimed }
+    const leases = limits.leases.map(({ id }) => id)
+    const part: Part = { thread: mainThread, holds, running, leases, claims: claims.map(([name]) => name) }
+    return { parts: [part], limits, claims }
   }
 
   /**
@@ -203,43 +136,29 @@ export class Custody implements Opened {
    * acknowledge is done again.
    * @throws Error when another process has the store
    */
-  async reclaim(line: Line, parts: Going): Promise<void> {
+  async reclaim(line: Line, going: Going): Promise<void> {
     const { store: before, distant, running } = this.#before!
-    const kept = [...before.ledger.unsettled.map(keptOf), ...distant.open]
+    const kept = [...keptHolds(before.ledger.unsettled), ...distant.open]
     const own = await this.#reopen(kept)
     this.#own = own
-    const { documents, ledger, requests, answers, routes, works, limits, secrets, claims } = this.#switches
     this.#ownLimits.stay()
-    documents.use(own.documents)
+    this.#faces.use(this.#servicesOf(own))
     // Those who watch have asked the first store for it.
     own.documents.watch((changes) => before.documents.follow(changes))
     if (before.ledger.watcher) own.ledger.watch(before.ledger.watcher)
-    ledger.use(own.ledger)
-    requests.use(own.requests)
-    answers.use(own.answers)
-    routes.use(own.routes)
-    works.use(own.works)
-    limits.use(this.#ownLimits)
-    secrets.use(this.#ownSecrets)
-    claims.use(this.#ownClaims)
-    const left = { holds: kept, running, leases: new Map<string, Lease>(), claims: [] }
-    const deputy = this.deputy(parts.services, parts.background, parts.log, left)
-    parts.background.start(running)
-    line.divert(deputy.served, (calls, isOpen) => {
-      const ends = calls.filter(({ name }) => name === 'end')
-      const open = ends.filter(({ args: [requestId, part] }) => deputy.has(String(requestId), String(part)))
-      // With its ends all that was told is on disk, such as their records.
-      const done = ends.length > 0 && open.length === 0
-      return calls.filter((call) =>
-        // What was answered is not done twice.
-        call.id === undefined ? !done : isOpen(call) && !(done && call.name === 'end')
-      )
-    })
+    const part: Part = { thread: mainThread, holds: kept, running, leases: [], claims: [] }
+    const deputies = this.deputies([part], new Map(), going)
+    going.background.start(running)
+    line.divert(deputies.served, (...batch) => deputies.again(...batch))
   }
 
   /** Closes the store, if this process has it. Nothing may be asked after it. */
   async close(): Promise<void> {
     await this.#own?.close()
+  }
+
+  #servicesOf(store: OwnStore): StoreServices {
+    return servicesOf({ store, limits: this.#ownLimits, secrets: this.#ownSecrets, claims: this.#ownClaims })
   }
 }
 
@@ -250,13 +169,4 @@ export function storeOptionsOf(
 ): StoreOptions {
   const keeping = { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience }
   return { file: sqlite, durability, keeping, routeAge: routes.age, log }
-}
-
-/** What the next process has to know of a hold: it is charged by the model that it was sent to last. */
-function keptOf({ requestId, part, sale: { costs } }: Hold): KeptHold {
-  return { requestId, part, costs }
-}
-
-function followed(documents: DocumentBook): { documents: DocumentBook['follow'] } {
-  return { documents: (changes) => documents.follow(changes) }
 }

@@ -10,7 +10,6 @@ import { endAbandoned, isKept } from '../store/embedded/abandoned.ts'
 import type { Hold, HoldEnd } from '../store/embedded/balance/hold.ts'
 import type { Reservation, ReserveRequest, Sale } from '../store/ledger.ts'
 import type { CountedSet, Decision, Lease } from '../store/limits.ts'
-import type { KeptClaim } from '../store/memory/claims.ts'
 import type { Services } from '../store/services.ts'
 import type { Store } from '../store/store.ts'
 import { isOpen } from '../store/works.ts'
@@ -32,15 +31,16 @@ export interface DeputyParts {
   passOn(names: readonly string[]): void
 }
 
-/** What a process has left when it handed over; see {@link Estate}. `leases` are those that it had taken itself. */
+/** What a thread has left when its process handed over; see {@link Part}. `leases`: those that it had taken itself. */
 export interface Left {
   readonly holds: readonly KeptHold[]
   readonly running: readonly string[]
   readonly leases: Map<string, Lease>
-  readonly claims: readonly KeptClaim[]
+  /** Their names. */
+  readonly claims: readonly string[]
 }
 
-/** The deputy of one process, in the process that took its place. */
+/** The deputy of one thread of a process, in the process that took its place. */
 export class Deputy {
   readonly #parts: DeputyParts
   readonly #book: Pick<Book, 'left'>
@@ -57,10 +57,7 @@ export class Deputy {
     this.#parts = parts
     this.#book = book
     this.#leases = leases
-    this.#clerk = new Clerk(
-      parts,
-      claims.map(([name]) => name)
-    )
+    this.#clerk = new Clerk(parts, claims)
     for (const { requestId, part } of holds) {
       const hold = book.find(requestId, part)
       if (hold) this.#holds.set(nameOf(requestId, part), hold)

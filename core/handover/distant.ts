@@ -1,13 +1,23 @@
-// The services of a process that has handed the store over: what they do goes to the next process as messages.
+// The services of a thread whose process has handed the store over: what they do goes to the next process as messages.
 import type { Book, Heir, KeptHold } from '../store/embedded/book/book.ts'
 import type { Claims } from '../store/claims.ts'
-import { claimsThere, workThere } from '../store/distant/services.ts'
-import type { Line } from '../store/distant/line.ts'
+import {
+  answersThere,
+  claimsThere,
+  documentsThere,
+  requestsThere,
+  routesThere,
+  secretsThere,
+  sumsThere,
+  workThere
+} from '../store/distant/services.ts'
+import type { Caller } from '../store/distant/line.ts'
 import type { Hold } from '../store/embedded/balance/hold.ts'
 import type { AttemptCost, Ledger, Reservation, ReserveRequest, Sale, Settlement } from '../store/ledger.ts'
 import type { CountedSet, Decision, Limits } from '../store/limits.ts'
 import type { Works } from '../store/works.ts'
 import type { SentDecision } from './deputy.ts'
+import type { StoreServices } from './faces.ts'
 
 /** The holds that were made in the next process for exchanges of this one. */
 export class DistantHolds {
@@ -15,7 +25,7 @@ export class DistantHolds {
   readonly #open = new Set<DistantHold>()
 
   /** `before`: what is only explained is as it was when it was handed over, and so are the prices. */
-  constructor(line: Line, before: Book) {
+  constructor(line: Caller, before: Book) {
     this.ledger = {
       reserve: async (request) => {
         const over = (): void => void this.#open.delete(hold)
@@ -51,14 +61,14 @@ class DistantHold implements Reservation {
   readonly amount: bigint
   #sale: Sale
   readonly #part: string
-  readonly #line: Line
+  readonly #line: Caller
   readonly #over: () => void
   #channel: string | null = null
   #durable: Promise<void> | undefined
   #ended = false
 
   /** `over` is called when its end is on disk. */
-  constructor(request: ReserveRequest, line: Line, over: () => void) {
+  constructor(request: ReserveRequest, line: Caller, over: () => void) {
     const { requestId, part = '', amount } = request
     this.requestId = requestId
     this.#part = part
@@ -117,8 +127,32 @@ class DistantHold implements Reservation {
   }
 }
 
+/** Calls the deputy of one thread of this process. */
+export function asThread(line: Caller, thread: number): Caller {
+  return {
+    ask: (name, ...args) => line.ask('as', thread, name, args),
+    tell: (name, ...args) => line.tell('as', thread, name, args)
+  }
+}
+
+/** All services from a distance. `before`: those that did it until now; `holds`: those that are made from now on. */
+export function servicesThere(line: Caller, before: StoreServices, holds: DistantHolds): StoreServices {
+  return {
+    documents: documentsThere(line, before.documents),
+    ledger: holds.ledger,
+    requests: requestsThere(line),
+    answers: answersThere(line),
+    routes: routesThere(line),
+    works: distantWorks(line, before.works),
+    limits: distantLimits(line),
+    secrets: secretsThere(line, before.secrets),
+    claims: distantClaims(line, before.claims),
+    sums: { ...sumsThere(line), flush: async () => {}, health: () => before.sums.health() }
+  }
+}
+
 /** Tells the next process what becomes of the holds that it has taken over. */
-export function distantHeir(line: Line): Heir {
+export function distantHeir(line: Caller): Heir {
   return {
     touch({ requestId, part, progress: { channel, delivered, sale } }) {
       line.tell('touch', requestId, part, channel, delivered, true, sale)
@@ -128,7 +162,7 @@ export function distantHeir(line: Line): Heir {
   }
 }
 
-export function distantLimits(line: Line): Limits {
+function distantLimits(line: Caller): Limits {
   const received = <S extends CountedSet>(sent: SentDecision<S>): Decision<S> => {
     if (!sent.admitted) return sent
     const { lease } = sent
@@ -152,7 +186,7 @@ export function distantLimits(line: Line): Limits {
 }
 
 /** Names are claimed there, and noted here for the case that the next process fails. */
-export function distantClaims(line: Line, before: Claims): Claims {
+function distantClaims(line: Caller, before: Claims): Claims {
   const there = claimsThere(line)
   return {
     async take(name, what) {
@@ -169,7 +203,7 @@ export function distantClaims(line: Line, before: Claims): Claims {
 }
 
 /** Open work is known here as the exchanges of this process know it; their results are files, and written by it. */
-export function distantWorks(line: Line, before: Works): Works {
+function distantWorks(line: Caller, before: Works): Works {
   return {
     ...workThere(line),
     open: () => before.open(),

@@ -106,7 +106,7 @@ export class Handover {
     let path: string
     try {
       const estate = await opened.leave(successor.line, background, engine.ids)
-      path = await successor.serving({ ...estate, shared: shared.leave() })
+      path = await successor.serving({ ...estate, shared: estate.shared ?? shared.leave() })
     } catch (error) {
       if (await this.#reclaim(successor)) return this.#fails(error as Error)
       this.#isStranded = true
@@ -133,14 +133,17 @@ export class Handover {
   }
 
   #refusal(): string | undefined {
-    const { command, phase } = this.#parts
+    const { command, phase, server } = this.#parts
     if (process.platform === 'win32')
       return 'Windows cannot pass listening sockets to another process: stop the gateway and start it'
     if (!command) return 'this gateway was not started by the command `sluice start`, and cannot start another one'
     if (process.pid === 1) return 'this gateway is process 1 of a container, which ends with it: replace the container'
     if (this.#isDone) return `process ${this.pid} has taken the place of this one already: ask that one`
     if (this.#successor) return `an upgrade is under way already: process ${this.pid} is being started`
-    return phase.stopping ? 'the gateway is stopping' : undefined
+    if (phase.stopping) return 'the gateway is stopping'
+    return server.descriptors.length === 0
+      ? 'the sockets of its workers could not be copied, as its log says: stop the gateway and start it'
+      : undefined
   }
 
   async #fails({ message }: Error): Promise<Upgraded> {

@@ -52,7 +52,7 @@ export class Membership implements Opened {
     this.#shared.tellConfig(hash)
   }
 
-  succeed(predecessor: Predecessor, _going: Going, server: Server): Promise<void> {
+  succeed(predecessor: Predecessor, _going: Going, server: Pick<Server, 'takeFrom'>): Promise<void> {
     return predecessor.serve(server)
   }
 
@@ -67,7 +67,7 @@ export class Membership implements Opened {
   async leave(_line: Line, background: Pick<BackgroundWork, 'close'>, running: readonly string[]): Promise<Left> {
     this.#shared.follow(undefined)
     await this.retire(background, running)
-    return { holds: [], running: [], limits: { sets: [], leases: [] }, claims: [] }
+    return { parts: [], limits: { sets: [], leases: [] }, claims: [] }
   }
 
   async reclaim(_line: Line, { background }: Going): Promise<void> {

@@ -1,6 +1,7 @@
 // What two processes of a gateway say to each other when one takes the place of the other.
 import type { Settings } from '../catalogue/settings.ts'
 import { shownPlace } from '../catalogue/store-place.ts'
+import type { Hold } from '../store/embedded/balance/hold.ts'
 import type { KeptHold } from '../store/embedded/book/book.ts'
 import { migrations } from '../store/embedded/database/schema.ts'
 import { canonicalPath } from '../store/embedded/files/lock.ts'
@@ -11,7 +12,7 @@ import type { KeptLimits } from '../store/memory/limits.ts'
  * The version of everything that is said, which both processes must have. It changes with each change of a message, or
  * of what a function of the {@link Deputy} takes.
  */
-export const protocol = 8
+export const protocol = 9
 
 /** In the environment of a process that takes the place of its parent: which generation it is. */
 export const generationVariable = 'SLUICE_GENERATION'
@@ -39,16 +40,41 @@ export function placeOf({ store, listen, admin }: Settings): Place {
   }
 }
 
-/** What a process leaves to the next one, besides the store: what is only in its memory. */
-export interface Estate {
+/** The number of the thread that has the store. */
+export const mainThread = 0
+
+/** What one thread of a process goes on with, which the others do not know of. */
+export interface Part {
+  /** Its number in the process: 0 is the main thread. */
+  readonly thread: number
   /** The holds that it will end itself, by messages. */
   readonly holds: readonly KeptHold[]
   /** The ids of the exchanges that it goes on with. */
   readonly running: readonly string[]
+  /** The names of its leases among the limits, and of its claims. */
+  readonly leases: readonly string[]
+  readonly claims: readonly string[]
+}
+
+/** What a process leaves to the next one, besides the store: what is only in its memory. */
+export interface Estate {
+  readonly parts: readonly Part[]
   readonly limits: KeptLimits
   readonly claims: readonly KeptClaim[]
-  /** Of what plugins share, by plugin and key. */
-  readonly shared: readonly (readonly [place: string, left: unknown])[]
+  readonly shared: SharedLeft
+}
+
+/** What plugins share, by plugin and key. */
+export type SharedLeft = readonly (readonly [place: string, left: unknown])[]
+
+/** What the next process has to know of holds: each is charged by the model that it was sent to last. */
+export function keptHolds(holds: readonly Hold[]): readonly KeptHold[] {
+  return holds.map(({ requestId, part, sale: { costs } }) => ({ requestId, part, costs }))
+}
+
+/** All holds of an estate. */
+export function keptOf({ parts }: Pick<Estate, 'parts'>): readonly KeptHold[] {
+  return parts.flatMap(({ holds }) => holds)
 }
 
 /** What the old process sends. */

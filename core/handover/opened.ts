@@ -19,8 +19,8 @@ export interface Going {
   readonly log: Logger
 }
 
-/** What a process leaves to the next one that its store has not. */
-export type Left = Omit<Estate, 'shared'>
+/** What a process leaves to the next one that its store has not. `shared`: where the main thread has none of it. */
+export type Left = Omit<Estate, 'shared'> & Partial<Pick<Estate, 'shared'>>
 
 /** The store of a process, from its start to its end. */
 export interface Opened {
@@ -33,7 +33,7 @@ export interface Opened {
   /** Tells other gateways of the store which configuration is in use: its hash. */
   tellConfig(hash: string): void
   /** This process serves in the place of the one before: does for it what that cannot do any more. */
-  succeed(predecessor: Predecessor, going: Going, server: Server): Promise<void>
+  succeed(predecessor: Predecessor, going: Going, server: Pick<Server, 'takeFrom'>): Promise<void>
   /** The process drains: gives up at once what others may go on with. `running`: the ids of its exchanges. */
   retire(background: Pick<BackgroundWork, 'close'>, running: readonly string[]): Promise<void>
   /** The next process takes the place of this one. Resolves with what it needs, when it may open the store. */

@@ -1,7 +1,7 @@
 // The process whose place this one takes, as this one sees it: its parent.
 import { rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import type { Deputy } from './deputy.ts'
+import type { Deputies } from './deputies.ts'
 import { Line } from '../store/distant/line.ts'
 import type { Port } from '../store/distant/line.ts'
 import { generationVariable } from './messages.ts'
@@ -74,10 +74,10 @@ export class Predecessor {
   }
 
   /**
-   * Takes its place, after {@link estate}: serves what still comes on its connections, and with a deputy what it still
+   * Takes its place, after {@link estate}: serves what still comes on its connections, and with deputies what it still
    * has to do in the store. Resolves when it has been told of that.
    */
-  async serve(server: Server, deputy?: Deputy, documents?: Documents): Promise<void> {
+  async serve(server: Pick<Server, 'takeFrom'>, deputies?: Deputies, documents?: Documents): Promise<void> {
     const { path } = this.#socket!
     try {
       await server.takeFrom(path, this.#line.closed)
@@ -85,18 +85,18 @@ export class Predecessor {
       // It has died, and the folder of the socket has gone with it: nothing comes on its connections any more.
       if (!this.#isGone) throw error
     }
-    if (deputy && documents) this.#depute(deputy, documents)
+    if (deputies && documents) this.#depute(deputies, documents)
     this.#served = true
     this.#say({ kind: 'serving', path })
   }
 
-  #depute(deputy: Deputy, documents: Documents): void {
+  #depute(deputies: Deputies, documents: Documents): void {
     const unwatch = documents.watch((changes) => this.#line.tell('documents', changes))
     void this.#line.closed.then(() => {
       unwatch()
-      deputy.end()
+      deputies.end()
     })
-    this.#line.serve(deputy.served)
+    this.#line.serve(deputies.served)
   }
 
   /** Says why this process cannot take its place. */

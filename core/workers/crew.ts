@@ -4,6 +4,7 @@ import type { Logger } from '../telling/log.ts'
 import { Member } from './member.ts'
 import type { Recruit } from './member.ts'
 import { Pauses } from './pauses.ts'
+import type { Reserve } from './reserve.ts'
 
 /** How often it is looked who hangs, in milliseconds, and how many times in a row one is found before it is ended. */
 const looks = 500
@@ -15,9 +16,7 @@ const changing = 5000
 
 /** What a crew works with. */
 export interface CrewParts {
-  /** The module of the threads. */
-  readonly module: URL
-  readonly env: NodeJS.ProcessEnv
+  readonly threads: Pick<Reserve, 'take' | 'close'>
   /** Makes what the worker of this number is to be started with, which has a seat from then on. */
   recruit(number: number): Recruit
   /**
@@ -63,6 +62,9 @@ export class Crew {
   readonly #members = new Map<number, Member>()
   /** What is done about workers that ended. */
   readonly #returns = new Set<Promise<void>>()
+  readonly #returned = new WeakMap<Member, Promise<void>>()
+  /** Those that end because they are to. */
+  readonly #renewed = new WeakSet<Member>()
   /** By the number of the place. */
   readonly #ends = new Map<number, Pick<CrewPlace, 'ends' | 'last'>>()
   readonly #closing = new AbortController()
@@ -81,14 +83,15 @@ export class Crew {
   }
 
   /**
-   * Starts all, the first one alone. `first` is told what that says when it serves, before the others start. Resolves
-   * when all serve.
+   * Starts all, the first one alone unless all may start `together`. `first` is told what that says when it serves.
+   * Resolves when all serve.
    * @throws Error saying which one could not start, and why
    */
-  async start(first: (said: unknown) => void): Promise<void> {
+  async start(first: (said: unknown) => void, together = false): Promise<void> {
     this.#watching = setInterval(() => this.#look(), looks).unref()
-    first(await this.#begin(1))
-    await Promise.all(Array.from({ length: this.size - 1 }, (_, i) => this.#begin(i + 2)))
+    const begun = this.#begin(1).then(first)
+    if (!together) await begun
+    await Promise.all([begun, ...Array.from({ length: this.size - 1 }, (_, i) => this.#begin(i + 2))])
     this.#started = true
     for (const number of this.away) if (!this.#members.has(number)) void this.#replace(number)
   }
@@ -147,6 +150,37 @@ export class Crew {
     return result
   }
 
+  /** Starts nobody from now on, until the function is called that is returned. Resolves when no change is under way. */
+  async pause(): Promise<() => void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const before = this.#change
+    this.#change = before.then(() => promise)
+    await before
+    return resolve
+  }
+
+  /** Resolves when all was brought home that workers have left which have ended until now. */
+  async settled(): Promise<void> {
+    await Promise.all(
+      [...this.#members.values()].flatMap((member) => (member.over ? (this.#returned.get(member) ?? []) : []))
+    )
+  }
+
+  /**
+   * Puts another worker in the place of one, which is asked to `leave` by its own means, and ended after `ms`
+   * milliseconds. A neighbour accepts connections meanwhile. Resolves when it has ended.
+   */
+  async renew(member: Member, ms: number, ...args: readonly unknown[]): Promise<void> {
+    this.#renewed.add(member)
+    await within(ms, member.line.ask('leave', ...args)).catch(() => undefined)
+    await member.end('another one takes its place')
+  }
+
+  /** All that have a thread. */
+  get members(): readonly Member[] {
+    return [...this.#members.values()]
+  }
+
   /**
    * Ends all: each that serves is asked to `leave` by its own means, for which it has `ms` milliseconds, and is ended
    * then. Resolves when all that they left was brought home, with what they answered.
@@ -163,6 +197,7 @@ export class Crew {
       })
     )
     await Promise.all(this.#returns)
+    await this.#parts.threads.close()
     return answers.flat()
   }
 
@@ -173,14 +208,15 @@ export class Crew {
 
   /** @throws Error when it cannot start */
   async #begin(number: number): Promise<unknown> {
-    const { module, env, recruit, log } = this.#parts
+    const { threads, recruit, log } = this.#parts
     const own = log.child({ worker: number })
-    const member = new Member(module, env, recruit(number), (said) => {
+    const member = new Member(threads.take(number), recruit(number), (said) => {
       if (said.kind === 'log') own[said.level](said.message, said.fields)
     })
     this.#members.set(number, member)
     const returned = member.ended.then((reason) => this.#ended(member, reason))
     this.#returns.add(returned)
+    this.#returned.set(member, returned)
     void returned.then(() => this.#returns.delete(returned))
     try {
       const said = await member.serving()
@@ -198,7 +234,7 @@ export class Crew {
     const { log, bringHome } = this.#parts
     const goesOn = (): boolean => this.#started && !this.#closing.signal.aborted
     this.#parts.onChange?.()
-    if (goesOn()) {
+    if (goesOn() && !this.#renewed.has(member)) {
       this.#ends.set(number, { ends: (this.#ends.get(number)?.ends ?? 0) + 1, last: { time: Date.now(), reason } })
       log.error('a worker has ended: another one takes its place', { worker: number, reason })
     }
@@ -265,7 +301,9 @@ export class Crew {
     const { hanging, log } = this.#parts
     const seats = hanging()
     for (const member of this.#members.values()) {
-      const found = member.serves && seats.includes(member.seat) ? (this.#suspects.get(member) ?? 0) + 1 : 0
+      const { seat } = member
+      const found =
+        member.serves && seat !== undefined && seats.includes(seat) ? (this.#suspects.get(member) ?? 0) + 1 : 0
       if (found === 0) this.#suspects.delete(member)
       else this.#suspects.set(member, found)
       if (found !== times) continue
@@ -276,7 +314,7 @@ export class Crew {
 }
 
 /** Resolves with the value, or with undefined after the time. @throws as the promise */
-async function within<T>(ms: number, promise: Promise<T>): Promise<{ readonly value: T } | undefined> {
+export async function within<T>(ms: number, promise: Promise<T>): Promise<{ readonly value: T } | undefined> {
   let timer: NodeJS.Timeout | undefined
   try {
     return await Promise.race([

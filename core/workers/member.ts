@@ -1,6 +1,6 @@
 // One worker as the supervisor has it: its thread, the line to it, and how far it has come.
-import { MessageChannel, Worker } from 'node:worker_threads'
-import type { Transferable } from 'node:worker_threads'
+import { MessageChannel } from 'node:worker_threads'
+import type { Transferable, Worker } from 'node:worker_threads'
 import { Line } from '../store/distant/line.ts'
 import type { Served } from '../store/distant/line.ts'
 import { threadPort } from '../store/distant/thread-port.ts'
@@ -19,20 +19,14 @@ export interface Recruit {
   served(member: Member): Served
 }
 
-/**
- * How large the young objects of a worker may become, in MiB: three times a half of their space. Where memory runs out,
- * Node gives a thread 16 MiB more to end in, and V8 ends the process when these are not enough. A collection moves a
- * half at most, which is 64 MiB by default: of 30 threads that took memory quickly seven took the process with them.
- */
-const young = 48
-
 /** How long a worker may take until it serves, in milliseconds. It disturbs nobody. */
 const startingMs = 90_000
 
 /** A worker, from the start of its thread to the end of that. */
 export class Member {
   readonly number: number
-  readonly seat: number
+  /** Undefined once it has handed over: it has none any more. */
+  seat: number | undefined
   readonly line: Line
   /** Resolves when the thread has ended, with why. */
   readonly ended: Promise<string>
@@ -48,20 +42,14 @@ export class Member {
   /** Why it was ended by the supervisor. */
   #reason: string | undefined
 
-  /** Starts the thread. `hear`: what it says beside the calls. */
-  constructor(module: URL, env: NodeJS.ProcessEnv, recruit: Recruit, hear: (said: Said) => void) {
+  /** Gives the thread its order. `hear`: what it says beside the calls. */
+  constructor(thread: Worker, recruit: Recruit, hear: (said: Said) => void) {
     const { number, seat, order, transfer = [] } = recruit
     this.number = number
     this.seat = seat
     const { port1, port2 } = new MessageChannel()
     const data: WorkerData = { number, port: port2, order }
-    const thread = new Worker(module, {
-      name: `worker ${number}`,
-      workerData: data,
-      transferList: [port2, ...transfer],
-      resourceLimits: { maxYoungGenerationSizeMb: young },
-      env
-    })
+    thread.postMessage(data, [port2, ...transfer])
     this.#thread = thread
     this.line = new Line(threadPort(port1))
     this.line.onSaid = (message) => {

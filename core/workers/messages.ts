@@ -2,7 +2,7 @@
 import type { MessagePort } from 'node:worker_threads'
 import type { LogFields, LogLevel } from '../telling/log.ts'
 
-/** What the module of a worker finds in `workerData`. */
+/** What the thread of a worker is sent when it has loaded. */
 export interface WorkerData<Order = unknown> {
   /** Its place among the workers, from 1 on. */
   readonly number: number

@@ -1,10 +1,11 @@
 // What the worker of a gateway is started with.
 import type { SentConfig } from '../program/configuration.ts'
 import type { Address } from '../clients/listener.ts'
+import type { Estate } from '../handover/messages.ts'
 import type { Pots } from '../allowance.ts'
 import type { Place } from '../store/shared/worker-store.ts'
 
-/** It is sent as `workerData`, with the port of the place to be transferred. */
+/** It is sent to the thread with the port of the place to be transferred. */
 export interface GatewayOrder {
   /** The configuration in use. */
   readonly config: SentConfig
@@ -18,6 +19,8 @@ export interface GatewayOrder {
   readonly sockets: readonly number[]
   /** How many workers there are, among which the cache is divided. */
   readonly workers: number
+  /** What the process before has left of what plugins share, for those that take its place. */
+  readonly shared: Estate['shared']
   /** What all threads may use together; the place of a worker in them is its number. */
   readonly pots: Pots
   readonly place: Place

@@ -17,9 +17,12 @@ import type { Address, Server, ServerFigures } from '../clients/server.ts'
 import type { Credentials } from '../credentials/credentials.ts'
 import type { Secret } from '../credentials/grant.ts'
 import { storeOptionsOf } from '../handover/custody.ts'
-import type { Opened } from '../handover/opened.ts'
+import { keptOf } from '../handover/messages.ts'
+import type { Estate } from '../handover/messages.ts'
+import { whenFree } from '../handover/when-free.ts'
 import type { SentConfig } from '../program/configuration.ts'
 import { servedCache } from '../store/distant/cache.ts'
+import type { KeptHold } from '../store/embedded/book/book.ts'
 import { MemoryCache } from '../store/memory/cache.ts'
 import { openWorkerStore } from '../store/shared/worker-store.ts'
 import type { RequestTap } from '../store/request-tap.ts'
@@ -30,11 +33,13 @@ import type { MetricSnapshot, Metrics } from '../telling/metrics.ts'
 import { Crew } from './crew.ts'
 import type { CrewPlace } from './crew.ts'
 import { Figures } from './figures.ts'
-import { Place, withoutHandover } from './place.ts'
+import { Passage } from './passage.ts'
+import { Place } from './place.ts'
 import { joinedHealth } from './health.ts'
 import type { Health } from './health.ts'
 import type { Member } from './member.ts'
 import type { GatewayOrder, Serving } from './order.ts'
+import type { Reserve } from './reserve.ts'
 import { Sockets } from './sockets.ts'
 
 /** Of sets of limits and of balances there may be so many at the same time. What is not used takes no memory. */
@@ -49,12 +54,10 @@ const farewell = 10_000
 /** What a supervisor is made with. */
 export interface SupervisionOptions {
   readonly workers: number
-  /** The module of the workers' threads. */
-  readonly module: URL
-  readonly env: NodeJS.ProcessEnv
+  readonly threads: Reserve
   readonly store: StoreSettings & FilePlace
   readonly listen: Settings['listen']
-  readonly limits: Pick<Settings['limits'], 'connections' | 'bodyMemory' | 'cacheMemory'>
+  readonly limits: Pick<Settings['limits'], 'connections' | 'bodyMemory' | 'cacheMemory' | 'drainTimeout'>
   /** The configuration that the workers begin with. */
   readonly config: SentConfig
   readonly log: Logger
@@ -62,21 +65,26 @@ export interface SupervisionOptions {
   readonly finished: RequestTap
   /** Is told of what workers have measured for a collector. */
   readonly relay: MeasureRelay
+  /** What the process before has left. */
+  readonly estate: Estate | undefined
   /** Renews what workers send to upstreams. */
   readonly credentials: Pick<Credentials, 'lend' | 'onGrant'>
 }
 
 /** The supervisor. */
-export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' | 'close' | 'figures'> {
-  readonly opened: Opened
+export class Supervision implements Pick<
+  Server,
+  'listen' | 'certify' | 'drain' | 'close' | 'figures' | 'descriptors' | 'leaveTo' | 'takeFrom'
+> {
+  readonly opened: Place
   /** That of plugins in all threads. */
   readonly cache: MemoryCache
   /** What this thread may use of what all may. */
   readonly commons: Commons
-  readonly handover: ReturnType<typeof withoutHandover>
   readonly #options: SupervisionOptions
   readonly #crew: Crew
   readonly #figures: Figures
+  readonly #passage: Passage
   /** What each worker has last said. */
   readonly #health = new Map<Member, Health>()
   /** The configuration in use. */
@@ -86,6 +94,9 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
   /** The places of whose sockets copies are being made. */
   readonly #copied = new Set<number>()
   #listens = false
+  /** Where the processes before connect for their clients, and the worker that takes that. */
+  #inner: string | undefined
+  #taker: Member | undefined
   #drained: Promise<{ cut: number }> | undefined
 
   /**
@@ -93,36 +104,46 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
    * @throws Error when it cannot be opened
    */
   static async open(options: SupervisionOptions): Promise<Supervision> {
-    const sizes = { seats: options.workers + 1, sets, cells }
-    return new Supervision(
-      options,
-      await openWorkerStore(storeOptionsOf(options.store, options.log), sizes, options.finished)
-    )
+    const { workers, store, log, finished, estate } = options
+    const sizes = { seats: workers + 1, sets, cells }
+    const of = storeOptionsOf(store, log)
+    const open = (kept: readonly KeptHold[]): Promise<WorkerStore> =>
+      whenFree(() => openWorkerStore({ ...of, kept, busy: true }, sizes, finished))
+    const shared = await (estate ? open(keptOf(estate)) : openWorkerStore(of, sizes, finished))
+    return new Supervision(options, new Place(shared, open, estate))
   }
 
-  private constructor(options: SupervisionOptions, store: WorkerStore) {
-    const { workers, module, env, log, limits } = options
+  private constructor(options: SupervisionOptions, place: Place) {
+    const { workers, threads, log, limits } = options
     const pots = makePots(workers + 1, { connections: limits.connections, bodies: limits.bodyMemory })
     this.cache = new MemoryCache(limits.cacheMemory)
     this.commons = commonsOf(pots, 0)
-    this.handover = withoutHandover(log)
     this.#options = options
-    this.opened = new Place(store)
+    this.opened = place
+    const { estate } = options
     this.#config = options.config
     this.#sockets = new Sockets(workers)
     const crew = new Crew(workers, {
-      module,
-      env,
+      threads,
       recruit: (number) => {
-        const place = store.give()
+        const seat = place.shared.give()
         const { host, port } = this.#address ?? options.listen
         const sockets = this.#sockets.of(number)
-        const order: GatewayOrder = { config: this.#config, host, port, sockets, workers, place, pots }
+        const order: GatewayOrder = {
+          config: this.#config,
+          host,
+          port,
+          sockets,
+          workers,
+          shared: (!this.#listens && estate?.shared) || [],
+          place: seat,
+          pots
+        }
         return {
           number,
-          seat: place.seat,
+          seat: seat.seat,
           order,
-          transfer: [place.port],
+          transfer: [seat.port],
           served: (member) => ({
             report: (snapshot: readonly MetricSnapshot[], health: Health, measured: readonly Measured[]) => {
               this.#figures.report(member, snapshot)
@@ -130,7 +151,8 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
               if (!member.over) this.#health.set(member, health)
             },
             credential: (key: string, refused: Secret | undefined) => options.credentials.lend(key, refused),
-            ...servedCache(this.cache)
+            ...servedCache(this.cache),
+            ...this.#passage.served(member)
           })
         }
       },
@@ -138,8 +160,9 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
         this.#figures.ended(member)
         leavePots(pots, member.number)
         this.#health.delete(member)
+        if (member.seat === undefined) return this.#passage.ended(member)
         try {
-          await store.leave(member.seat)
+          await place.shared.leave(member.seat)
         } catch (error) {
           log.error('what a worker has left could not be brought home: the next start does it', {
             worker: member.number,
@@ -147,11 +170,13 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
           })
         }
       },
-      hanging: () => store.hanging(),
+      hanging: () => place.shared.hanging(),
       onChange: () => this.#spread(),
       log
     })
     this.#crew = crew
+    this.#passage = new Passage(crew, place, 2 * limits.drainTimeout + farewell, limits.drainTimeout)
+    place.threads = this.#passage
     options.credentials.onGrant = (key, grant) => crew.tell('credential', key, grant)
     this.#figures = new Figures((ms) => crew.ask(ms, 'metrics'))
   }
@@ -226,7 +251,7 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
       alone.close()
       await once(alone, 'close')
     }
-    await this.#crew.start((said) => (this.#address = (said as Serving).address))
+    await this.#crew.start((said) => (this.#address = (said as Serving).address), passed.length > 0)
     this.#listens = true
     await this.#keep()
     this.#spread()
@@ -254,9 +279,32 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
     }
   }
 
-  drain(timeoutMs: number): Promise<{ cut: number }> {
+  /** Those of the sockets, of which there are none before copies were made. */
+  get descriptors(): readonly number[] {
+    const { descriptors } = this.#sockets
+    return this.#crew.places.some(({ number }) => this.#sockets.lacks(number)) ? [] : descriptors
+  }
+
+  /** Has all workers accept no more connections, and pass on what still comes on those that are open. */
+  leaveTo(path: string): void {
+    this.#listens = false
+    this.#crew.tell('leaveTo', path)
+    this.#sockets.close()
+  }
+
+  /** Has one of the workers take connections from the processes before, and another one when that has ended. */
+  async takeFrom(path: string, gone: Promise<void>): Promise<void> {
+    this.#inner = path
+    void gone.then(() => {
+      this.#inner = undefined
+      this.#crew.tell('predecessorGone')
+    })
+    await this.#take()
+  }
+
+  drain(timeoutMs: number, patient = false): Promise<{ cut: number }> {
     if (this.#drained && timeoutMs === 0) this.#crew.tell('hurry')
-    return (this.#drained ??= this.#drain(timeoutMs))
+    return (this.#drained ??= this.#drain(timeoutMs, patient))
   }
 
   /** Ends the workers at once. */
@@ -290,15 +338,25 @@ export class Supervision implements Pick<Server, 'listen' | 'certify' | 'drain' 
   #spread(): void {
     if (!this.#listens || this.#drained) return
     void this.#keep()
+    void this.#take().catch((error: unknown) =>
+      this.#options.log.error('connections of the process before are not taken any more', { error: String(error) })
+    )
     const { serving } = this.#crew
     const numbers = serving.map(({ number }) => number).sort((one, other) => one - other)
     const substitutes = this.#sockets.substitutes(numbers)
     for (const { line, number } of serving) line.tell('standIn', substitutes.get(number))
   }
 
-  async #drain(timeoutMs: number): Promise<{ cut: number }> {
+  async #take(): Promise<void> {
+    const [first] = this.#crew.serving
+    if (this.#inner === undefined || !first || this.#taker?.serves) return
+    this.#taker = first
+    await first.line.ask('takeFrom', this.#inner)
+  }
+
+  async #drain(timeoutMs: number, patient: boolean): Promise<{ cut: number }> {
     this.#sockets.close()
-    const left = await this.#crew.close<{ cut: number }>(timeoutMs + farewell, timeoutMs)
+    const left = await this.#crew.close<{ cut: number }>((patient ? 2 : 1) * timeoutMs + farewell, timeoutMs, patient)
     return { cut: left.reduce((sum, { cut }) => sum + cut, 0) }
   }
 }

@@ -1,5 +1,6 @@
 // The supervisor as a worker sees it, in the thread of the worker.
-import { workerData } from 'node:worker_threads'
+import { once } from 'node:events'
+import { parentPort } from 'node:worker_threads'
 import { Line } from '../store/distant/line.ts'
 import type { Served } from '../store/distant/line.ts'
 import { threadPort } from '../store/distant/thread-port.ts'
@@ -38,9 +39,12 @@ export class Supervisor<Order> {
     this.log = this.#logger({})
   }
 
-  /** The one that has started this thread. */
-  static find<Order>(): Supervisor<Order> {
-    return new Supervisor<Order>(workerData as WorkerData<Order>)
+  /** The one that has started this thread, whose code is loaded. Resolves when it gives an order. */
+  static async find<Order>(): Promise<Supervisor<Order>> {
+    const port = parentPort!
+    port.postMessage('loaded')
+    const [data] = (await once(port, 'message')) as [WorkerData<Order>]
+    return new Supervisor(data)
   }
 
   /** Says that this worker serves, and does what it is asked to from now on. */

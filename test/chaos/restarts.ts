@@ -151,6 +151,8 @@ export interface Trial {
   /** Requests a second. */
   rate: number
   tls?: boolean
+  /** How many workers each process has, in turn. Default: 1. */
+  workers?: readonly number[]
   /** `limits.drain_timeout`; by default long, as some answers take minutes on a busy machine. */
   drain?: string
   /** The program. */
@@ -162,10 +164,12 @@ export interface Trial {
 }
 
 /** Runs the load over so many hand-overs, or as many as there is time for, or as come at all. */
-export async function restarts({ handOvers, rate, tls = false, drain = '300s', ...trial }: Trial): Promise<Tally> {
+export async function restarts(options: Trial): Promise<Tally> {
+  const { handOvers, rate, tls = false, workers = [1], drain = '300s', ...trial } = options
   const folder = mkdtempSync(join(tmpdir(), 'restarts-'))
   const ended = [(): void => rmSync(folder, { recursive: true, force: true })]
-  const row = new Row(configure(folder, tls, drain, ended), trial.main ?? join(root, 'core/main.ts'))
+  const write = configure(folder, tls, drain, ended)
+  const row = new Row(write(workers[0]!), trial.main ?? join(root, 'core/main.ts'))
   const began = performance.now()
   try {
     await row.until(() => row.generation === 1)
@@ -175,6 +179,7 @@ export async function restarts({ handOvers, rate, tls = false, drain = '300s', .
     for (; done < handOvers && performance.now() - began < longestMs; done++) {
       await sleep(200)
       await row.until(() => row.draining < mostDraining)
+      write(workers[(done + 1) % workers.length]!)
       trial.before?.(done + 2)
       try {
         await row.handOver()
@@ -218,7 +223,8 @@ function overflows(): number | undefined {
   return Number(values.split(' ')[names.split(' ').indexOf('ListenOverflows')])
 }
 
-function configure(folder: string, tls: boolean, drain: string, ended: (() => void)[]): string {
+/** Returns what writes the file for so many workers. */
+function configure(folder: string, tls: boolean, drain: string, ended: (() => void)[]): (workers: number) => string {
   const file = join(folder, 'gateway.yaml')
   const listen: Record<string, unknown> = { host: '127.0.0.1', port: 0 }
   if (tls) {
@@ -226,7 +232,7 @@ function configure(folder: string, tls: boolean, drain: string, ended: (() => vo
     listen['tls'] = { cert, key: secret }
   }
   const limits = { rpm: 1_000_000, tpm: 1_000_000_000, concurrency: 5000 }
-  const text = stringify({
+  const config = {
     listen,
     admin: { host: '127.0.0.1', port: 0 },
     store: { sqlite: join(folder, 'sluice.db'), durability: 'process' },
@@ -238,9 +244,11 @@ function configure(folder: string, tls: boolean, drain: string, ended: (() => vo
     chain: ['auth', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter', 'log'].map((name) => ({
       [name]: name === 'log' ? { sink: 'none' } : {}
     }))
-  })
-  writeFileSync(file, text)
-  return file
+  }
+  return (workers) => {
+    writeFileSync(file, stringify({ ...config, ...(workers > 1 && { workers }) }))
+    return file
+  }
 }
 
 /** Compares the ledger with what the clients were told. */

@@ -2,7 +2,9 @@
 import { EventEmitter } from 'node:events'
 import { deserialize, serialize } from 'node:v8'
 import { Custody } from '../../core/handover/custody.ts'
-import type { Deputy } from '../../core/handover/deputy.ts'
+import type { Deputies } from '../../core/handover/deputies.ts'
+import { keptOf } from '../../core/handover/messages.ts'
+import type { Going, Left, Opened } from '../../core/handover/opened.ts'
 import { Line } from '../../core/store/distant/line.ts'
 import type { Port } from '../../core/store/distant/line.ts'
 import type { KeptHold } from '../../core/store/embedded/book/book.ts'
@@ -10,7 +12,6 @@ import type { OwnStore } from '../../core/store/embedded/store.ts'
 import { MemoryCache } from '../../core/store/memory/cache.ts'
 import { SealedVault } from '../../core/store/sealed/vault.ts'
 import type { Services } from '../../core/store/services.ts'
-import type { Seated } from '../../core/store/shared/desk/seat-store.ts'
 import type { Works } from '../../core/store/works.ts'
 import { silentLog } from '../../core/telling/log.ts'
 
@@ -27,7 +28,7 @@ export function servicesOf({
   limits,
   secrets,
   claims
-}: Pick<Seated, 'store' | 'limits' | 'secrets' | 'claims'>): Services {
+}: Pick<Opened, 'store' | 'limits' | 'secrets' | 'claims'>): Services {
   const { documents, ledger, requests, answers, routes, works } = store
   const vault = vaultOf(works)
   return {
@@ -62,7 +63,7 @@ export function ports(): [Port, Port] {
 /** A process that took the place of another one, and what it does for that. */
 export interface Successor {
   readonly after: Custody
-  readonly deputy: Deputy
+  readonly deputies: Deputies
 }
 
 /**
@@ -74,13 +75,17 @@ export async function handOver(
 ): Promise<Successor> {
   const [here, there] = ports()
   const estate = await before.leave(new Line(here), { close() {} }, [])
-  const after = new Custody(await open(estate.holds), open)
-  const leases = after.adopt(estate)
-  const ignore = (): void => {}
-  const background = { attendFor: ignore, takeUp: ignore }
+  const after = new Custody(await open(keptOf(estate)), open)
   const line = new Line(there)
-  const deputy = after.deputy(servicesOf(after), background, silentLog, { ...estate, leases })
-  line.serve(deputy.served)
+  const deputies = deputiesOf(after, estate)
+  line.serve(deputies.served)
   after.store.documents.watch((changes) => line.tell('documents', changes))
-  return { after, deputy }
+  return { after, deputies }
+}
+
+/** Adopts what a process has left. Returns its deputies. */
+export function deputiesOf(after: Custody, estate: Left): Deputies {
+  const ignore = (): void => {}
+  const background = { attendFor: ignore, takeUp: ignore } as unknown as Going['background']
+  return after.deputies(estate.parts, after.adopt(estate), { services: servicesOf(after), background, log: silentLog })
 }

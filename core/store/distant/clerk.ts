@@ -30,6 +30,10 @@ export class Clerk {
     this.#claims = new Set(claims)
   }
 
+  get claimed(): readonly string[] {
+    return [...this.#claims]
+  }
+
   /** The functions that it may call. */
   get served(): Served {
     const { requests, spend, traffic } = this.#parts.store

@@ -56,6 +56,9 @@ export function runBatch({ calls }: Batch, served: Served, answer: (reply: Reply
   }
 }
 
+/** Calls functions of the other end. */
+export type Caller = Pick<Line, 'ask' | 'tell'>
+
 /** One end of the line. Calls wait until the other end serves. */
 export class Line {
   /** Resolves when the other process has gone, or has hung up. */

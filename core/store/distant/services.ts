@@ -7,9 +7,9 @@ import type { Routes } from '../routes.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Store } from '../store.ts'
 import type { Works } from '../works.ts'
-import type { Line } from './line.ts'
+import type { Caller } from './line.ts'
 
-export function requestsThere(line: Line): RequestBook {
+export function requestsThere(line: Caller): RequestBook {
   return {
     append: (...record) => line.tell('append', ...record),
     list: (query) => line.ask('list', query),
@@ -19,21 +19,21 @@ export function requestsThere(line: Line): RequestBook {
 }
 
 /** What is added up there. */
-export function sumsThere(line: Line): Pick<Store, 'spend' | 'traffic'> {
+export function sumsThere(line: Caller): Pick<Store, 'spend' | 'traffic'> {
   return {
     spend: (query) => line.ask('spend', query),
     traffic: (query) => line.ask('traffic', query)
   }
 }
 
-export function answersThere(line: Line): Answers {
+export function answersThere(line: Caller): Answers {
   return {
     find: (id) => line.ask('findAnswer', id),
     put: (id, tenant, answer) => line.ask('putAnswer', id, tenant, answer)
   }
 }
 
-export function routesThere(line: Line): Routes {
+export function routesThere(line: Caller): Routes {
   return {
     find: (owner, id) => line.ask('findRoute', owner, id),
     put: (routes) => line.ask('putRoutes', routes),
@@ -42,7 +42,7 @@ export function routesThere(line: Line): Routes {
 }
 
 /** Reads are of a copy here, which follows those there. */
-export function documentsThere(line: Line, copy: Pick<Documents, 'all' | 'find' | 'watch'>): Documents {
+export function documentsThere(line: Caller, copy: Pick<Documents, 'all' | 'find' | 'watch'>): Documents {
   return {
     all: (kind) => copy.all(kind),
     find: (kind, id) => copy.find(kind, id),
@@ -54,7 +54,7 @@ export function documentsThere(line: Line, copy: Pick<Documents, 'all' | 'find' 
 }
 
 /** Secrets are among the documents. What each key has, and what is spent with them, is counted there for all. */
-export function secretsThere(line: Line, copy: Pick<Secrets, 'find'>): Secrets {
+export function secretsThere(line: Caller, copy: Pick<Secrets, 'find'>): Secrets {
   return {
     put: (secret) => line.ask('putSecret', secret),
     find: (sha256) => copy.find(sha256),
@@ -64,7 +64,7 @@ export function secretsThere(line: Line, copy: Pick<Secrets, 'find'>): Secrets {
   }
 }
 
-export function claimsThere(line: Line): Claims {
+export function claimsThere(line: Caller): Claims {
   return {
     take: (name, what) => line.ask('claim', name, what),
     look: (name) => line.ask('lookAtClaim', name),
@@ -73,7 +73,7 @@ export function claimsThere(line: Line): Claims {
 }
 
 /** What is stored of work there. */
-export function workThere(line: Line): Pick<Works, 'find' | 'list' | 'forget' | 'oldest' | 'places'> {
+export function workThere(line: Caller): Pick<Works, 'find' | 'list' | 'forget' | 'oldest' | 'places'> {
   return {
     find: (owner, id) => line.ask('findWork', owner, id),
     list: (query) => line.ask('listWork', query),

@@ -86,6 +86,11 @@ export class Attendance {
     worker.clerk.end()
   }
 
+  /** The names that the worker of a seat has claimed. */
+  claimsOf(seat: number): readonly string[] {
+    return this.#workers.get(seat)?.clerk.claimed ?? []
+  }
+
   /** Resolves when all workers have acknowledged all changes of documents until now, or are gone. */
   async heard(): Promise<void> {
     await Promise.all([...this.#workers.values()].map(({ heard }) => heard))

@@ -3,7 +3,7 @@ import { MessageChannel } from 'node:worker_threads'
 import type { MessagePort } from 'node:worker_threads'
 import { steadyNow } from '../../watchdog/steady-time.ts'
 import { silentLog } from '../../telling/log.ts'
-import type { Documents } from '../documents.ts'
+import type { DocumentChange, Documents } from '../documents.ts'
 import { SecretBook } from '../embedded/book/secret-book.ts'
 import type { Durability } from '../embedded/files/sqlite.ts'
 import { recordRow, requestColumns, workColumns } from '../embedded/rows/batch.ts'
@@ -11,7 +11,10 @@ import { recordIn } from '../embedded/rows/record-text.ts'
 import { unavailable } from '../embedded/writer/unavailable.ts'
 import { openStore, usualRouteAge } from '../embedded/store.ts'
 import type { OwnStore, StoreOptions } from '../embedded/store.ts'
+import type { Lease } from '../limits.ts'
 import { MemoryClaims } from '../memory/claims.ts'
+import type { KeptClaim } from '../memory/claims.ts'
+import type { KeptLimits } from '../memory/limits.ts'
 import { RequestTap } from '../request-tap.ts'
 import type { Work } from '../works.ts'
 import type { ArenaSizes } from './arena/arena.ts'
@@ -34,8 +37,7 @@ const [sweepEvery, swept] = [1000, 1000]
 const jsonAt = workColumns.indexOf('json')
 
 /**
- * What a worker is given with its seat. It is sent to the thread as `workerData`, with `port` in the transfer list, for
- * `joinStore`.
+ * What a worker is given with its seat. It is sent to the thread, with `port` in the transfer list, for `joinStore`.
  */
 export interface Place extends DeskPlace {
   /** The line to the supervisor, for what is not decided in memory. */
@@ -66,6 +68,21 @@ export interface WorkerStore extends Seated {
    * their seats: until then a change is not acknowledged to its admin. Ask several times a second.
    */
   hanging(): readonly number[]
+  /** Takes over what the process before had in memory. Returns its leases by their names. No seat was given yet. */
+  adopt(kept: { readonly limits: KeptLimits; readonly claims: readonly KeptClaim[] }): Map<string, Lease>
+  /** All names that are claimed. */
+  readonly claimed: readonly KeptClaim[]
+  /** Those that the worker of a seat has claimed. */
+  claimsOf(seat: number): readonly string[]
+  /** The thread of a seat has ended after this store was handed over: gives up what it had claimed here. */
+  dismiss(seat: number): Promise<void>
+  /** Has those who watch documents, and the workers, hear of changes that another process has made. */
+  followDocuments(changes: readonly DocumentChange[]): void
+  /**
+   * Hands the store over, when no thread does anything with it any more: closes it, and keeps the lines to the workers,
+   * which hear of documents on.
+   */
+  handOver(): Promise<void>
 }
 
 /**
@@ -85,6 +102,7 @@ export async function openWorkerStore(
 
 class SupervisorStore implements WorkerStore {
   readonly store: Seated['store']
+  readonly book: Seated['book']
   readonly limits: Seated['limits']
   readonly secrets: Seated['secrets']
   readonly claims: Seated['claims']
@@ -94,7 +112,9 @@ class SupervisorStore implements WorkerStore {
   readonly #finished: RequestTap
   readonly #attendance: Attendance
   readonly #work: SharedWork
+  readonly #names: MemoryClaims
   readonly #seated
+  #closed = false
   readonly #sweeping: NodeJS.Timeout
   /** The seats of workers that have gone, as long as not all of what they have left was brought home. */
   readonly #leaving = new Set<number>()
@@ -117,6 +137,7 @@ class SupervisorStore implements WorkerStore {
       audit: (query) => books.documents.audit(query)
     }
     const [secrets, claims] = [new SecretBook(documents, lasting), new MemoryClaims()]
+    this.#names = claims
     const { requests, answers, routes } = books
     const works = this.#work.stored
     this.#attendance = new Attendance({
@@ -153,8 +174,9 @@ class SupervisorStore implements WorkerStore {
       },
       { routeAge, lasting }
     )
-    const { store, limits } = this.#seated
+    const { store, book, limits } = this.#seated
     this.store = store
+    this.book = book
     this.limits = limits
     this.secrets = secrets
     this.claims = this.#seated.claims
@@ -221,9 +243,44 @@ class SupervisorStore implements WorkerStore {
       this.#finished.tell(recordIn(recordRow(records, at)))
   }
 
-  async #close(): Promise<void> {
+  adopt({
+    limits,
+    claims
+  }: {
+    readonly limits: KeptLimits
+    readonly claims: readonly KeptClaim[]
+  }): Map<string, Lease> {
+    for (const claim of claims) this.#names.take(...claim)
+    return this.limits.adopt(limits)
+  }
+
+  get claimed(): readonly KeptClaim[] {
+    return this.#names.all
+  }
+
+  claimsOf(seat: number): readonly string[] {
+    return this.#attendance.claimsOf(seat)
+  }
+
+  dismiss(seat: number): Promise<void> {
+    return this.#attendance.remove(seat)
+  }
+
+  followDocuments(changes: readonly DocumentChange[]): void {
+    this.#books.documents.follow(changes)
+  }
+
+  async handOver(): Promise<void> {
     clearInterval(this.#sweeping)
+    this.#closed = true
+    await this.#office.drafts.flushed()
+    await this.#books.close()
+  }
+
+  async #close(): Promise<void> {
     this.#attendance.close()
+    if (this.#closed) return
+    clearInterval(this.#sweeping)
     await this.#books.close()
   }
 }

@@ -12,7 +12,8 @@ import { openStore } from '../../../core/store/embedded/store.ts'
 import type { OwnStore } from '../../../core/store/embedded/store.ts'
 import type { AttemptCost, ReserveRequest, Reservation, Settlement } from '../../../core/store/ledger.ts'
 import { silentLog } from '../../../core/telling/log.ts'
-import { handOver, ports, servicesOf } from '../../kit/hand-over.ts'
+import { keptOf } from '../../../core/handover/messages.ts'
+import { handOver, ports, servicesOf, deputiesOf } from '../../kit/hand-over.ts'
 import type { Successor } from '../../kit/hand-over.ts'
 import { image } from '../store/embedded/forms.ts'
 import { noon, query, record, reserve, scope, used } from '../store/embedded/sample.ts'
@@ -248,10 +249,10 @@ t.test('a session whose process is gone is charged for all of its turns, and its
   open3.delivered(3)
   const successor = await handOver(before, open)
   await next.settle(charge(5))
-  const { after, deputy } = successor
+  const { after, deputies } = successor
   void unsent.durable
   await heard(before, successor)
-  deputy.end()
+  deputies.end()
   await after.store.flush()
   const written = await after.store.requests.find('session')
   t.match(written?.record, {
@@ -334,9 +335,9 @@ t.test('what was on its way to a successor that dies is done once, whether that 
     const estate = await before.leave(line, { close() {} }, [])
     // Its answers do not arrive.
     there.send = () => {}
-    const after = new Custody(await open(estate.holds), open)
-    const left = { ...estate, leases: after.adopt(estate) }
-    if (written) new Line(there).serve(after.deputy(servicesOf(after), background, silentLog, left).served)
+    const after = new Custody(await open(keptOf(estate)), open)
+    const deputies = deputiesOf(after, estate)
+    if (written) new Line(there).serve(deputies.served)
 
     const { ledger } = before.store
     const charged = ends.settle(charge(4))
@@ -377,14 +378,14 @@ t.test('what a successor decided that dies takes no slot a second time', async (
   const estate = await before.leave(line, { close() {} }, [])
   // The successor dies before anything of it is on disk.
   const copy = image(file)
-  const after = new Custody(await open(estate.holds), open)
-  const left = { ...estate, leases: after.adopt(estate) }
+  const after = new Custody(await open(keptOf(estate)), open)
+  const deputies = deputiesOf(after, estate)
   const { send } = there
   there.send = (message, sent) => {
     const { replies } = message as { replies: { value: unknown }[] }
     send.call(there, { replies: replies.filter(({ value }) => value !== undefined) }, sent)
   }
-  new Line(there).serve(after.deputy(servicesOf(after), background, silentLog, left).served)
+  new Line(there).serve(deputies.served)
   const charged = ends.settle(charge(4))
   const reserved = reserveThere(before, 'later')
   const decision = await before.limits.decide(limits, 1)

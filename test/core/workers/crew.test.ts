@@ -4,6 +4,7 @@ import type { Test } from 'tap'
 import { Arena } from '../../../core/store/shared/arena/arena.ts'
 import { Seats } from '../../../core/store/shared/arena/seats.ts'
 import { Metrics } from '../../../core/telling/metrics.ts'
+import { Reserve } from '../../../core/workers/reserve.ts'
 import { Crew } from '../../../core/workers/crew.ts'
 import { Figures } from '../../../core/workers/figures.ts'
 import { Pauses } from '../../../core/workers/pauses.ts'
@@ -42,8 +43,7 @@ function company(t: Test, size: number, given: Partial<Order> = {}): Company {
   const seats = new Seats(arena)
   const made: Company['given'] = { value: 1, ...given }
   const crew = new Crew(size, {
-    module: new URL('thread.ts', import.meta.url),
-    env: process.env,
+    threads: new Reserve(new URL('thread.ts', import.meta.url), process.env),
     recruit(number) {
       const seat = seats.give()
       const order = { ...found.given, arena: arena.buffer, seat }
@@ -56,7 +56,7 @@ function company(t: Test, size: number, given: Partial<Order> = {}): Company {
     },
     async bringHome(member) {
       figures.ended(member)
-      await seats.leave(member.seat, () => [])
+      await seats.leave(member.seat!, () => [])
       home.push(member)
     },
     hanging: () => seats.hanging(performance.now(), silence),

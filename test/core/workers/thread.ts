@@ -1,5 +1,5 @@
 // A worker for tests of the crew: it has a number that changes, and does what a test wants of it.
-import { workerData } from 'node:worker_threads'
+import { isMainThread } from 'node:worker_threads'
 import { Metrics } from '../../../core/telling/metrics.ts'
 import { Supervisor } from '../../../core/workers/supervisor.ts'
 import { Arena } from '../../../core/store/shared/arena/arena.ts'
@@ -22,8 +22,8 @@ export interface Change {
   readonly at?: Readonly<Record<number, 'refuse' | 'end' | 'stumble'>>
 }
 
-function work(): void {
-  const supervisor = Supervisor.find<Order>()
+async function work(): Promise<void> {
+  const supervisor = await Supervisor.find<Order>()
   const { number, order, log, line } = supervisor
   const seat = new Seat(new Arena(order.arena), order.seat)
   const beating = setInterval(() => seat.beat(), 50)
@@ -82,4 +82,4 @@ function work(): void {
   )
 }
 
-if (workerData?.order !== undefined) work()
+if (!isMainThread) void work()

@@ -1,7 +1,6 @@
 // The store as one thread has it. What it decides and writes, it does at its desk; what is looked up and changed by few
 // is done where the store is.
 import type { Claims } from '../../claims.ts'
-import type { Limits } from '../../limits.ts'
 import type { RequestBook } from '../../requests.ts'
 import type { Secrets } from '../../secrets.ts'
 import type { Store } from '../../store.ts'
@@ -18,7 +17,9 @@ import type { Serve, StoredWork } from './seat-works.ts'
 /** What a thread has of the store: all that it has in a process of one thread. */
 export interface Seated {
   readonly store: Store
-  readonly limits: Limits
+  /** The ledger of the store, which can hand its holds over. */
+  readonly book: Desk['ledger']
+  readonly limits: WorkerLimits
   readonly secrets: Secrets
   readonly claims: Claims
   /**
@@ -66,6 +67,7 @@ export function storeAt(
   const { requests } = source
   return {
     works,
+    book: ledger,
     store: {
       documents: source.documents,
       ledger,

@@ -431,7 +431,7 @@ t.test('threads that are ended anywhere leave no claim, slot or hold, and all th
   )
   t.equal(stays.store.works.running, open.length)
   let free = 0
-  while ((await stays.limits.decide(sets, 1)).admitted) free++
+  while (stays.limits.decide(sets, 1).admitted) free++
   t.equal(free, slots)
   await Promise.all(
     workers.store.works.open().map(async (work) => {

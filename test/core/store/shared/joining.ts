@@ -37,7 +37,7 @@ export const answered = {
 
 /** What is made by turns: a task that goes on, an answer under a claim, and a route. */
 async function make({ store, limits, claims }: Seated, name: string, at: number): Promise<void> {
-  const decision = await limits.decide(sets, 10)
+  const decision = limits.decide(sets, 10)
   if (!decision.admitted) throw new Error('slots are lacking')
   const claim = `claim of ${name}`
   if (await claims.take(claim, answered.asked)) throw new Error('somebody else has the claim')
