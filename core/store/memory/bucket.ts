@@ -66,7 +66,6 @@ export class Bucket {
   /** Microseconds until `units` fit; 0 when they fit now. */
   wait(units: number): number {
     const excess = this.content + units * this.#window - this.#capacity()
-    // Rounded before it is divided again: of limits with a fraction, what is left over may be too little to divide.
     return Math.max(0, Math.ceil(excess / this.#limit))
   }
 
