@@ -638,6 +638,7 @@ t.test('how far a stream has come is written without being asked for', async (t)
   await reservation.durable
   reservation.dispatched('openai')
   reservation.delivered(17)
+  await reservation.durable
   const hold = (): Record<string, unknown> | undefined =>
     query(file, 'SELECT dispatched, channel, delivered_units AS units FROM reservation')[0]
   await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 1n), 1)
