@@ -25,6 +25,8 @@ export interface ModelRequest {
   readonly shares: readonly Share[]
   readonly amount: bigint
   taken: Taken
+  /** Whether it was admitted in memory. */
+  sure?: boolean
 }
 
 /** What a node sends. */
@@ -50,6 +52,8 @@ interface Member {
   number: number
   answer: ModelAnswer | undefined
   slices: Map<string, bigint>
+  /** What of them is admitted and not written, as the node said last. */
+  readonly unwritten: Map<string, bigint>
 }
 
 /** The database. Times are its own, in milliseconds. */
@@ -92,7 +96,8 @@ export class SliceBook {
       expires: now + this.#lease,
       number: 0,
       answer: undefined,
-      slices: new Map()
+      slices: new Map(),
+      unwritten: new Map()
     })
     return epoch
   }
@@ -107,6 +112,7 @@ export class SliceBook {
     const member = this.members.get(node)
     for (const [key, amount] of member?.slices ?? []) this.cell(key).sliced -= amount
     member?.slices.clear()
+    member?.unwritten.clear()
     return member?.epoch ?? 0
   }
 
@@ -119,7 +125,10 @@ export class SliceBook {
     member.expires = now + this.#lease
     for (const { request, charged } of ends)
       for (const { key, hour } of request.shares) this.#add(key, hour, charged - request.amount)
-    for (const { slice, back } of changes) this.#move(member, slice.key, -back)
+    for (const { slice, back, unwritten } of changes) {
+      this.#move(member, slice.key, -back)
+      if (unwritten !== undefined) member.unwritten.set(slice.key, unwritten)
+    }
     const recalled = new Set<string>()
     const verdicts = requests.map((request) => this.#decide(member, request, now, recalled))
     const nodes = [...this.members.values()].filter(({ expires }) => expires > now).length
@@ -146,7 +155,9 @@ export class SliceBook {
       if (taken[i] || amount === 0n) continue
       const used = this.used(share.key, share.hour)
       if (used + amount > share.limit) return 'refused'
-      if (!lacking && used + this.cell(share.key).sliced + amount > share.limit) lacking = share
+      if (lacking || used + this.cell(share.key).sliced + amount <= share.limit) continue
+      if (used + this.#spoken(share.key, now) + amount > share.limit) return 'refused'
+      lacking = share
     }
     if (lacking) {
       const cell = this.cell(lacking.key)
@@ -162,6 +173,13 @@ export class SliceBook {
       this.#add(key, hour, amount)
     }
     return 'admitted'
+  }
+
+  /** What nodes that live have admitted and not written. */
+  #spoken(key: string, now: number): bigint {
+    let sum = 0n
+    for (const { expires, unwritten } of this.members.values()) if (expires > now) sum += unwritten.get(key) ?? 0n
+    return sum
   }
 
   #add(key: string, hour: number, amount: bigint): void {
@@ -222,19 +240,27 @@ export class ModelNode {
     const sure = this.sure(now)
     request.taken = sure ? this.slices.take(request.shares, request.amount, now) : request.shares.map(() => undefined)
     this.requests.push(request)
-    return sure && !request.taken.includes(undefined)
+    return (request.sure = sure && !request.taken.includes(undefined))
   }
 
-  /** What is to be sent; undefined for nothing. */
+  /** What is to be sent; undefined for nothing. What is decided on goes first, and behind what is admitted with it. */
   build(now: number, most = 256): ModelBatch | undefined {
     if (this.flight) return undefined
-    const changes = this.slices.changes(most, now)
-    if (changes.length + this.requests.length + this.ends.length === 0) return undefined
+    const decisions = this.requests.filter(({ sure }) => !sure).slice(0, most)
+    const admitted = this.requests.filter(({ sure }) => sure).slice(0, most)
+    const requests = [...admitted, ...decisions]
+    this.requests = this.requests.filter((request) => !requests.includes(request))
+    const changes = this.slices.changes(
+      most,
+      now,
+      this.requests.filter(({ sure }) => sure)
+    )
+    if (changes.length + requests.length + this.ends.length === 0) return undefined
     this.#sentAt = now
     this.flight = {
       epoch: this.epoch,
       number: ++this.#number,
-      requests: this.requests.splice(0, most),
+      requests,
       ends: this.ends.splice(0, most),
       changes
     }

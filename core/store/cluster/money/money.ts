@@ -33,7 +33,8 @@ import { behind } from './sending/recent.ts'
 import type { Standing } from './sending/recent.ts'
 import { Refusals } from './recovery/refusals.ts'
 import { Recalls } from './slices/recalls.ts'
-import { fencedCode, replacedCode, Sender } from './sending/sender.ts'
+import { fencedCode, replacedCode } from './sending/faults.ts'
+import { Sender } from './sending/sender.ts'
 import type { Sizing } from './slices/slice.ts'
 import { Slices } from './slices/slices.ts'
 import { Views } from './balances/views.ts'
@@ -255,6 +256,7 @@ class Node implements Money {
     this.#recalls = new Recalls({
       slices: this.#slices,
       sender: this.#sender,
+      returned: (key) => this.ledger.returned(key),
       keyOf: (id) => this.#mirror.keyOf(id),
       listener: database.listener,
       answers: () => this.#trouble === undefined
@@ -383,9 +385,8 @@ class Node implements Money {
   #troubled(error: Error): void {
     this.#soundness.failed()
     const fault = DatabaseFault.of(error)
-    if (fault.code === fencedCode) return
     // One that was replaced stays so.
-    if (this.#trouble?.code === replacedCode) return
+    if (fault.code === fencedCode || this.#trouble?.code === replacedCode) return
     if (!this.#trouble || fault.code === replacedCode)
       this.#log.warn('the database cannot be written', { error: error.message })
     this.#trouble = fault

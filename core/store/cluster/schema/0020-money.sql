@@ -25,6 +25,7 @@ create table sluice.slice (
   node text not null,
   cell bigint not null,          -- of the budget; of a rolling one that which has its limit
   amount bigint not null check (amount >= 0),
+  used bigint not null default 0,  -- of it what is admitted already and not written, as the node said last
   primary key (node, cell)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 create index slice_cell on sluice.slice (cell);
@@ -265,7 +266,7 @@ end $$;
 -- in which they came. One that has `ended` has its end among the entries, and in p_posted what it is charged: it is taken
 -- out of slices, and never held. Positions count the cells from 1 on, and then the sums of hours. An admission that lacks
 -- only what others have in slices is not decided (-3), and these are told to give back; where only nodes have it that are
--- gone, that takes longer (-4).
+-- gone, that takes longer (-4). What they have admitted from slices does not come back, and is used.
 create function sluice.money_batch_1(
   p_node text, p_epoch int, p_batch bigint, p_lease int,
   p_cells bigint[],                                                 -- all that change, sorted
@@ -277,7 +278,8 @@ create function sluice.money_batch_1(
   p_caps int[], p_cap_limits bigint[], p_caps_to int[],             -- and the budgets of each, outermost first:
   p_cap_cells int[], p_cap_own boolean[],                           -- the cells of the slices, and whether it is taken from the node's
   p_slices int[], p_slice_used int[], p_slice_limits bigint[],      -- slices that change: their cells, what counts, and the limits;
-  p_backs bigint[], p_wants bigint[], p_least bigint[],             -- what is given back, wanted, and must be left for each node
+  p_backs bigint[], p_wants bigint[], p_least bigint[],             -- what is given back, wanted, and must be left for each node;
+  p_unwritten bigint[],                                             -- what of them is admitted and not in this batch; null: as before
   p_all_edges boolean,                                              -- to tell of all slices of the node whose others wait for
   p_prices json, p_holds json, p_touched json, p_leased json, p_ended json, p_entries json, p_seq bigint, p_hash text
 ) returns table (verdicts int[], posted bigint[], used bigint[], grants bigint[], edges bigint[]) language plpgsql as $$
@@ -290,12 +292,15 @@ declare
   own bigint[];                  -- by how much the slices of this node change
   until timestamptz[];
   recalled int[] := '{}';
+  returned text;                 -- balances of which something comes back that others wait for
   gone bigint[];                 -- what nodes have in slices that are gone
+  spoken bigint[];               -- what the others have admitted from slices, and not written
   lacking int;
   cell_at int;
   nodes int;
   bounds bigint[];
   raised boolean := false;
+  near boolean := false;         -- whether anything was only lacking slices
   taken int[];
   at_once boolean[];             -- admissions that have ended
   sum_posted bigint;
@@ -358,10 +363,19 @@ begin
 
   own := array_fill(0::bigint, array[cells]);
   gone := array_fill(null::bigint, array[cells]);
+  spoken := gone;
+  if cardinality(p_unwritten) > 0 then
+    update sluice.slice s set used = d.used from unnest(p_slices, p_unwritten) as d(at, used)
+      where s.node = p_node and s.cell = p_cells[d.at] and d.used is not null;
+  end if;
   for i in 1 .. cardinality(p_slices) loop
     sliced[p_slices[i]] := sliced[p_slices[i]] - p_backs[i];
     own[p_slices[i]] := own[p_slices[i]] - p_backs[i];
+    if p_backs[i] > 0 and until[p_slices[i]] > time_now then
+      returned := concat_ws(',', returned, p_cells[p_slices[i]]);
+    end if;
   end loop;
+  if returned is not null then perform pg_notify('sluice_return', returned); end if;
 
   verdicts := '{}';
   held := array_fill(0::bigint, array[cardinality(used)]);
@@ -382,7 +396,18 @@ begin
         if used[p_caps[k]] > p_cap_limits[k] - p_amounts[i] then
           verdict := k - first_cap;
         elsif lacking is null and sliced[p_cap_cells[k]] > p_cap_limits[k] - p_amounts[i] - used[p_caps[k]] then
-          lacking := k;
+          cell_at := p_cap_cells[k];
+          near := true;
+          if spoken[cell_at] is null then
+            spoken[cell_at] := coalesce((
+              select sum(s.used) from sluice.slice s join sluice.node n on n.name = s.node
+                where s.cell = p_cells[cell_at] and n.expires > time_now), 0);
+          end if;
+          if spoken[cell_at] > p_cap_limits[k] - p_amounts[i] - used[p_caps[k]] then
+            verdict := k - first_cap;
+          else
+            lacking := k;
+          end if;
         end if;
       end loop;
       if verdict = 0 and lacking is not null then
@@ -476,6 +501,12 @@ begin
     on conflict do nothing;
   delete from sluice.slice s using unnest(p_cells, own) as d(id, own)
     where s.node = p_node and s.cell = d.id and d.own < 0 and s.amount = 0;
+  -- For whoever is refused this is used, too.
+  if near then
+    for i in 1 .. cells loop
+      used[i] := used[i] + coalesce(spoken[i], 0);
+    end loop;
+  end if;
   if p_all_edges then
     select coalesce(array_agg(b.id), '{}') into edges from sluice.slice s join sluice.balance b on b.id = s.cell
       where s.node = p_node and b.edge > time_now;

@@ -89,11 +89,12 @@ export class Book implements Ledger, HoldKeeper {
       keeper: this,
       asked: this.#asked,
       send: (admission) => {
-        this.#sender.queue.admissions.push(admission)
+        this.#sender.queue.decisions.push(admission)
         this.#sender.wake()
       },
       made: ({ plan }, hold) => this.#hold(hold, plan.places, () => plan.scopes, undefined),
       take: (question) => this.#take(question),
+      takeAgain: ({ request, plan }, taken) => slices.takeAgain(plan.limits, request.amount, taken),
       putBack: (taken, amount) => slices.putBack(taken, amount),
       admit: (question, taken) => this.#admit(question, taken),
       checkOpen: () => this.#checkOpen()
@@ -108,6 +109,11 @@ export class Book implements Ledger, HoldKeeper {
   /** Gives it the way to the database, before anything else is called. */
   begin(sender: Sender): void {
     this.#sender = sender
+  }
+
+  /** Others have given back slices of a budget, by the name of its balance. */
+  returned(key: string): void {
+    this.#decisions.returned(key)
   }
 
   /** The holds that have not ended. */

@@ -1,5 +1,4 @@
 // Has the database decide on holds that slices do not carry, and again where the answer is not the last word.
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Hold } from '../../../embedded/balance/hold.ts'
 import type { HoldKeeper } from '../../../embedded/balance/hold.ts'
 import { Purse } from '../../../embedded/balance/purse.ts'
@@ -42,6 +41,8 @@ export interface DecisionParts {
   made(question: Question, hold: Hold): void
   /** Takes what it can from the slices of this node. */
   take(question: Question): Taken
+  /** Takes what is lacking, where slices carry all of it by now. */
+  takeAgain(question: Question, taken: Taken): Taken | undefined
   putBack(taken: Taken, amount: bigint): void
   /** Holds it in memory, if all of it was taken. */
   admit(question: Question, taken: Taken): Hold | undefined
@@ -52,6 +53,8 @@ export interface DecisionParts {
 /** What the database decides. */
 export class Decisions {
   readonly #parts: DecisionParts
+  /** Those that wait for slices of others, and what has them ask again. */
+  readonly #waiting = new Map<() => void, Plan>()
 
   constructor(parts: DecisionParts) {
     this.#parts = parts
@@ -76,7 +79,7 @@ export class Decisions {
         } else {
           if (made === 'slices of nodes that are gone' || performance.now() + pause > began + patience)
             throw unavailable(`what is left of a budget is in ${made}, which have not come back yet`)
-          await sleep(pause * (0.75 + Math.random() / 2))
+          await this.#return(question.plan, pause * (0.75 + Math.random() / 2))
           pause = Math.min(pause * 2, longestPause)
         }
         this.#parts.checkOpen()
@@ -88,6 +91,21 @@ export class Decisions {
       const early = this.#parts.admit(question, own)
       if (early) return early
     }
+  }
+
+  /** Others have given back slices of a budget. */
+  returned(key: string): void {
+    for (const [ask, { limits }] of this.#waiting) if (limits.some((limit) => limit.key === key)) ask()
+  }
+
+  /** Resolves when slices came back that a plan may lack, and after so many milliseconds in any case. */
+  async #return(plan: Plan, within: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, within)
+    this.#waiting.set(resolve, plan)
+    await promise
+    clearTimeout(timer)
+    this.#waiting.delete(resolve)
   }
 
   /** Asks once. Undefined when a budget refused that has room by now. */
@@ -108,6 +126,14 @@ export class Decisions {
       plan,
       taken,
       sure: false,
+      again: () => {
+        const own = this.#parts.takeAgain(question, admission.taken)
+        if (!own) return false
+        admission.taken = own
+        const early = this.#parts.admit(question, own)
+        if (early) resolve(early)
+        return early !== undefined
+      },
       admitted: () => {
         asked.delete(question)
         this.#parts.made(question, hold)

@@ -89,7 +89,8 @@ export class LateEnds {
           from unnest($1::int[], $2::text[], $3::text[]) with ordinality as d(day, request_id, part, place)) n
         left join sluice.journal j
           on j.day = n.day and j.request_id = n.request_id and j.part = n.part and j.class = 'terminal'
-        left join sluice.hold h on h.request_id = n.request_id and h.part = n.part`,
+        left join sluice.hold h on h.request_id = n.request_id and h.part = n.part
+        order by n.place`,
       [
         some.map(({ time }) => Math.floor(time / day)),
         some.map(({ requestId }) => requestId),

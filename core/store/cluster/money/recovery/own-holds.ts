@@ -209,9 +209,9 @@ export class OwnHolds {
     // What was admitted from slices that are gone was shown to nobody.
     for (const admission of waiting.admissions.splice(0)) {
       admission.taken = []
-      if (admission.sure) admission.failed(error, true)
-      else waiting.admissions.push(admission)
+      admission.failed(error, true)
     }
+    for (const admission of waiting.decisions) admission.taken = []
     // Another node has ended those of the others by what it knew: nothing more of them may be shown.
     for (const { touches } of [work, waiting])
       for (const [hold, touch] of touches)

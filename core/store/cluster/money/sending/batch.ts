@@ -15,7 +15,7 @@ import { Queue } from './operations.ts'
 import type { Admission, End, Restored } from './operations.ts'
 
 /** The call of a batch. */
-export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 36 }, (_, i) => `$${i + 1}`).join(', ')})`
+export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 37 }, (_, i) => `$${i + 1}`).join(', ')})`
 
 /**
  * What the call answers: a verdict for each admission, posted and used of each balance and sum, how much each slice
@@ -89,7 +89,7 @@ class Positions {
 export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowIds): Batch {
   const { restored, touches, prices, changes } = work
   // Those that have ended make room, as ends do. One that ends while the batch is on its way does so in a later one.
-  const admissions = work.admissions.toSorted((one, other) => Number(!one.end) - Number(!other.end))
+  const admissions = work.admissions.toSorted((one, other) => turnOf(one) - turnOf(other))
   const joined = admissions.map(({ end }) => end !== undefined)
   const ends = [...work.ends, ...work.joined]
   const limited = limitsOf(admissions, mirror)
@@ -172,6 +172,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
     changes.map(({ back }) => back),
     changes.map(({ want }) => want),
     changes.map(({ least }) => smaller(least, mostHeld)),
+    changes.some(({ unwritten }) => unwritten !== undefined) ? changes.map(({ unwritten }) => unwritten ?? null) : [],
     work.size === 0,
     json(prices.map((price) => ({ version: price.version, json: renderPrice(price) }))),
     json(holds),
@@ -239,6 +240,11 @@ function eachOf<T>(all: readonly T[], run: (one: T, i: number) => void): void {
       failures.push(error)
     }
   if (failures.length > 0) throw failures[0]
+}
+
+/** What is admitted already comes before what is decided on: nobody else has that any more. */
+function turnOf({ end, sure }: Admission): number {
+  return end ? 0 : sure ? 1 : 2
 }
 
 function idsOf(places: readonly Place[], mirror: Mirror): bigint[] {

@@ -1,11 +1,12 @@
 // What the ledger of a node asks the database for: admissions, progress of holds, and their ends.
 import type { Price } from '../../../../money/price.ts'
 import type { Scope } from '../../../../catalogue/caller.ts'
+import { smaller } from '../../../embedded/balance/cell.ts'
 import type { Hold } from '../../../embedded/balance/hold.ts'
 import type { Value } from '../../../embedded/files/sqlite.ts'
 import type { Place, Plan } from '../balances/plan.ts'
 import type { Change } from '../slices/slice.ts'
-import type { Taken } from '../slices/slices.ts'
+import type { Taken, Unwritten } from '../slices/slices.ts'
 import { Gathering } from './gathering.ts'
 
 /**
@@ -34,6 +35,8 @@ export interface Admission {
    * Undefined again when they have to be written one after the other.
    */
   end?: End | undefined
+  /** Of one that is to be decided on: whether slices carry it by now, so that it waits no longer and is admitted. */
+  again?(): boolean
   /** The database has it; with `ended` its end as well, and it is not open there. */
   admitted(ended: boolean): void
   refused(refusal: Refusal): void
@@ -141,12 +144,18 @@ export class Touch {
   }
 }
 
+/** The part of the holds that are admitted already which one batch takes at least is one of so many. */
+const share = 32
+
 /** What waits to be sent, in the order in which it came. */
 export class Queue {
   readonly prices: Price[] = []
   readonly ends: End[] = []
   /** One for each hold: an outage may last, and progress goes on. */
   touches = new Map<Hold, Touch>()
+  /** Those that the database decides on: somebody waits for each. */
+  readonly decisions: Admission[] = []
+  /** Those that it only has to be told of; of what was taken out, all of them. */
   readonly admissions: Admission[] = []
   readonly restored: Restored[] = []
   /** What is told about slices. It is made when a batch is. */
@@ -160,8 +169,9 @@ export class Queue {
   }
 
   get size(): number {
-    const { prices, ends, touches, admissions, restored, changes } = this
-    return prices.length + ends.length + touches.size + admissions.length + restored.length + changes.length
+    const { prices, ends, touches, decisions, admissions, restored, changes } = this
+    const holds = decisions.length + admissions.length + restored.length
+    return prices.length + ends.length + touches.size + holds + changes.length
   }
 
   /** Everything of some. */
@@ -197,6 +207,20 @@ export class Queue {
     else this.touches.set(hold, touch)
   }
 
+  /** Slices have got something: those that they carry by now wait no longer. */
+  retry(): void {
+    const waiting = this.decisions.splice(0)
+    for (const one of waiting) if (!one.again?.()) this.decisions.push(one)
+  }
+
+  /** What slices have admitted of it, as their budgets lack it: what has ended leaves what it was not charged. */
+  get unwritten(): readonly Unwritten[] {
+    return this.admissions.map(({ taken, hold: { amount }, end }) => ({
+      taken,
+      amount: end ? smaller(end.charged, amount) : amount
+    }))
+  }
+
   /** Whether some of it is in the node's own log, which must stay until it is in the database. */
   get logged(): boolean {
     return this.ends.some(({ logged }) => logged) || [...this.touches.values()].some(({ logged }) => logged)
@@ -209,8 +233,12 @@ export class Queue {
     touch.add(until, waiter)
   }
 
-  /** Takes out as much of each kind as one batch may have. All prices go before the holds that were made at them. */
-  take(most: number): Queue {
+  /**
+   * Takes out as much of each kind as one batch may have. All prices go before the holds that were made at them. Holds
+   * that are admitted already fill it up to `usual` ones, or are a part of what waits, so that decisions do not wait
+   * for long batches, here or at other nodes.
+   */
+  take(most: number, usual = most): Queue {
     const taken = new Queue()
     taken.prices.push(...this.prices.splice(0, most))
     if (this.prices.length > 0) return taken
@@ -219,7 +247,9 @@ export class Queue {
     const touches = [...this.touches]
     taken.touches = new Map(touches.splice(0, most))
     this.touches = new Map(touches)
-    taken.admissions.push(...this.admissions.splice(0, most))
+    taken.admissions.push(...this.decisions.splice(0, most))
+    const room = Math.max(usual - taken.admissions.length, Math.ceil(this.admissions.length / share))
+    taken.admissions.push(...this.admissions.splice(0, Math.min(room, most)))
     this.#gathering?.close()
     this.#gathering = undefined
     return taken

@@ -130,12 +130,13 @@ export class Outage {
     const { log, queue } = this.#parts
     this.#parts.troubled(error)
     for (const one of [...this.#parts.flights(), queue]) {
-      for (const admission of one.admissions) admission.failed(error, one === queue && !admission.sure)
+      for (const admission of [...one.decisions, ...one.admissions])
+        admission.failed(error, one === queue && !admission.sure)
       for (const touch of one.touches.values()) if (touch.until !== undefined || log.failing) touch.failed(error)
       if (log.failing) for (const end of one.ends) end.failed(error)
     }
     // What was not sent yet need not be sent any more, but what is admitted already.
-    queue.admissions.splice(0, Infinity, ...queue.admissions.filter(({ sure }) => sure))
+    queue.decisions.splice(0)
   }
 }
 

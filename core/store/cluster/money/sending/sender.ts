@@ -1,5 +1,5 @@
 // Sends batches to the database, one at a time and each once, and finds what is at fault where one is refused.
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { RowIds } from '../../../embedded/rows/row-ids.ts'
 import { DatabaseFault } from '../../database/fault.ts'
 import type { Lane } from '../../database/lane.ts'
@@ -10,6 +10,7 @@ import type { Slices } from '../slices/slices.ts'
 import { batchCall, batchOf, placesOf } from './batch.ts'
 import type { Answer, Batch } from './batch.ts'
 import { Commits } from './commits.ts'
+import { faultOf, fencedCode, lostCode, replacedCode } from './faults.ts'
 import { Outage } from './outage.ts'
 import type { OwnLog } from './own-log.ts'
 import { Queue } from './operations.ts'
@@ -17,8 +18,8 @@ import type { End } from './operations.ts'
 import { Recent } from './recent.ts'
 import type { Standing } from './recent.ts'
 
-/** How many of each kind one batch has at most. */
-const mostAtOnce = 256
+/** How many of each kind one batch has at most, and how many holds where no more of them are to be decided on. */
+const [mostAtOnce, usualAtOnce] = [256, 80]
 /** The first and the longest pause before a batch is sent again, in milliseconds. */
 const [firstPause, longestPause] = [20, 1000]
 /**
@@ -35,13 +36,6 @@ const lonely = 5
 const farewell = 5000
 /** The most that may wait for the database. */
 const mostWaiting = 20_000
-
-/** The database says so where another node has ended what this one left open. */
-export const fencedCode = 'SL001'
-/** And so where a later start of this node has begun: this one is over. */
-export const replacedCode = 'SL003'
-/** A hold that is to be ended is not there, or another node has it. */
-const lostCode = 'SL002'
 
 /** What a sender needs of its node. */
 export interface SenderParts {
@@ -98,8 +92,9 @@ export class Sender {
   /** How long the last answer took, and when it came. */
   #took = 0
   #answeredAt = -Infinity
-  /** Whether something waits that is not to wait for more. */
+  /** Whether something waits that is not to wait for more; and whether others wait for what this node gives back. */
   #woken = false
+  #hurried = false
   #soon: NodeJS.Timeout | undefined
   /** What is being sent, and what was taken out of the queue behind it: they are sent one after another. */
   #flights: Queue[] = []
@@ -167,9 +162,10 @@ export class Sender {
     return [this.#queue, ...this.#flights].flatMap(({ ends }) => ends)
   }
 
-  /** Sends what is queued at the end of this turn of the loop, or when the batch under way is answered. */
-  wake(): void {
+  /** Sends what is queued at the end of this turn, or behind the batch under way. `hurried`: it keeps no distance. */
+  wake(hurried = false): void {
     this.#woken = true
+    this.#hurried ||= hurried
     this.#outage.begin()
     this.#awake?.()
   }
@@ -224,15 +220,16 @@ export class Sender {
           await new Promise<void>((resolve) => (this.#awake = resolve))
           this.#awake = undefined
           // More comes in the same turn of the loop.
-          await new Promise((resolve) => setImmediate(resolve))
+          await nextTurn()
           continue
         }
         const early = this.#answeredAt + company - performance.now()
-        if (early > 0 && this.#queue.size < enough) await sleep(early)
+        if (early > 0 && this.#queue.size < enough && !this.#hurried) await sleep(early)
+        this.#hurried = false
         clearTimeout(this.#soon)
         this.#soon = undefined
-        const work = this.#queue.take(mostAtOnce)
-        work.changes.push(...this.#parts.slices.changes(mostAtOnce, performance.now()))
+        const work = this.#queue.take(mostAtOnce, usualAtOnce)
+        work.changes.push(...this.#parts.slices.changes(mostAtOnce, performance.now(), this.#queue.unwritten))
         this.#woken = this.#queue.size > 0
         if (work.size === 0 && !this.#renewing) continue
         this.#renewing = false
@@ -241,6 +238,8 @@ export class Sender {
         this.#parts.leaving()
       }
       await this.#send()
+      // Whoever was answered asks for more in this turn of the loop.
+      await nextTurn()
     }
   }
 
@@ -277,7 +276,13 @@ export class Sender {
     this.#recent.keep(this.standing, batch.again(answer))
     this.#outage.answered()
     this.commits.add(work.size, this.#took)
-    for (const tell of [() => batch.answer(answer), () => this.#recall(answer), () => this.#parts.answered(batch.ends)])
+    const told = [
+      () => batch.answer(answer),
+      () => this.#recall(answer),
+      () => answer.grants.some((grant) => grant > 0n) && this.#queue.retry(),
+      () => this.#parts.answered(batch.ends)
+    ]
+    for (const tell of told)
       try {
         tell()
       } catch (error) {
@@ -290,7 +295,7 @@ export class Sender {
   #recall({ edges }: Answer): void {
     for (const id of edges) {
       const key = this.#parts.mirror.keyOf(id)
-      if (key !== undefined && this.#parts.slices.recall(key)) this.#woken = true
+      if (key !== undefined && this.#parts.slices.recall(key)) this.#woken = this.#hurried = true
     }
   }
 
@@ -350,7 +355,7 @@ export class Sender {
     this.#parts.refused(one, fault)
     for (const touch of one.touches.values()) touch.failed(fault)
     for (const admission of one.admissions) admission.failed(fault, true)
-    for (const { slice } of one.changes) slice.answered(0n)
+    for (const { slice } of one.changes) slice.refused()
   }
 
   /** Leaves out the ends whose holds are not this node's any more. Returns whether there were any. */
@@ -391,10 +396,4 @@ export class Sender {
     for (const admission of admissions) admission.failed(fault, true)
     for (const one of [...ends, ...touches.values()]) one.failed(fault)
   }
-}
-
-/** What went wrong with a batch. What cannot even be made into one is refused as well. */
-function faultOf(error: unknown): DatabaseFault {
-  if (error instanceof DatabaseFault) return error
-  return new DatabaseFault('unmade', `it cannot be sent to PostgreSQL: ${String((error as Error).stack)}`)
 }

@@ -1,4 +1,4 @@
-// Hears of others that wait for slices of this node, and gives back those that nobody uses.
+// Hears of others that wait for slices of this node, or have given theirs back, and gives back those that nobody uses.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Listener } from '../../database/listener.ts'
 import type { Slices } from './slices.ts'
@@ -12,7 +12,9 @@ const farewell = 1000
 export interface RecallParts {
   readonly slices: Slices
   /** Tells the database what there is to tell; `renew` does so without anything, and hears whether others wait. */
-  readonly sender: { wake(): void; renew(): void }
+  readonly sender: { wake(hurried?: boolean): void; renew(): void }
+  /** Others have given back slices of a balance that somebody waits for. */
+  returned(key: string): void
   /** The name of a balance; undefined when it is not known. */
   keyOf(id: bigint): string | undefined
   readonly listener: Pick<Listener, 'on' | 'listening'>
@@ -24,19 +26,23 @@ export interface RecallParts {
 export class Recalls {
   readonly #parts: RecallParts
   readonly #timer: NodeJS.Timeout
-  readonly #leave: () => void
+  readonly #leave: readonly (() => void)[]
 
   constructor(parts: RecallParts) {
     this.#parts = parts
     this.#timer = setInterval(() => this.#look(), every).unref()
-    this.#leave = parts.listener.on('sluice_recall', (ids) => this.#recall(ids))
+    const { listener, returned } = parts
+    this.#leave = [
+      listener.on('sluice_recall', (ids) => this.#recall(ids)),
+      listener.on('sluice_return', (ids) => this.#keysOf(ids).forEach(returned))
+    ]
   }
 
   /** Gives all slices back, unless the database does not answer soon. */
   async close(): Promise<void> {
     const { slices, sender, answers } = this.#parts
     clearInterval(this.#timer)
-    this.#leave()
+    for (const leave of this.#leave) leave()
     slices.recallAll()
     const until = performance.now() + farewell
     for (; slices.held && answers() && performance.now() < until; await sleep(5)) sender.wake()
@@ -51,11 +57,13 @@ export class Recalls {
 
   /** Others wait for slices of these balances; of any, when it is not known which. */
   #recall(ids: string | undefined): void {
-    const { slices, keyOf, sender } = this.#parts
-    if (ids === undefined) return sender.renew()
-    for (const id of ids.split(',')) {
-      const key = keyOf(BigInt(id))
-      if (key !== undefined && slices.recall(key)) sender.wake()
-    }
+    const { slices, sender } = this.#parts
+    if (ids === undefined) sender.renew()
+    for (const key of this.#keysOf(ids)) if (slices.recall(key)) sender.wake(true)
+  }
+
+  /** The balances that a notification names, as far as they are known. */
+  #keysOf(ids: string | undefined): string[] {
+    return ids === undefined ? [] : ids.split(',').flatMap((id) => this.#parts.keyOf(BigInt(id)) ?? [])
   }
 }

@@ -10,12 +10,17 @@ export interface Sizing {
   readonly few: number
   /** For how many such requests a budget must have room for each node, so that slices are given. */
   readonly least: number
+  /**
+   * And for how long the load of the node must find room without slices: these come back, or are known to be used,
+   * before the budget ends.
+   */
+  readonly rest: number
   /** After how long without use a slice is given back. One is asked for when two requests come within that time. */
   readonly idle: number
 }
 
 /** What `bench/slices.ts` has found to be good. */
-export const usualSizing: Sizing = { span: 200, ahead: 8, few: 4, least: 4, idle: 3000 }
+export const usualSizing: Sizing = { span: 200, ahead: 8, few: 4, least: 4, rest: 50, idle: 3000 }
 
 /** What a node tells the database about a slice, with a batch. Amounts are in nano-dollars. */
 export interface Change {
@@ -29,6 +34,8 @@ export interface Change {
   /** The limit that this node knows, and the hour from which on a rolling budget is meant. */
   readonly limit: bigint
   readonly hour: number
+  /** What is admitted from it and not written after this batch; undefined where the database knows that. */
+  readonly unwritten: bigint | undefined
 }
 
 /** A slice of one node. The room is taken at once, and the database is told with a later batch. */
@@ -37,6 +44,9 @@ export class Slice {
   readonly key: string
   /** Whether it is in the list of those that have something to tell. */
   due = false
+  /** What is admitted from it and leaves with a later batch, and what the database was told of that. */
+  unwritten = 0n
+  #told: bigint | undefined = 0n
   readonly #sizing: Sizing
   #room = 0n
   /** By which limit and from which hour on the room was given. */
@@ -91,13 +101,22 @@ export class Slice {
     this.#used += amount
     if (amount > this.#largest) this.#largest = amount
     if (hour > this.#latestHour) this.#latestHour = hour
-    if (this.#room < amount || limit !== this.#limit || hour < this.#hour) {
-      this.#short = true
-      this.#latestLimit = limit
-      return false
-    }
+    if (this.takeAgain(amount, limit, hour)) return true
+    this.#short = true
+    this.#latestLimit = limit
+    return false
+  }
+
+  /** Takes an amount out for a request that has come before. */
+  takeAgain(amount: bigint, limit: bigint, hour: number): boolean {
+    if (this.#room < amount || limit !== this.#limit || hour < this.#hour) return false
     this.#room -= amount
     return true
+  }
+
+  /** Whether the database does not know what is admitted and not written. Of hours that is not told: sums differ. */
+  get untold(): boolean {
+    return this.unwritten !== this.#told && this.#hour === 0
   }
 
   /** Puts back what was taken for a request that was not admitted. */
@@ -132,16 +151,19 @@ export class Slice {
     this.#short = this.#recalled = false
     const left = this.#room - back
     const want = 3n * left < 2n * target ? target - left : 0n
-    if (back === 0n && want === 0n) return undefined
+    const unwritten = this.untold ? this.unwritten : undefined
+    if (back === 0n && want === 0n && unwritten === undefined) return undefined
     this.#room = left
     this.#asking = true
+    this.#told = this.unwritten
     return {
       slice: this,
       back,
       want,
-      least: BigInt(this.#sizing.least) * this.#most(),
+      least: this.#least(),
       limit: this.#limit,
-      hour: this.#hour
+      hour: this.#hour,
+      unwritten
     }
   }
 
@@ -149,6 +171,12 @@ export class Slice {
   answered(grant: bigint): void {
     this.#asking = false
     this.#room += grant
+  }
+
+  /** The database does not take a change: what it was told is told again. */
+  refused(): void {
+    this.answered(0n)
+    this.#told = undefined
   }
 
   #idle(now: number): boolean {
@@ -163,6 +191,11 @@ export class Slice {
   #target(): bigint {
     const { ahead, few } = this.#sizing
     return larger(BigInt(ahead) * larger(this.#used, this.#usedBefore), BigInt(few) * this.#most())
+  }
+
+  #least(): bigint {
+    const { least, rest, span } = this.#sizing
+    return larger(BigInt(least) * this.#most(), (larger(this.#used, this.#usedBefore) * BigInt(rest)) / BigInt(span))
   }
 
   #most(): bigint {

@@ -15,6 +15,12 @@ export interface Share {
 /** What was taken for one request: a slice for each of its shares, undefined where the database must decide. */
 export type Taken = readonly (Slice | undefined)[]
 
+/** A hold that was admitted from slices and leaves with a later batch, and what its end will leave of its amount. */
+export interface Unwritten {
+  readonly taken: Taken
+  readonly amount: bigint
+}
+
 /** The slices of one node, in one epoch. */
 export class Slices {
   readonly #sizing: Sizing
@@ -23,6 +29,8 @@ export class Slices {
   readonly #due: Slice[] = []
   /** Those of this epoch, kept or not: what is put back into others is nobody's. */
   #present = new WeakSet<Slice>()
+  /** Those from which something is admitted that is not written. */
+  readonly #ahead = new Set<Slice>()
 
   constructor(sizing: Sizing = usualSizing) {
     this.#sizing = sizing
@@ -52,6 +60,24 @@ export class Slices {
     })
   }
 
+  /**
+   * Takes what is lacking for a request that has come before, where slices carry all of it by now. Undefined where they
+   * do not: then nothing is taken.
+   */
+  takeAgain(shares: readonly Share[], amount: bigint, taken: Taken): Taken | undefined {
+    const more: (Slice | undefined)[] = []
+    for (const [i, { key, limit, hour }] of shares.entries()) {
+      if (taken[i]) continue
+      const slice = this.#slices.get(key)
+      if (!slice?.takeAgain(amount, limit, hour)) {
+        this.putBack(more, amount)
+        return undefined
+      }
+      more[i] = slice
+    }
+    return taken.map((slice, i) => slice ?? more[i])
+  }
+
   /** Puts back what was taken for a request that is not admitted. A slice that is not kept any more is kept again. */
   putBack(taken: Taken, amount: bigint): void {
     for (const slice of taken) {
@@ -76,13 +102,17 @@ export class Slices {
   }
 
   /**
-   * What the next batch says, of so many slices at most, those first that wait for longest. Each has to be answered,
-   * unless all are dropped.
+   * What the next batch says, of so many slices at most, those first that wait for longest; and of all what stays
+   * unwritten after it, so that nobody waits for that. Each has to be answered, unless all are dropped.
    */
-  changes(most: number, now: number): Change[] {
+  changes(most: number, now: number, unwritten: Iterable<Unwritten> = []): Change[] {
     const changes: Change[] = []
+    for (const slice of this.#count(unwritten)) {
+      const change = slice.untold && !slice.asking ? slice.change(now) : undefined
+      if (change) changes.push(change)
+    }
     for (const slice of this.#due.splice(0)) {
-      if (slice.asking || changes.length === most) {
+      if (slice.asking || changes.length >= most) {
         this.#due.push(slice)
         continue
       }
@@ -91,6 +121,20 @@ export class Slices {
       if (change) changes.push(change)
     }
     return changes
+  }
+
+  /** Notes what is unwritten. Returns the slices where anything was, or is. */
+  #count(unwritten: Iterable<Unwritten>): readonly Slice[] {
+    const before = [...this.#ahead]
+    for (const slice of before) slice.unwritten = 0n
+    this.#ahead.clear()
+    for (const { taken, amount } of unwritten)
+      for (const slice of taken) {
+        if (!slice || !this.#present.has(slice)) continue
+        this.#ahead.add(slice)
+        slice.unwritten += amount
+      }
+    return [...new Set([...before, ...this.#ahead])]
   }
 
   /** Looks after those that nobody uses, some times a second. Returns whether a batch is due for them. */
@@ -104,6 +148,7 @@ export class Slices {
   /** The epoch is over, and with it all slices. */
   drop(): void {
     this.#slices.clear()
+    this.#ahead.clear()
     this.#present = new WeakSet()
     for (const slice of this.#due.splice(0)) slice.due = false
   }

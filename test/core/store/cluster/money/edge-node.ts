@@ -20,9 +20,13 @@ export interface Part {
 /** What came of it. Times are in milliseconds, CPU time in microseconds. */
 export interface Outcome {
   readonly inMemory: number
+  /** How long it took until the database had those. */
+  readonly written: readonly number[]
   readonly decided: readonly number[]
   readonly refused: readonly number[]
   readonly cpu: number
+  /** When its last request was answered, from the beginning on. */
+  readonly done: number
 }
 
 const { url, node, folder, requests, atOnce, room, slices } = JSON.parse(process.argv[2]!) as Part
@@ -43,16 +47,20 @@ for (let wave = 0; wave < 10; wave++)
 process.send!('ready')
 await once(process, 'message')
 
-const [decided, refused]: [number[], number[]] = [[], []]
+const [decided, refused, written]: [number[], number[], number[]] = [[], [], []]
+const durable: Promise<void>[] = []
 let [inMemory, next] = [0, 0]
+const began = performance.now()
 const cpu = process.cpuUsage()
 const client = async (): Promise<void> => {
   while (next++ < requests) {
     const asked = performance.now()
     try {
       const made = ledger.reserve(requestFor(scopes, 10n, { time: Date.now() }))
-      if (!(made instanceof Promise)) inMemory++
-      else {
+      if (!(made instanceof Promise)) {
+        inMemory++
+        durable.push(made.durable.then(() => void written.push(performance.now() - asked)))
+      } else {
         await made
         decided.push(performance.now() - asked)
       }
@@ -62,8 +70,10 @@ const client = async (): Promise<void> => {
   }
 }
 await Promise.all(Array.from({ length: atOnce }, client))
+const done = performance.now()
+await Promise.all(durable)
 const { user, system } = process.cpuUsage(cpu)
-process.send!({ inMemory, decided, refused, cpu: user + system } satisfies Outcome)
+process.send!({ inMemory, written, done: done - began, decided, refused, cpu: user + system } satisfies Outcome)
 await once(process, 'message')
 for (const end of ends.reverse()) await end()
 process.disconnect()

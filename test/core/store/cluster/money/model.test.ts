@@ -42,7 +42,7 @@ const callers: readonly (readonly Scope[])[] = [
 ]
 
 /** Slices for a few requests, as early as there may be any. */
-const sizing: Sizing = { span: 200, ahead: 1, few: 3, least: 1, idle: 600_000 }
+const sizing: Sizing = { span: 200, ahead: 1, few: 3, least: 1, rest: 0, idle: 600_000 }
 
 /** What came of a request: what it holds, or the refusal in full. */
 async function outcome(made: () => ReturnType<Ledger['reserve']>): Promise<Reservation | object> {

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { Hold } from '../../../../../../core/store/embedded/balance/hold.ts'
 import { Queue } from '../../../../../../core/store/cluster/money/sending/operations.ts'
-import type { End } from '../../../../../../core/store/cluster/money/sending/operations.ts'
+import type { Admission, End } from '../../../../../../core/store/cluster/money/sending/operations.ts'
 import { recordOf } from '../../../../../../core/store/cluster/money/sending/outage.ts'
 
 const holdOf = (requestId: string): Hold => ({ requestId, part: '' }) as Hold
@@ -62,6 +62,22 @@ t.test('all prices go before what was made at them', async (t) => {
       [0, 0]
     ]
   )
+})
+
+t.test('who waits for a decision goes first, and is admitted as soon as slices carry it', async (t) => {
+  const queue = new Queue()
+  let carried = 0
+  const one = (requestId: string, again?: () => boolean): Admission =>
+    ({ hold: holdOf(requestId), taken: [], ...(again && { again }) }) as unknown as Admission
+  const names = ({ admissions }: Queue): string[] => admissions.map(({ hold }) => hold.requestId)
+  for (let i = 0; i < 100; i++) queue.admissions.push(one(`told ${i}`))
+  for (let i = 0; i < 4; i++) queue.decisions.push(one(`asked ${i}`, () => carried++ < 2))
+  queue.retry()
+  t.equal(carried, 4)
+  t.same(names(queue.take(256, 3)), ['asked 2', 'asked 3', 'told 0', 'told 1', 'told 2', 'told 3'])
+  t.equal(queue.take(256, 40).size, 40, 'what was told only fills a batch up')
+  t.equal(queue.take(256).size, 56)
+  t.equal(queue.size, 0)
 })
 
 t.test('halves have everything once, in its order', async (t) => {

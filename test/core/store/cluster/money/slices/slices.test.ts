@@ -19,6 +19,8 @@ interface Counts {
   waited: number
   granted: number
   fenced: number
+  /** Of those that were refused: how many because of what was admitted in memory and not written. */
+  spoken: number
 }
 
 /** What somebody who counts by hand knows of a request. */
@@ -57,7 +59,14 @@ class Schedule {
     this.#chance = chance(number)
     this.#counts = counts
     const { below, pick } = this.#chance
-    const sizing = { span: pick([50, 200]), ahead: 1 + below(6), few: 1 + below(6), least: 1 + below(4), idle: 600 }
+    const sizing = {
+      span: pick([50, 200]),
+      ahead: 1 + below(6),
+      few: 1 + below(6),
+      least: 1 + below(4),
+      rest: pick([0, 50]),
+      idle: 600
+    }
     this.#places = Array.from({ length: 2 + below(3) }, (_, i) => ({
       node: new ModelNode(`node ${i}`, lease, sizing),
       limits: new Map(),
@@ -92,7 +101,7 @@ class Schedule {
     const what = below(100)
     this.#now += below(30)
     if (what < 28) for (let i = 1 + below(6); i > 0; i--) this.#ask(place, BigInt(below(10)))
-    else if (what < 52) this.#send(place)
+    else if (what < 52) this.#send(place, pick([1, 2, 256]))
     else if (what < 75) this.#receive(place)
     else if (what < 82) this.#end(place)
     else if (what < 86) this.#hear(place)
@@ -125,9 +134,9 @@ class Schedule {
     this.#known.set(request, known)
   }
 
-  #send(place: Place): void {
+  #send(place: Place, most?: number): void {
     if (place.stopped) return
-    const batch = place.node.build(this.#now) ?? (place.answer ? undefined : place.node.flight)
+    const batch = place.node.build(this.#now, most) ?? (place.answer ? undefined : place.node.flight)
     if (!batch) return
     const answer = this.#book.batch(place.node.name, batch, this.#now)
     // One that is sent again was done already, or is done now: its requests are counted once.
@@ -171,8 +180,18 @@ class Schedule {
 
   #refused({ shares, amount }: ModelRequest): void {
     this.#counts.refused++
-    if (shares.every(({ key, limit, hour: at }) => this.#sum(key, at) + amount <= limit))
+    if (shares.every(({ key, limit, hour: at }) => this.#sum(key, at) + this.#unwritten(key) + amount <= limit))
       throw new Error('a request was refused that could be paid')
+    if (shares.every(({ key, limit, hour: at }) => this.#sum(key, at) + amount <= limit)) this.#counts.spoken++
+  }
+
+  /** What nodes that are not fenced have admitted in memory of a budget, and not written. Hours are not told. */
+  #unwritten(key: string): bigint {
+    let sum = 0n
+    for (const { node: place, request, inMemory, state } of this.#requests)
+      if (inMemory && state === 'waits' && place.node.epoch === this.#book.members.get(place.node.name)!.epoch)
+        for (const share of request.shares) if (share.key === key && !key.endsWith('d')) sum += request.amount
+    return sum
   }
 
   #add(key: string, at: number, amount: bigint): void {
@@ -315,7 +334,7 @@ class Schedule {
 }
 
 t.test(`${schedules} random schedules (SEED=${seed})`, { timeout: 300_000 }, async (t) => {
-  const counts: Counts = { memory: 0, decided: 0, refused: 0, waited: 0, granted: 0, fenced: 0 }
+  const counts: Counts = { memory: 0, decided: 0, refused: 0, waited: 0, granted: 0, fenced: 0, spoken: 0 }
   for (let i = 0; i < schedules; i++)
     try {
       new Schedule(seed + i, counts).run()
@@ -323,7 +342,9 @@ t.test(`${schedules} random schedules (SEED=${seed})`, { timeout: 300_000 }, asy
       throw new Error(`SEED=${seed + i} SCHEDULES=1: ${(error as Error).message}`, { cause: error })
     }
   t.comment(JSON.stringify(counts))
-  for (const [name, count] of Object.entries(counts)) t.ok(count > schedules / 20, `${count} ${name}`)
+  const { spoken, ...others } = counts
+  for (const [name, count] of Object.entries(others)) t.ok(count > schedules / 20, `${count} ${name}`)
+  t.ok(spoken > schedules / 500, `${spoken} spoken`)
 })
 
 t.test('slices shrink towards the end of a budget, and end above what must be decided exactly', async (t) => {
@@ -341,7 +362,7 @@ t.test('slices shrink towards the end of a budget, and end above what must be de
 t.test('what is put back long after it was taken is given back, unless its epoch is over', async (t) => {
   const share = { key: 'tenant:acme total', limit: 100n, hour: 0 }
   for (const over of [false, true]) {
-    const slices = new Slices({ span: 200, ahead: 4, few: 4, least: 4, idle: 600 })
+    const slices = new Slices({ span: 200, ahead: 4, few: 4, least: 4, rest: 0, idle: 600 })
     slices.take([share], 10n, 0)
     const [change] = slices.changes(10, 0)
     t.equal(change, undefined, 'one request alone is no load')
@@ -361,6 +382,32 @@ t.test('what is put back long after it was taken is given back, unless its epoch
       over ? [] : [10n]
     )
   }
+})
+
+t.test('what waits takes what it lacks from slices that carry all of it, or nothing', async (t) => {
+  const slices = new Slices({ span: 200, ahead: 4, few: 4, least: 4, rest: 0, idle: 600 })
+  const shares = ['tenant:acme total', 'key:laptop total'].map((key) => ({ key, limit: 100n, hour: 0 }))
+  for (const now of [0, 1]) slices.take(shares, 10n, now)
+  const taken = slices.take(shares, 10n, 2)
+  const [tenant, key] = slices.changes(10, 2)
+  tenant!.slice.answered(15n)
+  t.equal(slices.takeAgain(shares, 10n, taken), undefined, 'the key has none')
+  t.equal(tenant!.slice.room, 15n)
+  key!.slice.answered(10n)
+  const all = slices.takeAgain(shares, 10n, taken)
+  t.same(all, [tenant!.slice, key!.slice])
+  t.same([tenant!.slice.room, key!.slice.room], [5n, 0n])
+  const told = (): unknown => slices.changes(10, 3, [{ taken: all!, amount: 7n }]).map(({ unwritten }) => unwritten)
+  t.same(told(), [7n, 7n], 'the database is told what is not written')
+  for (const { slice } of [tenant!, key!]) slice.answered(0n)
+  t.same(told(), [], 'once')
+  key!.slice.refused()
+  t.same(told(), [7n], 'and again where it did not hear that')
+  key!.slice.answered(0n)
+  t.same(
+    slices.changes(10, 4).map(({ unwritten }) => unwritten),
+    [0n, 0n]
+  )
 })
 
 t.test('those that wait for longest are told about first, however many there are', async (t) => {
