@@ -67,12 +67,24 @@ export interface Trust {
  * @throws ConfigError with every problem
  */
 export async function readConfig(
-  { file, env, plugins: shipped }: ConfigSource,
-  simulatorUrl = noSimulator,
+  source: ConfigSource,
+  simulatorUrl?: URL,
   files = new Files(),
   trust?: Trust
 ): Promise<ReadConfig> {
-  const reading = readFiles(file, env, files)
+  return makeConfig(source, readFiles(source.file, source.env, files), simulatorUrl, trust)
+}
+
+/**
+ * Makes a configuration of files that were read, as {@link readConfig} does.
+ * @throws ConfigError with every problem
+ */
+export async function makeConfig(
+  { env, plugins: shipped }: ConfigSource,
+  reading: Reading,
+  simulatorUrl = noSimulator,
+  trust?: Trust
+): Promise<ReadConfig> {
   const strange = reading.texts.flatMap((one) => {
     const why = trust?.text(one.file)
     return why === undefined ? [] : [{ place: one.file, message: why }]
@@ -184,9 +196,14 @@ export class ConfigReader {
     return readFiles(this.#source.file, this.#source.env)
   }
 
-  /** What is being read in a thread is given up. */
+  /** What a thread reads now and later is given up: who waits for it gets an Error. */
+  giveUp(): void {
+    this.#closing.abort(new Error('the gateway stops'))
+  }
+
+  /** Called when nothing uses the simulator any more. */
   async close(): Promise<void> {
-    this.#closing.abort()
+    this.giveUp()
     await this.#simulator?.close()
   }
 
@@ -199,7 +216,6 @@ export class ConfigReader {
     if (apart) {
       this.#files = apart.files
       if ('problems' in apart) throw new ConfigError(apart.problems)
-      this.#plugins = apart.plugins
       return apart.config
     }
     this.#files = new Files()
@@ -209,20 +225,21 @@ export class ConfigReader {
   }
 
   /**
-   * Reads large files in a thread; undefined where this one is to read them: at a start, when nobody waits, and where
-   * it has plugins that a thread does not know.
+   * Reads large files in a thread; undefined where this one is to read them: at a start, when nobody waits; where there
+   * are plugins of the operator, as a thread does not know them and their modules may not be made for two threads; and
+   * where the thread fails.
+   * @throws Error when reading is given up
    */
-  async #readApart(): Promise<(ReadApart & { plugins: ReadonlyMap<string, Plugin> }) | undefined> {
-    const { file, env, plugins: shipped } = this.#source
+  async #readApart(): Promise<ReadApart | undefined> {
+    const { file, env } = this.#source
     const bytes = Array.from(this.#files.found.contents.values(), (one) => one.bytes?.length ?? 0)
-    if (shipped !== shippedPlugins || bytes.reduce((sum, one) => sum + one, 0) <= mostHere) return undefined
-    let plugins = shipped
-    const readRest = async (files: Files): Promise<Config> => {
-      const rest = await readConfig(this.#source, this.#simulatorUrl, files)
-      plugins = rest.plugins
-      return rest.config
-    }
-    const apart = await readApart({ file, env, simulator: this.#simulatorUrl?.href }, readRest, this.#closing.signal)
-    return apart && { ...apart, plugins }
+    if (this.#plugins !== shippedPlugins || bytes.reduce((sum, one) => sum + one, 0) <= mostHere) return undefined
+    const readRest = async (files: Files): Promise<Config> =>
+      (await readConfig(this.#source, this.#simulatorUrl, files)).config
+    const { signal } = this.#closing
+    return readApart({ file, env, simulator: this.#simulatorUrl?.href }, readRest, signal).catch(() => {
+      signal.throwIfAborted()
+      return undefined
+    })
   }
 }

@@ -1,13 +1,15 @@
 // The thread that reads a large configuration, so that requests do not wait meanwhile. It sends what is wrong, or all
-// that is large in pieces, with the texts that the rest is made of.
+// that is large in pieces, with the texts that the rest is made of. It runs no module of the operator's plugins.
 import { isDeepStrictEqual } from 'node:util'
 import { parentPort, workerData } from 'node:worker_threads'
 import { withoutSection } from '../../config/files/apart.ts'
 import { Files, GivenFiles } from '../../config/files/files.ts'
 import type { Content, Found } from '../../config/files/files.ts'
+import { readFiles } from '../../config/files/includes.ts'
+import { declaredPlugins } from '../../config/sections/plugins.ts'
 import { plugins } from '../../plugins/index.ts'
 import type { Config } from '../catalogue/settings.ts'
-import { ConfigError, readConfig } from './configuration.ts'
+import { ConfigError, makeConfig, readConfig } from './configuration.ts'
 import type { KeyPiece, ReadingOrder, ReadingReport, SentKey } from './reading.ts'
 
 /** Keys of one piece: to take over so many holds the other thread up for some milliseconds. */
@@ -21,21 +23,24 @@ const files = new Files()
 const say = (report: ReadingReport): void => port.postMessage(report)
 
 try {
-  const { config } = await readConfig(source, url, files)
-  const read = { found: ownMemory(files.found), hashes: files.hashes }
-  const small = { contents: new Map(Array.from(read.found.contents, smaller(config))), lists: read.found.lists }
-  const rest = await readConfig(source, url, new GivenFiles(small)).catch(() => undefined)
-  if (!rest || !isRest(rest.config, config)) say({ whole: true })
-  else {
-    const { hash, named, warnings, texts, places } = config
-    const sections = Object.keys(config.redacted)
-    say({ ...read, small, sections, place: places.get('/keys')!, config: { hash, named, warnings, texts } })
-    const pieces = piecesOf(config)
-    port.on('message', () => port.postMessage(pieces.next().value))
-  }
+  const reading = readFiles(file, env, files)
+  if (declaredPlugins(reading.source).length > 0) say({ whole: true })
+  else await divide((await makeConfig(source, reading, url)).config)
 } catch (error) {
   if (!(error instanceof ConfigError)) throw error
   say({ problems: error.problems, found: ownMemory(files.found), hashes: files.hashes })
+}
+
+async function divide(config: Config): Promise<void> {
+  const read = { found: ownMemory(files.found), hashes: files.hashes }
+  const small = { contents: new Map(Array.from(read.found.contents, smaller(config))), lists: read.found.lists }
+  const rest = await readConfig(source, url, new GivenFiles(small)).catch(() => undefined)
+  if (!rest || !isRest(rest.config, config)) return say({ whole: true })
+  const { hash, named, warnings, texts, places } = config
+  const sections = Object.keys(config.redacted)
+  say({ ...read, small, sections, place: places.get('/keys')!, config: { hash, named, warnings, texts } })
+  const pieces = piecesOf(config)
+  port.on('message', () => port.postMessage(pieces.next().value))
 }
 
 /** A file as it was found, without the section of keys where it is one of the configuration. */

@@ -20,7 +20,7 @@ interface ReadFiles {
 }
 
 /**
- * What the thread says first: the problems; or that what it has read cannot be divided; or what there is beside the
+ * What the thread says first: the problems; or that it cannot read this or divide it; or what there is beside the
  * keys, which follow in pieces. `small` has the files without the keys, `sections` the names of all sections in their
  * order, and `place` is that of the section of keys.
  */
@@ -62,14 +62,15 @@ function received({ sha256, tags, limits, ...key }: SentKey): ConfigKey {
 
 /**
  * Reads a configuration in a thread. `readRest` makes a configuration of other files, which are small. Undefined where
- * the keys cannot be told from the rest of the text: then it is to be read as a whole.
- * @throws Error when the thread dies, or is ended by the signal
+ * the keys cannot be told from the rest of the text, or it declares plugins: then it is to be read as a whole.
+ * @throws Error when the thread dies, and the reason of the signal
  */
 export async function readApart(
   order: ReadingOrder,
   readRest: (files: Files) => Promise<Config>,
   signal?: AbortSignal
 ): Promise<ReadApart | undefined> {
+  signal?.throwIfAborted()
   // Sources and compiled files lie in the same places and differ only in their endings.
   const module = new URL(`./reading-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
   const thread = new Worker(module, { name: 'reading', workerData: { ...order, env: { ...order.env } } })
@@ -79,7 +80,8 @@ export async function readApart(
     return message
   }
   const died = once(thread, 'exit').then(() => {
-    throw new Error(signal?.aborted ? 'the gateway stops' : 'the thread that reads the configuration ended')
+    signal?.throwIfAborted()
+    throw new Error('the thread that reads the configuration ended')
   })
   died.catch(() => {})
   const end = (): void => void thread.terminate()

@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import type { Worker } from 'node:worker_threads'
 import t from 'tap'
 import { withoutSection } from '../../../config/files/apart.ts'
 import { ConfigReader, readConfig } from '../../../core/program/configuration.ts'
@@ -105,6 +106,52 @@ for (const [name, formOf] of Object.entries(forms)) {
     await late
   })
 }
+
+/** A file that a thread reads again, with this before all else. */
+function large(folder: string, first = ''): string {
+  const keys = Array.from({ length: count }, (_, number) => key(number))
+  return fill(folder, { 'gateway.yaml': `${first}${head}keys:\n  ${keys.join('\n  ')}\n${tail}` })
+}
+
+t.test('what a thread fails to read is read here, and the new files are watched', async (t) => {
+  const file = large(t.testdir())
+  const reader = new ConfigReader({ file, env, plugins })
+  t.teardown(() => reader.close())
+  const { hash } = await reader.read()
+  large(dirname(file), '# another\n')
+  const before = reader.files.get(file)
+  process.once('worker', (thread: Worker) => void thread.terminate())
+  t.equal((await reader.read()).hash === hash, false)
+  t.not(reader.files.get(file), before)
+})
+
+t.test('modules of plugins run here, in no thread that reads', async (t) => {
+  const folder = t.testdir({
+    'mine.mjs': `
+      import { isMainThread } from 'node:worker_threads'
+      import { definePlugin } from 'sluice/plugin'
+      if (!isMainThread) throw new Error('there is one of me')
+      export default definePlugin({ name: 'mine', summary: 'Runs once.', options: {}, setup: () => ({}) })`
+  })
+  const file = large(folder)
+  const reader = new ConfigReader({ file, env, plugins })
+  t.teardown(() => reader.close())
+  await reader.read()
+  const threads: Worker[] = []
+  const notice = (thread: Worker): void => void threads.push(thread)
+  process.on('worker', notice)
+  t.teardown(() => process.off('worker', notice))
+  for (const [comment, begun] of [
+    ['', 1],
+    ['# and again\n', 1]
+  ] as const) {
+    large(folder, `${comment}plugins: { mine: ./mine.mjs }\n`)
+    await reader.read()
+    t.ok(reader.plugins.has('mine'))
+    t.equal(threads.length, begun, 'a file with plugins that are known is given to no thread')
+  }
+  await t.resolves(reader.look())
+})
 
 t.test('a section is taken out of a text and leaves all else in its place', (t) => {
   const text = 'a: 1\nkeys:\n- b\n  # c\n\n- d\n"e": 2\nkeysmith: 3\n\'keys\' : 4\n# f\ng: keys:\n'
