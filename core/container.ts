@@ -210,6 +210,11 @@ async function start(
       sockets.admin
     ))
   if (admin) stops.add(() => admin.close())
+  // The first to stop: a reload needs all that the others close.
+  stops.add(async () => {
+    reader.giveUp()
+    await reloader.close()
+  })
   const retire = async (): Promise<void> => {
     backups.use(undefined)
     await watch()

@@ -71,6 +71,7 @@ export class Reloader {
   #queued: Promise<ReloadResult> | undefined
   #last: ReloadResult | undefined
   #refused: ReloadResult | undefined
+  #closed = false
 
   /** Made when the first configuration is in use, which the metrics count as a success. */
   constructor(parts: ReloaderParts) {
@@ -145,13 +146,24 @@ export class Reloader {
     }
   }
 
+  /**
+   * Refuses reloads from now on. Resolves when the one under way has ended. One that is given up for that is no fault
+   * of the file, and neither told nor counted.
+   */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#tail
+  }
+
   async #run(reason: string, by: string | null): Promise<ReloadResult> {
     const { current, read, apply, log } = this.#parts
     const startedAt = performance.now()
     const before = current()
     let problems: readonly Problem[] = []
     let changes: readonly Change[] = []
+    let givenUp = false
     try {
+      if (this.#closed) throw new Error('the gateway stops')
       const next = await read()
       const refused = refusals(before, next)
       if (refused.length > 0) throw new ConfigError(refused)
@@ -159,11 +171,14 @@ export class Reloader {
       changes = await changesOf(before, next)
     } catch (error) {
       problems = problemsOf(error, before)
+      givenUp = this.#closed && !(error instanceof ConfigError)
     }
     const ok = problems.length === 0
     const { hash } = current()
     const durationMs = Math.round(performance.now() - startedAt)
-    this.#last = { ok, reason, by, time: Date.now(), durationMs, hash, problems, changes }
+    const result = { ok, reason, by, time: Date.now(), durationMs, hash, problems, changes }
+    if (givenUp) return result
+    this.#last = result
     this.#count.add({ outcome: ok ? 'success' : 'refused' })
     this.#successful.set({}, ok ? 1 : 0)
     if (ok) {
@@ -182,8 +197,8 @@ export class Reloader {
         problems: problems.map(({ place, message }) => `${place} ${message}`)
       })
     }
-    await this.#parts.tell?.(this.#last, before.hash)
-    return this.#last
+    await this.#parts.tell?.(result, before.hash)
+    return result
   }
 }
 

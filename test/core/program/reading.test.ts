@@ -11,6 +11,7 @@ import type { Files } from '../../../config/files/files.ts'
 import type { Config, Problem } from '../../../core/catalogue/settings.ts'
 import { readApart } from '../../../core/program/reading.ts'
 import { plugins } from '../../../plugins/index.ts'
+import { gateway } from '../../kit/gateway.ts'
 
 const env = { SECRET: 'sk-from-the-environment', PRICE: '1.25' }
 const count = 600
@@ -151,6 +152,24 @@ t.test('modules of plugins run here, in no thread that reads', async (t) => {
     t.equal(threads.length, begun, 'a file with plugins that are known is given to no thread')
   }
   await t.resolves(reader.look())
+})
+
+t.test('a stop gives up what is being read, which is no fault of the file', async (t) => {
+  const keys = Array.from({ length: count }, (_, number) => ({
+    name: `k${number}`,
+    key: `sk-${String(number).padStart(100, '0')}`,
+    tenant: 'acme'
+  }))
+  const local = await gateway(t, { keys })
+  const reload = local.gateway.reload('SIGHUP')
+  await local.gateway.close()
+  const { ok, problems } = await reload
+  if (!ok) t.match(problems, [{ message: 'the gateway stops' }])
+  t.match(await local.gateway.reload('SIGHUP'), { ok: false, problems: [{ message: 'the gateway stops' }] })
+  t.same(
+    local.lines.filter(({ level }) => level === 'error'),
+    []
+  )
 })
 
 t.test('a section is taken out of a text and leaves all else in its place', (t) => {

@@ -161,6 +161,34 @@ t.test('a file with problems changes nothing, and every problem is told with its
   t.equal(await value('sluice_config_last_reload_successful'), 1)
 })
 
+t.test('what is given up for a stop is no fault of the file, and nothing is read after it', async (t) => {
+  const { reloader, state, value } = bench()
+  const reloads = [reloader.reload('SIGHUP')]
+  await turn()
+  reloads.push(reloader.reload('file changed'))
+  let closed = false
+  const closing = reloader.close().then(() => (closed = true))
+  await turn()
+  t.notOk(closed, 'it waits for the reload under way')
+  state.reads[0]!.reject(new Error('the gateway stops'))
+  await closing
+  reloads.push(reloader.reload('SIGHUP'))
+  for (const reload of reloads) t.match(await reload, { ok: false, problems: [{ message: 'the gateway stops' }] })
+  t.equal(state.reads.length, 1)
+  t.equal(reloader.last, undefined)
+  t.equal(await value('sluice_config_last_reload_successful'), 1)
+})
+
+t.test('a fault that was found before a stop is told', async (t) => {
+  const { reloader, state } = bench()
+  const reload = reloader.reload('SIGHUP')
+  await turn()
+  const closing = reloader.close()
+  state.reads[0]!.reject(new ConfigError([{ place: 'gateway.yaml:9:1', message: 'b' }]))
+  await closing
+  t.equal(reloader.last, await reload)
+})
+
 t.test('what cannot be built is refused as well', async (t) => {
   const { reloader, state } = bench()
   const reload = reloader.reload('x')
