@@ -22,7 +22,7 @@ export interface Store {
   traffic(query: TrafficQuery): Promise<TrafficPoint[]>
   /**
    * Resolves when everything queued until now is in the database, or the disk fails. Without it the database follows
-   * within a quarter of a second.
+   * within about a second, and within about five where the journal is in segments.
    */
   flush(): Promise<void>
   /** The current health. It is cheap enough for every scrape of the metrics. */
