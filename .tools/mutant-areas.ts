@@ -65,7 +65,7 @@ export const areas: Readonly<Record<string, Area>> = {
     ],
     tests: [
       'test/protocols/!(byte-fuzz).test.ts',
-      'test/{engine/embeddings,e2e/translate}.test.ts',
+      'test/{engine/embeddings,engine/platforms,engine/stored,e2e/translate}.test.ts',
       'test/plugins/translate-{channel,errors,large}.test.ts'
     ]
   }

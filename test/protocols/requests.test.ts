@@ -168,6 +168,14 @@ t.test("no empty text, no repeated role and no beginning but the user's reaches 
   t.same(system, [{ type: 'text', text: 'A' }])
   t.same(turns, [{ role: 'user', content: ['one', 'two', 'B', 'C', 'three'].map((text) => ({ type: 'text', text })) }])
   t.same(refused('C→M', chat({}, { role: 'system', content: 'A' })), { code: 'invalid_field', param: 'messages' })
+  t.same(
+    sent('C→M', chat({}, user('A '), { role: 'assistant', content: 'B \n' }), { prefill: true }).messages,
+    [
+      { role: 'user', content: [{ type: 'text', text: 'A ' }] },
+      { role: 'assistant', content: [{ type: 'text', text: 'B' }] }
+    ],
+    'what is to be continued has no white space at its end, which the vendor refuses'
+  )
   t.same(refused('C→G', chat({}, { role: 'assistant', content: 'A' }, user('Hi'))), {
     code: 'invalid_field',
     param: 'messages'
@@ -547,6 +555,7 @@ t.test('what cannot be said is refused by its name, and what is only a hint is n
     ['G→C', { contents: [{ parts: [{ text: 'x' }] }], cachedContent: 'c' }, 'cachedContent']
   ] as const)
     t.same(refused(pair, body), { code: 'unsupported_parameter', param }, param)
+  t.same(refused('G→C', {}), { code: 'missing_field', param: 'contents' })
   for (const input of [[], '', [42], [{ type: 'message' }]])
     t.match(refused('R→C', R({ input })).code, /invalid_field|missing_field/)
   t.same(sent('C→M', chat({ logit_bias: { 1: 2 }, store: true, brand_new: 1, 'bad\r\nname': 1 })).dropped, [
