@@ -126,6 +126,36 @@ t.test(
   }
 )
 
+t.test(
+  'a response in the background whose gateway is killed is charged by estimate, and is in the log',
+  { skip: nodesMissing },
+  async (t) => {
+    const all = await installation(t, {
+      models: { demo: { price: { input: 1, output: 2 }, state: 'gateway' } },
+      state: { key: 'a secret of the operator that nobody else knows' }
+    })
+    const [a, b] = [await all.process(), await all.node()]
+    const input = directive({ text: 'Never.', first_byte_ms: 300_000 })
+    const reply = await a.ask({ path: '/v1/responses', body: { model: 'demo', input, background: true } })
+    t.equal(reply.status, 200, reply.text)
+    const { id } = reply.json()
+    await eventually(async () => (await all.sql('select 1 from sluice.hold where channel is not null')).length === 1)
+    a.process.kill('SIGKILL')
+    await a.exited
+    const shown = async (): Promise<any> => (await b.ask({ method: 'GET', path: `/v1/responses/${id}` })).json()
+    await eventually(async () => (await shown()).status === 'failed', patience)
+    await eventually(async () => (await holds(all)) === 0, patience)
+    const [end, ...more] = await all.sql('select kind, source, amount, request_id from sluice.journal')
+    t.match([end, more], [{ kind: 'settle', source: 'recovered' }, []])
+    t.ok(BigInt(end.amount) > 0n, 'its upstream was asked')
+    const logged = async (): Promise<any[]> => (await b.admin(`/admin/v1/requests?request_id=${end.request_id}`)).data
+    await eventually(async () => (await logged()).length === 1, patience)
+    t.match(await logged(), [{ cost_nano: String(end.amount), usage_source: 'recovered' }])
+    await b.gateway.close()
+    t.same(await brokenIn(all.database), [])
+  }
+)
+
 t.test('a gateway that ends gives its tasks up at once', { skip: nodesMissing }, async (t) => {
   const all = await installation(t, { limits: { drain_timeout: '100s' } })
   const [a, b] = [await all.node(), await all.node()]

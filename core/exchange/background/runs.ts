@@ -79,11 +79,11 @@ export class Runs {
     // Its place is taken now, and not only when all that it waits for is on disk.
     run.turn = this.#pool.enter(run)
     run.turn.catch(() => {})
-    // Until there is a result a start ends what a crash leaves of it: such a hold is kept for nobody.
+    // Until there is a result a start ends what a crash leaves of it: such a hold is kept for nobody, by any clock.
     const whole = prepare ? { ...work, ...(await prepare(exchange, work, context)) } : work
     const put = this.#works.put(whole)
     this.#places.leave(exchange)
-    await Promise.all([put, exchange.find(reservation)?.detach(exchange.receivedAt)])
+    await Promise.all([put, exchange.find(reservation)?.detach(0)])
     if (exchange.over) throw exchange.over
     return accepted(exchange, whole)
   }

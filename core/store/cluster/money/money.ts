@@ -75,8 +75,8 @@ export interface Money {
   /** What the node has had the database commit, as of now. */
   readonly figures: Figures
   /**
-   * Goes on here with a detached hold of another node, whose work this node has taken over. {@link Book.detached} finds
-   * it then. Resolves with whether there was one.
+   * Goes on here with a detached hold of another node, whose work this node has taken over and whose time is not over.
+   * {@link Book.detached} finds it then. Resolves with whether there was one.
    */
   adopt(requestId: string, part?: string): Promise<boolean>
   /** Resolves when what was queued is in the database, or that stays away for some seconds. */
@@ -264,7 +264,7 @@ class Node implements Money {
   }
 
   async adopt(requestId: string, part = ''): Promise<boolean> {
-    return this.ledger.find(requestId, part) !== undefined || this.#holds.adopt(this.#sender.epoch, requestId, part)
+    return this.#holds.adopt(this.#sender.epoch, requestId, part, this.#options.now?.())
   }
 
   flush(): Promise<void> {

@@ -251,14 +251,18 @@ begin
   return true;
 end $$;
 
--- Goes on with a detached hold of another node, whose work has been taken over.
-create function sluice.money_adopt_1(p_node text, p_epoch int, p_request text, p_part text)
+-- Goes on with a detached hold of another node, whose work has been taken over. One whose time is over is kept for
+-- nobody: who takes over what that node has left ends it. p_now as above.
+create function sluice.money_adopt_1(p_node text, p_epoch int, p_request text, p_part text, p_now bigint)
   returns setof sluice.hold language plpgsql as $$
+declare
+  time_now bigint := coalesce(p_now, extract(epoch from clock_timestamp()) * 1000);
 begin
   perform from sluice.node where name = p_node and epoch = p_epoch for share;
   if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
   return query
-    update sluice.hold h set node = p_node where h.request_id = p_request and h.part = p_part and h.lease_until is not null
+    update sluice.hold h set node = p_node
+      where h.request_id = p_request and h.part = p_part and h.lease_until >= time_now
     returning h.*;
 end $$;
 

@@ -83,16 +83,19 @@ export class OwnHolds {
   }
 
   /**
-   * Takes over a detached hold of another node. Returns whether there was one.
+   * Takes over a detached hold of another node whose time is not over, unless this node has it. Returns whether it has
+   * it then. `now` as below.
    * @throws DatabaseFault also when this node was fenced; whether it is this node's then is found at a later look
    */
-  async adopt(epoch: number, requestId: string, part: string): Promise<boolean> {
+  async adopt(epoch: number, requestId: string, part: string, now: number | undefined): Promise<boolean> {
     const { database, node, ledger } = this.#parts
-    const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_adopt_1($1, $2, $3, $4)', [
+    if (ledger.find(requestId, part)) return true
+    const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_adopt_1($1, $2, $3, $4, $5)', [
       node,
       epoch,
       requestId,
-      part
+      part,
+      now ?? null
     ])
     await this.take(rows)
     return ledger.find(requestId, part) !== undefined

@@ -80,6 +80,7 @@ test('what went on without its client is charged by estimate when its node is ki
   await gone.flush()
   await gone.kill()
   const other = await moneyNode(t, url, 'other', { folder: logFolder(t), lease: 3000, now: () => noon + 1 })
+  t.equal(await other.adopt(asked.requestId), false, 'whoever takes its work over does not go on with its hold')
   await server.sql(`update sluice.node set expires = clock_timestamp() where name = 'gone'`, url)
   await eventually(async () => (await endsIn(url)).size === 2, 60_000)
   const ends = await endsIn(url)
