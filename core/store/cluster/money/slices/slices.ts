@@ -75,7 +75,7 @@ export class Slices {
       }
       more[i] = slice
     }
-    return taken.map((slice, i) => slice ?? more[i])
+    return shares.map((_, i) => taken[i] ?? more[i])
   }
 
   /** Puts back what was taken for a request that is not admitted. A slice that is not kept any more is kept again. */

@@ -410,6 +410,22 @@ t.test('what waits takes what it lacks from slices that carry all of it, or noth
   )
 })
 
+t.test('what waits and has nothing any more, as its epoch is over, takes all of it', async (t) => {
+  const slices = new Slices({ span: 200, ahead: 4, few: 4, least: 4, rest: 0, idle: 600 })
+  const shares = ['tenant:acme total', 'key:laptop total'].map((key) => ({ key, limit: 100n, hour: 0 }))
+  for (const now of [0, 1]) slices.take(shares, 10n, now)
+  const told = slices.changes(10, 2).map(({ slice }) => slice)
+  for (const slice of told) slice.answered(15n)
+  const taken = slices.takeAgain(shares, 10n, [])
+  t.same(taken, told)
+  slices.putBack(taken!, 10n)
+  t.same(
+    told.map(({ room }) => room),
+    [15n, 15n],
+    'and can give it back'
+  )
+})
+
 t.test('those that wait for longest are told about first, however many there are', async (t) => {
   const slices = new Slices()
   const share = (i: number): { key: string; limit: bigint; hour: number } => ({
