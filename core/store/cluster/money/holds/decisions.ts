@@ -183,16 +183,16 @@ function refusedOr(error: Error, { requestId }: ReserveRequest): Error {
     : unavailable(error.message)
 }
 
-/** The balances as a batch left them that refused a hold; undefined when a rolling budget must be read for that. */
+/**
+ * The balances as a batch left them that refused a hold, also with what others have not written. Undefined when a
+ * rolling budget refused: when it has enough again its hours say, which must be read.
+ */
 function purseOf(plan: Plan, { at, sums }: Refusal): Purse | undefined {
-  if (plan.limits.some(({ of }) => 'to' in of)) return undefined
-  const budgets = plan.limits.map(({ scope, budget, of }, i): Limited => {
+  if (at !== undefined && 'to' in plan.limits[at]!.of) return undefined
+  const budgets = plan.limits.flatMap(({ scope, budget, of }, i): Limited[] => {
+    if ('to' in of) return []
     const { posted, used } = sums[i]!
-    return {
-      scope,
-      budget,
-      balance: Cell.of(of.scope, 'window' in of ? of.window : '', undefined, posted, used - posted)
-    }
+    return [{ scope, budget, balance: Cell.of(of.scope, of.window, undefined, posted, used - posted) }]
   })
   // Where no budget refused, a balance is as full as one may be.
   const full = at === undefined ? [Cell.of('', '', undefined, mostHeld, 0n)] : []

@@ -193,6 +193,8 @@ test('what others have admitted in memory and not written is used, and nobody wa
   await eventually(async () => (await server.sql(unwritten, url))[0].used > 0)
   const rest = 10_000n - (slice / 10n) * 10n
   t.equal((await refusal(hold(two.ledger, scopes, rest + 10n))).code, 'quota_tenant_exceeded', 'it is used')
+  const rolling = [scopes[0]!, scope('key', 'phone', 10n ** 9n, '7d')]
+  t.equal((await refusal(hold(two.ledger, rolling, rest + 10n))).code, 'quota_tenant_exceeded', 'also by a calendar')
   await (await hold(two.ledger, scopes, rest - slice - 10n)).void()
   proxy.loses = () => false
   proxy.goOn()
