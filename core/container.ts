@@ -162,8 +162,9 @@ async function start(
   stops.add(watch)
   opened.begin(background)
   stops.add(async () => background.close())
-  const { host, port, protocol } = await server.listen(sockets.clients?.map((fd) => ({ fd })))
+  // Where one of several workers cannot start, the others serve already.
   stops.add(() => server.close())
+  const { host, port, protocol } = await server.listen(sockets.clients?.map((fd) => ({ fd })))
   backups.use(first.settings.store.backups)
   const generation = predecessor?.generation ?? 1
   observeGateway({ generation, metrics, store, generations, credentials })

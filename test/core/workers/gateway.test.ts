@@ -1,7 +1,7 @@
 // A gateway of several workers is one gateway, for clients and for operators.
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
@@ -9,6 +9,7 @@ import type { Test } from 'tap'
 import { stringify } from 'yaml'
 import { gateway } from '../../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../../kit/gateway.ts'
+import { freePort } from '../../kit/ports.ts'
 import { eventually } from '../../kit/probe.ts'
 import { checkBooks } from '../../money/audit.ts'
 import { PlannedUpstream } from '../../money/planned.ts'
@@ -136,6 +137,30 @@ t.test('a gateway that drains ends what its workers have under way, and refuses 
   t.ok(seen.every(({ ended }) => ended))
   t.same(await closed, { cut: 0 })
   checkBooks(t, file, seen)
+})
+
+t.test('a gateway of which one worker cannot start leaves nobody behind that serves', async (t) => {
+  const module = join(folder(t), 'second.mjs')
+  const contract = JSON.stringify(join(import.meta.dirname, '../../../core/contract/contract.ts'))
+  writeFileSync(
+    module,
+    `import { threadName } from 'node:worker_threads'
+    import { definePlugin } from ${contract}
+    export default definePlugin({ name: 'second', summary: 'Fails in the second one.', options: {}, setup() {
+      if (threadName === 'worker 2') throw new Error('it has no room')
+      return {}
+    } })`
+  )
+  const port = await freePort()
+  const chain = ['second', 'auth', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter']
+  const listen = { host: '127.0.0.1', port }
+  const plugins = { second: module }
+  await t.rejects(gatewayOfTwo(t, { listen, plugins, chain: chain.map((name) => ({ [name]: {} })) }), {
+    message: /worker 2 could not start: .*it has no room/s
+  })
+  const socket = connect(port, '127.0.0.1')
+  await t.rejects(once(socket, 'connect'), { code: 'ECONNREFUSED' })
+  socket.destroy()
 })
 
 t.test('what several workers cannot do is said with its remedy', async (t) => {
