@@ -85,16 +85,27 @@ t.before(async () => {
 const silence = /^(.*, \d+ s(?:, .* left)?\n)*$/
 
 t.test('whatever takes long says what it does from the first second on, also while it blocks its thread', async (t) => {
+  const go = join(folder, 'go')
   const script = `
+    import { existsSync } from 'node:fs'
     import { Progress } from ${JSON.stringify(join(root, 'core/commands/output/progress.ts'))}
     await Progress.of('looking at the store', (tell) => {
       tell('checking journal', { done: 12345, unit: 'rows' })
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4000)
+      const never = new Int32Array(new SharedArrayBuffer(4))
+      while (!existsSync(${JSON.stringify(go)})) Atomics.wait(never, 0, 0, 50)
     })
     process.stdout.write('over')`
-  const child = spawnSync(process.execPath, ['--input-type=module', '--eval', script], { encoding: 'utf8' })
-  t.match(child, { status: 0, stdout: 'over' })
-  t.match(child.stderr, /^(checking journal: 12,345 rows, \d s\n){2,}$/)
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script])
+  t.teardown(() => child.kill('SIGKILL'))
+  let [out, err] = ['', '']
+  child.stdout.on('data', (text: Buffer) => (out += text.toString()))
+  child.stderr.on('data', (text: Buffer) => (err += text.toString()))
+  const closed = once(child, 'close')
+  await eventually(() => err.split('\n').length > 2 || child.exitCode !== null, 120_000)
+  writeFileSync(go, '')
+  t.same(await closed, [0, null])
+  t.equal(out, 'over')
+  t.match(err, /^(checking journal: 12,345 rows, \d+ s\n){2,}$/)
 
   const long = join(folder, 'busy.db')
   const store = await openStore({ file: long, durability: 'process' })
