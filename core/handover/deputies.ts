@@ -31,8 +31,13 @@ export class Deputies {
   get served(): Served {
     return {
       as: (thread: number, name: string, args: readonly never[]) => this.#servedOf(thread)[name]!(...args),
-      gone: (thread: number) => this.#of.get(thread)?.deputy.end()
+      gone: (thread: number) => this.gone(thread)
     }
+  }
+
+  /** A thread of the process has ended. */
+  gone(thread: number): void {
+    this.#of.get(thread)?.deputy.end()
   }
 
   /** @throws GatewayError `billing_unavailable` for a thread that has ended before it had handed over */

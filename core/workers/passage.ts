@@ -70,6 +70,10 @@ export class Passage implements Threads {
     return found
   }
 
+  goesOn(thread: number): boolean {
+    return [...this.#passed.values()].some((passed) => passed.thread === thread)
+  }
+
   renew(): void {
     this.#resume()
     void this.#renewAll()

@@ -30,6 +30,8 @@ export interface Threads {
   leave(line: Line, released: (name: string, used: number | undefined) => void): Promise<readonly LeftByThread[]>
   /** The holds that they go on with, by their threads. Who has ended is not among them. */
   unsettled(): Promise<ReadonlyMap<number, readonly KeptHold[]>>
+  /** Whether the worker that has handed over as this thread has not ended. */
+  goesOn(thread: number): boolean
   /** The store was taken back: puts others in the place of those that had handed over. */
   renew(): void
 }
@@ -145,9 +147,10 @@ export class Place implements Opened {
     const { shared: before, distant, left, released } = this.#before!
     const unsettled = await this.threads.unsettled()
     const own = [...keptHolds(before.book.unsettled), ...distant.open]
-    const parts = left.parts.flatMap((part) => {
+    const parts = left.parts.map((part) => {
       const holds = part.thread === mainThread ? own : unsettled.get(part.thread)
-      return holds ? [{ ...part, holds }] : []
+      // Of one that has ended the store ends the holds, and its deputy gives back the rest.
+      return holds ? { ...part, holds } : { ...part, holds: [], running: [] }
     })
     const shared = await this.#reopen(keptOf({ parts }))
     this.#shared = shared
@@ -164,6 +167,8 @@ export class Place implements Opened {
     going.background.start(parts.flatMap(({ running }) => running))
     this.#follow(going.background)
     line.divert(deputies.served, (...batch) => deputies.again(...batch))
+    // Their ends were told to a process that was gone.
+    for (const { thread } of parts) if (thread !== mainThread && !this.threads.goesOn(thread)) deputies.gone(thread)
     this.threads.renew()
   }
 
