@@ -1,5 +1,5 @@
 // The store as a worker has it from start to end: at its seat, or from a distance when its gateway has handed over.
-import { setImmediate as turn } from 'node:timers/promises'
+import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import { distantHeir, DistantHolds, servicesThere } from '../handover/distant.ts'
 import { Faces, servicesOf } from '../handover/faces.ts'
 import { keptHolds } from '../handover/messages.ts'
@@ -10,6 +10,12 @@ import type { Caller } from '../store/distant/line.ts'
 import type { KeptHold } from '../store/embedded/book/book.ts'
 import type { KeptLease } from '../store/memory/limits.ts'
 import type { Seated } from '../store/shared/desk/seat-store.ts'
+
+/**
+ * How long the journal may take for what was put before, in milliseconds, twice within the time that a worker has for
+ * its hand-over. Requests wait for it.
+ */
+const patience = 4000
 
 /** What a worker answers when it has handed over. */
 export interface LeftByWorker extends Pick<Part, 'holds' | 'running'> {
@@ -48,18 +54,23 @@ export class WorkerCustody implements Pick<Opened, 'store' | 'limits' | 'secrets
     background: Pick<BackgroundWork, 'close'>,
     running: readonly string[]
   ): Promise<LeftByWorker> {
-    const { book, limits, store } = this.#seated
+    const { book, limits } = this.#seated
     background.close((work) => there.tell('takeUp', work))
     const holds = keptHolds(book.open)
     this.#distant = new DistantHolds(there, book)
     book.leave(distantHeir(there))
     const leases = limits.leave(thread, (lease, used) => there.tell('release', lease, used))
     this.#faces.use(servicesThere(there, servicesOf(this.#seated), this.#distant))
-    await store.flush()
+    await this.#emptied()
     // Names that were left wait for what was put with them, and are told of behind it.
     await turn()
-    await store.flush()
+    await this.#emptied()
     return { holds, running, leases, sets: [...limits.names] }
+  }
+
+  /** What a journal that fails does not take in time is ended by estimate in the next process. */
+  async #emptied(): Promise<void> {
+    await Promise.race([this.#seated.emptied(), wait(patience, undefined, { ref: false })])
   }
 
   /** After {@link leave}: the holds whose end was not acknowledged. */

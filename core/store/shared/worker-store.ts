@@ -189,6 +189,10 @@ class SupervisorStore implements WorkerStore {
     }, sweepEvery).unref()
   }
 
+  emptied(): Promise<void> {
+    return this.#seated.emptied()
+  }
+
   give(ring?: number): Place {
     const { port1, port2 } = new MessageChannel()
     const place = this.#office.give(this.#leaving, ring)

@@ -1,19 +1,28 @@
-// The store of a gateway of workers that takes it back, as the next process is gone: what workers that have ended
-// meanwhile had taken is given back.
+// The store of a gateway of workers that hands over: nothing of what workers have put is lost. When it is taken back,
+// as the next process is gone, what those had taken that have ended is given back.
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Going } from '../../../core/handover/opened.ts'
 import { Line } from '../../../core/store/distant/line.ts'
 import type { KeptHold } from '../../../core/store/embedded/book/book.ts'
+import { SecretBook } from '../../../core/store/embedded/book/secret-book.ts'
+import { Arena } from '../../../core/store/shared/arena/arena.ts'
+import { Seats } from '../../../core/store/shared/arena/seats.ts'
+import { Desk } from '../../../core/store/shared/desk/desk.ts'
 import { joinStore } from '../../../core/store/shared/desk/join.ts'
+import { storeAt } from '../../../core/store/shared/desk/seat-store.ts'
+import type { Source } from '../../../core/store/shared/desk/seat-store.ts'
+import { createBell, createRing, RingReader } from '../../../core/store/shared/records/ring.ts'
 import { openWorkerStore } from '../../../core/store/shared/worker-store.ts'
 import type { WorkerStore } from '../../../core/store/shared/worker-store.ts'
 import { silentLog } from '../../../core/telling/log.ts'
 import { Place } from '../../../core/workers/place.ts'
 import type { Threads } from '../../../core/workers/place.ts'
 import { WorkerCustody } from '../../../core/workers/worker-custody.ts'
+import { MemoryDocuments } from '../../kit/documents.ts'
 import { ports, servicesOf } from '../../kit/hand-over.ts'
+import { eventually } from '../../kit/probe.ts'
 import { reserve, scope } from '../store/embedded/sample.ts'
 import { sets, slots } from '../store/shared/serving.ts'
 
@@ -87,3 +96,28 @@ for (const ends of ['before', 'meanwhile'] as const)
   t.test(`what a worker had is given back that ends ${ends} it`, async (t) => {
     t.match(await leftBy(await takenBack(t, ends)), { slots, pending: 0n, claimed: false })
   })
+
+t.test('a worker that hands over waits for a journal that is behind, which takes nothing new', async (t) => {
+  const arena = Arena.create({ seats: 2, sets: 2, cells: 64 })
+  const [bell, ring] = [createBell(), createRing(2 ** 16)]
+  const seat = new Seats(arena).give()
+  const desk = new Desk({ arena: arena.buffer, seat, ring, bell, deferred: false, prices: [] }, Date.now)
+  const documents = new MemoryDocuments()
+  const secrets = new SecretBook(documents, Date.now)
+  const source = { documents, secrets, works: {}, flush: async () => {} } as unknown as Source
+  const seated = storeAt(desk, source, { routeAge: 1e9, lasting: Date.now })
+  const hold = reserve(seated.store.ledger, scopes, 50n, { time: Date.now() })
+  const journal = new RingReader(ring)
+  journal.refuse(true)
+  const custody = new WorkerCustody({ ...seated, follow() {} })
+  const ended = hold.void()
+  let left = false
+  const leaving = custody.leave({ ask: () => new Promise(() => {}), tell() {} }, 1, { close() {} }, [])
+  void leaving.then(() => (left = true))
+  const taken: Uint8Array[] = []
+  await eventually(() => taken.push(...journal.take()) > 0)
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  t.equal(left, false)
+  journal.acknowledge(journal.position)
+  await Promise.all([ended, leaving])
+})

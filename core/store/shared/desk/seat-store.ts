@@ -27,6 +27,8 @@ export interface Seated {
    * the supervisor is. `serve` does what other threads ask of the open work of this one.
    */
   follow(takeUp: (work: Work) => void, serve: Serve): void
+  /** Resolves when nothing that this thread has put is missing in the journal, however long that takes. */
+  emptied(): Promise<void>
 }
 
 /** Where the store is: the supervisor's books, or the line to them. */
@@ -68,6 +70,7 @@ export function storeAt(
   return {
     works,
     book: ledger,
+    emptied: () => drafts.emptied(),
     store: {
       documents: source.documents,
       ledger,

@@ -87,14 +87,24 @@ export class RecordWriter implements Drafts {
 
   async flushed(): Promise<boolean> {
     try {
-      while (this.#flight || this.#draft.ops > 0) {
-        const { durable } = this.#flight?.draft ?? this.#draft
-        this.wake()
-        await durable
-      }
+      await this.#sent(({ durable }) => durable)
       return await this.#follow()
     } catch {
       return false
+    }
+  }
+
+  /** Resolves when nothing is left that is not on disk, however long that takes. */
+  emptied(): Promise<void> {
+    return this.#sent((draft) => draft.kept())
+  }
+
+  /** Sends one draft after the other until there is none, and waits for each. */
+  async #sent(written: (draft: Draft) => Promise<void>): Promise<void> {
+    while (this.#flight || this.#draft.ops > 0) {
+      const waited = written(this.#flight?.draft ?? this.#draft)
+      this.wake()
+      await waited
     }
   }
 
