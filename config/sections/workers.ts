@@ -17,6 +17,9 @@ export const workersShape = {
     'and budgets hold for all together. More than one need a SQLite file as the store. A change needs a restart.'
 } as const satisfies OptionSchema
 
+/** What `auto` is in this process. A quota that changes later is no change of the file. */
+let atStart: number | undefined
+
 /** How many workers the file asks for. The memory that several share knows nothing of other gateways. */
 export function readWorkers(workers: number | 'auto', store: { sqlite?: string | undefined }, report: Report): number {
   if (workers !== 1 && store.sqlite === undefined)
@@ -25,5 +28,5 @@ export function readWorkers(workers: number | 'auto', store: { sqlite?: string |
       'must be 1 with a store in PostgreSQL, which is shared by gateways of one thread each: start as many as there ' +
         'are processors to use, or use a SQLite file'
     )
-  return workers === 'auto' ? Math.min(most, processors()) : workers
+  return workers === 'auto' ? (atStart ??= Math.min(most, processors())) : workers
 }

@@ -1,5 +1,6 @@
 // `workers` in gateway.yaml: what it may be, what it does, and what it refuses with a remedy.
-import { availableParallelism } from 'node:os'
+import { syncBuiltinESMExports } from 'node:module'
+import os, { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { ConfigReader } from '../../../core/program/configuration.ts'
@@ -33,6 +34,19 @@ t.test('it is a number from 1 to 64, or auto; one without it', async (t) => {
     await t.rejects(read({ workers, store }), {
       message: /workers: must be 1 with a store in PostgreSQL, .*: start as many as there are processors to use/
     })
+})
+
+t.test('auto stays what it was at the start when the quota of processors changes', async (t) => {
+  const all = await gateway(t, { workers: 'auto' })
+  const { availableParallelism: real } = os
+  const quota = (processors: () => number): void => {
+    os.availableParallelism = processors
+    syncBuiltinESMExports()
+  }
+  t.teardown(() => quota(real))
+  quota(() => real() + 1)
+  all.configure({ workers: 'auto', models: { demo: { price: { input: 2, output: 2 } } } })
+  t.match(await all.gateway.reload('a test'), { ok: true })
 })
 
 t.test('a gateway has so many workers, and a change of that needs a restart', async (t) => {
