@@ -17,7 +17,7 @@ export interface GatewayOrder {
    * of.
    */
   readonly sockets: readonly number[]
-  /** How many workers there are, among which the cache is divided. */
+  /** How many workers there are, among which the queue of telemetry is divided. */
   readonly workers: number
   /** What the process before has left of what plugins share, for those that take its place. */
   readonly shared: Estate['shared']
