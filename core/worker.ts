@@ -26,6 +26,7 @@ import { LogTap } from './telling/tap.ts'
 import { tokens, wire } from './wiring.ts'
 import { StandIn } from './workers/stand-in.ts'
 import type { GatewayOrder, Serving } from './workers/order.ts'
+import { Prepared } from './workers/prepared.ts'
 import { Supervisor } from './workers/supervisor.ts'
 import { WorkerCustody } from './workers/worker-custody.ts'
 
@@ -98,13 +99,10 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     ask: (name, ...args) => supervisor.line.ask('askThere', name, args),
     tell: (name, ...args) => supervisor.line.tell('tellThere', name, args)
   }
-  let next: { readonly config: Config; readonly prepared: GenerationParts } | undefined
-  const drop = async (): Promise<void> => {
-    const left = next
-    next = undefined
-    await left?.prepared.chain.dispose()
-    await left?.prepared.drop()
-  }
+  const next = new Prepared<GenerationParts>(async ({ chain, drop }) => {
+    await chain.dispose()
+    await drop()
+  })
   const tell = (): void =>
     supervisor.line.tell('report', metrics.own, generations.current.chain.reportHealth?.call() ?? {}, relay.take())
   const leave = async (patience: number, patient = false): Promise<{ cut: number }> => {
@@ -117,7 +115,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     clearTimeout(late)
     clearTimeout(reporting)
     background.close()
-    await drop()
+    await next.drop()
     await generations.close()
     await transport.close()
     await store.close()
@@ -138,19 +136,19 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   report()
   supervisor.serve(
     {
-      async prepare(sent: SentConfig) {
-        const { config, plugins } = await read(sent)
-        next = { config, prepared: await prepare(config, plugins, parts) }
-      },
+      prepare: (sent: SentConfig) =>
+        next.prepare(async () => {
+          const { config, plugins } = await read(sent)
+          return prepare(config, plugins, parts)
+        }),
       swap() {
-        const { config, prepared } = next!
-        next = undefined
-        const { listen, state } = config.settings
+        const prepared = next.take()
+        const { listen, state } = prepared.config.settings
         if (listen.tls) server.certify(listen.tls)
         generations.replace(prepared)
         get(tokens.vault).use(state)
       },
-      drop,
+      drop: () => next.drop(),
       leave,
       handOver: async (thread: number) => ({
         ...(await custody.leave(there, thread, background, engine.ids)),
