@@ -111,10 +111,11 @@ export class ServerConnection implements Connection {
   }
 }
 
-/** What a server is told first. */
+/** What a server is told first. A user may need no password, and is named all the same. */
 function greetings({ username, password, database }: Server): string[][] {
+  const user = username === undefined ? [] : [username]
   return [
-    ...(password === undefined ? [] : [['AUTH', ...(username === undefined ? [] : [username]), password]]),
+    ...(user.length === 0 && password === undefined ? [] : [['AUTH', ...user, password ?? '']]),
     ...(database === 0 ? [] : [['SELECT', String(database)]])
   ]
 }

@@ -84,6 +84,16 @@ void t.test('a password is told to nobody but Redis', { skip }, async (t) => {
   }
 })
 
+void t.test('a user without a password says who it is', { skip }, async (t) => {
+  const redis = await RedisServer.start(t)
+  await redis.run(['ACL', 'SETUSER', 'app', 'on', 'nopass', '~*', '&*', '+@all'])
+  await redis.run(['ACL', 'SETUSER', 'default', 'off'])
+  const at = `127.0.0.1:${redis.port}`
+  const limits = await sharedLimits(t, { url: `redis://app@${at}` })
+  t.match(await limits.decide([set('tenant:a', { rpm: 5 })], 0), { admitted: true })
+  t.equal((await failing(t, { url: `redis://${at}` })).reason, 'NOAUTH')
+})
+
 void t.test('a server behind TLS has to be the one that was named', { skip }, async (t) => {
   const right = makeCertificate(t)
   const wrong = makeCertificate(t, 'elsewhere.example')
