@@ -23,4 +23,6 @@ export interface Connecting {
   readonly timeout: number
   /** Called when the connection is lost for good, once or more; never by {@link Connection.destroy}. */
   readonly lost: (error: unknown) => void
+  /** Ends connections, also those that are being made: no further one is begun. */
+  readonly signal: AbortSignal
 }

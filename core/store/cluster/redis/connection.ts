@@ -1,4 +1,5 @@
 // Connections to Redis: to one server, to the master that sentinels name, or, by the library, to all of a cluster.
+import { addAbortListener } from 'node:events'
 import type { Server } from './address.ts'
 import type { Connecting, Connection } from './asker.ts'
 import { loadPackage } from './package.ts'
@@ -26,7 +27,7 @@ export async function connect(connecting: Connecting): Promise<Connection> {
   }
 }
 
-async function connectCluster({ place, timeout }: Connecting): Promise<Connection> {
+async function connectCluster({ place, timeout, signal }: Connecting): Promise<Connection> {
   const { createCluster, RESP_TYPES } = await loadPackage()
   const { ca, server } = place
   const { host, port, username, password, tls } = server
@@ -59,10 +60,12 @@ async function connectCluster({ place, timeout }: Connecting): Promise<Connectio
   // A server that is lost is found again by the library, or another one that took its place.
   cluster.on('error', () => {})
   let late: NodeJS.Timeout | undefined
+  let ending: Disposable | undefined
   try {
     // The library does not limit the time of finding out which servers there are.
     const tooLate = new Promise<never>((_, reject) => {
       late = setTimeout(() => reject(new Error('TIMEOUT the cluster did not answer in time')), 2 * timeout)
+      ending = addAbortListener(signal, () => reject(new Error('CLOSED the connection was closed')))
     })
     await Promise.race([cluster.connect(), tooLate])
   } catch (error) {
@@ -70,6 +73,7 @@ async function connectCluster({ place, timeout }: Connecting): Promise<Connectio
     throw error
   } finally {
     clearTimeout(late)
+    ending?.[Symbol.dispose]()
   }
   return {
     send: (key, command, asker) => {
@@ -91,6 +95,7 @@ async function findMaster(
 ): Promise<Pick<Server, 'host' | 'port'>> {
   let failure: unknown
   for (const sentinel of sentinels) {
+    connecting.signal.throwIfAborted()
     let connection: Connection | undefined
     try {
       connection = await ServerConnection.open(sentinel, { ...connecting, lost: () => {} })

@@ -83,6 +83,7 @@ export class Redis {
   #reconnecting: NodeJS.Timeout | undefined
   #pause = pauses.first
   #closed = false
+  readonly #closing = new AbortController()
   /** Whether the log has it that Redis is not usable, and why. */
   #told = false
   /** When the log was told of a key last. */
@@ -136,6 +137,7 @@ export class Redis {
     clearTimeout(this.#reconnecting)
     this.#giveUp('closed')
     this.#drop()
+    this.#closing.abort()
   }
 
   /** Looks after `ms` for questions that waited too long. */
@@ -198,6 +200,7 @@ export class Redis {
       connection = await connect({
         place: this.#place,
         timeout: this.#times.connect,
+        signal: this.#closing.signal,
         lost: (error) => {
           lost = true
           this.#giveUp(reasonOf(error))
@@ -205,7 +208,7 @@ export class Redis {
         }
       })
     } catch (error) {
-      this.#giveUp(reasonOf(error))
+      if (!this.#closed) this.#giveUp(reasonOf(error))
     }
     if (connection && !lost && !this.#closed) {
       this.#connection = connection

@@ -1,4 +1,5 @@
 // A connection to one Redis server: what one turn of the loop asks is written at once, and answers come in order.
+import { addAbortListener } from 'node:events'
 import { connect as connectPlain, isIP } from 'node:net'
 import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -22,8 +23,9 @@ export class ServerConnection implements Connection {
   #unsent = ''
   /** Why it has ended. */
   #fault: Error | undefined
+  readonly #ending: Disposable
 
-  private constructor(server: Server, { place: { ca }, lost }: Connecting, connected: () => void) {
+  private constructor(server: Server, { place: { ca }, lost, signal }: Connecting, connected: () => void) {
     const { host, port, tls } = server
     const replies = new Replies((reply) => this.#answer(reply))
     const onread = {
@@ -41,6 +43,7 @@ export class ServerConnection implements Connection {
     // The name of the server is checked, whatever the environment says of certificates.
     const secure = { rejectUnauthorized: true, ...(isIP(host) === 0 && { servername: host }), ...(ca && { ca }) }
     this.#lost = lost
+    this.#ending = addAbortListener(signal, () => this.#end(new Error('CLOSED the connection was closed')))
     this.#socket = tls ? connectTls({ ...options, ...secure }, connected) : connectPlain(options, connected)
     this.#socket.on('error', (error) => this.#end(error))
     this.#socket.on('close', () => this.#end(new Error('CLOSED the server has ended the connection')))
@@ -106,6 +109,7 @@ export class ServerConnection implements Connection {
   }
 
   #finish(error: Error): void {
+    this.#ending[Symbol.dispose]()
     this.#socket.destroy()
     for (const asker of this.#askers.splice(0)) asker.failed(error)
   }

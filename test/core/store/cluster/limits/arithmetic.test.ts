@@ -116,7 +116,8 @@ const move = fc.record({
 void t.test('whatever is asked, Redis decides as one process does', { skip: redisMissing }, async (t) => {
   const { url } = await RedisServer.start(t)
   const place = placeOf({ url })
-  const connection = await connect({ place, timeout: 5000, lost: (error) => t.fail(String(error)) })
+  const { signal } = new AbortController()
+  const connection = await connect({ place, timeout: 5000, lost: (error) => t.fail(String(error)), signal })
   t.teardown(() => connection.destroy())
   let decided = 0
   let refused = 0

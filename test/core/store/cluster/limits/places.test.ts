@@ -1,5 +1,8 @@
 // Where Redis may be: behind TLS and a password, behind sentinels, and in a cluster. Nothing that is told has a secret.
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -8,7 +11,7 @@ import { openSharedLimits } from '../../../../../core/store/cluster/limits/open.
 import type { SharedLimits } from '../../../../../core/store/cluster/limits/limits.ts'
 import type { RedisOptions } from '../../../../../core/store/cluster/limits/options.ts'
 import { placeOf } from '../../../../../core/store/cluster/redis/address.ts'
-import { createLogger } from '../../../../../core/telling/log.ts'
+import { createLogger, silentLog } from '../../../../../core/telling/log.ts'
 import { makeCertificate } from '../../../../kit/certificate.ts'
 import { redisOptions, sharedLimits } from '../../../../kit/limits.ts'
 import { eventually } from '../../../../kit/probe.ts'
@@ -144,6 +147,29 @@ void t.test('sentinels say where the master is, also after it has died', { skip 
   await eventually(() => limits.health.usable, 30_000)
   t.match(await limits.decide([key], 0), { states: [{ remaining: 3 }] }, 'the new master was told of the slot')
   t.match(await replica.run(['ROLE']), ['master'])
+})
+
+void t.test('closing ends a connection that is being made, and asks no further sentinel', async (t) => {
+  let open = 0
+  const counts: number[] = [0, 0]
+  const silent = counts.map((_, i) =>
+    createServer((socket) => {
+      open++
+      counts[i]!++
+      socket.on('error', () => {}).on('close', () => void open--)
+      socket.resume()
+    }).listen(0, '127.0.0.1')
+  )
+  await Promise.all(silent.map((one) => once(one, 'listening')))
+  t.teardown(() => silent.forEach((one) => one.close()))
+  const [one, two] = silent.map((server) => `redis://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  for (const place of [{ url: `${one}/1` }, { url: 'redis://main', sentinels: [one!, two!] }]) {
+    const limits = await openSharedLimits({ ...redisOptions, connect_timeout: 600_000, ...place }, 'share', silentLog)
+    await eventually(() => open === 1, 20_000)
+    await limits.close()
+    await eventually(() => open === 0, 20_000)
+  }
+  t.same(counts, [2, 0])
 })
 
 void t.test('in a cluster the limits of one home are in one place', { skip }, async (t) => {
