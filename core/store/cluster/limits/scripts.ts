@@ -134,7 +134,8 @@ return answer`
 )
 
 /**
- * Renews slots, also those that Redis has lost or taken for dead: what runs, counts.
+ * Renews slots, also those that Redis has lost or taken for dead: what runs, counts. It is in order, so that no slot is
+ * there again that was released behind it.
  *
  * Keys: slots of sets. Arguments: the length of the lease, and for each key how many slots there are, and their names.
  */
@@ -156,7 +157,8 @@ for i = 1, #KEYS do
   else redis.call('PEXPIRE', KEYS[i], math.ceil(lease / 1000)) end
   at = last + 1
 end
-return answer`
+return answer`,
+  { inOrder: true }
 )
 
 /**

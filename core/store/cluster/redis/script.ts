@@ -6,10 +6,13 @@ import type { Asker, Connection } from './asker.ts'
 export class Script {
   readonly text: string
   readonly sha: string
+  /** Whether its text is sent each time: else a call of it may come after what was asked behind it. */
+  readonly inOrder: boolean
 
-  constructor(text: string) {
+  constructor(text: string, { inOrder = false } = {}) {
     this.text = text
     this.sha = hash('sha1', text)
+    this.inOrder = inOrder
   }
 }
 
@@ -24,6 +27,7 @@ export interface Call {
 export function run(connection: Connection, { script, keys, args }: Call, asker: Asker): void {
   const [key] = keys
   const rest = [String(keys.length), ...keys, ...args]
+  if (script.inOrder) return connection.send(key!, ['EVAL', script.text, ...rest], asker)
   connection.send(key!, ['EVALSHA', script.sha, ...rest], {
     done: (reply) => asker.done(reply),
     failed(error) {

@@ -3,6 +3,12 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { LimitSet, Rates } from '../../../../../core/catalogue/caller.ts'
 import { openSharedLimits } from '../../../../../core/store/cluster/limits/open.ts'
+import { releaseCall } from '../../../../../core/store/cluster/limits/figures.ts'
+import { renew } from '../../../../../core/store/cluster/limits/scripts.ts'
+import { placeOf } from '../../../../../core/store/cluster/redis/address.ts'
+import { connect } from '../../../../../core/store/cluster/redis/connection.ts'
+import { run } from '../../../../../core/store/cluster/redis/script.ts'
+import type { Call } from '../../../../../core/store/cluster/redis/script.ts'
 import type { SharedLimits } from '../../../../../core/store/cluster/limits/limits.ts'
 import type { Decision, Lease } from '../../../../../core/store/limits.ts'
 import { createLogger, silentLog } from '../../../../../core/telling/log.ts'
@@ -176,6 +182,19 @@ void t.test('Redis forgets the scripts', { skip }, async (t) => {
   t.match(states, [{ remaining: 4 }, { name: 'tpm' }])
   t.ok(states[1]!.remaining >= 800, `${states[1]!.remaining} tokens are left`)
   t.match(limits.health, { usable: true, since }, 'nothing was decided without it')
+})
+
+void t.test('no renewal that Redis does not know yet comes after the release behind it', { skip }, async (t) => {
+  const redis = await RedisServer.start(t)
+  const signal = new AbortController().signal
+  const connection = await connect({ place: placeOf({ url: redis.url }), timeout: 20_000, lost: () => {}, signal })
+  t.teardown(() => connection.destroy())
+  const ask = (call: Call): Promise<unknown> => new Promise((done, failed) => run(connection, call, { done, failed }))
+  const slots = 'sluice:slots'
+  const released = releaseCall('one', [slots], undefined, undefined)
+  await ask(released)
+  await Promise.all([ask({ script: renew, keys: [slots], args: ['5000000', '1', 'one'] }), ask(released)])
+  t.equal(await redis.run(['ZCARD', slots]), 0)
 })
 
 void t.test('Redis is lost with all its data, and slots are told again', { skip }, async (t) => {
