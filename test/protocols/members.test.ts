@@ -428,3 +428,24 @@ t.test('how many alternatives of a token are wanted is told where it is more tha
   t.strictSame(wanted(0), [true, undefined])
   t.strictSame(wanted(3), [true, 3])
 })
+
+t.test('what the user says after a picture of a result is said once, behind the picture', async (t) => {
+  const picture = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } }
+  const { messages } = sent('M→C', {
+    ...asking['M'],
+    messages: [
+      user('Hi'),
+      { role: 'assistant', content: [{ type: 'tool_use', id: 'a', name: 'f', input: {} }] },
+      user([
+        { type: 'tool_result', tool_use_id: 'a', content: [picture] },
+        { type: 'text', text: 'Look.' }
+      ])
+    ]
+  }).body
+  t.equal(messages.length, 4)
+  t.strictSame(messages[3].content, [
+    { type: 'text', text: 'Of the result of f (a):' },
+    { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
+    { type: 'text', text: 'Look.' }
+  ])
+})
