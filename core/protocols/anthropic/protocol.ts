@@ -1,5 +1,5 @@
 // Anthropic's Messages, as clients speak it and as upstreams answer it.
-import { asObject, asObjects } from '../object.ts'
+import { asObject, asObjects, asText } from '../object.ts'
 import type { Payload, Protocol, ReportedUsage } from '../protocol.ts'
 import { textBytes } from '../text/text-bytes.ts'
 import { mergeAnthropicUsage, readAnthropicUsage } from '../usage/anthropic.ts'
@@ -38,7 +38,7 @@ export const anthropic: Protocol = {
 
 /** The name of an event is its type. Clients skip events without a name. */
 function eventName(payload: string): string {
-  return String(asObject(JSON.parse(payload))?.['type'] ?? '')
+  return asText(asObject(JSON.parse(payload))?.['type'])
 }
 
 function isAnswer({ lens }: Payload): boolean {

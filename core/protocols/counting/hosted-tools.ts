@@ -4,7 +4,7 @@ import type { Lens } from '../../bodies/lens.ts'
 import type { PricedClass } from '../../money/classes.ts'
 import type { Usage } from '../../money/usage.ts'
 import { ListCount } from './list-count.ts'
-import { asObject, asObjects } from '../object.ts'
+import { asObject, asObjects, asText } from '../object.ts'
 import type { Payload, Tally } from '../protocol.ts'
 import { ToolSearch } from './tool-list.ts'
 import type { ListedTool } from './tool-list.ts'
@@ -198,7 +198,7 @@ class ItemTally implements Tally {
     if (message.kind === 'json' || message.kind === 'bytes') this.#list.see(message.data)
     else if (message.data.includes('"response.output_item.done"')) {
       const { type, item } = asObject(message.json()) ?? {}
-      if (type === 'response.output_item.done') this.#add(String(asObject(item)?.['type']))
+      if (type === 'response.output_item.done') this.#add(asText(asObject(item)?.['type']))
     }
   }
 

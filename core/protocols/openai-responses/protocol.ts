@@ -1,5 +1,5 @@
 // OpenAI's Responses, as clients speak it and as upstreams answer it.
-import { asObject } from '../object.ts'
+import { asObject, asText } from '../object.ts'
 import { readError as readAnyError } from '../told/errors.ts'
 import { errorBody } from '../openai-chat/errors.ts'
 import type { Payload, Protocol, UpstreamError } from '../protocol.ts'
@@ -21,7 +21,7 @@ export const openaiResponses: Protocol = {
   ownHeaders: {},
   watch: () => new ResponsesWatch(),
   endEvent: undefined,
-  eventName: (payload) => String(asObject(JSON.parse(payload))?.['type'] ?? ''),
+  eventName: (payload) => asText(asObject(JSON.parse(payload))?.['type']),
   chunksOf,
   collect: () => new ResponseCollector(),
   errorBody,

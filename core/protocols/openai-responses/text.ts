@@ -3,7 +3,7 @@
 import { withMembers } from '../../bodies/splice.ts'
 import { mostKept } from '../canonical/codec.ts'
 import { editedList, withoutPlace } from '../text/edits.ts'
-import { asObject } from '../object.ts'
+import { asObject, asText } from '../object.ts'
 import type {
   AnswerText,
   EditedEvent,
@@ -180,7 +180,7 @@ export class ResponseText implements AnswerText {
 
   /** The event with its texts edited; the same object when nothing changed. */
   #edited(body: Fields, editor: TextEditor, before: TextEvent[]): Fields {
-    const type = String(body['type'] ?? '')
+    const type = asText(body['type'])
     const [, family, state] = /^response\.(.+)\.(delta|done)$/.exec(type) ?? []
     const { item, part, response, annotation } = body
     if (state === 'delta' && typeof body['delta'] === 'string' && !sounds.has(family!))
@@ -205,7 +205,7 @@ export class ResponseText implements AnswerText {
       const changed = editedPart(
         part as Fields,
         name,
-        /^(?:reasoning|summary)_text$/.test(String((part as Fields)['type'])),
+        /^(?:reasoning|summary)_text$/.test(asText((part as Fields)['type'])),
         (place) => this.#repeated(name, place, done, editor, before)
       )
       return changed === part ? body : { ...body, part: changed }
@@ -349,11 +349,11 @@ function withChanges(payload: Payload, changes: Fields): Buffer {
 }
 
 /** The role of an input item that does not name one. */
-const speakers: Readonly<Record<string, string>> = {
-  function_call_output: 'tool',
-  custom_tool_call_output: 'tool',
-  mcp_call: 'tool'
-}
+const speakers = new Map([
+  ['function_call_output', 'tool'],
+  ['custom_tool_call_output', 'tool'],
+  ['mcp_call', 'tool']
+])
 
 function editPrompt(body: Members, edit: (part: TextPart) => string): void {
   const set = (key: string, role: string): void => {
@@ -367,7 +367,7 @@ function editPrompt(body: Members, edit: (part: TextPart) => string): void {
   const input = body.json('input')
   if (!Array.isArray(input)) return
   const made = editedList(input, (item, at) => {
-    const role = typeof item['role'] === 'string' ? item['role'] : (speakers[String(item['type'])] ?? 'assistant')
+    const role = typeof item['role'] === 'string' ? item['role'] : (speakers.get(asText(item['type'])) ?? 'assistant')
     return editedItem(item, ({ name, kind, text }) => edit({ block: `${at}.${name}`, kind, role, text }))
   })
   if (made !== input) body.set('input', made)

@@ -1,6 +1,6 @@
 // The protocol of OpenAI's transcriptions and translations of speech: JSON, plain text in several forms, or a stream.
 import { openaiChat } from '../openai-chat/protocol.ts'
-import { asObject } from '../object.ts'
+import { asObject, asText } from '../object.ts'
 import type { Protocol } from '../protocol.ts'
 import { readTranscriptionUsage } from '../usage/audio.ts'
 import { transcriptText } from './transcript-text.ts'
@@ -27,6 +27,6 @@ export const openaiTranscriptions: Protocol = {
     ]
   },
   collect: () => new LastEventCollector(done),
-  answerBytes: (body) => Buffer.byteLength(String(asObject(body)?.['text'] ?? asObject(body)?.['delta'] ?? '')),
+  answerBytes: (body) => Buffer.byteLength(asText(asObject(body)?.['text'] ?? asObject(body)?.['delta'])),
   text: transcriptText
 }

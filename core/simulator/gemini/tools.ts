@@ -66,7 +66,8 @@ export function readTools(body: Fields): Toolbox {
       oneOf('MODE_UNSPECIFIED', 'AUTO', 'ANY', 'NONE', 'VALIDATED'),
       'AUTO, ANY, NONE or VALIDATED'
     ) ?? 'AUTO'
-  const names = listOf(calling, 'tool_config.function_calling_config', 'allowedFunctionNames').map(String)
+  const names = listOf(calling, 'tool_config.function_calling_config', 'allowedFunctionNames')
+  if (!names.every(isString)) throw new Refusal(400, 'allowed_function_names is a list of names.')
   if (names.length > 0 && mode !== 'ANY' && mode !== 'VALIDATED') {
     throw new Refusal(
       400,

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import type { Call } from '../endpoint.ts'
 import { takeDirective } from '../directive.ts'
-import { between, integer, invalid, isBoolean, isObject, missing, optional, parseObject } from '../fields.ts'
+import { between, integer, invalid, isBoolean, isObject, isString, missing, optional, parseObject } from '../fields.ts'
 import type { Fields } from '../fields.ts'
 import { Refusal } from '../refusal.ts'
 import type { Conversation } from '../words/composition.ts'
@@ -117,7 +117,7 @@ function readContent(message: Fields, place: string): { text: string; tokens: nu
         refusal
       } = (isObject(part) ? part : {}) as { type?: unknown; text?: unknown; refusal?: unknown }
       if (typeof type !== 'string') throw invalid(place, 'Every part needs a type.')
-      if (type === 'text' || type === 'refusal') texts.push(String(words ?? refusal ?? ''))
+      if (type === 'text' || type === 'refusal') texts.push([words, refusal].find(isString) ?? '')
       else tokens += tokensPerAttachment
     }
     text = texts.join('\n')

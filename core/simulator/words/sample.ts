@@ -1,17 +1,18 @@
 // Makes values that fit a JSON Schema, for arguments of tools and for structured answers.
+import { isString } from '../fields.ts'
 import type { Dice } from './prose.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 
 const words = ['harbour', 'lantern', 'meadow', 'copper', 'willow', 'granite', 'ferry', 'orchard'] as const
-const formats: Readonly<Record<string, string>> = {
-  date: '2026-01-31',
-  time: '12:30:00Z',
-  'date-time': '2026-01-31T12:30:00Z',
-  email: 'simulator@example.com',
-  uri: 'https://example.com/',
-  uuid: '6f1c2f3e-0b7a-4c58-9d21-3f5e8a7b9c10'
-}
+const formats = new Map<unknown, string>([
+  ['date', '2026-01-31'],
+  ['time', '12:30:00Z'],
+  ['date-time', '2026-01-31T12:30:00Z'],
+  ['email', 'simulator@example.com'],
+  ['uri', 'https://example.com/'],
+  ['uuid', '6f1c2f3e-0b7a-4c58-9d21-3f5e8a7b9c10']
+])
 /** Recursive schemas have no end: null is used below this depth, and after this many values. */
 const deepest = 12
 const mostValues = 1000
@@ -58,7 +59,7 @@ function sample(given: unknown, sampling: Sampling, depth: number): unknown {
     case 'null':
       return null
     default: {
-      const word = formats[String(schema['format'])] ?? dice.pick(words)
+      const word = formats.get(schema['format']) ?? dice.pick(words)
       return word
         .padEnd(Math.min(bound(schema['minLength'], 0), 10_000), '.')
         .slice(0, bound(schema['maxLength'], Infinity))
@@ -68,7 +69,7 @@ function sample(given: unknown, sampling: Sampling, depth: number): unknown {
 
 function sampleObject(schema: Schema, sampling: Sampling, depth: number): unknown {
   const properties = asSchema(schema['properties']) ?? {}
-  const required = Array.isArray(schema['required']) ? schema['required'].map(String) : Object.keys(properties)
+  const required = Array.isArray(schema['required']) ? schema['required'].filter(isString) : Object.keys(properties)
   return Object.fromEntries(required.map((name) => [name, sample(properties[name] ?? {}, sampling, depth + 1)]))
 }
 

@@ -177,7 +177,7 @@ export class RealtimeSession implements Sleeper {
       case undefined:
         throw missing('type')
       default:
-        throw new Refusal(400, `Invalid value: '${String(fields['type']).slice(0, 100)}'.`, {
+        throw new Refusal(400, `Invalid value: ${JSON.stringify(fields['type']).slice(0, 100)}.`, {
           param: 'type',
           code: 'invalid_value'
         })
