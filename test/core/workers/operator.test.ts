@@ -70,8 +70,9 @@ async function toEach(t: Test, all: LocalGateway): Promise<Map<number, Client>> 
   await eventually(async () => {
     const before = await loads()
     const client = await connect(t, all.url)
-    // Once it is answered, the connection is counted.
-    await client.send({ path: '/v1/models', headers: { authorization: `Bearer ${testKey}` } }).reply()
+    // Once it is answered, the connection is counted; once its record is found, no stream hears of the request later.
+    const asked = { path: '/v1/models', headers: { authorization: `Bearer ${testKey}` } }
+    await all.record(await client.send(asked).reply())
     const after = await loads()
     const number = [...after].find(([worker, count]) => count === before.get(worker)! + 1)?.[0]
     if (number === undefined || found.has(number)) client.close()
