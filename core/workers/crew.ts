@@ -1,4 +1,5 @@
 // The workers of a gateway as one: starts them, asks them, and starts another one in the place of each that ends.
+import { EventEmitter, once } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from '../telling/log.ts'
 import { Member } from './member.ts'
@@ -63,10 +64,12 @@ export class Crew {
   /** What is done about workers that ended. */
   readonly #returns = new Set<Promise<void>>()
   readonly #returned = new WeakMap<Member, Promise<void>>()
-  /** Those that end because they are to. */
+  /** Those that another one replaces: they end what they have, and take no more. */
   readonly #renewed = new WeakSet<Member>()
   /** By the number of the place. */
   readonly #ends = new Map<number, Pick<CrewPlace, 'ends' | 'last'>>()
+  /** Tells of the number of a place when a worker serves there from now on. */
+  readonly #filled = new EventEmitter()
   readonly #closing = new AbortController()
   /** Whether all have served. Before, one that ends is not replaced: the gateway does not start then. */
   #started = false
@@ -96,11 +99,10 @@ export class Crew {
     for (const number of this.away) if (!this.#members.has(number)) void this.#replace(number)
   }
 
-  /** The numbers of the workers that do not serve at present. */
+  /** The numbers of the places at which nobody takes connections at present. */
   get away(): readonly number[] {
-    const away: number[] = []
-    for (let number = 1; number <= this.size; number++) if (!this.#members.get(number)?.serves) away.push(number)
-    return away
+    const serving = new Set(this.serving.map(({ number }) => number))
+    return Array.from({ length: this.size }, (_, i) => i + 1).filter((number) => !serving.has(number))
   }
 
   /** The places of all workers, in order. Times are in Unix milliseconds. */
@@ -123,7 +125,8 @@ export class Crew {
   async ask<T>(ms: number, name: string, ...args: readonly unknown[]): Promise<Answers<T>> {
     const answers = new Map<Member, T>()
     await Promise.all(
-      this.serving.map(async (member) => {
+      this.members.map(async (member) => {
+        if (!member.serves) return
         const answer = await within(ms, member.line.ask<T>(name, ...args)).catch(() => undefined)
         if (answer) answers.set(member, answer.value)
       })
@@ -168,12 +171,16 @@ export class Crew {
 
   /**
    * Puts another worker in the place of one, which is asked to `leave` by its own means, and ended after `ms`
-   * milliseconds. A neighbour accepts connections meanwhile. Resolves when it has ended.
+   * milliseconds. A neighbour accepts connections meanwhile. Resolves when another one serves there, or the crew closes.
    */
   async renew(member: Member, ms: number, ...args: readonly unknown[]): Promise<void> {
+    const { number } = member
     this.#renewed.add(member)
+    this.#parts.onChange?.()
     await within(ms, member.line.ask('leave', ...args)).catch(() => undefined)
     await member.end('another one takes its place')
+    if (this.#members.get(number)?.serves) return
+    await once(this.#filled, String(number), { signal: this.#closing.signal }).catch(() => {})
   }
 
   /** All that have a thread. */
@@ -201,9 +208,9 @@ export class Crew {
     return answers.flat()
   }
 
-  /** Those that serve. */
+  /** Those that take connections. One that is replaced does no more. */
   get serving(): readonly Member[] {
-    return [...this.#members.values()].filter(({ serves }) => serves)
+    return this.members.filter((member) => member.serves && !this.#renewed.has(member))
   }
 
   /** @throws Error when it cannot start */
@@ -221,6 +228,7 @@ export class Crew {
     try {
       const said = await member.serving()
       this.#pauses.began(number)
+      this.#filled.emit(String(number))
       this.#parts.onChange?.()
       return said
     } catch (error) {

@@ -28,6 +28,7 @@ export class Passage implements Threads {
   readonly #passed = new Map<Member, Passed>()
   #last = 0
   #resume: () => void = () => {}
+  #renewing = Promise.resolve()
 
   /** `renewal`: how long workers may take to leave when they are replaced, and what they are told then. */
   constructor(crew: Crew, place: Place, ...renewal: readonly [within: number, ...args: readonly unknown[]]) {
@@ -76,7 +77,7 @@ export class Passage implements Threads {
 
   renew(): void {
     this.#resume()
-    void this.#renewAll()
+    this.#renewing = this.#renewing.then(() => this.#renewAll())
   }
 
   /** The thread of one that had handed over has ended. */

@@ -348,8 +348,9 @@ export class Supervision implements Pick<
   }
 
   async #take(): Promise<void> {
-    const [first] = this.#crew.serving
-    if (this.#inner === undefined || !first || this.#taker?.serves) return
+    const { serving } = this.#crew
+    const [first] = serving
+    if (this.#inner === undefined || !first || serving.some((member) => member === this.#taker)) return
     this.#taker = first
     await first.line.ask('takeFrom', this.#inner)
   }

@@ -26,6 +26,8 @@ interface Company {
   readonly lines: LogLine[]
   /** The workers that have ended, and were brought home. */
   readonly home: Member[]
+  /** The places that were empty at each change. */
+  readonly changes: (readonly number[])[]
   /** What workers are started with. */
   given: Partial<Order>
   start(): Promise<unknown>
@@ -39,6 +41,7 @@ const silence = 2000
 function company(t: Test, size: number, given: Partial<Order> = {}): Company {
   const lines: LogLine[] = []
   const home: Member[] = []
+  const changes: Company['changes'] = []
   const arena = Arena.create({ seats: size + 1, sets: 2, cells: 2 })
   const seats = new Seats(arena)
   const made: Company['given'] = { value: 1, ...given }
@@ -60,6 +63,7 @@ function company(t: Test, size: number, given: Partial<Order> = {}): Company {
       home.push(member)
     },
     hanging: () => seats.hanging(performance.now(), silence),
+    onChange: () => changes.push(crew.away),
     log: recordingLog(lines),
     pause: 10
   })
@@ -70,6 +74,7 @@ function company(t: Test, size: number, given: Partial<Order> = {}): Company {
     figures,
     lines,
     home,
+    changes,
     given: made,
     start: async () => {
       let first: unknown
@@ -141,6 +146,28 @@ t.test('one that ends is brought home and replaced, while the others serve on', 
     { message: 'a worker has ended: another one takes its place', fields: { worker: 2, reason: /exit code 7/ } },
     { fields: { worker: 2, reason: /a fault that nothing caught/ } }
   ])
+})
+
+t.test('one that is renewed takes no more from when it is asked to leave until another one serves', async (t) => {
+  const { crew, start, values, lines, home, changes } = company(t, 2)
+  await start()
+  const first = crew.member(1)!
+  const before = changes.length
+  const renewed = crew.renew(first, 60_000, 'goodbye')
+  t.same(changes.slice(before), [[1]], 'its neighbours hear of it before it ends')
+  t.same(
+    crew.serving.map(({ number }) => number),
+    [2]
+  )
+  t.same(await values(), { 1: 1, 2: 1 }, 'it still answers')
+  await renewed
+  t.same(crew.away, [], 'another one serves when that is done')
+  t.same(home, [first])
+  t.not(crew.member(1), first)
+  t.notOk(lines.some(({ level }) => level === 'error'))
+  const second = crew.renew(crew.member(2)!, 60_000, 'goodbye')
+  await crew.close(60_000, 'goodbye')
+  await second
 })
 
 t.test('one that hangs is ended and replaced, and what it was asked is not waited for', async (t) => {
