@@ -11,7 +11,8 @@ export function alive(): Answer {
 
 /**
  * Says whether the gateway should get new requests; a 503 says why not. Troubles of the store that refuse no requests,
- * those of the credentials of channels, and a configuration that was refused are shown with a 200.
+ * those of the credentials of channels, workers that have ended beside others that serve, and a configuration that was
+ * refused are shown with a 200.
  */
 export function ready(
   _call: Call,
@@ -26,7 +27,7 @@ export function ready(
     ...(refused ? [refusedSince(refused.time)] : [])
   ]
   if (reasons.length === 0) return alive()
-  return healthy && !stopping()
+  return healthy && !stopping() && workers?.serves !== false
     ? { json: { status: 'degraded', reasons } }
     : { status: 503, json: { status: 'unavailable', reasons } }
 }

@@ -171,7 +171,8 @@ export class Crew {
 
   /**
    * Puts another worker in the place of one, which is asked to `leave` by its own means, and ended after `ms`
-   * milliseconds. A neighbour accepts connections meanwhile. Resolves when another one serves there, or the crew closes.
+   * milliseconds. A neighbour accepts connections meanwhile. Resolves when another one serves there, or the crew
+   * closes.
    */
   async renew(member: Member, ms: number, ...args: readonly unknown[]): Promise<void> {
     const { number } = member
@@ -215,16 +216,34 @@ export class Crew {
 
   /** @throws Error when it cannot start */
   async #begin(number: number): Promise<unknown> {
+    return this.#serving(this.#appoint(number))
+  }
+
+  /** @throws Error when there is no thread for it, or no seat */
+  #appoint(number: number): Member {
     const { threads, recruit, log } = this.#parts
     const own = log.child({ worker: number })
-    const member = new Member(threads.take(number), recruit(number), (said) => {
-      if (said.kind === 'log') own[said.level](said.message, said.fields)
-    })
+    const thread = threads.take(number)
+    let member: Member
+    try {
+      member = new Member(thread, recruit(number), (said) => {
+        if (said.kind === 'log') own[said.level](said.message, said.fields)
+      })
+    } catch (error) {
+      void thread.terminate()
+      throw error
+    }
     this.#members.set(number, member)
     const returned = member.ended.then((reason) => this.#ended(member, reason))
     this.#returns.add(returned)
     this.#returned.set(member, returned)
     void returned.then(() => this.#returns.delete(returned))
+    return member
+  }
+
+  /** @throws Error when it ends before it serves */
+  async #serving(member: Member): Promise<unknown> {
+    const { number } = member
     try {
       const said = await member.serving()
       this.#pauses.began(number)
@@ -263,8 +282,18 @@ export class Crew {
     do await (change = this.#change)
     while (change !== this.#change)
     if (this.#closing.signal.aborted) return
+    let member: Member
     try {
-      await this.#begin(number)
+      member = this.#appoint(number)
+    } catch (error) {
+      this.#parts.log.error('no worker could be started in the place of one that had ended: it is tried again', {
+        worker: number,
+        error: String(error)
+      })
+      return this.#replace(number)
+    }
+    try {
+      await this.#serving(member)
       this.#parts.log.info('a worker serves in the place of one that had ended', { worker: number })
     } catch {
       // Its end was told, and is followed by the next try.

@@ -236,6 +236,11 @@ export class Supervision implements Pick<
     return away.length === 0 ? [] : [`workers: ${size - away.length} of ${size} serve`]
   }
 
+  /** Whether any worker takes connections. */
+  get serves(): boolean {
+    return this.#crew.serving.length > 0
+  }
+
   /**
    * Starts the workers, each with a server of its own on the port, or on the sockets that are bound already.
    * @throws Error when one cannot, or somebody else has the port

@@ -57,6 +57,8 @@ export interface AdminParts {
   workers?: {
     /** Why fewer serve than should. */
     readonly reasons: readonly string[]
+    /** Whether any takes connections. */
+    readonly serves: boolean
     /** The health of channels as all see it; `own`: as this thread does. */
     health(own: Health): Health
     /** All of them, and what each has to do. */

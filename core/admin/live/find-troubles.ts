@@ -183,7 +183,7 @@ function ofWorkers({ workers }: Parts): Trouble[] {
   return (workers?.reasons ?? []).map((reason) => ({
     id: 'workers',
     kind: 'worker',
-    severity: 'warning',
+    severity: workers!.serves ? 'warning' : 'critical',
     text: sentence(`A worker has ended: ${reason}`),
     remedy: 'Another one takes its place by itself; the log and GET /admin/v1/workers say why it ended.',
     link: 'configuration',

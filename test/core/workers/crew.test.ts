@@ -30,6 +30,8 @@ interface Company {
   readonly changes: (readonly number[])[]
   /** What workers are started with. */
   given: Partial<Order>
+  /** How many times in a row there is no seat from now on. */
+  full: number
   start(): Promise<unknown>
   /** What the workers have at present, by their numbers. */
   values(): Promise<Record<number, number>>
@@ -48,6 +50,7 @@ function company(t: Test, size: number, given: Partial<Order> = {}): Company {
   const crew = new Crew(size, {
     threads: new Reserve(new URL('thread.ts', import.meta.url), process.env),
     recruit(number) {
+      if (found.full-- > 0) throw new Error('there is no seat')
       const seat = seats.give()
       const order = { ...found.given, arena: arena.buffer, seat }
       return {
@@ -76,6 +79,7 @@ function company(t: Test, size: number, given: Partial<Order> = {}): Company {
     home,
     changes,
     given: made,
+    full: 0,
     start: async () => {
       let first: unknown
       await crew.start((said) => (first = said))
@@ -168,6 +172,19 @@ t.test('one that is renewed takes no more from when it is asked to leave until a
   const second = crew.renew(crew.member(2)!, 60_000, 'goodbye')
   await crew.close(60_000, 'goodbye')
   await second
+})
+
+t.test('a place for which there was no seat is tried again, and that is told', async (t) => {
+  const all = company(t, 2)
+  const { crew, start, values, lines } = all
+  await start()
+  all.full = 2
+  tellOne(all, 2, 'exit', 7)
+  await eventually(() => crew.away.length === 1)
+  await eventually(() => crew.away.length === 0)
+  t.same(await values(), { 1: 1, 2: 1 })
+  const told = lines.filter(({ message }) => /no worker could be started/.test(message))
+  t.match(told, [{ fields: { worker: 2, error: /there is no seat/ } }, { fields: { worker: 2 } }])
 })
 
 t.test('one that hangs is ended and replaced, and what it was asked is not waited for', async (t) => {

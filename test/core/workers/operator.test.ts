@@ -191,6 +191,20 @@ t.test('a worker that has ended is told of until another one serves, and afterwa
     return data.some(({ id }: { id: string }) => id === 'workers')
   })
   t.match(await all.admin('/readyz'), { status: 'degraded', reasons: [/workers: 1 of 2 serve/] })
+  // The other one accepts all connections now.
+  const last = await connect(t, all.url)
+  last.send(asking({ 'x-stop': '1' }))
+  await last.closed
+  const readiness = (): Promise<Response> => fetch(`${all.adminUrl}/readyz`)
+  await eventually(async () => (await readiness()).status === 503)
+  t.match(await (await readiness()).json(), { status: 'unavailable', reasons: [/workers: 0 of 2 serve/] })
+  // Troubles are looked for once a second.
+  await eventually(async () => {
+    const { data } = await all.admin('/admin/v1/troubles')
+    return data.some(
+      ({ id, severity }: { id: string; severity: string }) => id === 'workers' && severity === 'critical'
+    )
+  })
   rmSync(hold)
   const places = async (): Promise<any[]> => (await all.admin('/admin/v1/workers')).data
   await eventually(async () => {
