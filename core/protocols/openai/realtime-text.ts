@@ -1,6 +1,6 @@
 // Finds and edits text in realtime sessions: in events of a response, as in Responses, and in items of the
 // conversation.
-import { asObject } from '../object.ts'
+import { asObject, asText } from '../object.ts'
 import { ResponseText } from '../openai-responses/text.ts'
 import type { AnswerText, EditedEvent, Payload, ProtocolText, TextEditor, TextEvent } from '../protocol.ts'
 import { Uninspectable } from '../text/uninspectable.ts'
@@ -15,7 +15,7 @@ export const realtimeText: ProtocolText = { answer: () => new SessionText(), pro
 
 /** Items are known by their ids, as each of a session's responses counts its items from zero. */
 const byId = {
-  of: (event: Fields): string => String(event['item_id'] ?? asObject(event['item'])?.['id'] ?? ''),
+  of: (event: Fields): string => asText(event['item_id'] ?? asObject(event['item'])?.['id']),
   ofItem: (item: Fields, at: number): string => (typeof item['id'] === 'string' ? item['id'] : `#${at}`)
 }
 

@@ -34,7 +34,7 @@ class TranscriptText implements AnswerText {
         })
       made = editedText(made, 'text', () => this.#said.join('') + tail)
     } else if (body['type'] === 'transcript.text.segment')
-      made = editedText(made, 'text', (text) => shownAlone(`segment.${String(body['id'])}`, text, editor))
+      made = editedText(made, 'text', (text) => shownAlone(`segment.${JSON.stringify(body['id'])}`, text, editor))
     if (made !== body && 'logprobs' in body) made = { ...made, logprobs: [] }
     if (made === body && before.length === 0) return undefined
     return { before, data: made === body ? undefined : Buffer.from(JSON.stringify(made)) }

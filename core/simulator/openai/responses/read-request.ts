@@ -135,10 +135,8 @@ function readContext({ state }: Call, body: Fields): { items: Item[]; context: I
       throw new Refusal(400, "Mutually exclusive parameters: 'previous_response_id' and 'conversation'.", {
         code: 'mutually_exclusive_parameters'
       })
-    throw new Refusal(
-      404,
-      `Conversation with id '${isString(conversation) ? conversation : String((conversation as Fields)['id'])}' not found.`
-    )
+    const id = isString(conversation) ? conversation : (conversation as Fields)['id']
+    throw new Refusal(404, `Conversation with id ${JSON.stringify(id)} not found.`)
   }
   if (previous === undefined) return { items, context: items }
   const kept = state.responses.find(previous)
