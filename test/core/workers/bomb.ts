@@ -1,6 +1,7 @@
 // A plugin by which a request ends the worker that serves it. Its header `x-bomb` names a hook and a way: `exit`,
-// `fault`, `hang`, or `steps N`, where the thread ends N steps later, whichever request they are of. A step is what
-// others see of a thread at once: a lock that is taken or freed, an entry of the undo row, a piece of a record.
+// `fault`, `hang`, `late N`, where the thread stands still for N milliseconds before, or `steps N`, where it ends N
+// steps later, whichever request they are of. A step is what others see of a thread at once: a lock that is taken or
+// freed, an entry of the undo row, a piece of a record.
 import { isMainThread } from 'node:worker_threads'
 import { definePlugin } from '../../../core/contract/contract.ts'
 import type { Exchange } from '../../../core/contract/contract.ts'
@@ -45,6 +46,10 @@ const ways: Readonly<Record<string, (count: number) => void>> = {
     }),
   hang: () => {
     for (;;);
+  },
+  late: (ms) => {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+    process.exit(7)
   },
   steps: (count) => void (left = count)
 }

@@ -1,7 +1,6 @@
 // Whoever waits for a worker that ends is answered by another one, and sockets that are passed serve all workers.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo, Server } from 'node:net'
 import { join } from 'node:path'
@@ -50,35 +49,17 @@ t.test('each socket is accepted on by its worker, or by another one while that d
   t.end()
 })
 
-/** A plugin that has a worker stand still for some milliseconds and end. */
-function bomb(t: Test): string {
-  const module = join(folder(t), 'bomb.mjs')
-  const contract = JSON.stringify(join(import.meta.dirname, '../../../core/contract/contract.ts'))
-  writeFileSync(
-    module,
-    `import { definePlugin } from ${contract}
-    export default definePlugin({ name: 'bomb', summary: 'Ends the worker.', options: {}, setup: () => ({
-      onRequest({ request }) {
-        if (!request.headers['x-bomb']) return
-        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Number(request.headers['x-bomb']))
-        process.exit(7)
-      }
-    }) })`
-  )
-  return module
-}
-
 const isSilent = ({ state }: { state: string }): boolean => state === 'silent'
 const chain = ['bomb', 'auth', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter']
 
 t.test('connections that wait for a worker which ends are answered, each time that one ends', async (t) => {
   const all = await gateway(
     t,
-    { plugins: { bomb: bomb(t) }, chain: chain.map((name) => ({ [name]: {} })) },
+    { plugins: { bomb: join(import.meta.dirname, 'bomb.ts') }, chain: chain.map((name) => ({ [name]: {} })) },
     { workers: 2 }
   )
   for (let end = 1; end <= 3; end++) {
-    const ended = all.ask({ ...models, headers: { 'x-bomb': '1500' } }).catch(() => {})
+    const ended = all.ask({ ...models, headers: { 'x-bomb': 'request late 1500' } }).catch(() => {})
     await eventually(async () => (await all.admin('/admin/v1/workers')).data.some(isSilent))
     // Half of them come to the worker that stands still.
     const replies = await Promise.all(Array.from({ length: 40 }, () => all.ask(models)))
