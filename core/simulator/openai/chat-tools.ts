@@ -1,6 +1,6 @@
 // Reads `tools` and `tool_choice` of a chat completion request.
 import type { Directive } from '../directive.ts'
-import { invalid, isObject, missing } from '../fields.ts'
+import { invalid, isObject, isString, missing } from '../fields.ts'
 import type { Fields } from '../fields.ts'
 import { Refusal } from '../refusal.ts'
 import { countTokens } from '../words/tokens.ts'
@@ -43,7 +43,9 @@ function forced(choice: unknown, tools: readonly Tool[]): string[] {
   if (isObject(choice)) {
     for (const kind of ['function', 'custom'] as const) {
       const named = choice[kind]
-      if (choice['type'] === kind && isObject(named)) return [String(named['name'])]
+      if (choice['type'] !== kind || !isObject(named)) continue
+      if (!isString(named['name'])) throw invalid(`tool_choice.${kind}.name`, 'Expected a string.')
+      return [named['name']]
     }
     const allowed = choice['allowed_tools']
     if (choice['type'] === 'allowed_tools' && isObject(allowed) && Array.isArray(allowed['tools'])) {

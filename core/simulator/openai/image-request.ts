@@ -114,7 +114,8 @@ function readReferences(given: unknown): string[] {
       image_url?: unknown
       file_id?: unknown
     }
-    if (isString(address ?? id)) return String(address ?? id)
+    const named = address ?? id
+    if (isString(named)) return named
     throw invalid(`images[${i}]`, 'Expected an object with image_url or file_id.')
   })
 }
