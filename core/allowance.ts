@@ -6,8 +6,6 @@ export interface Allowance {
   /** What this thread has taken and not given back, and what all have. */
   readonly used: number
   readonly all: number
-  /** Whether other threads take and give too, of which this one does not hear. */
-  readonly isShared: boolean
   /** Takes so many, if no more than `most` is taken by all then: the limit by default. False: nothing was taken. */
   take(count: number, most?: number): boolean
   give(count: number): void
@@ -21,15 +19,11 @@ export interface Commons {
   readonly bodies: Allowance
   /** Answers that are read on although their client has left; whoever takes says how many may be. */
   readonly drains: Allowance
-  /** Exchanges that go on in the background, and those that wait for their turn at that; likewise. */
-  readonly runs: Allowance
-  readonly waits: Allowance
 }
 
 /** That of a process whose one thread uses all. */
 export class OwnAllowance implements Allowance {
   readonly limit: number
-  readonly isShared = false
   used = 0
 
   /** Without a limit, whoever takes says how much may be taken. */
@@ -76,21 +70,17 @@ export function makePots(places: number, limits: { readonly connections: number;
   return {
     connections: pot(limits.connections),
     bodies: pot(limits.bodies, kilobyte),
-    drains: pot(),
-    runs: pot(),
-    waits: pot()
+    drains: pot()
   }
 }
 
 /** What the thread of a place may use. */
-export function commonsOf({ connections, bodies, drains, runs, waits }: Pots, place: number): Commons {
+export function commonsOf({ connections, bodies, drains }: Pots, place: number): Commons {
   const part = (pot: SharedPot): Allowance => new SharedAllowance(pot, place)
   return {
     connections: part(connections),
     bodies: part(bodies),
-    drains: part(drains),
-    runs: part(runs),
-    waits: part(waits)
+    drains: part(drains)
   }
 }
 
@@ -105,7 +95,6 @@ export function leavePots(pots: Pots, place: number): void {
  */
 class SharedAllowance implements Allowance {
   readonly limit: number
-  readonly isShared = true
   used = 0
   readonly #taken: SharedPot['taken']
   readonly #unit: number

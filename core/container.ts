@@ -126,6 +126,7 @@ async function start(
   const backups = new Backups({ file: first.settings.store.sqlite, log, metrics })
   stops.add(() => backups.close())
   const [engine, background] = [get(tokens.engine), get(tokens.background)]
+  if (supervision) supervision.turns = background.turns
   const alone = supervision ? undefined : get(tokens.server)
   const server = supervision ?? alone!
   const history = new ConfigHistory(historyFolderOf(first.settings.store), log)

@@ -5,6 +5,7 @@ import type { DependencyContainer } from 'tsyringe'
 import type { Commons } from './allowance.ts'
 import { BodyMemory } from './bodies/body-memory.ts'
 import { BackgroundWork } from './exchange/background/background.ts'
+import type { Turns } from './exchange/background/pool.ts'
 import { Engine } from './exchange/engine.ts'
 import type { Generations } from './program/generation.ts'
 import type { Logger } from './telling/log.ts'
@@ -59,7 +60,7 @@ export interface Wiring {
 
 /**
  * Registers how each service is made. A service is made when it is first asked for, and only once. `finished` hears of
- * the requests that end. `commons`: of a gateway with several threads.
+ * the requests that end. `commons`: of a gateway with several threads; `turns`: of one of its workers.
  */
 export function wire(
   log: Logger,
@@ -67,7 +68,8 @@ export function wire(
   { store, limits, secrets, claims, cache }: Kept,
   operations: readonly ServedOperation[],
   finished = new RequestTap(),
-  commons?: Commons
+  commons?: Commons,
+  turns?: Turns
 ): Wiring {
   const container: DependencyContainer = root.createChildContainer()
   const get = <T>(key: Token<T>): T => container.resolve<T>(key)
@@ -104,7 +106,7 @@ export function wire(
       transport: get(tokens.transport),
       kinds,
       log,
-      commons
+      turns
     })
   })
   make(tokens.engine, () => {

@@ -28,6 +28,7 @@ import { StandIn } from './workers/stand-in.ts'
 import type { GatewayOrder, Serving } from './workers/order.ts'
 import { Prepared } from './workers/prepared.ts'
 import { Supervisor } from './workers/supervisor.ts'
+import { turnsThere } from './workers/turns.ts'
 import { WorkerCustody } from './workers/worker-custody.ts'
 
 /** How often the supervisor is told what was counted, in milliseconds; less often where that takes long. */
@@ -61,7 +62,8 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     { ...custody, cache: cacheThere(supervisor.line) },
     operations,
     undefined,
-    commons
+    commons,
+    turnsThere(supervisor.line)
   )
   const [transport, metrics] = [get(tokens.transport), get(tokens.metrics)]
   const shared = new Shared(log, order.shared)

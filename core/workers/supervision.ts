@@ -20,6 +20,7 @@ import { storeOptionsOf } from '../handover/custody.ts'
 import { keptOf } from '../handover/messages.ts'
 import type { Estate } from '../handover/messages.ts'
 import { whenFree } from '../handover/when-free.ts'
+import type { Turns } from '../exchange/background/pool.ts'
 import type { SentConfig } from '../program/configuration.ts'
 import { servedCache } from '../store/distant/cache.ts'
 import type { KeptHold } from '../store/embedded/book/book.ts'
@@ -41,6 +42,7 @@ import type { Member } from './member.ts'
 import type { GatewayOrder, Serving } from './order.ts'
 import type { Reserve } from './reserve.ts'
 import { Sockets } from './sockets.ts'
+import { TurnsOfWorker } from './turns.ts'
 
 /** Of sets of limits and of balances there may be so many at the same time. What is not used takes no memory. */
 const [sets, cells] = [2 ** 17, 2 ** 18]
@@ -79,6 +81,8 @@ export class Supervision implements Pick<
   readonly opened: Place
   /** That of plugins in all threads. */
   readonly cache: MemoryCache
+  /** Whose turn it is to go on without a client, in all threads. Set before the workers start. */
+  turns!: Turns
   /** What this thread may use of what all may. */
   readonly commons: Commons
   readonly #options: SupervisionOptions
@@ -87,6 +91,8 @@ export class Supervision implements Pick<
   readonly #passage: Passage
   /** What each worker has last said. */
   readonly #health = new Map<Member, Health>()
+  /** What each has taken of the turns. */
+  readonly #turns = new Map<Member, TurnsOfWorker>()
   /** The configuration in use. */
   #config: SentConfig
   #address: Address | undefined
@@ -145,6 +151,7 @@ export class Supervision implements Pick<
           order,
           transfer: [seat.port],
           served: (member) => ({
+            ...this.#turnsOf(member).served,
             report: (snapshot: readonly MetricSnapshot[], health: Health, measured: readonly Measured[]) => {
               this.#figures.report(member, snapshot)
               options.relay.tell(measured)
@@ -160,6 +167,8 @@ export class Supervision implements Pick<
         this.#figures.ended(member)
         leavePots(pots, member.number)
         this.#health.delete(member)
+        this.#turns.get(member)?.close()
+        this.#turns.delete(member)
         if (member.seat === undefined) return this.#passage.ended(member)
         try {
           await place.shared.leave(member.seat)
@@ -315,6 +324,12 @@ export class Supervision implements Pick<
   /** Ends the workers at once. */
   async close(): Promise<void> {
     await this.drain(0)
+  }
+
+  #turnsOf(member: Member): TurnsOfWorker {
+    const turns = new TurnsOfWorker(this.turns)
+    this.#turns.set(member, turns)
+    return turns
   }
 
   /** Keeps copies of the sockets that workers have made. Never rejects. */

@@ -33,9 +33,9 @@ t.test('what one thread has taken lacks for the others, until it gives it back o
   t.equal(one.bodies.take(1), true)
   t.equal(other.bodies.take(9 * 1024), true)
   t.equal(other.bodies.take(1), false, 'a part of a kilobyte counts as one')
-  t.equal(one.runs.take(2, 2), true)
-  t.equal(other.runs.take(1, 2), false)
-  t.equal(other.runs.take(1, 3), true)
+  t.equal(one.drains.take(2, 2), true)
+  t.equal(other.drains.take(1, 2), false)
+  t.equal(other.drains.take(1, 3), true)
 })
 
 t.test('threads that race never have more than there is', async (t) => {

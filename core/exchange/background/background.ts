@@ -1,6 +1,5 @@
 // Sees to it that work which goes on after its request ends, and is settled once: by asking upstreams, or by going on
 // without the client.
-import type { Commons } from '../../allowance.ts'
 import type { Awaitable } from '../../awaitable.ts'
 import { accountOf } from '../../catalogue/account.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
@@ -27,6 +26,8 @@ import { Expiry } from './expiry.ts'
 import { costsOf, keepHold, recordSoFar } from './keeping.ts'
 import { Places } from './places.ts'
 import { Poll } from './poll.ts'
+import { TurnPool } from './pool.ts'
+import type { Turns } from './pool.ts'
 import { Runs } from './runs.ts'
 
 /** What may stand in an address. */
@@ -46,12 +47,14 @@ export interface BackgroundParts {
   /** By name. */
   kinds: ReadonlyMap<string, WorkKind>
   log: Logger
-  /** Of a gateway with several threads: how much goes on in all. */
-  commons?: Pick<Commons, 'runs' | 'waits'> | undefined
+  /** Of a worker: those of all threads. */
+  turns?: Turns | undefined
 }
 
 /** All work of a process. */
 export class BackgroundWork implements Background {
+  /** Whose turn it is to go on without a client. */
+  readonly turns: Turns
   readonly #works: Works
   readonly #generations: GenerationSource
   readonly #conclusions: Conclusions
@@ -62,14 +65,15 @@ export class BackgroundWork implements Background {
   /** Goes on with work, once the store was handed over. */
   #heir: ((work: Work) => void) | undefined
 
-  constructor({ services, generations, transport, kinds, log, commons }: BackgroundParts) {
+  constructor({ services, generations, transport, kinds, log, turns }: BackgroundParts) {
     const { works } = services
     this.#works = works
     this.#generations = generations
     this.#conclusions = new Conclusions(services, generations, log)
     this.#poll = new Poll({ works, generations, transport, kinds, conclusions: this.#conclusions })
     this.#places = new Places(works)
-    this.#runs = new Runs(works, this.#conclusions, this.#places, () => this.#settings(), commons)
+    this.turns = turns ?? new TurnPool(() => this.#settings())
+    this.#runs = new Runs(works, this.#conclusions, this.#places, () => this.#settings(), this.turns)
     this.#expiry = new Expiry(works, log)
   }
 

@@ -1,118 +1,99 @@
 // Whose turn it is to go on without a client: so many at a time, and one tenant after the other.
-import { OwnAllowance } from '../../allowance.ts'
-import type { Allowance } from '../../allowance.ts'
-import type { GatewayError } from '../../errors.ts'
-import type { Work } from '../../store/works.ts'
+import type { Awaitable } from '../../awaitable.ts'
+import type { TaskSettings } from '../../catalogue/settings.ts'
 
-/** How often those that wait look for a place that another thread has left, in milliseconds. */
-const looks = 100
+/** What refuses one that would have to wait: that of all who wait, or that of its tenant, which is half of it. */
+export type Crowded = 'waiting' | 'tenant'
 
-/** Who has a turn: an exchange that does work. */
-interface Runner {
-  readonly work: Pick<Work, 'tenant'>
+/** A place among those that go on, or wait for that. */
+export interface Turn {
+  /** Resolves when its holder goes on. */
+  readonly comes: Promise<void>
+  /** Gives it back, also before it has come. Again does nothing. */
+  leave(): void
+}
+
+/** Decides who goes on. */
+export interface Turns {
+  /** How many wait, as far as it is this thread that decides. */
+  readonly waiting: number
+  /** Takes a place, or says why there is none. It counts from then on, whether its holder is ready to go on or not. */
+  enter(tenant: string): Awaitable<Turn | Crowded>
 }
 
 /**
- * Lets so many go on at a time. Of those that wait one tenant after the other has a turn, and each one's own in the
- * order in which they came. Whoever has entered is counted from then on, whether it is ready to go on or not.
+ * Decides for all that ask it. Of those that wait one tenant after the other has a turn, and each one's own in the
+ * order in which they came.
  */
-export class RunPool {
-  readonly #most: () => number
-  /** How many go on, and how many wait, in all threads. */
-  readonly #going: Allowance
-  readonly #waiting: Allowance
-  #looking: NodeJS.Timeout | undefined
-  /** By tenant, the one whose turn is next first. */
-  readonly #queues = new Map<string, Map<Runner, PromiseWithResolvers<void>>>()
-  readonly #running = new Set<Runner>()
+export class TurnPool implements Turns {
+  readonly #bounds: () => Pick<TaskSettings, 'running' | 'waiting'>
+  /** What begins those that wait, by tenant; the one whose turn is next first. */
+  readonly #queues = new Map<string, Set<() => void>>()
+  #going = 0
+  waiting = 0
 
-  /** `most`: how many may go on at a time, as it is now. */
-  constructor(most: () => number, going: Allowance = new OwnAllowance(), waiting: Allowance = new OwnAllowance()) {
-    this.#most = most
-    this.#going = going
-    this.#waiting = waiting
+  /** `bounds`: as they are now. */
+  constructor(bounds: () => Pick<TaskSettings, 'running' | 'waiting'>) {
+    this.#bounds = bounds
   }
 
-  /** Whether a runner that enters now goes on at once. */
-  get free(): boolean {
-    return this.#going.all < this.#most()
-  }
-
-  /** How many wait here, and in all threads. */
-  get waiting(): number {
-    return this.#waiting.used
-  }
-
-  get waitingOfAll(): number {
-    return this.#waiting.all
-  }
-
-  /** How many of a tenant's wait. */
-  waitingOf(tenant: string): number {
-    return this.#queues.get(tenant)?.size ?? 0
-  }
-
-  /**
-   * Resolves when it is its turn, and rejects when it is withdrawn before; {@link RunPool.leave} gives the place back.
-   */
-  enter(run: Runner): Promise<void> {
+  enter(tenant: string): Turn | Crowded {
     this.#serve()
-    if (this.#going.take(1, this.#most())) {
-      this.#running.add(run)
-      return Promise.resolve()
+    const { running, waiting } = this.#bounds()
+    if (this.#going < running) {
+      this.#going++
+      return { comes: Promise.resolve(), leave: once(() => this.#end()) }
     }
-    const turn = Promise.withResolvers<void>()
-    const { tenant } = run.work
-    const queue = this.#queues.get(tenant)
-    if (queue) queue.set(run, turn)
-    else this.#queues.set(tenant, new Map([[run, turn]]))
-    this.#waiting.take(1)
-    if (this.#going.isShared) this.#looking ??= setInterval(() => this.#serve(), looks).unref()
-    return turn.promise
+    const left = waiting - this.waiting
+    if (left <= 0) return 'waiting'
+    const queue = this.#queues.get(tenant) ?? new Set()
+    // One tenant alone fills half of the places, and whoever comes then finds one.
+    if (queue.size >= left) return 'tenant'
+    const { promise: comes, resolve: begin } = Promise.withResolvers<void>()
+    this.#queues.set(tenant, queue.add(begin))
+    this.waiting++
+    return {
+      comes,
+      leave: once(() => {
+        if (!this.#take(tenant, begin)) this.#end()
+      })
+    }
   }
 
-  /** Takes a runner out of the queue and rejects its turn. Does nothing when it does not wait. */
-  withdraw(run: Runner, error: GatewayError): void {
-    this.#take(run)?.reject(error)
-  }
-
-  /** Ends the turn of a runner, or its wait, and gives free places to those that wait. */
-  leave(run: Runner): void {
-    this.#take(run)
-    if (this.#running.delete(run)) this.#going.give(1)
+  #end(): void {
+    this.#going--
     this.#serve()
   }
 
   /** Gives free places to those that wait. */
   #serve(): void {
-    for (
-      let next = this.#queues.entries().next().value;
-      next && this.#going.take(1, this.#most());
-      next = this.#queues.entries().next().value
-    ) {
-      const [tenant, queue] = next
-      const heir = queue.keys().next().value!
-      const turn = this.#take(heir)!
-      // The others' turns come first now.
+    const { running } = this.#bounds()
+    for (const [tenant, queue] of this.#queues) {
+      if (this.#going >= running) return
+      const [begin] = queue
+      this.#take(tenant, begin!)
+      // The others' turns come first now. A map comes to what is put at its end.
       if (this.#queues.delete(tenant)) this.#queues.set(tenant, queue)
-      this.#running.add(heir)
-      turn.resolve()
+      this.#going++
+      begin!()
     }
   }
 
-  /** Out of its queue: its turn, if it waited. */
-  #take(run: Runner): PromiseWithResolvers<void> | undefined {
-    const { tenant } = run.work
+  /** Takes one out of its queue. False when it did not wait. */
+  #take(tenant: string, begin: () => void): boolean {
     const queue = this.#queues.get(tenant)
-    const turn = queue?.get(run)
-    if (!queue || !turn) return undefined
-    queue.delete(run)
-    this.#waiting.give(1)
+    if (!queue?.delete(begin)) return false
+    this.waiting--
     if (queue.size === 0) this.#queues.delete(tenant)
-    if (this.#queues.size === 0) {
-      clearInterval(this.#looking)
-      this.#looking = undefined
-    }
-    return turn
+    return true
+  }
+}
+
+function once(act: () => void): () => void {
+  let done = false
+  return () => {
+    if (done) return
+    done = true
+    act()
   }
 }

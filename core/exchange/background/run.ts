@@ -7,7 +7,7 @@ import type { LiveExchange } from '../state/exchange.ts'
 import type { StandIn } from '../state/under-way.ts'
 import { hearOut } from '../state/leaving.ts'
 import { errorEvent, sendError, sendHead } from '../replies.ts'
-import type { RunPool } from './pool.ts'
+import type { Turn } from './pool.ts'
 import { StreamRecording, Showing } from './recording.ts'
 
 /** Of a result. */
@@ -26,8 +26,7 @@ export class Run implements StandIn {
   cancelled = false
   /** What it was ended with, before it was done. */
   failure: GatewayError | undefined
-  /** Resolves when it is its turn to go on, and rejects when it is ended before. Nobody has to wait for it. */
-  turn: Promise<void> = Promise.resolve()
+  readonly turn: Turn
   /** Resolves when it is settled. */
   readonly over: Promise<void>
   readonly #exchange: LiveExchange
@@ -36,13 +35,14 @@ export class Run implements StandIn {
   /** The end of the answer, which nobody may see before it is settled. */
   #last: Buffer | undefined
   #end!: () => void
-  readonly #pool: RunPool
+  readonly #ended = Promise.withResolvers<never>()
   /** The client's own stream. */
   #showing: Showing | undefined
 
-  constructor(exchange: LiveExchange, work: Work, keep: KeepAnswer, pool: RunPool, finished: () => void) {
+  constructor(exchange: LiveExchange, work: Work, keep: KeepAnswer, turn: Turn, finished: () => void) {
     this.#exchange = exchange
-    this.#pool = pool
+    this.turn = turn
+    this.#ended.promise.catch(() => {})
     this.work = work
     this.#keep = keep
     this.#finished = finished
@@ -56,7 +56,7 @@ export class Run implements StandIn {
     this.failure ??= error
     // Wherever it is on its way, nothing is begun for it any more. A client that waits for the acceptance is told why.
     if (this.tookOver || !this.#exchange.over) this.#exchange.gone = true
-    this.#pool.withdraw(this, error)
+    this.#ended.reject(error)
     this.#exchange.abort()
     if (this.cancelled) this.#exchange.relay?.leave()
     else this.#exchange.relay?.fail(error)
@@ -68,6 +68,11 @@ export class Run implements StandIn {
     if (!hearOut(this.#exchange)) return this.fail(clientClosed())
     this.#exchange.gone = true
     this.#exchange.abort()
+  }
+
+  /** Resolves when it is its turn to go on, and rejects when it is ended before. */
+  get turnComes(): Promise<void> {
+    return Promise.race([this.turn.comes, this.#ended.promise])
   }
 
   /** Stands in for the client from now on. One that asked for a stream is shown it for as long as it is there. */

@@ -1,5 +1,4 @@
 // Exchanges that go on after their clients were answered: they are taken in, wait for their turn, and end as work does.
-import type { Commons } from '../../allowance.ts'
 import { reservation } from '../../contract/slots.ts'
 import type { Progress } from '../../contract/background.ts'
 import type { Outcome, WholeReply } from '../../contract/contract.ts'
@@ -15,7 +14,7 @@ import { costsOf, keepHold, recordSoFar } from './keeping.ts'
 import { forAWhile } from './patience.ts'
 import { full } from './places.ts'
 import type { Places } from './places.ts'
-import { RunPool } from './pool.ts'
+import type { Crowded, Turns } from './pool.ts'
 import { Run } from './run.ts'
 
 /** Those of a process. */
@@ -24,31 +23,22 @@ export class Runs {
   readonly #conclusions: Conclusions
   readonly #settings: () => TaskSettings
   readonly #places: Places
-  readonly #pool: RunPool
+  readonly #turns: Turns
   /** By the id of the request. */
   readonly #runs = new Map<string, Run>()
 
-  /**
-   * `places`: those that are taken while their work is not among the works. `commons`: of a gateway with several
-   * threads.
-   */
-  constructor(
-    works: Works,
-    conclusions: Conclusions,
-    places: Places,
-    settings: () => TaskSettings,
-    commons?: Pick<Commons, 'runs' | 'waits'>
-  ) {
+  /** `places`: those that are taken while their work is not among the works. */
+  constructor(works: Works, conclusions: Conclusions, places: Places, settings: () => TaskSettings, turns: Turns) {
     this.#works = works
     this.#conclusions = conclusions
     this.#places = places
     this.#settings = settings
-    this.#pool = new RunPool(() => settings().running, commons?.runs, commons?.waits)
+    this.#turns = turns
   }
 
   /** How many wait for their turn. */
   get waiting(): number {
-    return this.#pool.waiting
+    return this.#turns.waiting
   }
 
   /**
@@ -59,7 +49,10 @@ export class Runs {
     const { begin, keepBeginning: prepare, accepted, keepAnswer: keep } = exchange.request.operation.goesOn!
     const { deadline } = this.#settings()
     const work = newWork(exchange, { ...begin(exchange), status: 'queued', channel: null, upstreamId: null }, deadline)
-    if (!this.#pool.free) this.#checkRoom(work.tenant)
+    const entered = this.#turns.enter(work.tenant)
+    // Its place is taken now, and not only when all that it waits for is on disk.
+    const turn = entered instanceof Promise ? await entered : entered
+    if (typeof turn === 'string') throw this.#crowded(turn, work.tenant)
     const run = new Run(
       exchange,
       work,
@@ -70,15 +63,12 @@ export class Runs {
           : await this.#works.keepResult(current, answer)
         await this.#succeeds(exchange, { ...(this.#works.current(work, work.id) ?? current), ...kept })
       },
-      this.#pool,
+      turn,
       () => void this.#runs.delete(work.requestId)
     )
     exchange.standIn = run
     exchange.defer((outcome) => this.#ended(run, exchange, outcome))
     this.#runs.set(work.requestId, run)
-    // Its place is taken now, and not only when all that it waits for is on disk.
-    run.turn = this.#pool.enter(run)
-    run.turn.catch(() => {})
     // Until there is a result a start ends what a crash leaves of it: such a hold is kept for nobody, by any clock.
     const whole = prepare ? { ...work, ...(await prepare(exchange, work, context)) } : work
     const put = this.#works.put(whole)
@@ -88,25 +78,21 @@ export class Runs {
     return accepted(exchange, whole)
   }
 
-  /** @throws GatewayError when as many wait as may */
-  #checkRoom(tenant: string): void {
+  #crowded(by: Crowded, tenant: string): GatewayError {
     const { waiting } = this.#settings()
-    const left = waiting - this.#pool.waitingOfAll
-    if (left <= 0)
-      throw new GatewayError('overloaded', `There are ${waiting} tasks waiting already. Try again later.`, {
+    if (by === 'waiting')
+      return new GatewayError('overloaded', `There are ${waiting} tasks waiting already. Try again later.`, {
         retryAfterMs: 5000,
         reason: full(`${waiting} tasks wait for their turn`, 'tasks.waiting')
       })
-    // One tenant alone fills half of the places, and whoever comes then finds one.
-    if (this.#pool.waitingOf(tenant) >= left)
-      throw new GatewayError(
-        'rate_limit_concurrency',
-        'Too many tasks of your tenant wait for their turn. Try again later.',
-        {
-          retryAfterMs: 5000,
-          reason: full(`the tenant ${tenant} has half of the tasks that may wait`, 'tasks.waiting')
-        }
-      )
+    return new GatewayError(
+      'rate_limit_concurrency',
+      'Too many tasks of your tenant wait for their turn. Try again later.',
+      {
+        retryAfterMs: 5000,
+        reason: full(`the tenant ${tenant} has half of the tasks that may wait`, 'tasks.waiting')
+      }
+    )
   }
 
   /** The client has been answered: takes its place, and resolves when it is the exchange's turn. */
@@ -114,7 +100,7 @@ export class Runs {
     const run = this.#runs.get(exchange.id)!
     const { work } = run
     run.takeOver(watchdog)
-    await run.turn
+    await run.turnComes
     if (run.failure) throw run.failure
     const current = this.#works.current(work, work.id)
     // Shown only: what could not be written changes nothing.
@@ -153,7 +139,7 @@ export class Runs {
   async #ended(run: Run, exchange: LiveExchange, { kind, error: failure }: Outcome): Promise<void> {
     const { work } = run
     const error = run.failure ?? failure
-    this.#pool.leave(run)
+    run.turn.leave()
     // Who follows it sees the end when all is settled.
     if (!run.tookOver) this.#runs.delete(work.requestId)
     const usage = exchange.attempts.at(-1)?.usage?.usage
