@@ -84,10 +84,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   give(tokens.generations, generations)
   const [engine, background, server] = [get(tokens.engine), get(tokens.background), get(tokens.server)]
   background.start()
-  seated.follow(
-    (work) => background.takeUp(work),
-    (work, what) => background.serve(work, what)
-  )
+  seated.follow((work) => background.takeUp(work), background)
   const { store } = custody
   const view = viewOf(engine)
   observeThread({ metrics, server, engine, background, transport, store, generations })

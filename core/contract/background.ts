@@ -128,10 +128,10 @@ export interface Background {
    */
   saw(work: Work, body: unknown): Promise<Work>
   /**
-   * The answer of an exchange that goes on without its client: all of it from the beginning, then the rest as it comes.
-   * Undefined when there is no such exchange, or no longer.
+   * The answer of an exchange that goes on without its client, in any thread: all of it from the beginning, then the
+   * rest as it comes. Undefined when there is no such exchange, or no longer.
    */
-  follow(work: Work): AsyncIterable<Buffer> | undefined
+  follow(work: Work): Promise<AsyncIterable<Buffer> | undefined>
   /** Ends the work, at the upstream too. Work that has ended stays as it is. Resolves when the end is on disk. */
   cancel(work: Work): Promise<Work>
   /**

@@ -214,6 +214,7 @@ function distantWorks(line: Caller, before: Works): Works {
     current: (owner, id) => before.current(owner, id),
     at: (account, upstreamId) => before.at(account, upstreamId),
     errand: () => undefined,
+    told: () => undefined,
     put(work) {
       before.note(work)
       return line.ask('putWork', work)

@@ -72,6 +72,7 @@ export class Faces {
         current: true,
         at: true,
         errand: true,
+        told: true,
         put: true,
         note: true,
         find: true,

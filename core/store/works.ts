@@ -98,8 +98,21 @@ export interface ResultRoom {
   of(tenant: string): number
 }
 
-/** What whoever goes on with open work can be asked for: to ask its upstream, to call it off, or to have it stop. */
-export type Errand = 'refresh' | 'cancel' | 'stop'
+/**
+ * What whoever goes on with open work can be asked for: to ask its upstream, to call it off, to have it stop, or to take
+ * down what its upstream said of it to somebody else.
+ */
+export type Errand = 'refresh' | 'cancel' | 'stop' | 'saw'
+
+/** Some of what an exchange without a client has answered. */
+export interface Told {
+  /** None when nothing came for some time. */
+  readonly pieces: readonly Uint8Array[]
+  /** Whether these are the last. */
+  readonly over: boolean
+  /** The thread that has said so, which is asked for more. */
+  readonly seat?: number
+}
 
 /** How much work may be open: of all, and of one tenant. */
 export interface WorkBounds {
@@ -135,9 +148,15 @@ export interface Works {
   /**
    * Asks the process that goes on with open work, where several share the store. Undefined when that is this one, or
    * the work has ended. Resolves with the work as that process has it, or with undefined when it does not answer for
-   * some seconds; never rejects.
+   * some seconds; never rejects. `said`: the body that was seen.
    */
-  errand(work: Work, what: Errand): Promise<Work | undefined> | undefined
+  errand(work: Work, what: Errand, said?: unknown): Promise<Work | undefined> | undefined
+  /**
+   * What another thread has answered in the background for open work, from its piece `from` on, as soon as there is
+   * more. `seat`: the one that was asked before. Undefined, at once or later, when there is nobody to ask; never
+   * rejects.
+   */
+  told(work: Work, from: number, seat?: number): Promise<Told | undefined> | undefined
   /**
    * Saves work, in the place of the state before. It is in one batch with everything else queued in the same tick of
    * the event loop, or, where that is not so, written when `after` is over. Resolves when it is on disk; until then

@@ -179,10 +179,7 @@ export class Place implements Opened {
   }
 
   #follow(background: BackgroundWork): void {
-    this.#shared.follow(
-      (work) => background.takeUp(work),
-      (work, what) => background.serve(work, what)
-    )
+    this.#shared.follow((work) => background.takeUp(work), background)
   }
 
   #deputies(parts: readonly Part[], leases: ReadonlyMap<string, Lease>, going: Going): Deputies {

@@ -222,6 +222,7 @@ const gone = Promise.resolve()
 /** A store for work that keeps nothing: work is tested with the whole gateway. */
 const noWorks: Works = {
   errand: () => undefined,
+  told: () => undefined,
   places: { take: () => undefined, leave: () => {} },
   running: 0,
   runningOf: () => 0,

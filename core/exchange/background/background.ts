@@ -14,7 +14,7 @@ import type { Usage } from '../../money/usage.ts'
 import type { RequestRecord } from '../../store/requests.ts'
 import type { Services } from '../../store/services.ts'
 import { isOpen } from '../../store/works.ts'
-import type { Errand, Work, Works } from '../../store/works.ts'
+import type { Errand, Told, Work, Works } from '../../store/works.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { Transport } from '../../transport/transport.ts'
 import type { Watchdog } from '../../watchdog/watchdog.ts'
@@ -28,6 +28,7 @@ import { Places } from './places.ts'
 import { Poll } from './poll.ts'
 import { TurnPool } from './pool.ts'
 import type { Turns } from './pool.ts'
+import { followThere } from './recording.ts'
 import { Runs } from './runs.ts'
 
 /** What may stand in an address. */
@@ -225,8 +226,12 @@ export class BackgroundWork implements Background {
     return this.#runs.goOn(exchange, watchdog)
   }
 
-  follow(work: Work): AsyncIterable<Buffer> | undefined {
-    return this.#runs.follow(work)
+  async follow(work: Work): Promise<AsyncIterable<Buffer> | undefined> {
+    return this.#runs.follow(work) ?? followThere(work, this.#works)
+  }
+
+  tell(work: Work, from: number): Promise<Told | undefined> {
+    return this.#runs.tell(work, from)
   }
 
   async refresh(work: Work): Promise<Work> {
@@ -238,8 +243,9 @@ export class BackgroundWork implements Background {
     return this.#latest(work)
   }
 
-  /** Does what another gateway asks of work of this one. Resolves with the work as it is then. */
-  async serve(work: Work, what: Errand): Promise<Work> {
+  /** Does what another gateway or thread asks of work of this one. Resolves with the work as it is then. */
+  async serve(work: Work, what: Errand, said?: unknown): Promise<Work> {
+    if (what === 'saw') return this.saw(work, said)
     if (what === 'cancel') return this.cancel(work)
     if (what === 'refresh') return this.refresh(work)
     await this.stop(work)
@@ -247,6 +253,8 @@ export class BackgroundWork implements Background {
   }
 
   async saw(work: Work, body: unknown): Promise<Work> {
+    const elsewhere = this.#works.errand(work, 'saw', body)
+    if (elsewhere) return (await elsewhere) ?? this.#latest(work)
     await this.#poll.saw(work, body)
     return this.#latest(work)
   }

@@ -1,14 +1,26 @@
 // What an exchange without its client has answered so far, for those who follow it.
 import type { Client } from '../../clients/client.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Told, Work, Works } from '../../store/works.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
 import type { Watchdog, Watched } from '../../watchdog/watchdog.ts'
+
+/** About as many bytes are told to another thread at a time. */
+const mostTold = 1024 * 1024
 
 /** Grows until it is closed. Who follows it sees all of it, from its beginning. */
 export class StreamRecording {
   readonly chunks: Buffer[] = []
   length = 0
   closed = false
+  /** Resolves when it is closed. */
+  readonly over: Promise<void>
+  #close!: () => void
   readonly #listeners = new Set<() => void>()
+
+  constructor() {
+    this.over = new Promise((resolve) => (this.#close = resolve))
+  }
 
   /** Keeps a copy: what a stream brings lies in memory that is used again. */
   push(bytes: Buffer): void {
@@ -21,6 +33,7 @@ export class StreamRecording {
   /** Nothing more will come. */
   close(): void {
     this.closed = true
+    this.#close()
     this.#tell()
   }
 
@@ -45,9 +58,44 @@ export class StreamRecording {
     }
   }
 
+  /** What comes after its first `from` pieces, some of it, when there is any; nothing when none has come in `ms`. */
+  async after(from: number, ms: number): Promise<Told> {
+    if (this.chunks.length <= from && !this.closed) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const timer = setTimeout(resolve, ms).unref()
+      const leave = this.listen(resolve)
+      await promise
+      leave()
+      clearTimeout(timer)
+    }
+    const pieces: Buffer[] = []
+    for (let at = from, bytes = 0; at < this.chunks.length && bytes < mostTold; at++) {
+      pieces.push(this.chunks[at]!)
+      bytes += this.chunks[at]!.length
+    }
+    return { pieces, over: this.closed && from + pieces.length === this.chunks.length }
+  }
+
   #tell(): void {
     for (const listener of this.#listeners) listener()
   }
+}
+
+/** What another thread answers for work, as it comes; undefined when none does. */
+export async function followThere(work: Work, works: Pick<Works, 'told'>): Promise<AsyncIterable<Buffer> | undefined> {
+  const first = await works.told(work, 0)
+  return first && restThere(first, work, works)
+}
+
+/** @throws GatewayError when the thread has ended before its answer was over */
+async function* restThere(first: Told, work: Work, works: Pick<Works, 'told'>): AsyncGenerator<Buffer> {
+  let at = 0
+  for (let told: Told | undefined = first; told; told = await works.told(work, at, told.seat)) {
+    for (const piece of told.pieces) yield Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)
+    at += told.pieces.length
+    if (told.over) return
+  }
+  throw new GatewayError('internal_error', 'What made this answer has ended before its end.')
 }
 
 /** Shows a recording to the client that asked for what is recorded, for as long as that is there; it may leave. */

@@ -5,7 +5,7 @@ import type { Outcome, WholeReply } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
 import type { TaskSettings } from '../../catalogue/settings.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Work, Works } from '../../store/works.ts'
+import type { Told, Work, Works } from '../../store/works.ts'
 import type { Watchdog } from '../../watchdog/watchdog.ts'
 import type { LiveExchange } from '../state/exchange.ts'
 import { newWork } from './beginning.ts'
@@ -15,7 +15,13 @@ import { forAWhile } from './patience.ts'
 import { full } from './places.ts'
 import type { Places } from './places.ts'
 import type { Crowded, Turns } from './pool.ts'
+import type { StreamRecording } from './recording.ts'
 import { Run } from './run.ts'
+
+/** Milliseconds after which another thread that follows an answer hears that there is nothing new. */
+const quiet = 2000
+/** Milliseconds for which an answer is there, when it has ended, for other threads that follow it. */
+const lingering = 30_000
 
 /** Those of a process. */
 export class Runs {
@@ -26,6 +32,8 @@ export class Runs {
   readonly #turns: Turns
   /** By the id of the request. */
   readonly #runs = new Map<string, Run>()
+  /** What other threads follow, for a while beyond its end. */
+  readonly #followed = new Map<string, StreamRecording>()
 
   /** `places`: those that are taken while their work is not among the works. */
   constructor(works: Works, conclusions: Conclusions, places: Places, settings: () => TaskSettings, turns: Turns) {
@@ -110,6 +118,21 @@ export class Runs {
   /** What is answered, as it comes, from the beginning; undefined when no exchange goes on for it. */
   follow(work: Work): AsyncIterable<Buffer> | undefined {
     return this.#runs.get(work.requestId)?.recording.follow()
+  }
+
+  /**
+   * What is answered, from its piece `from` on, as soon as there is more; undefined when no exchange goes on for it.
+   * Whoever asks comes back for the end.
+   */
+  async tell(work: Work, from: number): Promise<Told | undefined> {
+    const { requestId } = work
+    const recording = this.#runs.get(requestId)?.recording ?? this.#followed.get(requestId)
+    if (!recording) return undefined
+    if (!this.#followed.has(requestId)) {
+      this.#followed.set(requestId, recording)
+      void recording.over.then(() => setTimeout(() => this.#followed.delete(requestId), lingering).unref())
+    }
+    return recording.after(from, quiet)
   }
 
   /**

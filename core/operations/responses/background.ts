@@ -8,7 +8,9 @@ import { asObject } from '../../protocols/object.ts'
 import type { JsonObject } from '../../protocols/object.ts'
 import { textBytes } from '../../protocols/text/text-bytes.ts'
 import { readResponsesUsage } from '../../protocols/usage/openai-tokens.ts'
-import type { Work } from '../../store/works.ts'
+import type { Owner } from '../../store/owner.ts'
+import { isOpen } from '../../store/works.ts'
+import type { Work, Works } from '../../store/works.ts'
 import { ownerOf } from '../../contract/owner.ts'
 import { routesOf } from './holder.ts'
 
@@ -53,9 +55,11 @@ export function noteEnd(
     observe(message) {
       const shown = responseOf(message)
       if (!shown || isUnderWay(shown)) return
-      const work = works.current(owner, id)
       const attempt = exchange.attempts.at(-1)!
-      if (work) exchange.showAfter(() => background.saw(work, shown).then(() => {}))
+      exchange.showAfter(async () => {
+        const work = await openWork(owner, id, works)
+        if (work) await background.saw(work, shown)
+      })
       // The routes to its items are not kept yet when it was made while no client was reading.
       if (shown['background'] !== true || shown['store'] === false) return
       const items = routesOf(exchange, attempt.channel, shown, exchange.model)
@@ -63,6 +67,14 @@ export function noteEnd(
         exchange.showAfter(async () => void ((await routes.find(owner, items.at(-1)!.id)) ?? (await routes.put(items))))
     }
   }
+}
+
+/** Open work of an owner, also of other threads and gateways. */
+export async function openWork(owner: Owner, id: string, works: Works): Promise<Work | undefined> {
+  const own = works.current(owner, id)
+  if (own || works.running === 0) return own
+  const work = await works.find(owner, id)
+  return work && isOpen(work) ? work : undefined
 }
 
 function pathOf({ upstreamId }: Work): string {

@@ -5,7 +5,7 @@ import type { Exchange, Observer } from '../../contract/contract.ts'
 import type { ParameterSchema } from '../../contract/operation.ts'
 import { shownModel } from '../../contract/slots.ts'
 import type { OperationContext, ServedOperation } from '../../contract/served.ts'
-import { noteEnd } from './background.ts'
+import { noteEnd, openWork } from './background.ts'
 import { ownerOf } from '../../contract/owner.ts'
 import { keepHolder, notFound } from './holder.ts'
 import { shownOf, streamOf, wasInBackground } from './own-background.ts'
@@ -113,16 +113,17 @@ export const deleteResponse = kept({
     // The usage has to be read before the response is deleted.
     const { works } = context.services
     const [owner, id] = [ownerOf(exchange), idOf(exchange)]
-    // Another gateway may be at it.
-    const work = works.current(owner, id) ?? (works.running > 0 ? await works.find(owner, id) : undefined)
+    const work = await openWork(owner, id, works)
     if (work) await context.background.stop(work)
   },
   onResponse: (exchange, _response, { services, background }): Observer => ({
     observe() {
       const [owner, id] = [ownerOf(exchange), idOf(exchange)]
-      const work = services.works.current(owner, id)
       exchange.showAfter(() => services.routes.remove(owner, id))
-      if (work) exchange.showAfter(() => background.saw(work, { deleted: true }).then(() => {}))
+      exchange.showAfter(async () => {
+        const work = await openWork(owner, id, services.works)
+        if (work) await background.saw(work, { deleted: true })
+      })
     }
   })
 })

@@ -133,7 +133,8 @@ export async function streamOf(kept: Kept, query: string, context: OperationCont
     background
   } = context
   const after = startOf(query)
-  const live = isOpen(kept.work) && kept.work.details['streamed'] === true ? background.follow(kept.work) : undefined
+  const live =
+    isOpen(kept.work) && kept.work.details['streamed'] === true ? await background.follow(kept.work) : undefined
   if (live) return { headers: eventStream, follows: true, stream: after === undefined ? live : behind(live, after) }
   const work = (await works.find(kept.work, kept.work.id)) ?? kept.work
   if (isOpen(work) && work.details['streamed'] === true)

@@ -7,7 +7,7 @@ import { threadPort } from '../distant/thread-port.ts'
 import type { DocumentChange } from '../documents.ts'
 import type { BalanceReader } from '../embedded/book/purses.ts'
 import type { BudgetReached, BudgetWatcher } from '../ledger.ts'
-import type { Errand, Work } from '../works.ts'
+import type { Errand, Told, Work } from '../works.ts'
 import { supervisor } from './arena/seats.ts'
 import type { SharedWork } from './shared-work.ts'
 
@@ -23,7 +23,9 @@ export interface AttendanceParts extends ClerkParts {
   }
   readonly work: SharedWork
   /** Does what is asked of the supervisor's own open work; undefined when it is not open any more. */
-  serve(work: Work, what: Errand): Promise<Work> | undefined
+  serve(work: Work, what: Errand, said: unknown): Promise<Work> | undefined
+  /** What this thread answers for work; undefined when it does not. */
+  tell(work: Work, from: number): Promise<Told | undefined> | undefined
   /** The tellings of thresholds, if anybody wants them. */
   watcher(): BudgetWatcher | undefined
   flush(): Promise<void>
@@ -72,7 +74,8 @@ export class Attendance {
       flush: () => this.#parts.flush(),
       readBalances: (...question: Parameters<BalanceReader['ask']>) => this.#parts.older.ask(...question),
       flushedWork: () => this.#parts.flushed(),
-      errand: (work: Work, what: Errand) => this.errand(work, what),
+      errand: (work: Work, what: Errand, said: unknown) => this.errand(work, what, said),
+      told: (work: Work, from: number, by: number | undefined) => this.told(work, from, by),
       reached: (reached: BudgetReached) => this.#reached(reached)
     })
   }
@@ -111,23 +114,24 @@ export class Attendance {
    * Asks the thread that goes on with work. Resolves with the work as it has it; with undefined when it does not answer
    * for some seconds, or has not the work any more. Never rejects.
    */
-  async errand(work: Work, what: Errand): Promise<Work | undefined> {
+  errand(work: Work, what: Errand, said: unknown): Promise<Work | undefined> {
     const owner = this.#parts.work.ownerOf(work)
-    const asked =
+    return inTime(
       owner === supervisor
-        ? this.#parts.serve(work, what)
-        : this.#workers.get(owner)?.line.ask<Work | undefined>('errand', work, what)
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<undefined>((resolve) => (timer = setTimeout(resolve, patience, undefined).unref()))
-    try {
-      return await Promise.race([asked, late])
-    } catch {
-      return undefined
-    } finally {
-      clearTimeout(timer)
-    }
+        ? this.#parts.serve(work, what, said)
+        : this.#workers.get(owner)?.line.ask<Work | undefined>('errand', work, what, said)
+    )
   }
 
+  /** What a thread has answered for work: the one that was asked before, or else the one that goes on with it. */
+  async told(work: Work, from: number, seat = this.#parts.work.ownerOf(work)): Promise<Told | undefined> {
+    const told = await inTime(
+      seat === supervisor
+        ? this.#parts.tell(work, from)
+        : this.#workers.get(seat)?.line.ask<Told | undefined>('told', work, from)
+    )
+    return told && { ...told, seat }
+  }
   close(): void {
     this.#parts.work.close()
     for (const { line } of this.#workers.values()) line.hangUp()
@@ -154,5 +158,18 @@ export class Attendance {
     const watcher = this.#parts.watcher()
     // Another worker may have seen it too.
     if (watcher && watcher.told(reached) < reached.threshold) watcher.reached(reached)
+  }
+}
+
+/** What a thread answers; undefined when it does not for some seconds, or cannot. */
+async function inTime<T>(asked: Promise<T | undefined> | undefined): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<undefined>((resolve) => (timer = setTimeout(resolve, patience, undefined).unref()))
+  try {
+    return await Promise.race([asked, late])
+  } catch {
+    return undefined
+  } finally {
+    clearTimeout(timer)
   }
 }

@@ -54,7 +54,7 @@ export class SharedWork {
   }
 
   /** What is stored of all work. */
-  get stored(): Omit<StoredWork, 'errand'> {
+  get stored(): Omit<StoredWork, 'errand' | 'told'> {
     const works = this.#works
     return {
       places: works.places,

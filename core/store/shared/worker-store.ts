@@ -26,7 +26,7 @@ import { Office } from './office.ts'
 import type { Kept } from './records/record-reader.ts'
 import { storeAt } from './desk/seat-store.ts'
 import type { Seated } from './desk/seat-store.ts'
-import type { Serve } from './desk/seat-works.ts'
+import type { Attendant } from './desk/seat-works.ts'
 import { supervisor } from './arena/seats.ts'
 import { SharedWork } from './shared-work.ts'
 
@@ -145,7 +145,8 @@ class SupervisorStore implements WorkerStore {
       store: books,
       documents: books.documents,
       work: this.#work,
-      serve: (work, what) => this.#seated.works.serve(work, what),
+      serve: (work, what, said) => this.#seated.works.serve(work, what, said),
+      tell: (work, from) => this.#seated.works.tell(work, from),
       watcher: () => books.ledger.watcher,
       flush: () => books.flush(),
       flushed: () => works.flushed(),
@@ -163,7 +164,11 @@ class SupervisorStore implements WorkerStore {
         requests,
         answers,
         routes,
-        works: { ...works, errand: (work, what) => this.#attendance.errand(work, what) },
+        works: {
+          ...works,
+          errand: (work, what, said) => this.#attendance.errand(work, what, said),
+          told: (work, from, seat) => this.#attendance.told(work, from, seat)
+        },
         secrets,
         claims,
         spend: (query) => books.spend(query),
@@ -230,9 +235,9 @@ class SupervisorStore implements WorkerStore {
     return [...new Set([...silent, ...late])]
   }
 
-  follow(takeUp: (work: Work) => void, serve: Serve): void {
+  follow(takeUp: (work: Work) => void, attendant: Attendant): void {
     this.#takeUp = takeUp
-    this.#seated.works.follow(serve)
+    this.#seated.works.follow(attendant)
   }
 
   /** What a thread has written can be found from now on. */

@@ -110,7 +110,12 @@ export class WorkList implements Works {
 
   errand(work: Work, what: Errand): Promise<Work | undefined> | undefined {
     if (!isOpen(work) || this.#own.has(nameOf(work, work.id))) return undefined
-    return this.#errands.ask(keyOf(work), what)
+    // What was seen does not go through the database: whoever goes on with the work asks for it.
+    return this.#errands.ask(keyOf(work), what === 'saw' ? 'refresh' : what)
+  }
+
+  told(): undefined {
+    return undefined
   }
 
   /** Removes errands that are over. Returns whether there may be more. */

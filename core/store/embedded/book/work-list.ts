@@ -79,6 +79,10 @@ export class WorkList implements Works {
     return undefined
   }
 
+  told(): undefined {
+    return undefined
+  }
+
   async put(work: Work): Promise<void> {
     const saved = this.#open.saving(work)
     this.note(work)

@@ -18,7 +18,7 @@ import { SecretBook } from '../../embedded/book/secret-book.ts'
 import { nameOf } from '../../embedded/book/open-work.ts'
 import { Results } from '../../embedded/files/results.ts'
 import { newHealth } from '../../embedded/writer/store-health.ts'
-import type { Errand, Work } from '../../works.ts'
+import type { Errand, Told, Work } from '../../works.ts'
 import { Desk } from './desk.ts'
 import { storeAt } from './seat-store.ts'
 import type { Seated } from './seat-store.ts'
@@ -50,7 +50,8 @@ export async function joinStore(place: Place, now?: () => number): Promise<Seate
       routes: routesThere(line),
       works: {
         ...workThere(line),
-        errand: (work, what) => line.ask<Work | undefined>('errand', work, what).catch(() => undefined),
+        errand: (...asked) => line.ask<Work | undefined>('errand', ...asked).catch(() => undefined),
+        told: (...asked) => line.ask<Told | undefined>('told', ...asked).catch(() => undefined),
         flushed: () => line.ask('flushedWork'),
         // Results go with the work that expires, and the supervisor sees to that.
         expired: async () => [],
@@ -88,13 +89,14 @@ export async function joinStore(place: Place, now?: () => number): Promise<Seate
   line.serve({
     documents: (changes: readonly DocumentChange[]) => table.follow(changes),
     tally: (tally: Tally) => works.hear(tally),
-    errand: (work: Work, what: Errand) => works.serve(work, what)
+    errand: (work: Work, what: Errand, said: unknown) => works.serve(work, what, said),
+    told: (work: Work, from: number) => works.tell(work, from)
   })
   void line.closed.then(() => line.fail())
   await line.ask('join')
   beating.unref()
   return {
     ...seated,
-    follow: (_takeUp, serve) => works.follow(serve)
+    follow: (_takeUp, attendant) => works.follow(attendant)
   }
 }

@@ -12,7 +12,7 @@ import { SeatAnswers } from './seat-answers.ts'
 import { SeatClaims } from './seat-claims.ts'
 import { SeatRoutes } from './seat-routes.ts'
 import { SeatWorks } from './seat-works.ts'
-import type { Serve, StoredWork } from './seat-works.ts'
+import type { Attendant, StoredWork } from './seat-works.ts'
 
 /** What a thread has of the store: all that it has in a process of one thread. */
 export interface Seated {
@@ -24,9 +24,9 @@ export interface Seated {
   readonly claims: Claims
   /**
    * Takes part in what goes on behind answers. `takeUp` is told of open work whose thread has gone, to go on with; only
-   * the supervisor is. `serve` does what other threads ask of the open work of this one.
+   * the supervisor is.
    */
-  follow(takeUp: (work: Work) => void, serve: Serve): void
+  follow(takeUp: (work: Work) => void, attendant: Attendant): void
   /** Resolves when nothing that this thread has put is missing in the journal, however long that takes. */
   emptied(): Promise<void>
 }

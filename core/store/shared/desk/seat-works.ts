@@ -4,7 +4,7 @@ import { OpenWork } from '../../embedded/book/open-work.ts'
 import { Room } from '../../embedded/book/room.ts'
 import type { Owner } from '../../owner.ts'
 import { isOpen } from '../../works.ts'
-import type { Errand, Work, WorkPlaces, WorkQuery, Works } from '../../works.ts'
+import type { Errand, Told, Work, WorkPlaces, WorkQuery, Works } from '../../works.ts'
 import type { RecordWriter } from '../records/record-writer.ts'
 
 /** What is stored of all work, and whoever goes on with work of other threads. */
@@ -20,6 +20,7 @@ export type StoredWork = Pick<
   | 'keepResult'
   | 'result'
   | 'errand'
+  | 'told'
   | 'places'
 >
 
@@ -29,8 +30,13 @@ export interface Tally {
   readonly bytes: Map<string, number>
 }
 
-/** Does for another thread what that asks of open work of this one. Resolves with the work as it is then. */
-export type Serve = (work: Work, what: Errand) => Promise<Work>
+/** Does for other threads what they ask of the work of this one. */
+export interface Attendant {
+  /** Resolves with the work as it is then. */
+  serve(work: Work, what: Errand, said?: unknown): Promise<Work>
+  /** What is answered for it here, from its piece `from` on; undefined when nothing is. */
+  tell(work: Work, from: number): Promise<Told | undefined>
+}
 
 /** The work of one seat. */
 export class SeatWorks implements Works {
@@ -48,7 +54,7 @@ export class SeatWorks implements Works {
   readonly #unkept = new Set<string>()
   readonly #leaving = new Set<string>()
   /** Does what others ask of what is open here. */
-  #serve: Serve | undefined
+  #attendant: Attendant | undefined
 
   constructor(drafts: RecordWriter, stored: StoredWork, now: () => number) {
     this.#drafts = drafts
@@ -84,8 +90,12 @@ export class SeatWorks implements Works {
     return this.#own.at(account, upstreamId)
   }
 
-  errand(work: Work, what: Errand): Promise<Work | undefined> | undefined {
-    return isOpen(work) && !this.current(work, work.id) ? this.#stored.errand(work, what) : undefined
+  errand(work: Work, what: Errand, said?: unknown): Promise<Work | undefined> | undefined {
+    return isOpen(work) && !this.current(work, work.id) ? this.#stored.errand(work, what, said) : undefined
+  }
+
+  told(work: Work, from: number, seat?: number): Promise<Told | undefined> | undefined {
+    return isOpen(work) && !this.current(work, work.id) ? this.#stored.told(work, from, seat) : undefined
   }
 
   async put(work: Work): Promise<void> {
@@ -110,14 +120,19 @@ export class SeatWorks implements Works {
     this.room.add(work.tenant, (work.bytes ?? 0) - (before?.bytes ?? 0))
   }
 
-  follow(serve: Serve): void {
-    this.#serve = serve
+  follow(attendant: Attendant): void {
+    this.#attendant = attendant
   }
 
   /** Does what another thread asks; undefined when the work is not open here any more. */
-  serve(work: Work, what: Errand): Promise<Work> | undefined {
+  serve(work: Work, what: Errand, said?: unknown): Promise<Work> | undefined {
     const own = this.current(work, work.id)
-    return own && this.#serve?.(own, what)
+    return own && this.#attendant?.serve(own, what, said)
+  }
+
+  /** What is answered here for work, which may have ended meanwhile. */
+  tell(work: Work, from: number): Promise<Told | undefined> | undefined {
+    return this.#attendant?.tell(work, from)
   }
 
   /** Goes on with work of a thread that has gone. Its result has been counted. */

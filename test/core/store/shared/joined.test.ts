@@ -13,6 +13,7 @@ import type { BudgetReached } from '../../../../core/store/ledger.ts'
 import { mostSecrets } from '../../../../core/store/secrets.ts'
 import { joinStore } from '../../../../core/store/shared/desk/join.ts'
 import type { Seated } from '../../../../core/store/shared/desk/seat-store.ts'
+import type { Attendant } from '../../../../core/store/shared/desk/seat-works.ts'
 import { openWorkerStore } from '../../../../core/store/shared/worker-store.ts'
 import type { Place, WorkerStore } from '../../../../core/store/shared/worker-store.ts'
 import type { Errand, Work } from '../../../../core/store/works.ts'
@@ -72,6 +73,7 @@ function threadOf(t: Test, given: Omit<Joining, 'place'>, place: Place): Worker 
 }
 
 const ignore = (): void => {}
+const attendant = (serve: Attendant['serve']): Attendant => ({ serve, tell: async () => undefined })
 
 t.test('a change of documents is acknowledged when all workers have it, whoever makes it', async (t) => {
   const { workers, joined, close } = await storeOf(t, 2)
@@ -165,10 +167,13 @@ t.test('open work goes on in the thread that began it, which others ask', async 
   const [one, two] = joined as [Joined, Joined]
   const served: [who: number, what: Errand, id: string][] = []
   for (const [who, seated] of [one, two, workers].entries())
-    seated.follow(ignore, async (work, what) => {
-      served.push([who, what, work.id])
-      return { ...work, progress: 50 }
-    })
+    seated.follow(
+      ignore,
+      attendant(async (work, what) => {
+        served.push([who, what, work.id])
+        return { ...work, progress: 50 }
+      })
+    )
   await one.store.works.put(work('film'))
   await workers.store.works.put(work('own'))
   await eventually(() => [one, two, workers].every(({ store: { works } }) => works.running === 2))
@@ -342,7 +347,7 @@ t.test('what a worker had claimed and begun is given back when it has gone', asy
   const taken: Work[] = []
   workers.follow(
     (work) => taken.push(work),
-    async (work) => ({ ...work, progress: 20 })
+    attendant(async (work) => ({ ...work, progress: 20 }))
   )
   await one.claims.take('name', answered.asked)
   const hold = reserve(one.store.ledger, scopes, 50n, { requestId: 'request of film' })
@@ -393,7 +398,7 @@ t.test('threads that are ended anywhere leave no claim, slot or hold, and all th
   const taken = new Set<string>()
   workers.follow(
     ({ id }) => taken.add(id),
-    async (work) => work
+    attendant(async (work) => work)
   )
   const made = new Map<string, Uint8Array>()
   for (let round = 0; round < 6; round++) {
