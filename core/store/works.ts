@@ -99,8 +99,8 @@ export interface ResultRoom {
 }
 
 /**
- * What whoever goes on with open work can be asked for: to ask its upstream, to call it off, to have it stop, or to take
- * down what its upstream said of it to somebody else.
+ * What whoever goes on with open work can be asked for: to ask its upstream, to call it off, to have it stop, or to
+ * take down what its upstream said of it to somebody else.
  */
 export type Errand = 'refresh' | 'cancel' | 'stop' | 'saw'
 
