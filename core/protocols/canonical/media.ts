@@ -38,8 +38,7 @@ export function readData(mimeType: string, data: string, param: string): DataSou
 
 /** Base64 in the standard alphabet and with padding, from either alphabet. */
 export function standardBase64(data: string): string {
-  const text = data.trimEnd()
-  const standard = /[-_]/.test(text) ? text.replaceAll('-', '+').replaceAll('_', '/') : text
+  const standard = data.trimEnd().replaceAll('-', '+').replaceAll('_', '/')
   return standard.padEnd(Math.ceil(standard.length / 4) * 4, '=')
 }
 

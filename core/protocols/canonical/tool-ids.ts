@@ -74,8 +74,8 @@ function own(given: string, { illegal, longest }: IdRule, taken: Map<string, num
   let id = base
   let asked = taken.get(base) ?? 1
   while (taken.has(id)) id = shortened(base, `_${++asked}`, longest)
+  taken.set(id, 1)
   taken.set(base, asked)
-  if (id !== base) taken.set(id, 1)
   return id
 }
 

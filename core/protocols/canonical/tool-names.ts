@@ -43,13 +43,11 @@ export class ToolNames {
     return [...this.#client].map(([upstream, { name, namespace }]) => [upstream, name, namespace])
   }
 
-  /** Restores a table, of another request or from another thread. */
+  /** Restores a table, of another request or from another thread. It is for taking names back alone. */
   static of(rule: NameRule, table: NameTable): ToolNames {
     const names = new ToolNames(rule)
-    for (const [upstream, name, namespace] of table) {
-      names.#upstream.set(namespace === undefined ? name : `${namespace}\0${name}`, upstream)
+    for (const [upstream, name, namespace] of table)
       names.#client.set(upstream, { name, ...(namespace !== undefined && { namespace }) })
-    }
     return names
   }
 

@@ -50,8 +50,7 @@ export interface Written {
   lost: readonly string[]
 }
 
-export function toGemini(schema: JsonObject | undefined): Written {
-  if (!schema) return { schema: undefined, lost: [] }
+export function toGemini(schema: JsonObject = {}): Written {
   const writer = new SchemaWriter(schema)
   const written = writer.write({ type: 'object', ...schema }, 0, [])
   return { schema: written['properties'] === undefined ? undefined : written, lost: [...writer.lost] }
@@ -115,7 +114,7 @@ class SchemaWriter {
     if (!mixed && type !== undefined) made['type'] = type.toUpperCase()
     if (nullable) made['nullable'] = true
     for (const key of Object.keys(schema)) if (!mixed || named.includes(key)) this.#member(key, making)
-    if (Array.isArray(alternatives)) this.#alternatives(asObjects(alternatives), made, inside)
+    this.#alternatives(asObjects(alternatives), made, inside)
     if (made['type'] === undefined && made['anyOf'] === undefined) Object.assign(made, anything())
     if (made['type'] === 'ARRAY') made['items'] ??= anything()
     if (making.told.length > 0) made['description'] = [made['description'], ...making.told].filter(Boolean).join(' ')
@@ -143,7 +142,7 @@ class SchemaWriter {
       made['minimum'] = Math.floor(value) + 1
     else if (key === 'exclusiveMaximum' && typeof value === 'number' && type === 'integer')
       made['maximum'] = Math.ceil(value) - 1
-    else if (key !== 'allOf') {
+    else {
       this.lost.add(key)
       const words = inWords[key]
       if (words !== undefined) told.push(`${words}: ${JSON.stringify(value).slice(0, longestTold)}.`)
@@ -197,7 +196,6 @@ class SchemaWriter {
       const { $ref: _ref, ...beside } = schema
       schema = { ...this.#lookUp(ref), ...beside }
     }
-    if (!Array.isArray(schema['allOf'])) return { schema, followed }
     const { allOf, ...beside } = schema
     let merged: JsonObject = beside
     for (const part of asObjects(allOf)) {
@@ -270,7 +268,7 @@ function withoutTuple(schema: JsonObject): JsonObject {
     type: 'array',
     ...list,
     description: [list['description'], order].filter(Boolean).join(' '),
-    items: each.size === 1 ? tuple[0] : { anyOf: [...each.values()] },
+    items: { anyOf: [...each.values()] },
     ...(rest === false && list['maxItems'] === undefined && { maxItems: tuple.length })
   }
 }
@@ -285,6 +283,6 @@ function mergeSchemas(first: JsonObject, more: JsonObject): JsonObject {
     ...more,
     ...first,
     ...(Object.keys(properties).length > 0 && { properties }),
-    ...(required.length > 0 && { required: [...new Set(required)] })
+    required: [...new Set(required)]
   }
 }
