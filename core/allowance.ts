@@ -1,4 +1,5 @@
 // How much of something a process may use at the same time, such as connections or bytes, whichever thread uses it.
+import { createHash } from 'node:crypto'
 
 /** What one thread uses of it. */
 export interface Allowance {
@@ -11,6 +12,9 @@ export interface Allowance {
   give(count: number): void
 }
 
+/** Finds an allowance by its name; who says the same name has a part in the same one. `unit`: what it is counted in. */
+export type Allowances = (name: string, unit?: number) => Allowance
+
 /** What the engines of several threads may use together. */
 export interface Commons {
   /** Of clients. */
@@ -19,6 +23,8 @@ export interface Commons {
   readonly bodies: Allowance
   /** Answers that are read on although their client has left; whoever takes says how many may be. */
   readonly drains: Allowance
+  /** Of plugins. They have no limit: whoever takes says how much may be taken. */
+  readonly named: Allowances
 }
 
 /** That of a process whose one thread uses all. */
@@ -46,6 +52,16 @@ export class OwnAllowance implements Allowance {
   }
 }
 
+/** Those of a process whose one thread uses all. */
+export function ownAllowances(): Allowances {
+  const found = new Map<string, Allowance>()
+  return (name) => {
+    let own = found.get(name)
+    if (!own) found.set(name, (own = new OwnAllowance()))
+    return own
+  }
+}
+
 /** An allowance of several threads, which can be sent to each of them. */
 export interface SharedPot {
   readonly limit: number
@@ -55,8 +71,21 @@ export interface SharedPot {
   readonly taken: Int32Array<SharedArrayBuffer>
 }
 
+/** Pots that come up while threads run. */
+interface NamedPots {
+  /** Digests of their names; 0 where there is none yet. */
+  readonly names: BigInt64Array<SharedArrayBuffer>
+  /** What each thread has taken, one pot behind the other. */
+  readonly taken: Int32Array<SharedArrayBuffer>
+}
+
 /** The pots of {@link Commons}. */
-export type Pots = Readonly<Record<keyof Commons, SharedPot>>
+export interface Pots extends Readonly<Record<Exclude<keyof Commons, 'named'>, SharedPot>> {
+  readonly named: NamedPots
+}
+
+/** How many pots may have names. They are those of plugins and of models. */
+const mostNamed = 8192
 
 /** Makes the pots for threads at so many places. `limits`: of what has one; `bodies` is in bytes. */
 export function makePots(places: number, limits: { readonly connections: number; readonly bodies: number }): Pots {
@@ -70,23 +99,59 @@ export function makePots(places: number, limits: { readonly connections: number;
   return {
     connections: pot(limits.connections),
     bodies: pot(limits.bodies, kilobyte),
-    drains: pot()
+    drains: pot(),
+    named: {
+      names: new BigInt64Array(new SharedArrayBuffer(8 * mostNamed)),
+      taken: new Int32Array(new SharedArrayBuffer(4 * places * mostNamed))
+    }
   }
 }
 
 /** What the thread of a place may use. */
-export function commonsOf({ connections, bodies, drains }: Pots, place: number): Commons {
+export function commonsOf({ connections, bodies, drains, named }: Pots, place: number): Commons {
   const part = (pot: SharedPot): Allowance => new SharedAllowance(pot, place)
   return {
     connections: part(connections),
     bodies: part(bodies),
-    drains: part(drains)
+    drains: part(drains),
+    named: namedOf(named, place)
   }
 }
 
+function namedOf({ names, taken }: NamedPots, place: number): Allowances {
+  const places = taken.length / mostNamed
+  const own = ownAllowances()
+  const found = new Map<string, Allowance>()
+  const find = (name: string, unit: number): Allowance => {
+    const at = rowOf(names, name)
+    // With more names than there can be, each thread has what is left by itself.
+    if (at === undefined) return own(name)
+    return new SharedAllowance({ limit: Infinity, unit, taken: taken.subarray(at * places, (at + 1) * places) }, place)
+  }
+  return (name, unit = 1) => {
+    let shared = found.get(name)
+    if (!shared) found.set(name, (shared = find(name, unit)))
+    return shared
+  }
+}
+
+/** The place of a name, which is taken if it has none; undefined when none is free. */
+function rowOf(names: NamedPots['names'], name: string): number | undefined {
+  const digest = createHash('sha256').update(name).digest().readBigInt64LE() || 1n
+  const first = Number(BigInt.asUintN(32, digest)) % mostNamed
+  for (let step = 0; step < mostNamed; step++) {
+    const at = (first + step) % mostNamed
+    const before = Atomics.compareExchange(names, at, 0n, digest)
+    if (before === 0n || before === digest) return at
+  }
+  return undefined
+}
+
 /** The thread of a place has ended: what it had taken is free. */
-export function leavePots(pots: Pots, place: number): void {
+export function leavePots({ named, ...pots }: Pots, place: number): void {
   for (const { taken } of Object.values(pots)) Atomics.store(taken, place, 0)
+  const places = named.taken.length / mostNamed
+  for (let at = place; at < named.taken.length; at += places) Atomics.store(named.taken, at, 0)
 }
 
 /**

@@ -117,7 +117,7 @@ async function start(
   const transport = get(tokens.transport)
   stops.add(() => transport.close())
   const metrics = get(tokens.metrics)
-  const shared = new Shared(log, estate?.shared)
+  const shared = new Shared(log, estate?.shared, supervision?.commons.named)
   const parts = { services: get(tokens.services), metrics, log, shared, transport, credentials, tap, relay }
   const generations = new Generations(await prepare(first, reader.plugins, parts))
   give(tokens.generations, generations)

@@ -66,7 +66,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     turnsThere(supervisor.line)
   )
   const [transport, metrics] = [get(tokens.transport), get(tokens.metrics)]
-  const shared = new Shared(log, order.shared)
+  const shared = new Shared(log, order.shared, commons.named)
   const credentials = new Credentials(log, (key, refused) => supervisor.line.ask('credential', key, refused))
   const relay = new MeasureRelay()
   const parts: Surroundings = {

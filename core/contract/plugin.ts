@@ -1,4 +1,5 @@
 // What a plugin is, how its author declares it, and what it is given.
+import type { Allowance } from '../allowance.ts'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Logger } from '../telling/log.ts'
 import type { PluginMetrics } from '../telling/metrics.ts'
@@ -71,6 +72,12 @@ export interface PluginContext {
     dispose?: (value: T) => Awaitable<void>,
     leave?: (value: T) => unknown
   ): T
+  /**
+   * How much of something all threads of the gateway use at one time, in all generations, such as requests that wait.
+   * The plugin has names of its own. What a thread has taken that has ended is free. `unit`: each thread's part is
+   * rounded up to so many, for what may be above two thousand million. Whoever takes says how much may be taken.
+   */
+  together(name: string, unit?: number): Allowance
 }
 
 /** A plugin as the registry holds it, its option types erased. */

@@ -1,5 +1,7 @@
 // Generations: a configuration in use, with its chain and catalogue, until the last exchange that began with it has
 // ended.
+import { ownAllowances } from '../allowance.ts'
+import type { Allowances } from '../allowance.ts'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Chain } from '../exchange/state/chain.ts'
 import type { Generation, GenerationSource } from '../exchange/state/generation.ts'
@@ -18,6 +20,8 @@ interface Entry {
 export interface SharedUser {
   /** The `share` function for one plugin, whose keys are its own. */
   share(plugin: Plugin): PluginContext['share']
+  /** Those of all plugins. */
+  readonly allowances: Allowances
   /** Ends the generation's use of its values. An error while disposing one is logged. */
   drop(): Promise<void>
 }
@@ -31,9 +35,12 @@ export class Shared {
   /** What the process before has left, by the place of the value. */
   readonly #left: Map<string, unknown>
   readonly #log: Logger
+  readonly #allowances: Allowances
 
-  constructor(log: Logger, left: readonly Inheritance[] = []) {
+  /** `allowances`: those of all threads, where there are several. */
+  constructor(log: Logger, left: readonly Inheritance[] = [], allowances: Allowances = ownAllowances()) {
     this.#log = log
+    this.#allowances = allowances
     this.#left = new Map(left)
   }
 
@@ -56,6 +63,7 @@ export class Shared {
   user(): SharedUser {
     const used = new Map<string, Entry>()
     return {
+      allowances: this.#allowances,
       share:
         ({ name }) =>
         (key, create, dispose, leave) => {

@@ -26,7 +26,8 @@ export function contextOf(plugin: Plugin, { services, metrics, log, catalogue, s
     metrics,
     log: log.child({ plugin: name }),
     cache: cacheOf(name, services.cache),
-    share: shared.share(plugin)
+    share: shared.share(plugin),
+    together: (of, unit) => shared.allowances(`${name}/${of}`, unit)
   }
 }
 

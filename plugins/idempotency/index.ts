@@ -28,8 +28,8 @@ export default definePlugin({
   },
   rehearses: true,
   needs: [caller],
-  setup({ largest }, { services: { answers, claims }, share, metrics }) {
-    const room = share(rooms, () => new RecordingRoom())
+  setup({ largest }, { services: { answers, claims }, share, together, metrics }) {
+    const room = share(rooms, () => new RecordingRoom(together('recordings', 1024)))
     const requests = metrics.counter({
       name: 'idempotent_requests_total',
       help: 'Requests with an Idempotency-Key, by what became of them.',

@@ -1,30 +1,31 @@
 // Records an answer while it goes to its client, so that it can be given again.
-import type { Message, Observer } from '../../core/contract/contract.ts'
+import type { Allowance, Message, Observer } from '../../core/contract/contract.ts'
 import type { KeptAnswer } from '../../core/store/answers.ts'
 
 /** The most bytes of all recordings at one time. Above it, answers count as too large. */
 const mostBytes = 128 * 1024 * 1024
 
 /**
- * The memory of all recordings of a process. A tenant may take at most as much as is left, so one tenant alone gets
- * half.
+ * The memory of all recordings of a gateway, as one thread has it. A tenant may take at most as much there as is left,
+ * so one tenant alone gets half.
  */
 export class RecordingRoom {
   readonly #most: number
-  /** The bytes that are taken, by tenant. */
+  /** The bytes that are taken in all threads. */
+  readonly #all: Allowance
+  /** Those that are taken in this one, by tenant. */
   readonly #taken = new Map<string, number>()
-  #total = 0
 
-  constructor(most = mostBytes) {
+  constructor(all: Allowance, most = mostBytes) {
+    this.#all = all
     this.#most = most
   }
 
   /** Takes memory if the tenant may have that much more. */
   take(tenant: string, bytes: number): boolean {
-    const taken = (this.#taken.get(tenant) ?? 0) + bytes
-    if (taken > this.#most - this.#total) return false
-    this.#taken.set(tenant, taken)
-    this.#total += bytes
+    const taken = this.#taken.get(tenant) ?? 0
+    if (!this.#all.take(bytes, this.#most - taken)) return false
+    this.#taken.set(tenant, taken + bytes)
     return true
   }
 
@@ -32,7 +33,7 @@ export class RecordingRoom {
     const left = (this.#taken.get(tenant) ?? 0) - bytes
     if (left > 0) this.#taken.set(tenant, left)
     else this.#taken.delete(tenant)
-    this.#total -= bytes
+    this.#all.give(bytes)
   }
 }
 

@@ -72,11 +72,11 @@ export default definePlugin({
   },
   rehearses: true,
   provides: [dropped],
-  setup({ strict }, { share, catalogue, metrics, services }) {
+  setup({ strict }, { share, together, catalogue, metrics, services }) {
     const kept = new Keepsakes(services.cache)
     const translator = share(
       translators,
-      () => new Translator(),
+      () => new Translator(together('waiting', 1024)),
       (over) => over.close()
     )
 

@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os'
 import { setImmediate as turn } from 'node:timers/promises'
 import { GatewayError, translateRequest, unsealRequest, Untranslatable } from '../../core/contract/contract.ts'
 import type {
+  Allowance,
   AnswerHead,
   AnswerTask,
   Awaitable,
@@ -62,12 +63,15 @@ interface Waiting extends Waiter {
 /** Translates for all generations. Its threads are started when there is a large task. */
 export class Translator {
   readonly #line = new Line<Waiting>()
+  /** The bytes that wait in all threads of the gateway. */
+  readonly #waiting: Allowance
   readonly #hands: readonly Hand[]
   /** The number of threads that have a large task. */
   #heavy = 0
 
   /** `patience`: the most milliseconds for one task. */
-  constructor({ patience = longest, threads = usualThreads() } = {}) {
+  constructor(waiting: Allowance, { patience = longest, threads = usualThreads() } = {}) {
+    this.#waiting = waiting
     this.#hands = Array.from({ length: threads }, () => new Hand(patience))
   }
 
@@ -120,7 +124,7 @@ export class Translator {
     { tenant, left }: Asker
   ): Promise<T> {
     const size = sizeOf(pieces)
-    if (this.#line.bytesOf(tenant) + size > mostWaiting - this.#line.bytes)
+    if (!this.#waiting.take(size, mostWaiting - this.#line.bytesOf(tenant)))
       return Promise.reject(
         new GatewayError('overloaded', 'Too much waits to be brought into another protocol. Try again later.', {
           retryAfterMs
@@ -129,7 +133,9 @@ export class Translator {
     return new Promise((resolve, reject) => {
       const one: Waiting = { tenant, size, pieces, ask, tooInvolved, resolve: resolve as Waiting['resolve'], reject }
       const leave = (): void => {
-        if (this.#line.remove(one)) reject(new GatewayError('client_closed', 'The client left.'))
+        if (!this.#line.remove(one)) return
+        this.#waiting.give(size)
+        reject(new GatewayError('client_closed', 'The client left.'))
       }
       left.addEventListener('abort', leave, { once: true })
       this.#line.push(one)
@@ -144,6 +150,7 @@ export class Translator {
       const mayBeLarge = this.#heavy < Math.max(1, this.#hands.length - 1)
       const next = this.#line.next(mayBeLarge ? Infinity : largeBytes)
       if (!next) return
+      this.#waiting.give(next.size)
       void this.#serve(hand, next)
     }
   }

@@ -1,5 +1,7 @@
 // Requests that wait because every channel of their model is full.
 
+import type { Allowance } from '../../core/contract/contract.ts'
+
 /** Nobody is told of what another process gives back, so it is looked for at least so often, in milliseconds. */
 const longestSleep = 250
 
@@ -17,17 +19,22 @@ interface Waiting {
   wake: (() => void) | undefined
 }
 
-/** Those who wait. One per process, shared among generations. */
+/** Those who wait. One per thread, shared among generations. */
 export class Crowd {
   /** In the order in which they came. */
   readonly #waiting = new Set<Waiting>()
+  readonly #room: Allowance
 
-  get size(): number {
-    return this.#waiting.size
+  /** `room`: how many wait in all threads. */
+  constructor(room: Allowance) {
+    this.#room = room
   }
 
-  /** Begins to wait for one of these channels. `signal`: of the client. */
-  join(channels: ReadonlySet<string>, signal: AbortSignal): Place {
+  /**
+   * Begins to wait for one of these channels; undefined when `most` wait already. `signal`: of the client.
+   */
+  join(channels: ReadonlySet<string>, signal: AbortSignal, most: number): Place | undefined {
+    if (!this.#room.take(1, most)) return undefined
     const own: Waiting = { channels, wake: undefined }
     this.#waiting.add(own)
     return {
@@ -44,7 +51,9 @@ export class Crowd {
           signal.addEventListener('abort', wake)
           if (signal.aborted) wake()
         }),
-      leave: () => void this.#waiting.delete(own)
+      leave: () => {
+        if (this.#waiting.delete(own)) this.#room.give(1)
+      }
     }
   }
 

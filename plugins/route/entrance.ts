@@ -85,9 +85,9 @@ export class Entrance {
         const soonest = Math.min(...Array.from(full.values(), ({ retryAfterMs }) => retryAfterMs))
         // A slot may be given back at any time; a rate comes back when it does.
         const slots = [...full.values()].some(({ name }) => name === 'concurrency')
-        if (now >= until || (!slots && now + soonest > until) || (!place && this.#crowd.size >= this.#patience.waiting))
-          return refuse(exchange.model, candidates, asked, soonest)
-        place ??= this.#crowd.join(new Set(Array.from(full.keys(), ({ name }) => name)), exchange.signal)
+        const inTime = now < until && (slots || now + soonest <= until)
+        if (inTime) place ??= this.#join(exchange, full)
+        if (!inTime || !place) return refuse(exchange.model, candidates, asked, soonest)
         await place.sleep(Math.min(until - now, slots ? Infinity : soonest))
         if (exchange.signal.aborted) return undefined
       }
@@ -119,6 +119,11 @@ export class Entrance {
     const decision = await this.#limits.decide(sets, tokens, true)
     if (!decision.admitted) throw limited(exchange.model, decision.retryAfterMs)
     turn.defer(() => decision.lease.release(tokensOfTurn(turn)))
+  }
+
+  /** Undefined when as many wait as may. */
+  #join({ signal }: Exchange, full: ReadonlyMap<Channel, Full>): Place | undefined {
+    return this.#crowd.join(new Set(Array.from(full.keys(), ({ name }) => name)), signal, this.#patience.waiting)
   }
 
   /** Takes what a request needs of one of the credentials of a channel. */

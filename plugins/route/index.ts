@@ -117,7 +117,7 @@ export default definePlugin({
   },
   setup(
     { attempts, repeats, eject_after, retry_ratio, retry_per_second, wait, affinity, waiting },
-    { catalogue, log, metrics, services, share }
+    { catalogue, log, metrics, services, share, together }
   ) {
     const board = share(
       health,
@@ -135,14 +135,14 @@ export default definePlugin({
       help: 'Times a channel was passed over because it had reached its limits.',
       labels: ['channel']
     })
-    const crowd = share(crowds, () => new Crowd())
+    const crowd = share(crowds, () => new Crowd(together('waiting')))
     const entrance = new Entrance(services.limits, crowd, { wait, waiting }, ({ name }) =>
       fullness.add({ channel: name })
     )
 
     const budgetOf = (model: string): RetryBudget => {
       let budget = budgets.get(model)
-      if (!budget) budgets.set(model, (budget = new RetryBudget()))
+      if (!budget) budgets.set(model, (budget = new RetryBudget(together(`retries/${model}`))))
       return budget
     }
 

@@ -73,3 +73,20 @@ t.test('threads that race never have more than there is', async (t) => {
   t.same([...held], [0, 0, 0, 0], 'never too much, and nothing is left')
   t.equal(commonsOf(pots, 0).connections.all, 0)
 })
+
+t.test('what has a name is found by it in every thread, and what one has of it that has ended is free', (t) => {
+  const pots = makePots(3, { connections: 1, bodies: 1 })
+  const [one, other] = [commonsOf(pots, 1), commonsOf(pots, 2)]
+  for (let n = 0; n < 100; n++) {
+    t.equal(one.named(`name ${n}`).take(2, 3), true)
+    t.equal(other.named(`name ${n}`).take(2, 3), false)
+    t.equal(other.named(`name ${n}`).take(1, 3), true)
+  }
+  t.equal(other.named('another name').all, 0)
+  t.equal(one.named('bytes', 1024).take(1025, 4096), true)
+  t.equal(other.named('bytes', 1024).all, 2048)
+  leavePots(pots, 1)
+  t.equal(other.named('name 99').all, 1)
+  t.equal(other.named('bytes', 1024).all, 0)
+  t.end()
+})

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
+import { OwnAllowance } from '../../core/allowance.ts'
 import idempotency from '../../plugins/idempotency/index.ts'
 import { GatewayError, Message } from '../../core/contract/contract.ts'
 import type { Observer } from '../../core/contract/contract.ts'
@@ -312,7 +313,7 @@ t.test('it is remembered over a reload, and over a process that is killed', asyn
 })
 
 t.test('while answers are taken down, one tenant leaves room for the next', (t) => {
-  const room = new RecordingRoom(1000)
+  const room = new RecordingRoom(new OwnAllowance(), 1000)
   const head = { status: 200, headers: {}, streaming: true }
   const record = (tenant: string): AnswerRecording => {
     const recording = new AnswerRecording(room, tenant, 1000)
@@ -335,7 +336,7 @@ t.test('while answers are taken down, one tenant leaves room for the next', (t) 
 t.test(
   'whatever becomes of an answer, its name is free in the end, and what it took of the memory is back',
   async (t) => {
-    const [room, claims] = [new RecordingRoom(1000), new MemoryClaims()]
+    const [room, claims] = [new RecordingRoom(new OwnAllowance(), 1000), new MemoryClaims()]
     const stored = new Map<string, KeptAnswer>()
     /** What the store does at present. */
     let [reads, writes] = [true, true]

@@ -1,6 +1,7 @@
 // What becomes of a channel's health over time, and of what may be retried.
 import fc from 'fast-check'
 import t from 'tap'
+import { OwnAllowance } from '../../core/allowance.ts'
 import { RetryBudget } from '../../plugins/route/budget.ts'
 import { ChannelState } from '../../plugins/route/health.ts'
 
@@ -141,9 +142,13 @@ t.test('channel health over time', async (t) => {
 })
 
 t.test('the retry allowance is a share of the last ten seconds and a floor', (t) => {
-  const budget = new RetryBudget()
+  const later: [at: number, act: () => void][] = []
+  let time = 0
+  const budget = new RetryBudget(new OwnAllowance(), (act) => later.push([time + 10_000, act]))
   const allowance = { ratio: 0.2, perSecond: 0.5 }
   const take = (now: number): number => {
+    time = now
+    while (later[0] && later[0][0] <= now) later.shift()![1]()
     let taken = 0
     while (budget.take(now, allowance)) taken++
     return taken
@@ -154,6 +159,6 @@ t.test('the retry allowance is a share of the last ten seconds and a floor', (t)
   t.equal(take(9000), 0)
   t.equal(take(10_500), 5, 'what was taken in the first second is free again')
   t.equal(take(60_000), 5)
-  t.notOk(new RetryBudget().take(0, { ratio: 0, perSecond: 0 }))
+  t.notOk(new RetryBudget(new OwnAllowance()).take(0, { ratio: 0, perSecond: 0 }))
   t.end()
 })

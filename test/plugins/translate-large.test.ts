@@ -3,6 +3,7 @@
 // Runs alone: it measures the memory of its process.
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { OwnAllowance } from '../../core/allowance.ts'
 import { effortOf, isInvolved } from '../../plugins/protocol-translate/effort.ts'
 import type { Cache } from '../../core/store/cache.ts'
 import { MemoryCache } from '../../core/store/memory/cache.ts'
@@ -45,7 +46,7 @@ const thoughts: Keepsake = {
 } as unknown as Keepsake
 
 t.test('a large request becomes what a small one becomes', async (t) => {
-  const translator = new Translator()
+  const translator = new Translator(new OwnAllowance())
   t.teardown(() => translator.close())
   const asked: string[] = []
   const find = (calls: readonly string[]): Map<string, Keepsake> => (
@@ -71,7 +72,7 @@ t.test('a large request becomes what a small one becomes', async (t) => {
 })
 
 t.test('refusals come out of the thread as they are, and one request does not end the next', async (t) => {
-  const translator = new Translator()
+  const translator = new Translator(new OwnAllowance())
   t.teardown(() => translator.close())
   const find = (): Map<string, Keepsake> => new Map()
   const wrong = translator.translate(
@@ -103,7 +104,7 @@ t.test('refusals come out of the thread as they are, and one request does not en
 
 t.test("an answer that comes as its thread is given up is nobody else's", async (t) => {
   const patience = 1500
-  const translator = new Translator({ patience, threads: 1 })
+  const translator = new Translator(new OwnAllowance(), { patience, threads: 1 })
   t.teardown(() => translator.close())
   const large = filler.repeat(25)
   const ask = async (mark: string, text: string): Promise<string> => {
@@ -125,7 +126,7 @@ t.test("an answer that comes as its thread is given up is nobody else's", async 
 })
 
 t.test('a question that cannot be asked is answered with that, and the next one is asked', async (t) => {
-  const translator = new Translator()
+  const translator = new Translator(new OwnAllowance())
   t.teardown(() => translator.close())
   const wrong = { ...task, head: { ...task.head, model: (() => {}) as unknown as string } }
   await t.rejects(Promise.resolve(translator.translate(bytes(request(filler)), wrong, () => new Map(), asker())), {
@@ -135,7 +136,7 @@ t.test('a question that cannot be asked is answered with that, and the next one 
 })
 
 t.test('a request that takes too long is refused, and the next has another thread', async (t) => {
-  const translator = new Translator({ patience: 1 })
+  const translator = new Translator(new OwnAllowance(), { patience: 1 })
   t.teardown(() => translator.close())
   const ask = (): Promise<unknown> =>
     Promise.resolve(translator.translate(bytes(request(filler.repeat(20))), task, () => new Map(), asker())).catch(
@@ -176,7 +177,7 @@ const message = (text: string): object => ({
 const whole = (text: string): Buffer => Buffer.from(JSON.stringify(message(text)))
 
 t.test('a large answer becomes what a small one becomes, with what is kept of it', async (t) => {
-  const translator = new Translator()
+  const translator = new Translator(new OwnAllowance())
   t.teardown(() => translator.close())
   t.equal(translator.answerBeside(whole('hi'), terms, answerHead, asker()), undefined, 'a small one at once')
   const small = translateWhole(whole('hi'), terms, answerHead)
@@ -194,7 +195,7 @@ t.test('a large answer becomes what a small one becomes, with what is kept of it
 t.test(
   'an answer that takes too long is not asked for again, one that nobody wants does not wait, and not all may',
   async (t) => {
-    const slow = new Translator({ patience: 1 })
+    const slow = new Translator(new OwnAllowance(), { patience: 1 })
     t.teardown(() => slow.close())
     const lost = await slow
       .answerBeside(whole(filler.repeat(20)), terms, answerHead, asker())!
@@ -202,7 +203,7 @@ t.test(
     t.ok(lost instanceof GatewayError)
     t.match(lost, { code: 'answer_too_large', message: /too involved/ })
 
-    const translator = new Translator({ threads: 1 })
+    const translator = new Translator(new OwnAllowance(), { threads: 1 })
     t.teardown(() => translator.close())
     const left = new AbortController()
     const first = translator.answerBeside(whole(filler), terms, answerHead, asker())!
@@ -225,7 +226,7 @@ t.test(
 
 t.test("a tenant's large ones keep no other tenant waiting, nor its own small ones", async (t) => {
   for (const threads of [1, 2]) {
-    const translator = new Translator({ threads })
+    const translator = new Translator(new OwnAllowance(), { threads })
     t.teardown(() => translator.close())
     const order: string[] = []
     const ask = async (tenant: string, mark: string, times: number): Promise<void> => {
@@ -249,7 +250,7 @@ t.test("a tenant's large ones keep no other tenant waiting, nor its own small on
 })
 
 t.test('of what waits there is a bound, half of which one tenant may fill', async (t) => {
-  const translator = new Translator({ threads: 1 })
+  const translator = new Translator(new OwnAllowance(), { threads: 1 })
   t.teardown(() => translator.close())
   const large = Buffer.alloc(30 * 1024 * 1024, ' ')
   const left = new AbortController()
@@ -288,7 +289,7 @@ t.test('translating 31 MiB takes less than eight times as much memory, or is ref
     const count = Math.floor((size - before.length - after.length) / unit.length)
     return Buffer.concat([Buffer.from(before), Buffer.alloc(count * unit.length, unit), Buffer.from(after)])
   }
-  const translator = new Translator({ threads: 1 })
+  const translator = new Translator(new OwnAllowance(), { threads: 1 })
   t.teardown(() => translator.close())
   await translator.translate(bytes(request(filler)), task, () => new Map(), asker())
   const taken = async (body: Buffer): Promise<{ most: number; result: unknown }> => {
