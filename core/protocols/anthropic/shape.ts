@@ -15,9 +15,7 @@ export function chunksOf(answer: unknown): string[] {
   const events: Fields[] = [
     { type: 'message_start', message: { ...head, content: [], stop_reason: null, stop_sequence: null, usage } }
   ]
-  asObjects(content).forEach((block, index) => {
-    for (const event of blockEvents(block)) events.push({ ...event, index })
-  })
+  asObjects(content).forEach((block, index) => void events.push(...blockEvents(block, index)))
   const delta = {
     stop_reason: stop_reason ?? 'end_turn',
     stop_sequence: stop_sequence ?? null,
@@ -27,11 +25,11 @@ export function chunksOf(answer: unknown): string[] {
   return events.map((event) => JSON.stringify(event))
 }
 
-function blockEvents(block: JsonObject): Fields[] {
+function blockEvents(block: JsonObject, index: number): Fields[] {
   const type = asText(block['type'])
-  const start = (content_block: unknown): Fields => ({ type: 'content_block_start', index: 0, content_block })
-  const delta = (inner: unknown): Fields => ({ type: 'content_block_delta', index: 0, delta: inner })
-  const stop: Fields = { type: 'content_block_stop', index: 0 }
+  const start = (content_block: unknown): Fields => ({ type: 'content_block_start', index, content_block })
+  const delta = (inner: unknown): Fields => ({ type: 'content_block_delta', index, delta: inner })
+  const stop: Fields = { type: 'content_block_stop', index }
   const grows = growing[type]
   if (grows !== undefined) {
     const { citations, signature, ...rest } = block

@@ -109,11 +109,9 @@ export class MessagesStreamEncoder implements StreamEncoder {
   #goOn(write: WriteEvent): void {
     for (const block of this.#blocks.values()) {
       const { opening, closing } = block
-      if (block.text !== '') {
-        this.#waiting -= block.text.length
-        this.#say(block, block.text, write)
-        block.text = ''
-      }
+      this.#waiting -= block.text.length
+      this.#say(block, block.text, write)
+      block.text = ''
       for (const citation of block.citations.splice(0)) this.#cite(block, citation, write)
       if (!closing) return
       this.#blocks.delete(block.number)

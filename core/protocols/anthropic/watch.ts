@@ -55,7 +55,7 @@ export class MessagesWatch implements StreamWatch {
       return 'end'
     }
     this.#content ||= isContent(type, body)
-    if (type === 'content_block_delta' && this.#content && event.data.length <= likenessBytes) {
+    if (type === 'content_block_delta' && event.data.length <= likenessBytes) {
       this.#like = new Likeness(event.data)
       event.plain = true
     }
