@@ -6,7 +6,7 @@ import { formatDollars } from '../money/money.ts'
 import type { Book, KeptHold } from '../store/embedded/book/book.ts'
 import { Clerk } from '../store/distant/clerk.ts'
 import type { Served } from '../store/distant/line.ts'
-import { endAbandoned, isKept } from '../store/embedded/abandoned.ts'
+import { endAbandoned } from '../store/embedded/abandoned.ts'
 import type { Hold, HoldEnd } from '../store/embedded/balance/hold.ts'
 import type { Reservation, ReserveRequest, Sale } from '../store/ledger.ts'
 import type { CountedSet, Decision, Lease } from '../store/limits.ts'
@@ -134,7 +134,7 @@ export class Deputy {
     for (const name of names) this.#holds.delete(name)
     // Only whoever has the store knows all that the requests were charged.
     if (this.#book.left) return passOn(names)
-    const holds = (left as Hold[]).filter((hold) => !isKept(hold, Date.now()))
+    const holds = (left as Hold[]).filter(({ detached }) => !detached)
     const total = endAbandoned(holds, services.requests, log)
     if (holds.length > 0)
       log.warn('a process that had handed over left requests open: they were ended and charged by estimate', {

@@ -65,6 +65,7 @@ class DistantHold implements Reservation {
   readonly #over: () => void
   #channel: string | null = null
   #durable: Promise<void> | undefined
+  #detached = false
   #ended = false
 
   /** `over` is called when its end is on disk. */
@@ -87,6 +88,10 @@ class DistantHold implements Reservation {
     return { requestId: this.requestId, part: this.#part, costs: this.#sale.costs }
   }
 
+  get detached(): boolean {
+    return this.#detached && !this.#ended
+  }
+
   get durable(): Promise<void> {
     return (this.#durable ??= this.#line.ask('durable', this.requestId, this.#part))
   }
@@ -104,6 +109,7 @@ class DistantHold implements Reservation {
 
   detach(until: number): Promise<void> {
     if (this.#ended) throw this.#twice()
+    this.#detached = true
     return (this.#durable = this.#line.ask('detach', this.requestId, this.#part, until))
   }
 

@@ -68,6 +68,16 @@ export interface Settlement {
   costs?: readonly AttemptCost[]
 }
 
+/** What is known of an exchange that an upstream was asked for, whatever became of its process. */
+export interface Sent {
+  /** Who was asked last. */
+  readonly channel: string
+  /** What any exchange is charged whose process is gone: what it brought, and what of the answer was delivered. */
+  readonly usage: Usage
+  /** Whether anything of the answer was delivered. */
+  readonly delivered: boolean
+}
+
 /**
  * An open hold. The first call of `settle` or `void` ends it; a second one throws, as it would be a double charge. An
  * end that cannot be written (a negative amount, one that no balance can carry, two costs for one attempt) throws a
@@ -78,12 +88,10 @@ export interface Reservation {
   readonly amount: Nano
   /** The price of its settlement: that of the model that was asked last. A reload does not change it. */
   readonly price: Price
-  /**
-   * For a hold that was detached before this start: the usage that clients had been shown by then, which is what any
-   * other hold is charged after a crash. Undefined when they had been shown nothing, and in the process that made the
-   * hold.
-   */
-  readonly recovered?: Readonly<Usage> | undefined
+  /** Whether it was detached and has not ended. */
+  readonly detached?: boolean
+  /** For whoever ends the hold without its exchange: how far that came. Undefined when no upstream was asked. */
+  readonly sent?: Sent | undefined
   /**
    * Resolves when the hold, or its end, is on disk. The client's first byte waits for it, the dispatch does not.
    * Reading this property sends the hold to the disk at once; otherwise it is written with others, within some
@@ -98,14 +106,15 @@ export interface Reservation {
    */
   dispatched(channel: string, sale?: Sale): void
   /**
-   * Records the output units delivered so far, for recovery. They are kept in memory and written with the next batch.
+   * Records the output units delivered so far, for recovery. They are kept in memory and written with the next batch;
+   * the first of a detached hold are written at once.
    */
   delivered(units: number): void
   /**
    * Lets the hold outlive its exchange and the process: the code that continues the work finds it by {@link
    * Ledger.detached}. Resolves and rejects as `durable` does, and is in one batch with everything else queued in the
    * same tick of the event loop. `until`, in Unix milliseconds, is when its owner will surely have ended it: a start
-   * after that voids it.
+   * after that ends it as one that nobody goes on with, unless there is open work of its request.
    */
   detach(until: number): Promise<void>
   /**

@@ -35,6 +35,7 @@ import { boundOf, within } from './bound.ts'
 import type { Metering } from '../../core/contract/operation.ts'
 import type { OfferedTools } from '../../core/protocols/counting/hosted-tools.ts'
 import type { Bound, BoundSetting } from './bound.ts'
+import { deliveryOf } from './delivery.ts'
 import { orderedPieces, promptUsage } from './prompt.ts'
 import { failedCosts, settle, stakeOf } from './settle.ts'
 import type { Hold, Stake } from './settle.ts'
@@ -60,12 +61,6 @@ interface Whole {
 const refusals = refusedModels as Slot<Map<string, GatewayError>>
 /** The limit of calls of hosted tools that the gateway gives the upstream. */
 const limitedTools = slot('quota/limited-tools').of<number>()
-
-/**
- * The number of events, which are about tokens, after which a stream tells the ledger how much was delivered. After a
- * crash at most so many are not charged.
- */
-const deliveryStep = 64
 
 export default definePlugin({
   name: 'quota',
@@ -317,12 +312,7 @@ export default definePlugin({
 
       onResponse(exchange, { streaming }) {
         const reservation = exchange.find(held)?.reservation
-        if (!streaming || !reservation) return
-        let events = 0
-        const observe = (): void => {
-          if (++events % deliveryStep === 0) reservation.delivered(events)
-        }
-        return { borrows: true, observe }
+        return streaming && reservation ? deliveryOf(reservation) : undefined
       }
     }
   }

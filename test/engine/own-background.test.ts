@@ -518,7 +518,7 @@ t.test('killed in the middle: it has failed for its client, and nothing is held'
   const second = await spawnGateway(t, overrides)
   for (const id of ids)
     t.match(await ended(second, id), { id, status: 'failed', error: { code: 'server_error', message: /restarted/ } })
-  t.equal((await books(second)).pending, 0n)
+  t.same(await books(second), { posted: 0n, pending: 0n }, 'nobody can get them, and nobody pays for them')
   await eventually(() => !readdirSync(results).some((name) => left.includes(name)))
   t.equal(readdirSync(results).length, ids.length, 'nothing else went')
   second.process.kill('SIGTERM')

@@ -5,7 +5,7 @@ import { chargeFor, doubted } from '../../money/settlement.ts'
 import type { Consumed } from '../../money/settlement.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
-import type { Reservation, Settlement } from '../../store/ledger.ts'
+import type { AttemptCost, Reservation, Settlement } from '../../store/ledger.ts'
 import type { RequestRecord } from '../../store/requests.ts'
 import type { Services } from '../../store/services.ts'
 import { isOpen } from '../../store/works.ts'
@@ -71,7 +71,11 @@ export class Conclusions {
         ? this.#settlementOf(latest, consumed ?? { usage: noUsage, source: 'upstream' }, hold)
         : undefined
     const costs = latest.costs?.map((cost) => ({ ...cost, amount: BigInt(cost.amount) }))
-    const settled = hold && (settlement ? hold.settle({ ...settlement, ...(costs && { costs }) }) : hold.void(costs))
+    const settled =
+      hold &&
+      (settlement
+        ? hold.settle({ ...settlement, ...(costs && { costs }) })
+        : hold.void(costs ?? this.#lostWith(latest, hold)))
     const usage = settlement?.usage ?? end.usage ?? null
     const { record } = latest
     // Nobody takes over what has ended: a gateway that is killed before this is written leaves it open, and charged.
@@ -92,7 +96,13 @@ export class Conclusions {
       settled
     )
     if (record && holds) {
-      const final = finalOf(record, end, now - latest.created, hold, settlement)
+      const final = finalOf(
+        latest.channel === null ? standIn(record, hold) : record,
+        end,
+        now - latest.created,
+        hold,
+        settlement
+      )
       requests.append(final)
       this.#tellPlugins(final)
     }
@@ -117,8 +127,17 @@ export class Conclusions {
     const doubt = (usage: Readonly<Usage>): void => this.#log.error(doubted, { exchange: requestId, usage })
     return {
       ...chargeFor(consumed, hold, () => prompt?.usage ?? noUsage, doubt),
-      channel: channel ?? record?.channel ?? ''
+      channel: channel ?? record?.channel ?? hold.sent?.channel ?? ''
     }
+  }
+
+  /** What the gateway's own work may have cost whose process is gone, and nobody was shown anything of it. */
+  #lostWith({ channel, requestId }: Work, hold: Reservation): AttemptCost[] | undefined {
+    const { sent } = hold
+    if (channel !== null || !sent) return undefined
+    const doubt = (usage: Readonly<Usage>): void => this.#log.error(doubted, { exchange: requestId, usage })
+    const lost = chargeFor({ usage: sent.usage, source: 'recovered' as const }, hold, () => noUsage, doubt)
+    return [{ attempt: 1, channel: sent.channel, ...lost }]
   }
 
   #tellPlugins(record: RequestRecord): void {
@@ -143,7 +162,8 @@ export class Conclusions {
 
 /**
  * What the upstream counted; of a stream of which it says nothing, what its client was shown, as far as the process
- * knew that has begun it; of what was called off, what went in.
+ * knew that has begun it; of what was called off, what went in. Nothing is due for what failed before anything of it
+ * was shown, also where its process failed: nobody has it, and nobody can get it.
  */
 function consumedOf(
   { status, usage, source = 'upstream' }: Progress,
@@ -152,8 +172,21 @@ function consumedOf(
 ): Consumed<Settlement['source']> | undefined {
   if (usage) return { usage, source }
   if (delivered) return { usage: delivered, source: 'partial' }
-  if (hold?.recovered) return { usage: hold.recovered, source: 'recovered' }
+  if (hold?.sent?.delivered) return { usage: hold.sent.usage, source: 'recovered' }
   return status === 'cancelled' && prompt?.due ? { usage: prompt.usage, source: 'estimated' } : undefined
+}
+
+/**
+ * The record of the gateway's own work that its exchange did not end: it says whom that had asked, and gives way to the
+ * exchange's own, if that comes yet.
+ */
+function standIn(record: RequestRecord, hold: Reservation | undefined): RequestRecord {
+  const channel = record.channel ?? hold?.sent?.channel ?? null
+  const attempts =
+    record.attempts.length > 0 || channel === null
+      ? record.attempts
+      : [{ channel, error_code: 'internal_error', duration_ms: 0 }]
+  return { ...record, channel, attempts, recovered: true }
 }
 
 function finalOf(

@@ -1,5 +1,4 @@
 // Exchanges that go on after their clients were answered: they are taken in, wait for their turn, and end as work does.
-import { reservation } from '../../contract/slots.ts'
 import type { Progress } from '../../contract/background.ts'
 import type { Outcome, WholeReply } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
@@ -77,11 +76,13 @@ export class Runs {
     exchange.standIn = run
     exchange.defer((outcome) => this.#ended(run, exchange, outcome))
     this.#runs.set(work.requestId, run)
-    // Until there is a result a start ends what a crash leaves of it: such a hold is kept for nobody, by any clock.
-    const whole = prepare ? { ...work, ...(await prepare(exchange, work, context)) } : work
+    const prepared = prepare ? { ...work, ...(await prepare(exchange, work, context)) } : work
+    const whole = { ...prepared, record: recordSoFar(exchange) }
+    // From here on whoever takes the work up ends both, whatever becomes of this process.
+    const kept = keepHold(exchange, work)
     const put = this.#works.put(whole)
     this.#places.leave(exchange)
-    await Promise.all([put, exchange.find(reservation)?.detach(0)])
+    await Promise.all([put, kept])
     if (exchange.over) throw exchange.over
     return accepted(exchange, whole)
   }
@@ -146,16 +147,12 @@ export class Runs {
     return run !== undefined
   }
 
-  /**
-   * The result is kept. From here on a crash changes nothing: the hold is kept for the work as well, and whoever takes
-   * the work up charges for it and shows it.
-   */
-  async #succeeds(exchange: LiveExchange, work: Work): Promise<void> {
+  /** The result is kept. A crash changes nothing now: whoever takes the work up charges for it and shows it. */
+  #succeeds(exchange: LiveExchange, work: Work): Promise<void> {
     const metered = exchange.attempts.at(-1)?.usage
     const source = metered?.source === 'upstream' ? 'upstream' : 'estimated'
     const seen = { status: 'succeeded', usage: metered?.usage, source } as const
-    const put = this.#works.put({ ...work, seen, record: recordSoFar(exchange), costs: costsOf(exchange) })
-    await Promise.all([keepHold(exchange, work), put])
+    return this.#works.put({ ...work, seen, record: recordSoFar(exchange), costs: costsOf(exchange) })
   }
 
   /** The exchange is being settled: what came of the work is on disk with what it cost, or neither is. */

@@ -1,4 +1,5 @@
-// Ends holds whose process has gone without ending them, as a start does after a crash.
+// Ends holds whose process has gone without ending them, as a start does after a crash. Those that are kept for work
+// end with the work.
 import { chargeAbandoned, doubted } from '../../money/settlement.ts'
 import { noUsage, sumOf } from '../../money/usage.ts'
 import type { Hold } from './balance/hold.ts'
@@ -14,14 +15,6 @@ import type { Logger } from '../../telling/log.ts'
 export function endAbandoned(holds: readonly Hold[], requests: Pick<RequestLog, 'append'>, log: Logger): bigint {
   const partsFirst = [...holds].sort((one, other) => Number(one.part === '') - Number(other.part === ''))
   return partsFirst.reduce((total, hold) => total + end(hold, requests, log), 0n)
-}
-
-/**
- * Whether work keeps a hold at a time, in Unix milliseconds. That of an exchange which only goes on without its client
- * is detached until a time that is over: nobody else goes on with it.
- */
-export function isKept({ detached, lease }: Hold, now: number): boolean {
-  return detached && lease! >= now
 }
 
 function end(hold: Hold, requests: Pick<RequestLog, 'append'>, log: Logger): bigint {

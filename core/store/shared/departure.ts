@@ -1,5 +1,5 @@
 // What the supervisor does when the thread of a worker has ended: its seat is left, and its open holds end.
-import { endAbandoned, isKept } from '../embedded/abandoned.ts'
+import { endAbandoned } from '../embedded/abandoned.ts'
 import { rowOf } from '../embedded/recovery/folded-leftovers.ts'
 import type { Book } from '../embedded/book/book.ts'
 import type { Hold } from '../embedded/balance/hold.ts'
@@ -21,8 +21,6 @@ export interface Supervision {
   readonly drafts: RecordWriter
   readonly requests: Pick<RequestLog, 'append'>
   readonly log: Logger
-  /** Unix milliseconds. */
-  readonly now: () => number
 }
 
 /**
@@ -32,7 +30,7 @@ export interface Supervision {
  */
 export async function bringHome(
   seat: number,
-  { seats, reader, records, ledger, drafts, requests, log, now }: Supervision
+  { seats, reader, records, ledger, drafts, requests, log }: Supervision
 ): Promise<number> {
   const gone = reader.remove(seat)
   await seats.leave(seat, () => gone.published())
@@ -46,7 +44,7 @@ export async function bringHome(
       return ledger.takeOver(row, reader.prices, gone.open.parts.get(row['request_id'] as string))
     })
     records.adopt(own, gone.idOf(hold)!)
-    if (!isKept(taken, now())) left.push(taken)
+    if (!taken.detached) left.push(taken)
   }
   endAbandoned(left, requests, log)
   if (left.length > 0)

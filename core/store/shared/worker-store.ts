@@ -217,9 +217,9 @@ class SupervisorStore implements WorkerStore {
   async #bringHome(seat: number): Promise<number> {
     const { seats, reader, records, ledger, drafts } = this.#office
     const { requests } = this.#books
-    const { log = silentLog, now = Date.now } = this.#options
+    const { log = silentLog } = this.#options
     // First what others wait for: its locks.
-    const ended = await bringHome(seat, { seats, reader, records, ledger, drafts, requests, log, now })
+    const ended = await bringHome(seat, { seats, reader, records, ledger, drafts, requests, log })
     await this.#attendance.remove(seat)
     for (const work of this.#work.leave(seat)) {
       this.#seated.works.adopt(work)

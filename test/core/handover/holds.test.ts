@@ -199,7 +199,7 @@ t.test(
     const again = await openStore({ file, durability: 'process', now: () => noon })
     t.equal(again.health().recovered, 2)
     const left = again.ledger.detached('kept')!
-    t.equal(left.recovered?.output, 7)
+    t.equal(left.sent?.usage.output, 7)
     await left.void()
     again.requests.append(record({ request_id: 'kept' }))
     await again.close()

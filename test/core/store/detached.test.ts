@@ -5,7 +5,8 @@ import t from 'tap'
 import { openStore } from '../../../core/store/embedded/store.ts'
 import type { OwnStore } from '../../../core/store/embedded/store.ts'
 import { verify } from '../../../core/store/embedded/care/verify/verify.ts'
-import { giveBack, noon, query, reserve, scope, settle, work } from './embedded/sample.ts'
+import { begin, forms } from './embedded/forms.ts'
+import { giveBack, noon, query, record, reserve, scope, settle, work } from './embedded/sample.ts'
 
 const day = 86_400_000
 const until = noon + day
@@ -145,23 +146,45 @@ t.test('of many who see the end one settles', async (t) => {
   t.same(verify(file), [])
 })
 
-t.test('what nobody went on with until its lease was over is given back by the next start', async (t) => {
-  const file = join(t.testdir(), 'sluice.db')
-  const first = await open(file)
-  const held = reserve(first.ledger, scopes, 300n, { requestId: 'video' })
-  held.dispatched('openai')
-  await held.detach(until)
-  await first.close()
-  const second = await open(file, until)
-  t.same(used(second, 'key:laptop'), [[0n, 300n]], 'until then it is kept')
-  await second.close()
-  const third = await open(file, until + 1)
-  t.equal(third.health().recovered, 1)
-  t.equal(third.ledger.detached('video'), undefined)
-  await third.close()
-  t.same(verify(file), [])
-  t.match(query(file, 'SELECT kind, amount FROM journal'), [{ kind: 'void', amount: 0n }])
-})
+t.test(
+  'what nobody went on with until its lease was over is ended by the next start, as after any crash',
+  async (t) => {
+    const file = join(t.testdir(), 'sluice.db')
+    const first = await open(file)
+    const held = reserve(first.ledger, scopes, 300n, { requestId: 'video' })
+    held.dispatched('openai')
+    await held.detach(until)
+    await first.close()
+    const second = await open(file, until)
+    t.same(used(second, 'key:laptop'), [[0n, 300n]], 'until then it is kept')
+    await second.close()
+    const third = await open(file, until + 1)
+    t.equal(third.health().recovered, 1)
+    t.equal(third.ledger.detached('video'), undefined)
+    await third.close()
+    t.same(verify(file), [])
+    t.match(query(file, 'SELECT kind, amount, source FROM journal'), [
+      { kind: 'settle', amount: 20n, source: 'recovered' }
+    ])
+  }
+)
+
+for (const form of Object.values(forms))
+  t.test(`however late, the hold of open work is its work's (${form.name})`, async (t) => {
+    const file = join(t.testdir(), 'sluice.db')
+    await begin(file, form)
+    const first = await open(file)
+    const held = reserve(first.ledger, scopes, 300n, { requestId: 'request of video' })
+    held.dispatched('openai')
+    await Promise.all([held.detach(until), first.works.put(work('video'))])
+    await first.close()
+    const second = await open(file, until + 1)
+    t.equal(second.health().recovered, 0)
+    await second.ledger.detached('request of video')!.void()
+    second.requests.append(record({ request_id: 'request of video' }))
+    await second.close()
+    t.same(verify(file), [])
+  })
 
 t.test('a hold of long ago counts in the windows of its time', async (t) => {
   const file = join(t.testdir(), 'sluice.db')

@@ -264,7 +264,7 @@ class Node implements Money {
   }
 
   async adopt(requestId: string, part = ''): Promise<boolean> {
-    return this.#holds.adopt(this.#sender.epoch, requestId, part, this.#options.now?.())
+    return this.#holds.adopt(this.#sender.epoch, requestId, part)
   }
 
   flush(): Promise<void> {
@@ -371,7 +371,7 @@ class Node implements Money {
   async #takeOver(): Promise<void> {
     await this.#holds.takeSlices(this.#sender.epoch)
     for (;;) {
-      const holds = await this.#holds.takeOver(this.#sender.epoch, this.#options.now?.())
+      const holds = await this.#holds.takeOver(this.#sender.epoch)
       if (holds.length === 0) return
       this.#end(holds)
       await this.#sender.flush()
@@ -379,7 +379,7 @@ class Node implements Money {
   }
 
   #end(holds: readonly Hold[]): void {
-    endAll(holds, this.#clock.now(), this.#options, this.#log)
+    endAll(holds, this.#options, this.#log)
   }
 
   #troubled(error: Error): void {

@@ -204,24 +204,22 @@ end $$;
 
 -- Whether nobody goes on with a hold whose node is gone: it lives as long as its exchange, its time is over, or it was
 -- detached for work that is not there, as its node ended before that was written.
-create function sluice.hold_is_left_1(p_lease bigint, p_request text, p_now bigint) returns boolean language sql stable as $$
-  select p_lease is null or p_lease < p_now or not exists (select from sluice.work w where w.open and w.request_id = p_request)
+create function sluice.hold_is_left_1(p_lease bigint, p_request text) returns boolean language sql stable as $$
+  select p_lease is null or not exists (select from sluice.work w where w.open and w.request_id = p_request)
 $$;
 
 -- Takes over what a node has left open that has not been heard of for its lease, and fences it. Several may try at once.
--- What is taken over is not detached any more. p_now is null but in tests: leases end by the clock of the
--- database.
-create function sluice.money_take_over_1(p_node text, p_epoch int, p_now bigint, p_most int)
+-- What is taken over is not detached any more.
+create function sluice.money_take_over_1(p_node text, p_epoch int, p_most int)
   returns setof sluice.hold language plpgsql as $$
 declare
   gone text;
-  time_now bigint := coalesce(p_now, extract(epoch from clock_timestamp()) * 1000);
 begin
   perform from sluice.node where name = p_node and epoch = p_epoch for share;
   if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
   select n.name into gone from sluice.node n
     where n.name <> p_node and n.expires < clock_timestamp() and exists (
-      select from sluice.hold h where h.node = n.name and sluice.hold_is_left_1(h.lease_until, h.request_id, time_now))
+      select from sluice.hold h where h.node = n.name and sluice.hold_is_left_1(h.lease_until, h.request_id))
     limit 1 for update skip locked;
   if not found then return; end if;
   update sluice.node set epoch = epoch + 1 where name = gone;
@@ -230,7 +228,7 @@ begin
     update sluice.hold h set node = p_node, lease_until = null
       where (h.request_id, h.part) in (
         select o.request_id, o.part from sluice.hold o
-          where o.node = gone and sluice.hold_is_left_1(o.lease_until, o.request_id, time_now) limit p_most)
+          where o.node = gone and sluice.hold_is_left_1(o.lease_until, o.request_id) limit p_most)
     returning h.*;
 end $$;
 
@@ -251,18 +249,15 @@ begin
   return true;
 end $$;
 
--- Goes on with a detached hold of another node, whose work has been taken over. One whose time is over is kept for
--- nobody: who takes over what that node has left ends it. p_now as above.
-create function sluice.money_adopt_1(p_node text, p_epoch int, p_request text, p_part text, p_now bigint)
+-- Goes on with a detached hold of another node, whose work has been taken over.
+create function sluice.money_adopt_1(p_node text, p_epoch int, p_request text, p_part text)
   returns setof sluice.hold language plpgsql as $$
-declare
-  time_now bigint := coalesce(p_now, extract(epoch from clock_timestamp()) * 1000);
 begin
   perform from sluice.node where name = p_node and epoch = p_epoch for share;
   if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
   return query
     update sluice.hold h set node = p_node
-      where h.request_id = p_request and h.part = p_part and h.lease_until >= time_now
+      where h.request_id = p_request and h.part = p_part and h.lease_until is not null
     returning h.*;
 end $$;
 

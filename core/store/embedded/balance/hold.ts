@@ -1,10 +1,10 @@
 // A hold: an amount reserved for one exchange, or a part of one, until it is settled or voided.
 import type { Batch } from '../rows/batch.ts'
 import { maxNano } from './cell.ts'
-import type { AttemptCost, Reservation, ReserveRequest, Sale, Settlement } from '../../ledger.ts'
+import type { AttemptCost, Reservation, ReserveRequest, Sale, Sent, Settlement } from '../../ledger.ts'
 import { costOf, withCall } from '../../../money/price.ts'
 import type { Price } from '../../../money/price.ts'
-import { incredible } from '../../../money/settlement.ts'
+import { incredible, usageOf } from '../../../money/settlement.ts'
 import type { Usage } from '../../../money/usage.ts'
 import { renderUsage } from '../../../money/usage.ts'
 import type { PartCharges } from './charged-parts.ts'
@@ -51,14 +51,12 @@ export interface Stored {
   delivered: number
   /** Undefined for a hold that is not detached. */
   lease: number | undefined
-  recovered: Readonly<Usage> | undefined
 }
 
 /** A hold. Only the book makes holds. */
 export class Hold implements Reservation {
   readonly purse: Purse
   tableNext: this | undefined = undefined
-  readonly recovered: Readonly<Usage> | undefined
   readonly #book: HoldKeeper
   readonly #request: ReserveRequest
   /** When it was made, by performance.now(). */
@@ -92,7 +90,6 @@ export class Hold implements Reservation {
       this.#channel = place.channel
       this.#delivered = place.delivered
       this.#lease = place.lease
-      this.recovered = place.recovered
       this.#durable = Promise.resolve()
     }
   }
@@ -117,7 +114,6 @@ export class Hold implements Reservation {
     return this.#sale.price
   }
 
-  /** Whether it was detached and has not ended. */
   get detached(): boolean {
     return this.#lease !== undefined && !this.#ended
   }
@@ -162,6 +158,11 @@ export class Hold implements Reservation {
     return { channel: this.#channel, delivered: this.#delivered, sale }
   }
 
+  get sent(): Sent | undefined {
+    const usage = usageOf(this.#request.estimate, this.#delivered)
+    return this.#channel === null ? undefined : { channel: this.#channel, usage, delivered: this.#delivered > 0 }
+  }
+
   /** How it has ended. */
   get end(): HoldEnd {
     return this.#settlement ? { settlement: this.#settlement } : { costs: this.#costs }
@@ -179,8 +180,9 @@ export class Hold implements Reservation {
 
   delivered(units: number): void {
     if (this.#ended) return
+    const begins = this.#delivered === 0 && this.#lease !== undefined
     this.#delivered = units
-    if (this.#rowId !== undefined || this.#book.left) this.#touch(false)
+    if (this.#rowId !== undefined || this.#book.left) this.#touch(begins)
   }
 
   detach(until: number): Promise<void> {

@@ -3,7 +3,6 @@
 import type { Scope } from '../../../catalogue/caller.ts'
 import { parsePrice, renderPrice } from '../../../money/price.ts'
 import type { Price } from '../../../money/price.ts'
-import { usageOf } from '../../../money/settlement.ts'
 import type { Estimate } from '../../../money/settlement.ts'
 import { parsePieces } from '../../../money/usage.ts'
 import type { Usage } from '../../../money/usage.ts'
@@ -284,14 +283,11 @@ export class Book implements Ledger, HoldKeeper {
       clientProtocol: (row['client_protocol'] as string | null) ?? undefined,
       streamed: count('streamed') === 1
     }
-    const delivered = Math.min(count('delivered_units'), count('max_out'))
-    const recovered = delivered > 0 ? usageOf(estimate, delivered) : undefined
     const stored = {
       rowId: count('id'),
       channel,
       delivered: count('delivered_units'),
-      lease: row['lease_until'] === null ? undefined : count('lease_until'),
-      recovered
+      lease: row['lease_until'] === null ? undefined : count('lease_until')
     }
     const purse = this.#purses.stored({ scopes, tags }, time)
     const hold = new Hold(request, purse, stored, this)

@@ -1,9 +1,10 @@
 // What a start finds open in the state of a journal.
 import type { Batch } from '../rows/batch.ts'
-import { holdColumns } from '../rows/batch.ts'
+import { holdColumns, workColumns } from '../rows/batch.ts'
 import type { Row, Value } from '../files/sqlite.ts'
 import type { Fold } from '../segments/fold.ts'
 import type { OpenHold } from '../segments/holds.ts'
+import type { Work } from '../../works.ts'
 import { chunk } from './leftovers.ts'
 import type { HoldRow, Leftovers, PartRow } from './leftovers.ts'
 
@@ -61,13 +62,21 @@ export class FoldedLeftovers implements Leftovers {
   #find(whole: boolean): HoldRow[] {
     const { holds, prices } = this.#fold
     const rows: HoldRow[] = []
+    let working: ReadonlySet<string> | undefined
     for (const hold of holds) {
       if (hold.lease !== null && hold.lease >= this.#now) continue
+      if (hold.lease !== null && (working ??= this.#requestsWithWork()).has(rowOf(hold)['request_id'] as string))
+        continue
       const row = rowOf(hold) as unknown as HoldRow
       if ((row.part === '') !== whole || this.#kept.has(row.request_id)) continue
       const own = row.cost_price === null ? undefined : prices.get(row.cost_price)
       rows.push({ ...row, price: prices.get(row.price_version)!, own: own ?? null })
     }
     return rows.sort((one, other) => Number(one.id - other.id))
+  }
+
+  #requestsWithWork(): ReadonlySet<string> {
+    const json = workColumns.indexOf('json')
+    return new Set([...this.#fold.works.values()].map((row) => (JSON.parse(row[json] as string) as Work).requestId))
   }
 }

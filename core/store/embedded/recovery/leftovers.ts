@@ -29,7 +29,6 @@ export interface HoldRow {
   client_protocol: string | null
   streamed: bigint
   ts_ms: bigint
-  lease_until: bigint | null
   pieces: string | null
 }
 
@@ -40,8 +39,8 @@ export interface PartRow {
 }
 
 /**
- * The holds that a recovery ends: those of earlier starts, except detached ones whose lease has not run out, and those
- * of requests that another process goes on with.
+ * The holds that a recovery ends: those of earlier starts, except those of requests that another process goes on with,
+ * and detached ones whose lease has not run out or whose requests have open work, which ends them.
  */
 export interface Leftovers {
   /** The next {@link chunk} of them, by id: those of parts, or of `whole` exchanges. */
@@ -77,7 +76,8 @@ export class StoredLeftovers implements Leftovers {
     this.#kept = JSON.stringify(kept)
     this.#holds = committer.database.prepare(
       `SELECT reservation.*, price.json AS price, own.json AS own FROM reservation
-     JOIN price ON price.version = price_version LEFT JOIN price AS own ON own.version = cost_price WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) AND (part = '') = ?
+     JOIN price ON price.version = price_version LEFT JOIN price AS own ON own.version = cost_price WHERE boot_id < ? AND (part = '') = ?
+       AND (lease_until IS NULL OR lease_until < ? AND request_id NOT IN (SELECT json ->> 'requestId' FROM work WHERE open = 1))
        AND request_id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT ${chunk}`
     )
     this.#holds.setReadBigInts(true)
@@ -90,7 +90,7 @@ export class StoredLeftovers implements Leftovers {
 
   next(whole: boolean): readonly HoldRow[] {
     const { boot } = this.#committer.head
-    return this.#holds.all(boot, this.#now, whole ? 1 : 0, this.#kept) as unknown as HoldRow[]
+    return this.#holds.all(boot, whole ? 1 : 0, this.#now, this.#kept) as unknown as HoldRow[]
   }
 
   partsOf(requestId: string): readonly PartRow[] {

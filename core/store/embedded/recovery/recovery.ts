@@ -49,9 +49,8 @@ export interface Recovered {
 }
 
 /**
- * Ends what was left open. A hold that was never dispatched is given back, and so is a detached one. Any other is
- * charged the estimated input, what else was counted of the request, and the output that was delivered. `written` in
- * Unix milliseconds.
+ * Ends what was left open. A hold that was never dispatched is given back. Any other is charged the estimated input,
+ * what else was counted of the request, and the output that was delivered. `written` in Unix milliseconds.
  */
 export function recover(left: Leftovers, written: number): Recovered {
   const recovered: Recovered = { ended: 0, doubted: 0 }
@@ -72,15 +71,14 @@ export function recover(left: Leftovers, written: number): Recovered {
 function end(row: HoldRow, batch: Batch, moves: Sums, left: Pick<Leftovers, 'partsOf'>, doubt: () => void): void {
   const time = Number(row.ts_ms)
   const price = parsePrice(row.price_version, row.price)
-  const charged =
-    row.dispatched && row.lease_until === null
-      ? chargeAbandoned(
-          { input: Number(row.input_units), maxOutput: Number(row.max_out), pieces: parsePieces(row.pieces) },
-          Number(row.delivered_units),
-          { amount: row.amount, price },
-          doubt
-        )
-      : undefined
+  const charged = row.dispatched
+    ? chargeAbandoned(
+        { input: Number(row.input_units), maxOutput: Number(row.max_out), pieces: parsePieces(row.pieces) },
+        Number(row.delivered_units),
+        { amount: row.amount, price },
+        doubt
+      )
+    : undefined
   const own = charged && row.own !== null ? parsePrice(row.cost_price!, row.own) : undefined
   const { amount } = charged ?? { amount: 0n }
   const usage = charged && own ? withCall(charged.usage, own) : charged?.usage

@@ -383,9 +383,15 @@ t.test(`${runs} schedules leave the rows and entries of a simple model, over sta
           const { input, maxOutput, pieces } = kept.estimate
           const delivered = [whole(kept.delivered), whole(maxOutput)].sort((a, b) => (a < b ? -1 : 1))[0]!
           const counted = pieces?.character === undefined ? {} : { character: 3, image: 0 }
-          const recovered =
-            delivered > 0n ? { ...used(Number(delivered), Number(whole(input))), ...counted } : undefined
-          same([reservation.recovered ?? {}], [recovered ?? {}], `what ${kept.requestId} had delivered`)
+          const sent =
+            kept.channel === null
+              ? {}
+              : {
+                  channel: kept.channel,
+                  usage: { ...used(Number(delivered), Number(whole(input))), ...counted },
+                  delivered: whole(kept.delivered) > 0n
+                }
+          same([reservation.sent ?? {}], [sent], `how far ${kept.requestId} was`)
           const { amount, price } = reservation
           same([{ amount, ...price }], [{ amount: kept.amount, ...prices[kept.price] }], kept.requestId)
           return { ...kept, reservation, resumed: true }

@@ -119,16 +119,6 @@ const moments: Readonly<Record<string, { run(desk: Desk, id: string): Promise<un
     },
     ends: [{ kind: 'settle', amount: 9n, source: 'upstream' }]
   },
-  'its exchange goes on without its client': {
-    async run({ ledger, drafts }, requestId) {
-      const hold = reserve(ledger, scopes, 50n, { requestId })
-      await hold.detach(noon - 1)
-      hold.dispatched('openai')
-      hold.delivered(7)
-      await drafts.flushed()
-    },
-    ends: [{ kind: 'settle', amount: 27n, source: 'recovered' }]
-  },
   'a session has parts that ended, and one that goes on': {
     async run({ ledger, drafts }, requestId) {
       reserve(ledger, scopes, 0n, { requestId })

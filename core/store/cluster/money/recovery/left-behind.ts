@@ -1,5 +1,5 @@
 // What a process has left behind that is gone: ends in the log of its node, and holds that nobody goes on with.
-import { endAbandoned, isKept } from '../../../embedded/abandoned.ts'
+import { endAbandoned } from '../../../embedded/abandoned.ts'
 import type { Hold } from '../../../embedded/balance/hold.ts'
 import type { Value } from '../../../embedded/files/sqlite.ts'
 import { entryColumns, touchColumns } from '../../../embedded/rows/batch.ts'
@@ -82,10 +82,13 @@ export interface Heard {
     | undefined
 }
 
-/** Ends holds whose process is gone, but for those that work keeps. `now` is in Unix milliseconds. */
-export function endAll(holds: readonly Hold[], now: number, heard: Heard, log: Logger): void {
-  const left = holds.filter((hold) => !isKept(hold, now))
-  endLeft(left, heard, log)
+/** Ends holds whose process is gone, but for detached ones: those are their work's. */
+export function endAll(holds: readonly Hold[], heard: Heard, log: Logger): void {
+  endLeft(
+    holds.filter(({ detached }) => !detached),
+    heard,
+    log
+  )
 }
 
 /** Ends holds that nobody goes on with by estimate. */

@@ -83,19 +83,17 @@ export class OwnHolds {
   }
 
   /**
-   * Takes over a detached hold of another node whose time is not over, unless this node has it. Returns whether it has
-   * it then. `now` as below.
+   * Takes over a detached hold of another node, unless this node has it. Returns whether it has it then.
    * @throws DatabaseFault also when this node was fenced; whether it is this node's then is found at a later look
    */
-  async adopt(epoch: number, requestId: string, part: string, now: number | undefined): Promise<boolean> {
+  async adopt(epoch: number, requestId: string, part: string): Promise<boolean> {
     const { database, node, ledger } = this.#parts
     if (ledger.find(requestId, part)) return true
-    const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_adopt_1($1, $2, $3, $4, $5)', [
+    const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_adopt_1($1, $2, $3, $4)', [
       node,
       epoch,
       requestId,
-      part,
-      now ?? null
+      part
     ])
     await this.take(rows)
     return ledger.find(requestId, part) !== undefined
@@ -113,13 +111,12 @@ export class OwnHolds {
     }
   }
 
-  /** Takes over some of what a node has left that is gone. `now`: Unix milliseconds; undefined is the database's. */
-  async takeOver(epoch: number, now: number | undefined): Promise<Hold[]> {
+  /** Takes over some of what a node has left that is gone. */
+  async takeOver(epoch: number): Promise<Hold[]> {
     const { database, node } = this.#parts
-    const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_take_over_1($1, $2, $3, $4)', [
+    const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_take_over_1($1, $2, $3)', [
       node,
       epoch,
-      now ?? null,
       mostTaken
     ])
     return this.take(rows)
@@ -133,7 +130,7 @@ export class OwnHolds {
   async look(): Promise<{ readonly strays: readonly Hold[]; readonly idle: readonly Hold[] }> {
     const { database, node, ledger, lease } = this.#parts
     const { rows } = await database.reads.query<Named & { idle: boolean }>(
-      `select request_id, part, lease_until is not null and sluice.hold_is_left_1(lease_until, request_id, 0) as idle
+      `select request_id, part, lease_until is not null and sluice.hold_is_left_1(lease_until, request_id) as idle
         from sluice.hold where node = $1`,
       [node]
     )

@@ -1,7 +1,6 @@
 // A hold as the database has it: of an earlier start of this node, or of another one.
 import { parsePieces } from '../../../../money/usage.ts'
 import type { Price } from '../../../../money/price.ts'
-import { usageOf } from '../../../../money/settlement.ts'
 import type { Estimate } from '../../../../money/settlement.ts'
 import { Hold } from '../../../embedded/balance/hold.ts'
 import type { HoldKeeper } from '../../../embedded/balance/hold.ts'
@@ -37,7 +36,6 @@ export function resumed(row: HoldRow, costs: ReserveRequest['costs'], keeper: Ho
   const own = row.cost_price === null ? undefined : keeper.price(row.cost_price)
   const maxOutput = Number(row.max_out)
   const estimate: Estimate = { input: Number(row.input_units), maxOutput, pieces: parsePieces(row.pieces) }
-  const delivered = Math.min(Number(row.delivered), maxOutput)
   const request: ReserveRequest = {
     requestId,
     part,
@@ -56,8 +54,7 @@ export function resumed(row: HoldRow, costs: ReserveRequest['costs'], keeper: Ho
     rowId: 0,
     channel,
     delivered: Number(row.delivered),
-    lease: row.lease_until === null ? undefined : Number(row.lease_until),
-    recovered: delivered > 0 ? usageOf(estimate, delivered) : undefined
+    lease: row.lease_until === null ? undefined : Number(row.lease_until)
   }
   return new Hold(request, new Purse({ scopes, tags }, { from: time, until: time }, [], [], []), stored, keeper)
 }
