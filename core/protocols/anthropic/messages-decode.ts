@@ -106,7 +106,10 @@ function readContent(block: Members, losses: Losses): (TextPart | MediaPart)[] {
       return readDocument(block, losses)
     case 'search_result': {
       losses.see('text_document', block.place)
-      const texts = (block.list('content') ?? []).map((inner) => inner.string('text') ?? '')
+      const texts = (block.list('content') ?? []).map((inner) => {
+        inner.ignore('type')
+        return inner.string('text') ?? ''
+      })
       return [
         { type: 'text', text: [block.string('title'), block.string('source'), ...texts].filter(Boolean).join('\n') }
       ]
@@ -128,6 +131,8 @@ function readDocument(block: Members, losses: Losses): (TextPart | MediaPart)[] 
   const type = given.string('type')
   if (type === 'text') {
     losses.see('text_document', block.at('source'))
+    // It is always plain text.
+    given.ignore('media_type')
     return [
       {
         type: 'document',
