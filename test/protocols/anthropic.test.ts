@@ -6,6 +6,7 @@ import { invokeBody, predictBody, predictCount } from '../../core/protocols/anth
 import { protocols } from '../../core/protocols/index.ts'
 import type { ListedModel } from '../../core/protocols/protocol.ts'
 import { codecs } from '../../core/protocols/translation/codecs.ts'
+import { told } from '../kit/decoded.ts'
 import { eventFrame, exceptionFrame } from '../kit/event-stream.ts'
 
 type Json = any
@@ -193,4 +194,18 @@ t.test('a whole message tells only what it has', async (t) => {
   t.strictSame(finish({ stop_reason: 'stop_sequence', stop_sequence: '!' }), { reason: 'sequence', sequence: '!' })
   const refused = read([], { stop_reason: 'refusal', stop_details: { explanation: 'No.' } })
   t.strictSame(refused.candidates[0].parts, [{ type: 'refusal', text: 'No.' }])
+})
+
+t.test('a stream tells its usage, its end and the input of its calls only where they were said', async (t) => {
+  const started = (usage?: Json): Json => ({ type: 'message_start', message: { id: 'm', usage } })
+  const call = { type: 'content_block_start', content_block: { type: 'tool_use', id: 'a', name: 'f', input: {} } }
+  const reason = (stop_reason: string): Json => ({ type: 'message_delta', delta: { stop_reason } })
+  const read = (...events: Json[]): string[] => told('anthropic', [...events, { type: 'message_stop' }]).slice(1, -1)
+  t.strictSame(read(started()), ['finish 0 stop'])
+  t.strictSame(read(started({ input_tokens: -1, output_tokens: 1 })), ['finish 0 stop'])
+  t.strictSame(read(started({ input_tokens: 1, output_tokens: 1 })), ['usage', 'finish 0 stop'])
+  t.strictSame(read(started(), reason('max_tokens'), { type: 'message_delta', delta: {} }), ['finish 0 length'])
+  t.strictSame(read(started(), call), ['open 0/0 tool_call a f', 'close 0', 'finish 0 tool_calls'])
+  const input = { type: 'content_block_delta', index: 0, delta: { type: 'input_json_delta', partial_json: '{}' } }
+  t.strictSame(read(started(), call, input)[1], '0: {}', 'a block without a number is the first')
 })

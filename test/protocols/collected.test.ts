@@ -330,6 +330,7 @@ t.test('converse: events become one answer', async (t) => {
   t.strictSame(content(start({ image: { format: 'png' } }), delta({ image: { source: { bytes: 'AAAA' } } })), [
     { image: { format: 'png', source: { bytes: 'AAAA' } } }
   ])
+  t.strictSame(content(delta({ new: 1 })), [{}], 'what is not known has no text')
   const call = start({ toolUse: { toolUseId: 'a', name: 'f' } })
   const input = (text: string): Json => delta({ toolUse: { input: text } })
   const called = (input: Json): Json => [{ toolUse: { toolUseId: 'a', name: 'f', input } }]

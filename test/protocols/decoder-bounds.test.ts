@@ -146,7 +146,7 @@ const ofConverse: Begun = {
     at(3, {}),
     at(4, { delta: { text: 'a' } }),
     cite(4),
-    thought(5, { signature: 'open' })
+    thought(5, { signature: 'open', redactedContent: 'YWJj' })
   ],
   kept:
     'thinka longer one'.length +
@@ -154,7 +154,7 @@ const ofConverse: Begun = {
     'identnames{"a":'.length +
     pageLength +
     (pageLength - 32) +
-    'open'.length,
+    'openYWJj'.length,
   think: (text) => thought(6, { text }),
   end: [at(2, { delta: { toolUse: { input: '1}' } } }), { stopReason: 'end_turn' }, { usage: {} }]
 }

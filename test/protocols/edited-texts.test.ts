@@ -339,6 +339,8 @@ t.test('messages: what is held back of a block is sent before its end', async (t
     [delta(0, 'thinking', { thinking: 'Z' }), 'same'],
     undefined
   ])
+  const both = [start({ type: 'other', text: 'a', thinking: 'b' }), stop()]
+  t.strictSame(edited('anthropic', both).seen.slice(2), ['end 0.text', 'end 0.thinking'])
   const begun = [start({ type: 'text', text: 'a' }), delta(0, 'text', { text: 'b' }), stop()]
   t.strictSame(edited('anthropic', begun).seen, ['0.text text: a', '0.text text: b', 'end 0.text'])
   t.strictSame(edited('anthropic', begun, upper).sent[0], [start({ type: 'text', text: 'A' })])

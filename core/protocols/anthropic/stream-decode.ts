@@ -103,13 +103,12 @@ export class MessagesStreamDecoder implements StreamDecoder {
       proofKind: type === 'redacted_thinking' ? 'redacted' : 'signature',
       proof: '',
       input: '',
-      length: 0,
+      length: asText(block['text']).length,
       citations: []
     }
     this.#blocks.set(place, made)
     if (type === 'text') {
       made.part = this.#parts.open(0, { type }, emit)
-      made.length = asText(block['text']).length
       this.#parts.delta(made.part, asText(block['text']), emit)
     } else if (type === 'thinking' || type === 'redacted_thinking') {
       made.part = this.#parts.open(0, { type: 'reasoning' }, emit)
@@ -143,7 +142,7 @@ export class MessagesStreamDecoder implements StreamDecoder {
         this.#prove(block, asText(delta['signature']))
         return
       case 'citations_delta':
-        for (const citation of readCitation(asObject(delta['citation']) ?? {}, 0)) {
+        for (const citation of readCitation(asObject(delta['citation']) ?? {}, block.length)) {
           this.#parts.count(citation.url.length + citation.title.length)
           block.citations.push(citation)
         }

@@ -69,8 +69,8 @@ function editedInside(value: unknown, edit: Edit, name: string): unknown {
 }
 
 class MessageText implements AnswerText {
-  /** By index of a block, its texts that have begun and not ended. */
-  readonly #open = new Map<number, Map<string, TextBlock>>()
+  /** By index of a block, its texts that have begun and not ended: the kind of each by its place. */
+  readonly #open = new Map<number, Map<string, TextKind>>()
 
   event(event: Payload, editor: TextEditor): EditedEvent | undefined {
     const body = asObject(event.json())
@@ -131,7 +131,7 @@ class MessageText implements AnswerText {
     // The input of a call begins as an empty object, before the real one comes.
     if (place === 'input' && text === '{}') return text
     if (place === 'text' || place === 'thinking') return editor.text({ ...this.#blockOf(index, place, kind), text })
-    const block = { block: `${index}.${place}`, kind }
+    const block = blockAt(index, place, kind)
     return editor.text({ ...block, text }) + editor.end(block)
   }
 
@@ -146,17 +146,16 @@ class MessageText implements AnswerText {
   #blockOf(index: number, place: string, kind: TextKind): TextBlock {
     let open = this.#open.get(index)
     if (!open) this.#open.set(index, (open = new Map()))
-    let block = open.get(place)
-    if (!block) open.set(place, (block = { block: `${index}.${place}`, kind }))
-    return block
+    open.set(place, kind)
+    return blockAt(index, place, kind)
   }
 
   /** Ends the texts of a block. What the editor still holds back of a text is sent as a delta. */
   #end(index: number, editor: TextEditor, events: TextEvent[]): void {
     const open = this.#open.get(index)
     this.#open.delete(index)
-    for (const [place, block] of open ?? []) {
-      const tail = editor.end(block)
+    for (const [place, kind] of open ?? []) {
+      const tail = editor.end(blockAt(index, place, kind))
       if (tail !== '')
         events.push({
           event: 'content_block_delta',
@@ -164,6 +163,10 @@ class MessageText implements AnswerText {
         })
     }
   }
+}
+
+function blockAt(index: number, place: string, kind: TextKind): TextBlock {
+  return { block: `${index}.${place}`, kind }
 }
 
 function deltaOf(place: string, text: string): JsonObject {

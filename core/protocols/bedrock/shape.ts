@@ -31,9 +31,9 @@ function blockEvents(block: JsonObject): Fields[] {
   if (thoughts) {
     const { reasoningText, ...others } = thoughts
     const { text, signature } = asObject(reasoningText) ?? {}
-    const pieces = [text !== undefined && { text }, signature !== undefined && { signature }, others]
+    const pieces = [{ ...(text !== undefined && { text }) }, { ...(signature !== undefined && { signature }) }, others]
     return pieces
-      .filter((piece) => piece !== false && Object.keys(piece).length > 0)
+      .filter((piece) => Object.keys(piece).length > 0)
       .map((reasoningContent) => ({ delta: { reasoningContent } }))
   }
   const cited = asObject(block['citationsContent'])

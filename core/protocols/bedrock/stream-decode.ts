@@ -138,7 +138,7 @@ export class ConverseStreamDecoder implements StreamDecoder {
   }
 
   #cite(block: Block, citation: JsonObject): void {
-    for (const read of readCitation(citation, 0)) {
+    for (const read of readCitation(citation, block.length)) {
       this.#keep(block, read.url.length + read.title.length)
       block.citations.push(read)
     }
