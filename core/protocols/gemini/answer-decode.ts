@@ -122,8 +122,7 @@ class CandidateReader {
 
   #part(part: JsonObject, emit: EmitEvent, logprobs: TokenLogprob[] | undefined): void {
     const call = asObject(part['functionCall'])
-    const signature = asText(part['thoughtSignature'])
-    const proof = signature === '' ? undefined : readSignature(signature, call ? 'call' : 'signature')
+    const proof = readSignature(asText(part['thoughtSignature']), call ? 'call' : 'signature')
     const text = part['text']
     if (call) {
       const id = asText(call['id']) || `${this.#callId}${this.calls}`
@@ -135,7 +134,7 @@ class CandidateReader {
       this.calls++
       const opened = this.#open({ type: 'tool_call', id, name, custom: false, ...(proof && { proof }) }, emit)
       this.#parts.delta(opened, readArgumentsObject(call['args']) || '{}', emit)
-      this.#close(emit)
+      this.#parts.close(opened, emit)
     } else if (typeof text === 'string') {
       const kind = part['thought'] === true ? 'reasoning' : 'text'
       // Empty text ends a stream, and may carry the signature of the text before it.
@@ -148,8 +147,7 @@ class CandidateReader {
     } else {
       const media = readMedia(part)
       if (!media) return
-      this.#open({ type: 'media', media }, emit)
-      this.#close(emit)
+      this.#parts.close(this.#open({ type: 'media', media }, emit), emit)
     }
   }
 
@@ -158,13 +156,8 @@ class CandidateReader {
   }
 
   #open(opening: Parameters<Parts['open']>[1], emit: EmitEvent): OpenPart {
-    this.#close(emit)
-    return (this.#present = this.#parts.open(this.#index, opening, emit))
-  }
-
-  #close(emit: EmitEvent): void {
     this.#parts.close(this.#present, emit)
-    this.#present = undefined
+    return (this.#present = this.#parts.open(this.#index, opening, emit))
   }
 }
 

@@ -30,7 +30,7 @@ export function writeTail({ id, model }: AnswerHead): Record<string, unknown> {
 function writeCandidate({ parts, finish }: Candidate, index: number): unknown {
   const refused = parts.some((part) => part.type === 'refusal')
   const citations = parts.flatMap((part) => (part.type === 'text' ? (part.citations ?? []) : []))
-  const logprobs = parts.flatMap((part) => (part.type === 'text' ? (part.logprobs ?? []) : []))
+  const logprobs = parts.flatMap((part) => ('logprobs' in part ? (part.logprobs ?? []) : []))
   return {
     index,
     content: { role: 'model', parts: writeParts(parts, finish) },

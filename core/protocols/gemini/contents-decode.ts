@@ -122,7 +122,7 @@ function readUser(content: Members, turns: Turn[], open: OpenCalls, losses: Loss
     }
   }
   const last = turns.at(-1)
-  if (results.length > 0 && last?.role === 'tool') for (const result of results) last.results.push(result)
+  if (last?.role === 'tool') for (const result of results) last.results.push(result)
   else if (results.length > 0) turns.push({ role: 'tool', results })
   if (parts.length > 0 || results.length === 0) turns.push({ role: 'user', parts })
 }

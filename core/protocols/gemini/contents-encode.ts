@@ -77,11 +77,10 @@ function writeMedia({ type, source, name }: MediaPart, traits: Traits, losses: L
   return { fileData: { ...typed, fileUri: source.url } }
 }
 
-/** Writes one part for each result, in the order of the calls. */
+/** Writes one part for each result, in the order of the calls. Each result has its call, and each call an id. */
 function writeResults(results: readonly ToolResult[], calls: readonly ToolCall[]): Part[] {
-  const places = new Map<string, number>()
-  for (const [place, { id }] of calls.entries()) if (!places.has(id)) places.set(id, place)
-  const order = ({ id }: ToolResult): number => places.get(id) ?? -1
+  const places = new Map(calls.map(({ id }, place) => [id, place]))
+  const order = ({ id }: ToolResult): number => places.get(id)!
   return [...results]
     .sort((a, b) => order(a) - order(b))
     .map(({ id, name, parts, error }) => ({
