@@ -240,7 +240,9 @@ export class ModelNode {
     const sure = this.sure(now)
     request.taken = sure ? this.slices.take(request.shares, request.amount, now) : request.shares.map(() => undefined)
     this.requests.push(request)
-    return (request.sure = sure && !request.taken.includes(undefined))
+    request.sure = sure && !request.taken.includes(undefined)
+    if (request.sure) this.slices.ahead(request.taken, request.amount)
+    return request.sure
   }
 
   /** What is to be sent; undefined for nothing. What is decided on goes first, and behind what is admitted with it. */
@@ -250,11 +252,8 @@ export class ModelNode {
     const admitted = this.requests.filter(({ sure }) => sure).slice(0, most)
     const requests = [...admitted, ...decisions]
     this.requests = this.requests.filter((request) => !requests.includes(request))
-    const changes = this.slices.changes(
-      most,
-      now,
-      this.requests.filter(({ sure }) => sure)
-    )
+    for (const { taken, amount } of admitted) this.slices.ahead(taken, -amount)
+    const changes = this.slices.changes(most, now)
     if (changes.length + requests.length + this.ends.length === 0) return undefined
     this.#sentAt = now
     this.flight = {

@@ -324,8 +324,8 @@ class Node implements Money {
     sender.enter(epoch)
     this.#slices.drop()
     if (lost.length === 0) this.#log.warn('other nodes took this one for gone: it joined anew', { epoch })
-    for (const { row, end } of lost.flatMap(({ restored }) => restored))
-      if (!end) names.add(nameOf(row['request_id'] as string, row['part'] as string))
+    for (const { requestId, part, end } of lost.flatMap(({ restored }) => restored))
+      if (!end) names.add(nameOf(requestId, part))
     this.ledger.loseAllBut(names)
     return [...lost, this.#holds.stillOpen(work, sender.queue, { names, written, progress: lost.length > 0 })]
   }

@@ -162,7 +162,7 @@ export class Book implements Ledger, HoldKeeper {
     const { gathering } = queue
     this.#latest = gathering.durable
     const hold = new Hold(request, purse, gathering, this)
-    const early = new EarlyHold(hold, plan, taken, gathering, this.#overEarly)
+    const early = new EarlyHold(hold, plan, taken, gathering, this.#parts.slices, this.#overEarly)
     this.#early.add(early)
     this.#hold(hold, plan.places, () => plan.scopes, early)
     queue.admissions.push(early)
@@ -309,7 +309,7 @@ export class Book implements Ledger, HoldKeeper {
     if (!live.early) this.queueEnd(end)
     else {
       const { early } = live
-      early.end = end
+      early.endWith(end)
       early.then(() => {
         if (early.ended) return
         if (!early.lost) return this.queueEnd(end)

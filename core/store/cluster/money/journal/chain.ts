@@ -1,6 +1,5 @@
 // The hash chain of what one node writes to the journal in one epoch.
 import { entryHash, entryWidth, genesisOf } from '../../../embedded/journal/journal.ts'
-import { entryColumns } from '../../../embedded/rows/batch.ts'
 import type { Value } from '../../../embedded/files/sqlite.ts'
 
 /** The chain of one epoch, as far as batches were made of it. */
@@ -33,21 +32,13 @@ export class Chain {
     return this.#hash
   }
 
-  /** Makes rows of the journal from flat entries. */
-  append(entries: readonly Value[]): Record<string, unknown>[] {
-    const rows: Record<string, unknown>[] = []
+  /** Goes on with flat entries. Returns the hash of each row, behind the one before the first. */
+  append(entries: readonly Value[]): string[] {
+    const hashes = [this.#hash]
     for (let at = 0; at < entries.length; at += entryWidth) {
-      const previous = this.#hash
-      this.#hash = entryHash(previous, ++this.#seq, this.epoch, entries, at)
-      const row: Record<string, unknown> = { seq: this.#seq, prev_hash: previous, hash: this.#hash }
-      for (let i = 0; i < entryWidth; i++) row[entryColumns[i]!] = sent(entries[at + i]!)
-      rows.push(row)
+      this.#hash = entryHash(this.#hash, ++this.#seq, this.epoch, entries, at)
+      hashes.push(this.#hash)
     }
-    return rows
+    return hashes
   }
-}
-
-/** Money as text, as numbers of JSON are not exact. */
-export function sent(value: Value): unknown {
-  return typeof value === 'bigint' ? String(value) : value
 }

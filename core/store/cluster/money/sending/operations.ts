@@ -1,12 +1,12 @@
 // What the ledger of a node asks the database for: admissions, progress of holds, and their ends.
 import type { Price } from '../../../../money/price.ts'
 import type { Scope } from '../../../../catalogue/caller.ts'
-import { smaller } from '../../../embedded/balance/cell.ts'
 import type { Hold } from '../../../embedded/balance/hold.ts'
 import type { Value } from '../../../embedded/files/sqlite.ts'
 import type { Place, Plan } from '../balances/plan.ts'
 import type { Change } from '../slices/slice.ts'
-import type { Taken, Unwritten } from '../slices/slices.ts'
+import type { Taken } from '../slices/slices.ts'
+import type { AskedHold } from './asked.ts'
 import { Gathering } from './gathering.ts'
 
 /**
@@ -37,6 +37,8 @@ export interface Admission {
   end?: End | undefined
   /** Of one that is to be decided on: whether slices carry it by now, so that it waits no longer and is admitted. */
   again?(): boolean
+  /** Of one that is admitted already: it leaves with a batch. */
+  leaves?(): void
   /** The database has it; with `ended` its end as well, and it is not open there. */
   admitted(ended: boolean): void
   refused(refusal: Refusal): void
@@ -48,10 +50,7 @@ export interface Admission {
 }
 
 /** A hold that the database had, and has no more: an earlier state of it has come back. */
-export interface Restored {
-  /** Its row, without the ids of balances and its progress; its name alone where it was written with its end. */
-  readonly row: Readonly<Record<string, unknown>>
-  readonly places: readonly Place[]
+export interface Restored extends AskedHold {
   /** The end that it was written with. */
   readonly end?: End | undefined
 }
@@ -213,14 +212,6 @@ export class Queue {
     for (const one of waiting) if (!one.again?.()) this.decisions.push(one)
   }
 
-  /** What slices have admitted of it, as their budgets lack it: what has ended leaves what it was not charged. */
-  get unwritten(): readonly Unwritten[] {
-    return this.admissions.map(({ taken, hold: { amount }, end }) => ({
-      taken,
-      amount: end ? smaller(end.charged, amount) : amount
-    }))
-  }
-
   /** Whether some of it is in the node's own log, which must stay until it is in the database. */
   get logged(): boolean {
     return this.ends.some(({ logged }) => logged) || [...this.touches.values()].some(({ logged }) => logged)
@@ -249,7 +240,9 @@ export class Queue {
     this.touches = new Map(touches)
     taken.admissions.push(...this.decisions.splice(0, most))
     const room = Math.max(usual - taken.admissions.length, Math.ceil(this.admissions.length / share))
-    taken.admissions.push(...this.admissions.splice(0, Math.min(room, most)))
+    const told = this.admissions.splice(0, Math.min(room, most))
+    for (const admission of told) admission.leaves?.()
+    taken.admissions.push(...told)
     this.#gathering?.close()
     this.#gathering = undefined
     return taken

@@ -229,7 +229,7 @@ export class Sender {
         clearTimeout(this.#soon)
         this.#soon = undefined
         const work = this.#queue.take(mostAtOnce, usualAtOnce)
-        work.changes.push(...this.#parts.slices.changes(mostAtOnce, performance.now(), this.#queue.unwritten))
+        work.changes.push(...this.#parts.slices.changes(mostAtOnce, performance.now()))
         this.#woken = this.#queue.size > 0
         if (work.size === 0 && !this.#renewing) continue
         this.#renewing = false

@@ -85,9 +85,9 @@ export class Slice {
     return this.#asking
   }
 
-  /** Whether nothing is in it or under way, and nothing was used for long. */
+  /** Whether nothing is in it, under way or not written, and nothing was used for long. */
   unused(now: number): boolean {
-    return this.#room === 0n && !this.#asking && this.#idle(now)
+    return this.#room === 0n && !this.#asking && this.unwritten === 0n && this.#idle(now)
   }
 
   /**

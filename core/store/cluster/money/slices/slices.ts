@@ -15,12 +15,6 @@ export interface Share {
 /** What was taken for one request: a slice for each of its shares, undefined where the database must decide. */
 export type Taken = readonly (Slice | undefined)[]
 
-/** A hold that was admitted from slices and leaves with a later batch, and what its end will leave of its amount. */
-export interface Unwritten {
-  readonly taken: Taken
-  readonly amount: bigint
-}
-
 /** The slices of one node, in one epoch. */
 export class Slices {
   readonly #sizing: Sizing
@@ -29,7 +23,7 @@ export class Slices {
   readonly #due: Slice[] = []
   /** Those of this epoch, kept or not: what is put back into others is nobody's. */
   #present = new WeakSet<Slice>()
-  /** Those from which something is admitted that is not written. */
+  /** Those of which the database may not know what is admitted and not written. */
   readonly #ahead = new Set<Slice>()
 
   constructor(sizing: Sizing = usualSizing) {
@@ -101,15 +95,25 @@ export class Slices {
     for (const key of this.#slices.keys()) this.recall(key)
   }
 
+  /** So much more is admitted from these and leaves with a later batch; less, where it leaves or ends before. */
+  ahead(taken: Taken, amount: bigint): void {
+    for (const slice of taken) {
+      if (!slice || !this.#present.has(slice)) continue
+      slice.unwritten += amount
+      this.#ahead.add(slice)
+    }
+  }
+
   /**
    * What the next batch says, of so many slices at most, those first that wait for longest; and of all what stays
    * unwritten after it, so that nobody waits for that. Each has to be answered, unless all are dropped.
    */
-  changes(most: number, now: number, unwritten: Iterable<Unwritten> = []): Change[] {
+  changes(most: number, now: number): Change[] {
     const changes: Change[] = []
-    for (const slice of this.#count(unwritten)) {
+    for (const slice of this.#ahead) {
       const change = slice.untold && !slice.asking ? slice.change(now) : undefined
       if (change) changes.push(change)
+      if (slice.unwritten === 0n && !slice.untold) this.#ahead.delete(slice)
     }
     for (const slice of this.#due.splice(0)) {
       if (slice.asking || changes.length >= most) {
@@ -121,20 +125,6 @@ export class Slices {
       if (change) changes.push(change)
     }
     return changes
-  }
-
-  /** Notes what is unwritten. Returns the slices where anything was, or is. */
-  #count(unwritten: Iterable<Unwritten>): readonly Slice[] {
-    const before = [...this.#ahead]
-    for (const slice of before) slice.unwritten = 0n
-    this.#ahead.clear()
-    for (const { taken, amount } of unwritten)
-      for (const slice of taken) {
-        if (!slice || !this.#present.has(slice)) continue
-        this.#ahead.add(slice)
-        slice.unwritten += amount
-      }
-    return [...new Set([...before, ...this.#ahead])]
   }
 
   /** Looks after those that nobody uses, some times a second. Returns whether a batch is due for them. */

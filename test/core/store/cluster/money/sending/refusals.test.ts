@@ -35,7 +35,7 @@ test('a request that the database refuses keeps no other from being admitted', a
     [13, 29]
   )
   for (const one of asked)
-    if (one.status === 'rejected') t.match(String(one.reason), /request .* cannot be held: PostgreSQL: .*22P05/)
+    if (one.status === 'rejected') t.match(String(one.reason), /request .* cannot be held: PostgreSQL: .*22021/)
     else await one.value.settle(charge(1))
   t.equal(node.trouble, undefined)
   await eventually(async () => (await endsIn(url)).size === 38)
