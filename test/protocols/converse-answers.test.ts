@@ -62,6 +62,7 @@ t.test('a whole answer tells only what it has', async (t) => {
   t.strictSame(finish([]), { reason: 'stop' })
   t.strictSame(finish([], ''), { reason: 'stop' })
   t.strictSame(finish([{ toolUse: call }, { text: 'a' }], 'end_turn'), { reason: 'tool_calls' })
+  t.strictSame(finish([{ text: 'a' }], 'end_turn'), { reason: 'stop' })
   t.strictSame(finish([], 'max_tokens'), { reason: 'length' })
 })
 

@@ -83,11 +83,13 @@ const ofChat: Begun = {
       ]
     }),
     chunk({ tool_calls: [{ index: 0, function: { name: 'names', arguments: '"a":' } }] }),
-    chunk({ tool_calls: [{ index: 0, function: { arguments: '1' } }] }),
+    chunk({ tool_calls: [{ index: 0, function: { name: 'names', arguments: '1' } }] }),
+    chunk({ tool_calls: [{ index: 1, id: 'ident', function: { name: 'names', arguments: '' } }] }),
+    { id: 'c', choices: [{ index: 2, delta: { content: 'a' }, finish_reason: 'stop' }] },
     { id: 'c', choices: [{ index: 1, delta: { content: 'a' }, finish_reason: 'stop', stop_reason: 'sequence' }] }
   ],
   // Ids, names and signatures are kept for the call and for its part.
-  kept: 'think'.length + pageLength + 2 * 'identproofnames'.length + '{"a":1'.length + 'sequence'.length,
+  kept: 'think'.length + pageLength + 2 * 'identproofnamesidentnames'.length + '{"a":1'.length + 'sequence'.length,
   think: (reasoning) => chunk({ reasoning }),
   end: [chunk({ tool_calls: [{ index: 0, function: { arguments: '}' } }] }, { finish_reason: 'stop' })]
 }

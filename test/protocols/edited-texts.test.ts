@@ -208,6 +208,10 @@ t.test('chat: what described a text is left out when that has changed, and from 
   t.strictSame(edited('openai-chat', [chunk({ content: 'a' }, { logprobs: null })], upper).sent[0], [
     chunk({ content: 'A' }, { logprobs: null })
   ])
+  const odd = [{ url_citation: null }, { url_citation: 'a' }]
+  t.strictSame(edited('openai-chat', [chunk({ content: 'a', annotations: odd })], upper).sent[0], [
+    chunk({ content: 'A', annotations: odd })
+  ])
   const other = { id: 'c', choices: [{ index: 1, delta: { annotations: cited(1) } }] }
   t.strictSame(edited('openai-chat', [events[1], other], upper).sent[1], undefined, 'of another choice')
 })
@@ -235,6 +239,13 @@ t.test('chat: the texts of a whole answer are edited, each to its end', async (t
   t.strictSame(editedWhole('openai-chat', body, upper, { '0.content': 'Z' }), { seen, body: made })
   const twofold = `{"id":"b",${JSON.stringify(body).slice(1)}`
   t.strictSame(editedWhole('openai-chat', twofold, upper, { '0.content': 'Z' }), { seen, body: made })
+  const editor = noting(upper, {})
+  const spaced = new Message(
+    'json',
+    Buffer.from('{ "id": "c", "choices": [{ "message": {"content": "a"} }], "x": 1.0 }')
+  )
+  const kept = String(protocols['openai-chat'].text!.answer().whole(spaced, editor))
+  t.equal(kept, '{ "id": "c", "choices": [{"message":{"content":"A"}}], "x": 1.0 }', 'all other bytes stay')
   t.strictSame(editedWhole('openai-chat', { choices: 'none' }, upper), { seen: [], body: undefined })
 })
 

@@ -51,6 +51,7 @@ t.test('chat: settings are read by their names, and ask for something only where
     [{ max_tokens: 5, max_completion_tokens: 6 }, { maxOutputTokens: 6 }, 'max_output_tokens max_completion_tokens'],
     [{ max_tokens: 1 }, { maxOutputTokens: 1 }, 'max_output_tokens max_tokens'],
     [{ max_tokens: 0 }, 'invalid_field max_tokens'],
+    [{ max_completion_tokens: 1 }, { maxOutputTokens: 1 }, 'max_output_tokens max_completion_tokens'],
     [{ max_completion_tokens: 0 }, 'invalid_field max_completion_tokens'],
     [{ top_k: 3 }, { topK: 3 }, 'top_k'],
     [{ stop: 'a' }, { stop: ['a'] }, 'stop'],
@@ -415,6 +416,7 @@ t.test('messages: tools are read with their schemas, and those of the provider b
   const strict = tools({ name: 'f', input_schema: closed, strict: true })
   t.equal(strict[0][0].strict, true)
   t.strictSame(strict[1], ['tools', 'tool_strict tools[0].strict'])
+  t.strictSame(tools({ name: 'f', input_schema, strict: true })[0][0].parameters, closed)
   const bare = tools({ name: 'f', strict: true })
   t.notOk('strict' in bare[0][0])
   t.strictSame(bare[1], ['tools', 'hint tools[0].strict'])
@@ -584,6 +586,13 @@ t.test('messages: what the model said is read with its thoughts, its calls and t
       `unknown ${at}[0].thinking`
     ],
     [[use], [call]],
+    [[{ ...use, caller: { type: 'direct' } }], [call]],
+    [
+      [{ type: 'thinking', thinking: 'a', ...mark }],
+      [{ type: 'reasoning', text: 'a' }],
+      `cache_control ${at}[0].cache_control`,
+      `reasoning_replay ${at}[0].thinking`
+    ],
     [[{ ...use, input: null }], [{ ...call, input: '{}' }]],
     [[{ ...use, ...mark }], [{ ...call, cache: mark.cache_control }], `cache_control ${at}[0].cache_control`],
     [

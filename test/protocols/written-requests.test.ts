@@ -259,6 +259,7 @@ t.test('messages: how far words may stray depends on the model, and on whether i
   t.strictSame(sampled(all, { sampling: 'none' }), [{}, ...dropped])
   t.strictSame(sampled({ ...all, reasoning: { effort: 'low' } }), [{}, ...dropped])
   t.strictSame(sampled({ ...all, reasoning: { effort: 'none' } }), [{ temperature: 1, top_k: 3 }, 'top_p'])
+  t.strictSame(sampled(all, { thinking: 'budget' }), [{ temperature: 1, top_k: 3 }, 'top_p'])
 })
 
 t.test('messages: how much is thought is an effort or a budget, as the model takes it', async (t) => {
@@ -317,6 +318,8 @@ t.test('messages: how much is thought is an effort or a budget, as the model tak
     [[hi, { role: 'assistant', parts: [signed, call('a')] }, told], true],
     [[hi, { role: 'assistant', parts: [redacted, call('a')] }, told], true],
     [[hi, { role: 'assistant', parts: [call('a')] }, told], false],
+    [[hi, { role: 'assistant', parts: [text('b'), call('a')] }, told], false],
+    [[hi, { role: 'assistant', parts: [call('a')] }, told, hi], false],
     [[hi, { role: 'assistant', parts: [call('a')] }, told, { role: 'assistant', parts: [text('b')] }, hi], true],
     [[hi, { role: 'assistant', parts: [text('b')] }, hi], true]
   ] as [Json[], boolean][])
@@ -396,6 +399,7 @@ t.test('messages: every turn is blocks of its role, and roles alternate', async 
   ] as [Json, Json, ...string[]][])
     t.strictSame(said(part), [block && [block], ...left], JSON.stringify(part))
   t.strictSame(said(call('a', { input: '[1]' })), 'invalid_field messages')
+  t.strictSame(conversation([{ ...hi, parts: [text('a ')] }])[1], [user(text('a '))], 'what the user says stays')
   const last = conversation([hi, { role: 'assistant', parts: [text('a '), text('b \n')] }])[1][1]
   t.strictSame(last.content, [text('a '), text('b')], 'white space at the end is refused')
   const called = conversation([hi, { role: 'assistant', parts: [text('b '), call('a')] }])[1][1]
@@ -433,5 +437,276 @@ t.test('messages: every turn is blocks of its role, and roles alternate', async 
   t.strictSame(block({ type: 'document', source: inline('application/pdf') }), {
     type: 'document',
     source: { type: 'base64', media_type: 'application/pdf', data: 'AAAA' }
+  })
+})
+
+t.test('converse: settings stand where the vendor has them, and only those that are given', async (t) => {
+  const messages = [{ role: 'user', content: [{ text: 'Hi' }] }]
+  const usual = ['temperature', 'top_p', 'service_tier']
+  for (const [request, traits, more, ...left] of [
+    [{}, {}, {}, ...usual],
+    [{ streaming: true, maxOutputTokens: 5 }, {}, { inferenceConfig: { maxTokens: 5 } }, ...usual],
+    [
+      { stop: ['a', ' '] },
+      {},
+      { inferenceConfig: { stopSequences: ['a'] } },
+      'temperature',
+      'top_p',
+      'stop',
+      'service_tier'
+    ],
+    [{ stop: [' '] }, {}, {}, 'temperature', 'top_p', 'stop', 'service_tier'],
+    [{ temperature: 1.5, topP: 0.5 }, {}, { inferenceConfig: { temperature: 1 } }, 'top_p', 'service_tier'],
+    [{ topP: 0.5 }, {}, { inferenceConfig: { topP: 0.5 } }, 'temperature', 'service_tier'],
+    [
+      { temperature: 0.5, topP: 0.5 },
+      { sampling: 'both' },
+      { inferenceConfig: { temperature: 0.5, topP: 0.5 } },
+      'service_tier'
+    ],
+    [{ temperature: 0.5, topP: 0.5 }, { sampling: 'none' }, {}, ...usual],
+    [{ temperature: 0.5 }, { thinking: 'budget' }, { inferenceConfig: { temperature: 0.5 } }, 'top_p', 'service_tier'],
+    [{ serviceTier: 'flex' }, {}, { serviceTier: { type: 'flex' } }, 'temperature', 'top_p'],
+    [{ serviceTier: 'other' }, {}, {}, ...usual],
+    [
+      {},
+      { guardrail: 'arn:a:b:3' },
+      { guardrailConfig: { guardrailIdentifier: 'arn:a:b', guardrailVersion: '3' } },
+      ...usual
+    ],
+    [{ metadata: { a: 'b' } }, {}, { requestMetadata: { a: 'b' } }, ...usual],
+    [{ metadata: { a: 1 } }, {}, {}, ...usual, 'metadata'],
+    [{ metadata: { a: 1, b: 'c' } }, {}, { requestMetadata: { b: 'c' } }, ...usual, 'metadata']
+  ] as [Json, Traits, Json, ...string[]][])
+    t.strictSame(written('bedrock', request, traits), [{ messages, ...more }, ...left], JSON.stringify(request))
+  const schema = { type: 'object', properties: {} }
+  const format = (more: Json): Json => written('bedrock', { format: { type: 'json_schema', name: 'n', ...more } })[0]
+  const closed = JSON.stringify({ ...schema, additionalProperties: false })
+  t.strictSame(format({ schema, description: '' }).outputConfig, {
+    textFormat: { type: 'json_schema', structure: { jsonSchema: { schema: closed, name: 'n' } } }
+  })
+  t.equal(format({ schema, description: 'd' }).outputConfig.textFormat.structure.jsonSchema.description, 'd')
+  t.strictSame(
+    format({ schema: { type: 'object', additionalProperties: schema } }),
+    'unsupported_parameter json_schema'
+  )
+  const both = { format: { type: 'json_schema', name: 'n', schema }, reasoning: { effort: 'low' } }
+  t.match(written('bedrock', both as never)[0].outputConfig, { effort: 'low', textFormat: {} })
+})
+
+t.test('converse: how much is thought is an effort or a budget, as the model takes it', async (t) => {
+  const thought = (request: Json, traits: Traits = {}): Json => {
+    const [body, ...left] = written('bedrock', request, traits)
+    if (typeof body === 'string') return body
+    const { messages: _messages, toolConfig: _tools, ...rest } = body
+    return [rest, ...left.filter((name) => name.startsWith('reasoning'))]
+  }
+  t.strictSame(thought({ reasoning: { effort: 'other' } }), 'invalid_field reasoning_effort')
+  for (const [effort, made] of [
+    ['minimal', 'low'],
+    ['low', 'low'],
+    ['max', 'max']
+  ])
+    t.strictSame(thought({ reasoning: { effort } }), [{ outputConfig: { effort: made } }])
+  t.strictSame(thought({ reasoning: { effort: 'none' } }), [{}])
+  t.strictSame(thought({ reasoning: { tokens: 50 }, maxOutputTokens: 100 })[0].outputConfig, { effort: 'high' })
+  t.strictSame(thought({ reasoning: { tokens: 50 } }, { maxOutputTokens: 100 })[0].outputConfig, { effort: 'high' })
+  const enabled = (budget_tokens: number, maxTokens: number): Json => ({
+    inferenceConfig: { maxTokens },
+    additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens } }
+  })
+  const lost = ['reasoning_effort', 'reasoning_budget']
+  const tools = [tool()]
+  for (const [request, traits, made, ...left] of [
+    [{}, {}, {}],
+    [{ reasoning: { effort: 'none' } }, {}, {}],
+    [{ reasoning: { tokens: 2000 } }, {}, enabled(2000, 8192)],
+    [{ reasoning: { tokens: 5000 } }, {}, enabled(5000, 10_000)],
+    [{ reasoning: { tokens: 10 } }, {}, enabled(1024, 8192)],
+    [{ reasoning: { tokens: 9000 }, maxOutputTokens: 4000 }, {}, enabled(3999, 4000)],
+    [{ reasoning: { tokens: 2000 } }, { maxOutputTokens: 3000 }, enabled(2000, 3000)],
+    [{ reasoning: { tokens: 2000 }, maxOutputTokens: 1025 }, {}, enabled(1024, 1025)],
+    [{ reasoning: { tokens: 2000 }, maxOutputTokens: 1024 }, {}, { inferenceConfig: { maxTokens: 1024 } }, ...lost],
+    [{ reasoning: { tokens: 2000 }, tools, toolChoice: { mode: 'required' } }, {}, {}, ...lost],
+    [{ reasoning: { tokens: 2000 }, tools, toolChoice: { mode: 'named', name: 'f' } }, {}, {}, ...lost],
+    [{ reasoning: { tokens: 2000 }, tools, toolChoice: { mode: 'auto' } }, {}, enabled(2000, 8192)]
+  ] as [Json, Traits, Json, ...string[]][])
+    t.strictSame(thought(request, { thinking: 'budget', ...traits }), [made, ...left], JSON.stringify(request))
+  t.strictSame(
+    written('bedrock', { temperature: 0.5, reasoning: { tokens: 2000 } } as never, { thinking: 'budget' })[1],
+    'temperature'
+  )
+  const signed = { type: 'reasoning', text: 'a', proof: { family: 'bedrock', kind: 'signature', value: 's' } }
+  const told: Json = { role: 'tool', results: [result('a', [text('r')])] }
+  for (const [turns, thinks] of [
+    [[hi, { role: 'assistant', parts: [signed, call('a')] }, told], true],
+    [[hi, { role: 'assistant', parts: [call('a')] }, told], false],
+    [[hi, { role: 'assistant', parts: [text('b'), call('a')] }, told], false],
+    [[hi, { role: 'assistant', parts: [call('a')] }, told, hi], false],
+    [[hi, { role: 'assistant', parts: [call('a')] }, told, { role: 'assistant', parts: [text('b')] }, hi], true],
+    [[hi, { role: 'assistant', parts: [text('b')] }, hi], true]
+  ] as [Json[], boolean][])
+    t.equal(
+      'additionalModelRequestFields' in thought({ turns, reasoning: { tokens: 2000 } }, { thinking: 'budget' })[0],
+      thinks,
+      JSON.stringify(turns)
+    )
+})
+
+t.test('converse: tools have their schemas, and are only named where none may be called', async (t) => {
+  const tools = (tools: Json[], more: Json = {}): Json => {
+    const [body, ...left] = written('bedrock', { tools, ...more })
+    return [body.toolConfig, body.system, ...left.filter((name) => name.startsWith('tool'))]
+  }
+  const spec = (more: Json = {}, json: Json = { type: 'object', properties: {} }): Json => ({
+    toolSpec: { name: 'f', inputSchema: { json }, ...more }
+  })
+  t.strictSame(tools([]), [undefined, undefined])
+  t.strictSame(tools([tool({ description: '' })]), [{ tools: [spec()] }, undefined])
+  t.strictSame(tools([tool({ description: 'd', cache })])[0], {
+    tools: [spec({ description: 'd' }), { cachePoint: { type: 'default' } }]
+  })
+  t.match(tools([tool({ strict: true })])[0].tools[0].toolSpec, {
+    strict: true,
+    inputSchema: { json: { additionalProperties: false } }
+  })
+  const open = { type: 'object', additionalProperties: { type: 'string' } }
+  t.strictSame(tools([tool({ strict: true, parameters: open })]), [
+    { tools: [spec({}, open)] },
+    undefined,
+    'tool_strict'
+  ])
+  t.strictSame(tools([tool({ strict: false, parameters: open })]), [{ tools: [spec({}, open)] }, undefined])
+  for (const [toolChoice, choice] of [
+    [undefined, undefined],
+    [{ mode: 'auto' }, { auto: {} }],
+    [{ mode: 'required' }, { any: {} }],
+    [{ mode: 'named', name: 'f' }, { tool: { name: 'f' } }]
+  ] as const)
+    t.strictSame(tools([tool()], { toolChoice })[0].toolChoice, choice)
+  t.strictSame(tools([tool()], { toolChoice: { mode: 'none' } }), [undefined, undefined])
+  const turns = [hi, { role: 'assistant', parts: [text('a'), call('a')] }, { role: 'tool', results: [result('a', [])] }]
+  const nothing = [{ text: 'Do not call any tool.' }]
+  t.strictSame(tools([tool({ description: 'd' }), tool({ name: 'g' })], { turns, toolChoice: { mode: 'none' } }), [
+    { tools: [spec({ description: 'd' })] },
+    nothing
+  ])
+  t.strictSame(tools([], { turns }), [{ tools: [spec()] }, nothing])
+})
+
+t.test('converse: every turn is blocks of its role, and roles alternate', async (t) => {
+  const conversation = (turns: Json[], more: Json = {}): Json => {
+    const [body, ...left] = written('bedrock', { turns, ...more })
+    if (typeof body === 'string') return body
+    return [body.system, body.messages, ...left.filter((name) => name.startsWith('reasoning'))]
+  }
+  const point = { cachePoint: { type: 'default' } }
+  const system: Json = { role: 'system', parts: [text('a'), text(' '), { ...text('b'), cache }], developer: false }
+  const user = (...content: Json[]): Json => ({ role: 'user', content })
+  t.strictSame(conversation([system, hi]), [[{ text: 'a' }, { text: 'b' }, point], [user({ text: 'Hi' })]])
+  t.strictSame(conversation([hi, system, hi])[1], [
+    user({ text: 'Hi' }, { text: 'a' }, { text: 'b' }, point, { text: 'Hi' })
+  ])
+  t.match(conversation([hi], { format: { type: 'json_object' } })[0], [{ text: /JSON/ }])
+  t.strictSame(conversation([]), 'invalid_field messages')
+  t.strictSame(conversation([{ role: 'assistant', parts: [text('a')] }, hi]), 'invalid_field messages')
+  for (const [ttl, kept] of [
+    ['5m', { ttl: '5m' }],
+    ['1h', { ttl: '1h' }],
+    ['2h', {}],
+    [undefined, {}]
+  ] as const)
+    t.strictSame(conversation([hi], { cache: { type: 'ephemeral', ttl } })[1], [
+      user({ text: 'Hi' }, { cachePoint: { type: 'default', ...kept } })
+    ])
+  const said = (...parts: Json[]): Json => {
+    const made = conversation([hi, { role: 'assistant', parts }, hi])
+    return typeof made === 'string' ? made : [made[1].slice(1, -1)[0]?.content, ...made.slice(2)]
+  }
+  const proof = (family: string, kind: string): Json => ({ family, kind, value: 's' })
+  for (const [part, blocks, ...left] of [
+    [text(' '), undefined],
+    [{ ...text('a'), cache }, [{ text: 'a' }, point]],
+    [{ type: 'refusal', text: 'No.' }, [{ text: 'No.' }]],
+    [{ type: 'reasoning', text: 'a' }, undefined, 'reasoning_replay'],
+    [{ type: 'reasoning', text: 'a', proof: proof('anthropic', 'signature') }, undefined, 'reasoning_proof'],
+    [
+      { type: 'reasoning', text: 'a', proof: proof('bedrock', 'signature') },
+      [{ reasoningContent: { reasoningText: { text: 'a', signature: 's' } } }]
+    ],
+    [
+      { type: 'reasoning', text: '', proof: proof('bedrock', 'redacted') },
+      [{ reasoningContent: { redactedContent: 's' } }]
+    ],
+    [call('a', { cache }), [{ toolUse: { toolUseId: 'a', name: 'f', input: { a: 1 } } }, point]]
+  ] as [Json, Json, ...string[]][])
+    t.strictSame(said(part), [blocks, ...left], JSON.stringify(part))
+  t.strictSame(said(call('a', { input: '[1]' })), 'invalid_field messages')
+  const ends = (...parts: Json[]): Json => conversation([hi, { role: 'assistant', parts }])[1][1].content
+  t.strictSame(ends(text('a '), { ...text('b \n'), cache }), [{ text: 'a ' }, { text: 'b' }, point])
+  t.strictSame(ends(text('a '), call('a'))[0], { text: 'a ' })
+  t.strictSame(conversation([{ ...hi, parts: [text('a ')] }])[1], [user({ text: 'a ' })], 'what the user says stays')
+  const results = [
+    result('a', [text('r')], { cache }),
+    result('b', [{ ...text('r'), cache }], { error: true }),
+    result('c', [{ type: 'image', source: inline('image/png') }])
+  ]
+  t.strictSame(conversation([{ role: 'tool', results }, hi])[1], [
+    user(
+      { toolResult: { toolUseId: 'a', content: [{ text: 'r' }] } },
+      point,
+      { toolResult: { toolUseId: 'b', content: [{ text: 'r' }], status: 'error' } },
+      point,
+      { toolResult: { toolUseId: 'c', content: [{ image: { format: 'png', source: { bytes: 'AAAA' } } }] } },
+      { text: 'Hi' }
+    )
+  ])
+})
+
+t.test('converse: media have formats, and documents names and something that is said of them', async (t) => {
+  const content = (...parts: Json[]): Json => {
+    const [body] = written('bedrock', { turns: [{ role: 'user', parts } as never] })
+    return typeof body === 'string' ? body : body.messages[0].content
+  }
+  const point = { cachePoint: { type: 'default' } }
+  const pdf = { type: 'document', source: inline('application/pdf') }
+  t.strictSame(content({ type: 'image', source: inline('image/png'), cache }, text('a')), [
+    { image: { format: 'png', source: { bytes: 'AAAA' } } },
+    point,
+    { text: 'a' }
+  ])
+  t.match(content(pdf), [{ document: { format: 'pdf', source: { bytes: 'AAAA' } } }, { text: '.' }])
+  t.equal(content(pdf, text('a'), pdf).length, 3, 'which its text is')
+  t.equal(content({ type: 'image', source: inline('image/png') }).length, 1)
+  t.match(content({ ...pdf, name: 'n' }, { ...pdf, name: ' ' }, pdf), [
+    { text: 'n:' },
+    { document: { name: 'document-1' } },
+    { document: { name: 'document-2' } },
+    { document: { name: 'document-3' } }
+  ])
+  const formatOf = (type: string, source: Json): Json => {
+    const made = content({ type, source })
+    return typeof made === 'string' ? made : made[0][type].format
+  }
+  const placed = (url: string): Json => ({ kind: 'url', url })
+  for (const [type, source, format] of [
+    ['document', inline('text/csv'), 'csv'],
+    ['document', inline('text/other'), 'txt'],
+    ['document', inline('application/other'), 'invalid_field messages'],
+    ['image', inline('text/plain'), 'invalid_field messages'],
+    ['image', placed('s3://b/a.JPG'), 'jpeg'],
+    ['image', placed('s3://b/a.png'), 'png'],
+    ['image', placed('s3://b/a'), 'invalid_field messages'],
+    ['image', placed('s3://b/a.other'), 'invalid_field messages'],
+    ['image', stored, 'invalid_field messages'],
+    ['video', placed('s3://b/a.3gp'), 'three_gp'],
+    ['image', placed('https://a.example/a.png'), 'unsupported_parameter image_url'],
+    ['video', placed('https://a.example/a.mp4'), 'unsupported_parameter video'],
+    ['document', placed('https://a.example/a.pdf'), 'unsupported_parameter document_url'],
+    ['image', { ...stored, mimeType: 'image/png' }, 'unsupported_parameter image_url']
+  ] as [string, Json, string][])
+    t.equal(formatOf(type, source), format, `${type} ${JSON.stringify(source)}`)
+  t.strictSame(content({ type: 'image', source: placed('s3://b/a.png') })[0].image.source, {
+    s3Location: { uri: 's3://b/a.png' }
   })
 })

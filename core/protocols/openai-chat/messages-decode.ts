@@ -81,7 +81,6 @@ function marked<P extends AssistantPart | UserPart>(parts: P[], message: Members
 /** Reads content that may only be text. */
 function readTexts(message: Members, losses: Losses): TextPart[] {
   const content = message.value('content')
-  if (content === undefined) return []
   if (typeof content === 'string') return [{ type: 'text', text: content }]
   return (message.list('content') ?? []).map((part) => {
     const type = part.string('type')
@@ -92,7 +91,6 @@ function readTexts(message: Members, losses: Losses): TextPart[] {
 
 function readParts(message: Members, losses: Losses): UserPart[] {
   const content = message.value('content')
-  if (content === undefined) return []
   if (typeof content === 'string') return [{ type: 'text', text: content }]
   return (message.list('content') ?? []).map((part) => readPart(part, losses))
 }

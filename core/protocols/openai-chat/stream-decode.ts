@@ -125,7 +125,7 @@ class Choice {
   #finish: Finish = { reason: 'stop' }
   /** The open part that is not a call. */
   #spoken: OpenPart | undefined
-  /** How many characters of text there are so far, and how many before the open text part. */
+  /** How many characters of text there are so far, and how many before the open part. */
   #text = 0
   #before = 0
   readonly #calls = new Map<number, Call>()
@@ -198,7 +198,7 @@ class Choice {
   #speak(type: 'text' | 'refusal' | 'reasoning', emit: EmitEvent): OpenPart {
     if (this.#spoken?.type === type) return this.#spoken
     this.#hush(emit)
-    if (type === 'text') this.#before = this.#text
+    this.#before = this.#text
     return (this.#spoken = this.#parts.open(this.#index, { type }, emit))
   }
 
@@ -249,10 +249,10 @@ class Choice {
   }
 }
 
-/** Whether a choice of a chunk has text and nothing else that is read. */
+/** Whether a choice of a chunk has text, and nothing else that another text would have otherwise. */
 function hasOnlyText(choice: JsonObject): boolean {
-  const { delta, finish_reason: reason, error, logprobs } = choice
-  if (!isNothing(reason) || !isNothing(error) || !isNothing(logprobs)) return false
+  const { delta, logprobs } = choice
+  if (!isNothing(logprobs)) return false
   return Object.entries(asObject(delta) ?? {}).every(([key, value]) =>
     key === 'content' ? typeof value === 'string' && value !== '' : key === 'role' || isNothing(value)
   )

@@ -72,24 +72,21 @@ function editedMember(key: string, value: unknown, edit: (place: Place) => strin
   if (key === 'audio' && asObject(value))
     return editedText(value as Fields, 'transcript', `${key}.transcript`, edit, (inner) => ({ audio: inner }))
   // The parts of a content, and the lists in which some vendors send reasoning.
-  if (Array.isArray(value)) {
-    const kind = kinds.get(key) ?? 'reasoning'
-    return editedList(value, (part, at) =>
-      ['text', 'refusal', 'summary', 'thinking'].reduce(
-        (made, member) =>
-          editedText(
-            made,
-            member,
-            `${key}.${numberOf(part['index'], at)}.${member}`,
-            edit,
-            (inner) => ({ [key]: [{ ...shell(part), ...inner }] }),
-            member === 'refusal' ? 'refusal' : kind
-          ),
-        part
-      )
+  const kind = kinds.get(key) ?? 'reasoning'
+  return editedList(value, (part, at) =>
+    ['text', 'refusal', 'summary', 'thinking'].reduce(
+      (made, member) =>
+        editedText(
+          made,
+          member,
+          `${key}.${numberOf(part['index'], at)}.${member}`,
+          edit,
+          (inner) => ({ [key]: [{ ...shell(part), ...inner }] }),
+          member === 'refusal' ? 'refusal' : kind
+        ),
+      part
     )
-  }
-  return value
+  )
 }
 
 /** The members that identify a part. */
