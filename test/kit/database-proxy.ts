@@ -12,6 +12,8 @@ export class DatabaseProxy {
   keeps: (sent: Buffer) => boolean = () => false
   /** Whether the answer to a statement is lost: it runs, and its connection is cut. Called with what was sent. */
   loses: (sent: Buffer) => boolean = () => false
+  /** What is told in place of an answer. */
+  changes: (answer: Buffer) => Buffer = (answer) => answer
   readonly #server: Server
   readonly #pairs = new Set<readonly [Socket, Socket]>()
   /** The answers that are kept, by the connection that they are for. */
@@ -46,7 +48,7 @@ export class DatabaseProxy {
         const kept = this.#kept.get(client)
         if (losing) client.destroy()
         else if (kept) kept.push(data)
-        else client.write(data)
+        else client.write(this.changes(data))
       })
       if (this.#standing) this.#pause(pair)
     })

@@ -1,6 +1,9 @@
 // What Redis does for the limiter, each in one step and by its own clock: decide, correct, renew, and count the nodes.
 // The arithmetic is that of core/store/memory/bucket.ts, in the same order, so that the same numbers come out of it.
+import type { Reply } from '../redis/replies.ts'
 import { Script } from '../redis/script.ts'
+
+const answersNumber = { answers: (reply: Reply): boolean => typeof reply === 'number' }
 
 // Times are microseconds, and numbers are doubles, as in JavaScript. What is taken of the rates of a set is one string:
 // content, limit and time for each of rps, rpm and tpm; a limit of 0 was never there. It ends by itself when all have
@@ -99,7 +102,9 @@ for i = 1, count do
   local at = i * 4 - 1
   answer[at], answer[at + 1], answer[at + 2], answer[at + 3] = leases[i], state[1], state[4], state[7]
 end
-return struct.pack('<' .. string.rep('d', #answer), unpack(answer))`
+return struct.pack('<' .. string.rep('d', #answer), unpack(answer))`,
+  // Of the arguments all but four are of a set each.
+  { answers: (reply, { args }) => Buffer.isBuffer(reply) && reply.length === 8 * (2 + 4 * (args.length - 4)) }
 )
 
 /**
@@ -130,7 +135,8 @@ for i = count + 1, #KEYS do
   local freed = redis.pcall('ZREM', KEYS[i], slot)
   if type(freed) == 'table' then answer = freed end
 end
-return answer`
+return answer`,
+  answersNumber
 )
 
 /**
@@ -158,7 +164,7 @@ for i = 1, #KEYS do
   at = last + 1
 end
 return answer`,
-  { inOrder: true }
+  { ...answersNumber, inOrder: true }
 )
 
 /**
@@ -175,5 +181,6 @@ else
   redis.call('ZADD', KEYS[1], string.format('%.17g', now + lease), ARGV[1])
   redis.call('PEXPIRE', KEYS[1], math.ceil(lease / 1000))
 end
-return redis.call('ZCARD', KEYS[1])`
+return redis.call('ZCARD', KEYS[1])`,
+  answersNumber
 )

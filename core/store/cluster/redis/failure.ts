@@ -1,4 +1,4 @@
-// What an error of Redis says: that the server cannot do its work, or that a key has something else in it.
+// What an error of Redis says: that the server cannot do its work, or that it cannot for some keys.
 
 /** What is wrong with a server. Before version 7 an error of a script has it in its middle. */
 const states =
@@ -11,10 +11,13 @@ export function reasonOf(error: unknown): string {
   return state ?? code ?? name ?? 'unknown'
 }
 
-/** Whether a script failed on what its keys have. Other keys are not concerned. */
+/** Something else is in a key; or the key is another server's, where one of a cluster is asked as if it were alone. */
+const ofKeys = /^(?:WRONGTYPE|MOVED|ASK|CROSSSLOT)\b/
+
+/** Whether a script failed on its keys, or what they have. Other keys are not concerned. */
 export function isOfKeys(error: unknown): boolean {
   const { message } = error as Error
-  return message.startsWith('WRONGTYPE') || (isOfScript(message) && !states.test(message))
+  return ofKeys.test(message) || (isOfScript(message) && !states.test(message))
 }
 
 /** Errors that a script ends with name the line of it. */

@@ -175,12 +175,12 @@ export class Redis {
     for (const question of questions) if (!question.over) this.#answer(question, undefined)
   }
 
-  /** A script met what nobody but somebody else can have written. Who asked is told nothing; all others go on. */
+  /** A script met what somebody else must have written, or the key of another server. All others go on. */
   #complain(error: unknown): void {
     const now = performance.now()
     if (now - this.#complained < complainEvery) return
     this.#complained = now
-    this.#log.warn('a key of the limits has something else in Redis', { reason: reasonOf(error) })
+    this.#log.warn('Redis does not keep some keys of the limits', { reason: reasonOf(error) })
   }
 
   /** A command was refused, or lost with its connection. */
@@ -188,8 +188,9 @@ export class Redis {
     if (this.#closed) return
     const reason = reasonOf(error)
     this.#giveUp(reason)
-    // A replica, which a master may have become: only a new connection leads to the master.
-    if (reason === 'READONLY') this.#lost(this.#connection)
+    // A replica, which a master may have become: only a new connection leads to the master. And whose answers are
+    // those of something else may have more of them.
+    if (reason === 'READONLY' || reason === 'PROTOCOL') this.#lost(this.#connection)
     else this.#schedule()
   }
 

@@ -12,6 +12,7 @@ import type { Call } from '../../../../../core/store/cluster/redis/script.ts'
 import type { SharedLimits } from '../../../../../core/store/cluster/limits/limits.ts'
 import type { Decision, Lease } from '../../../../../core/store/limits.ts'
 import { createLogger, silentLog } from '../../../../../core/telling/log.ts'
+import { DatabaseProxy } from '../../../../kit/database-proxy.ts'
 import { redisOptions, sharedLimits } from '../../../../kit/limits.ts'
 import { eventually, stopwatch } from '../../../../kit/probe.ts'
 import { RedisServer, redisMissing } from '../../../../kit/redis.ts'
@@ -168,6 +169,25 @@ void t.test('Redis becomes a replica', { skip }, async (t) => {
   await eventually(() => limits.health.usable, 20_000)
 })
 
+void t.test('what is no answer of a script decides nothing, and its connection is left', { skip }, async (t) => {
+  const redis = await RedisServer.start(t)
+  const port = Number(new URL(redis.url).port)
+  const others = ['+OK\r\n', ':1\r\n', '$-1\r\n', '*0\r\n', '$8\r\n12345678\r\n']
+  const proxy = await DatabaseProxy.start(t, port)
+  for (const other of others)
+    await t.test(JSON.stringify(other), async (t) => {
+      const limits = await sharedLimits(t, { url: `redis://127.0.0.1:${proxy.port}` })
+      proxy.changes = () => Buffer.from(other)
+      const decision = await limits.decide([set('key:k', { rpm: 50, concurrency: 9 })], 0)
+      t.equal(decision.admitted, true, 'by the share of the node')
+      t.match(limits.health, { usable: false, reason: 'PROTOCOL' })
+      leaseOf(decision).release(undefined)
+      proxy.changes = (answer) => answer
+      await eventually(() => limits.health.usable, 20_000)
+      await eventually(async () => (await slotsLeft(limits, set('key:k', { concurrency: 9 }))) === 9, 20_000)
+    })
+})
+
 void t.test('Redis forgets the scripts', { skip }, async (t) => {
   const redis = await RedisServer.start(t)
   const limits = await sharedLimits(t, { url: redis.url })
@@ -255,7 +275,7 @@ void t.test('a key that has something else in it concerns nobody but those that 
   }
   t.equal(await slotsLeft(limits, good), 3, 'others are decided by Redis')
   t.match(limits.health, { usable: true, since })
-  t.match(log, /has something else in Redis.*WRONGTYPE/)
+  t.match(log, /does not keep some keys of the limits.*WRONGTYPE/)
   // The slots of both are renewed for longer than their lease.
   await redis.run(['DEL', 'sluice:{tenant:acme}:slots:key:good'])
   await eventually(async () => (await slotsLeft(limits, good)) === 3, 20_000)

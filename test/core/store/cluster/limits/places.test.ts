@@ -202,6 +202,14 @@ void t.test('in a cluster the limits of one home are in one place', { skip }, as
     sizes.every((size) => size > 0),
     `keys are on all servers: ${sizes}`
   )
+  const slot = (await servers[0]!.run(['CLUSTER', 'KEYSLOT', 'sluice:nodes'])) as number
+  const { url } = servers[bounds.findLastIndex((bound) => bound <= slot)]!
+  await t.test('one of its servers that is asked as if it were alone answers for its own keys', async (t) => {
+    const alone = await sharedLimits(t, { url })
+    const { since } = alone.health
+    for (const home of homes) t.ok((await alone.decide([set(home, { rpm: 5 })], 0)).admitted)
+    t.match(alone.health, { usable: true, since }, 'all others are decided by shares, and it does not come and go')
+  })
   await servers[0]!.kill()
   await Promise.all(homes.map(async (home) => first.decide([set(home, { rpm: 5 })], 0)))
   t.pass('every request is decided while a server is gone')
