@@ -35,8 +35,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   for (const name of stored) if (fields.value(name) !== undefined) losses.see('stored_state', name)
   if (fields.flag('store')) losses.see('hint', 'store')
   // `disabled` is the default, and asks for nothing.
-  if (fields.value('truncation') === 'disabled') fields.ignore('truncation')
-  else if (fields.says('truncation')) losses.see('hint', 'truncation')
+  if (fields.says('truncation') && fields.value('truncation') !== 'disabled') losses.see('hint', 'truncation')
   for (const name of hints) if (fields.says(name)) losses.see('hint', name)
   for (const name of specials) if (fields.says(name) && fields.value(name) !== false) losses.see('special', name)
   for (const name of fields.rest()) losses.see('unknown', name)

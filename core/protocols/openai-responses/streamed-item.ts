@@ -94,7 +94,7 @@ export class StreamedItem {
     if (part['type'] === 'refusal') this.said('refusal', index, asText(part['refusal']), emit)
     else if (part['type'] === 'output_text')
       this.said('text', index, asText(part['text']), emit, readTokens(part['logprobs']))
-    this.cite(index, asObjects(part['annotations']).slice(this.#pieces.get(index)?.cited ?? 0), emit)
+    this.cite(index, asObjects(part['annotations']).slice(this.#pieces.get(index)?.cited), emit)
     this.#close(this.#pieces.get(index), emit)
   }
 
@@ -155,7 +155,8 @@ export class StreamedItem {
   /** Ends the item. */
   close(emit: EmitEvent): void {
     const [first] = this.#pieces.values()
-    if (first && this.isCall && this.#parts.isOpen(first.part)) this.input(first.told.rest(this.#early), emit)
+    if (first && this.isCall && this.#parts.isOpen(first.part) && !first.told.text.startsWith(this.#early))
+      this.input(first.told.rest(this.#early), emit)
     this.#parts.count(-this.#early.length)
     this.#early = ''
     for (const piece of this.#pieces.values()) this.#close(piece, emit)

@@ -55,7 +55,6 @@ function editedItem(item: Fields, edit: Edit): Fields {
   for (const [name, kind] of itemTexts) made = editedMember(made, name, { name, kind }, edit)
   for (const list of lists) {
     const parts = item[list]
-    if (!Array.isArray(parts)) continue
     const thoughts = item['type'] === 'reasoning'
     const changed = editedList(parts, (part, at) => editedPart(part, `${list}.${at}`, thoughts, edit))
     if (changed !== parts) made = { ...made, [list]: changed }
@@ -159,7 +158,6 @@ export class ResponseText implements AnswerText {
 
   whole(answer: Payload, editor: TextEditor): Buffer | undefined {
     const output = asObject(answer.json())?.['output']
-    if (!Array.isArray(output)) return undefined
     const made = editedList(output, (item, at) =>
       editedItem(item, ({ name, kind, text }) => {
         const block = { block: `${at}.${name}`, kind }
@@ -248,14 +246,13 @@ export class ResponseText implements AnswerText {
     const known = this.#told.get(name)
     const told = known ?? this.#tell(name, kind)
     if (!known) this.#add(told, text, editor.text({ ...told.block, text }))
-    if (done) this.#end(told, editor, known ? before : undefined)
+    if (done) this.#end(told, editor, before)
     return told.changed ? told.edited : text
   }
 
   #response(body: Fields, editor: TextEditor, before: TextEvent[]): Fields {
     const response = body['response'] as Fields
     const output = response['output']
-    if (!Array.isArray(output) || output.length === 0) return body
     const made = editedList(output, (item, at) =>
       editedItem(item, (place) =>
         this.#repeated(`${this.#keys.ofItem(item, at)}.${place.name}`, place, true, editor, before)
@@ -295,13 +292,13 @@ export class ResponseText implements AnswerText {
   /**
    * Ends a block. What the editor holds back is sent as a delta of its own, if the client has been sent deltas of it.
    */
-  #end(told: Told, editor: TextEditor, before: TextEvent[] | undefined): void {
+  #end(told: Told, editor: TextEditor, before: TextEvent[]): void {
     if (told.ended) return
     told.ended = true
     const tail = editor.end(told.block)
     if (tail === '') return
     this.#add(told, '', tail)
-    if (before && told.delta) {
+    if (told.delta) {
       const event = {
         ...told.delta,
         ...(told.number !== undefined && {
@@ -365,7 +362,6 @@ function editPrompt(body: Members, edit: (part: TextPart) => string): void {
   set('instructions', 'system')
   set('input', 'user')
   const input = body.json('input')
-  if (!Array.isArray(input)) return
   const made = editedList(input, (item, at) => {
     const role = typeof item['role'] === 'string' ? item['role'] : (speakers.get(asText(item['type'])) ?? 'assistant')
     return editedItem(item, ({ name, kind, text }) => edit({ block: `${at}.${name}`, kind, role, text }))
