@@ -1,5 +1,5 @@
 // The folder of a journal: what its files are called, and how a file gets its place in it.
-import { closeSync, constants, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { closeSync, constants, existsSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { syncDirectory } from '../files/directory.ts'
 import type { Durability } from '../files/sqlite.ts'
@@ -38,9 +38,12 @@ export function listNumbered(folder: string): Numbered[] {
     })
 }
 
-/** Whether a folder has a journal in segments. */
+/**
+ * Whether a folder has a journal in segments. One that has no batch yet may have its note alone: a start removes
+ * segments that have not begun, and may be killed before it has made the next.
+ */
 export function hasJournal(folder: string): boolean {
-  return listNumbered(folder).length > 0
+  return existsSync(reachPath(folder)) || listNumbered(folder).length > 0
 }
 
 /** Makes the folder of a store, if it has none, and removes what was left unfinished. */

@@ -121,6 +121,19 @@ t.test('a store goes on in the form that it has', async (t) => {
   for (const file of [log, journal]) t.same(verify(file), [])
 })
 
+t.test('a store that was killed before its journal began goes on in its form', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  await (await open(file)).close()
+  // A start removes the segments that have not begun, and may be killed while it makes the next one.
+  for (const { path } of listNumbered(volumeFolder(file))) rmSync(path)
+  const store = await openStore({ file, durability: 'process' })
+  await charge(store, 2)
+  await store.close()
+  t.match(query(file, 'SELECT count(*) AS n FROM journal'), [{ n: 2n }])
+  t.notOk(existsSync(`${file}.log0`))
+  t.same(verify(file), [])
+})
+
 t.test('a database of a copy that went on by itself, or that is damaged, is named with what to do', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const store = await open(file)
