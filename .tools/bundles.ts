@@ -65,6 +65,15 @@ const programs = [
   'test/kit/command-process.ts'
 ]
 
+/** Tap as the tests of a run have it: it makes their folders where the run has its own. */
+const tap = `import t from 'tap'
+import { basename, join } from 'node:path'
+export * from 'tap'
+export default t
+const fixtures = process.env.SLUICE_FIXTURES
+if (fixtures) t.testdirName = join(fixtures, basename(t.testdirName))
+`
+
 const folder = join(root, '.cache/bundles')
 /** Milliseconds after which a file of other sources is removed; tests that run may still read a younger one. */
 const keptFor = 86_400_000
@@ -81,18 +90,18 @@ export async function bundle(): Promise<Record<string, string>> {
     const { mtimeMs = Infinity } = statSync(path, { throwIfNoEntry: false }) ?? {}
     if (mtimeMs < Date.now() - keptFor) rmSync(path, { force: true })
   }
-  const [made, tap] = await Promise.all([
+  const [made, library] = await Promise.all([
     build({ ...common, entryPoints: programs, outdir: root, outbase: root, plugins: [places, apart] }),
     build({
       ...common,
-      stdin: { contents: "export * from 'tap'\nexport { default } from 'tap'", resolveDir: root },
+      stdin: { contents: tap, resolveDir: root },
       alias: { 'async-hook-domain': './.tools/domain.ts' }
     })
   ])
   const files = made.outputFiles.map(
     (file) => [pathToFileURL(file.path.replace(/js$/, 'ts')).href, keep(file)] as const
   )
-  return { ...Object.fromEntries(files), tap: keep(tap.outputFiles[0]!) }
+  return { ...Object.fromEntries(files), tap: keep(library.outputFiles[0]!) }
 }
 
 /** Writes what was made under a name of its own, and returns the path. */

@@ -6,6 +6,7 @@ import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
 import { bundle } from './bundles.ts'
 import { watchIdle } from './processors.ts'
+import { makeScratch } from './scratch.ts'
 import { Times } from './times.ts'
 import { runUnit, secondsOfAll } from './unit-process.ts'
 import type { Result } from './unit-process.ts'
@@ -78,6 +79,7 @@ function skippedOf(results: readonly Result[]): string {
 /** Runs files. Exit code 0 when something passed and nothing failed. */
 async function runAll(files: readonly string[]): Promise<number> {
   env['SLUICE_BUNDLES'] = JSON.stringify(await bundle())
+  Object.assign(env, makeScratch())
   const times = new Times()
   const queue = unitsOf(files, times)
   const running = new Set<ChildProcess>()

@@ -9,6 +9,7 @@ import type { Test } from 'tap'
 
 const root = join(import.meta.dirname, '..')
 const files = process.argv.slice(2)
+const fixtures = process.env['SLUICE_FIXTURES'] ?? join(root, '.tap/fixtures')
 const urlOf = (file: string): string => pathToFileURL(join(root, file)).href
 const urls = new Set(files.map(urlOf))
 /** The end of the URL of tap as one file has it. */
@@ -65,7 +66,7 @@ for (const file of files)
   void tap.test(file, { timeout }, async (t) => {
     test = t
     // As it is called when the file runs alone.
-    t.testdirName = join(root, '.tap/fixtures', file.replaceAll(/[^\w.-]+/g, '-'))
+    t.testdirName = join(fixtures, file.replaceAll(/[^\w.-]+/g, '-'))
     const [before, active] = [process.cpuUsage(), process.getActiveResourcesInfo()]
     // The last of all: whatever the file itself leaves for its end comes before.
     t.teardown(() => {

@@ -55,7 +55,7 @@ export function runUnit({ files }: Unit, env: NodeJS.ProcessEnv, running: Set<Ch
       clearTimeout(timer)
       running.delete(child)
       const ms = performance.now() - began
-      for (const file of files) removeFolders(file)
+      for (const file of files) removeFolders(file, env['SLUICE_FIXTURES'] ?? join(root, '.tap/fixtures'))
       const each = shared ? tellEach(files, lines) : [{ ...tell(lines), file, ms, cpu: 0, left: [] }]
       // What it was at is in no result.
       if (signal) errors.push('It said last:', ...lines.slice(-lastLines))
@@ -101,10 +101,12 @@ function print(
   return { file, passed, failed: clean ? 0 : Math.max(failed, 1), skipped, ms, output, report }
 }
 
-/** Removes the folders that the tests of a file leave behind. What cannot be removed is left to their next run. */
-function removeFolders(file: string): void {
+/**
+ * Removes the folders within `all` that the tests of a file leave behind. What cannot be removed is left to their next
+ * run.
+ */
+function removeFolders(file: string, all: string): void {
   const own = file.replace(/[^\w.-]+/g, '-')
-  const all = join(root, '.tap/fixtures')
   if (!existsSync(all)) return
   for (const name of readdirSync(all)) {
     if (name !== own && !name.startsWith(`${own}-`)) continue

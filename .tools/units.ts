@@ -13,29 +13,14 @@ export interface Unit {
 }
 
 const long = process.env['SLUICE_LONG'] !== undefined
-/** The folders whose files share processes: in the others most files start processes and servers, and take longer. */
+/** The folders whose files share processes: in the others most files run programs of their own, and take longer. */
 const shared = [
   'test/config',
   'test/console',
-  'test/core/admin',
-  'test/core/bodies',
-  'test/core/clients',
-  'test/core/exchange',
-  'test/core/money',
-  'test/core/operations',
-  'test/core/options',
-  'test/core/program',
-  'test/core/simulator',
-  'test/core/store/contract',
-  'test/core/store/embedded',
-  'test/core/store/memory',
-  'test/core/store/shared',
-  'test/core/telling',
-  'test/core/tenancy',
-  'test/core/transport',
-  'test/core/wire',
+  'test/core',
   'test/engine',
   'test/faults',
+  'test/money',
   'test/observability',
   'test/plugins',
   'test/protocols',
@@ -43,8 +28,8 @@ const shared = [
 ]
 /** The most files that share a process, so that none is long. */
 const most = 8
-/** Milliseconds that a process is supposed to take of which nothing is known: it comes before those that are short. */
-const unknown = 9000
+/** Milliseconds that a file is supposed to take of which nothing is known: processes of many come before short ones. */
+const unknown = 4000
 
 /**
  * What a file says in its beginning when others would disturb it, or it them: it measures the memory of its process, or
@@ -60,7 +45,7 @@ export function unitsOf(files: readonly string[], times: Times): Unit[] {
   const units: Unit[] = []
   const rooms = new Map<string, string[]>()
   const add = (files: readonly string[]): void => {
-    const ms = files.reduce((sum, file) => sum + (times.of(file) ?? unknown / files.length), 0)
+    const ms = files.reduce((sum, file) => sum + (times.of(file) ?? unknown), 0)
     units.push({ files, ms })
   }
   for (const file of files.toSorted()) {

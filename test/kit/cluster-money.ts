@@ -22,7 +22,7 @@ export interface MoneyNode extends Money {
 /** Makes an empty book, and returns its URL. */
 export async function moneyBook(): Promise<string> {
   const server = await sharedPostgres()
-  return server.database()
+  return server.book()
 }
 
 /** A folder for the logs of nodes, which goes with the test. */

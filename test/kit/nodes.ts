@@ -30,7 +30,7 @@ export class Installation {
   /** Makes an empty one. `overrides` and `setup` are those of each of its gateways. */
   static async make(t: Test, overrides: Overrides = {}, setup: GatewaySetup = {}): Promise<Installation> {
     const server = await sharedPostgres()
-    return new Installation(t, await server.database(), await RedisServer.start(t), overrides, setup)
+    return new Installation(t, await server.book(), await RedisServer.start(t), overrides, setup)
   }
 
   /** Starts a gateway in this process, as on a machine of its own. */

@@ -1,4 +1,4 @@
-// A PostgreSQL server of its own for a test file, on a socket in a temporary folder. Nothing else can reach it.
+// A PostgreSQL server of its own for a process of tests, on a socket in a temporary folder. Nothing else can reach it.
 import { execFile, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -41,7 +41,9 @@ const usual = {
   shared_buffers: '32MB',
   autovacuum_naptime: '5s',
   wal_retrieve_retry_interval: '200ms',
-  log_min_messages: 'fatal'
+  log_min_messages: 'fatal',
+  // In its folder, so that a server that is killed leaves nothing.
+  dynamic_shared_memory_type: 'mmap'
 }
 
 /** How a server differs from the usual one. */
@@ -207,11 +209,15 @@ export class Postgres {
    * process, whose others notice (`KILL`).
    */
   async stop(signal: 'QUIT' | 'INT' | 'KILL' = 'QUIT'): Promise<void> {
-    const guarding = this.#guard
-    if (!guarding || guarding.exitCode !== null || guarding.signalCode !== null) return
-    const gone = once(guarding, 'close')
-    guarding.stdin!.end(`${signal}\n`)
+    if (this.stopped) return
+    const gone = once(this.#guard!, 'close')
+    this.#guard!.stdin!.end(`${signal}\n`)
     await gone
+  }
+
+  /** Whether it does not run. */
+  get stopped(): boolean {
+    return !this.#guard || this.#guard.exitCode !== null || this.#guard.signalCode !== null
   }
 }
 
@@ -251,7 +257,9 @@ async function copyTemplate(to: string): Promise<void> {
 
 let shared: Promise<Postgres> | undefined
 
-/** The one server of a test file. */
-export function sharedPostgres(): Promise<Postgres> {
-  return (shared ??= Postgres.start())
+/** The one server of this process. It runs, whatever a test that failed has left. */
+export async function sharedPostgres(): Promise<Postgres> {
+  const server = await (shared ??= Postgres.start())
+  if (server.stopped) await server.resume()
+  return server
 }

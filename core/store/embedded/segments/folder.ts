@@ -1,5 +1,15 @@
 // The folder of a journal: what its files are called, and how a file gets its place in it.
-import { closeSync, constants, existsSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync
+} from 'node:fs'
 import { join } from 'node:path'
 import { syncDirectory } from '../files/directory.ts'
 import type { Durability } from '../files/sqlite.ts'

@@ -27,7 +27,7 @@ async function node(t: Test, url: string, listenUrl = url): Promise<DocumentBook
 const names = (book: DocumentBook): string[] => book.all(kind).map(({ name }) => name)
 
 t.test('what one gateway changes others see, in one order, and a start finds it', { skip }, async (t) => {
-  const url = await (await sharedPostgres()).database()
+  const url = await (await sharedPostgres()).book()
   const [one, other] = await Promise.all([node(t, url), node(t, url)])
   const heard: DocumentChange[] = []
   other.watch((changes) => void heard.push(...changes))
@@ -54,7 +54,7 @@ t.test('what one gateway changes others see, in one order, and a start finds it'
 })
 
 t.test('of two gateways that change one document at once one is told of the conflict', { skip }, async (t) => {
-  const url = await (await sharedPostgres()).database()
+  const url = await (await sharedPostgres()).book()
   const nodes = await Promise.all([node(t, url), node(t, url), node(t, url)])
   for (let round = 0; round < 5; round++) {
     const ended = await Promise.allSettled(
@@ -75,7 +75,7 @@ t.test('of two gateways that change one document at once one is told of the conf
 
 t.test('without notifications a change is seen by looking, within a second or so', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const one = await node(t, url)
   const deaf = await node(t, url, url.replace('/test', '/nowhere'))
   await one.change([changeOf(kind, 'a', { name: 'a' })])
@@ -84,7 +84,7 @@ t.test('without notifications a change is seen by looking, within a second or so
 })
 
 t.test('a change whose answer is lost is made once, and known to be', { skip }, async (t) => {
-  const url = await (await sharedPostgres()).database()
+  const url = await (await sharedPostgres()).book()
   const proxy = await PostgresProxy.start(t, await sharedPostgres())
   const book = await node(t, proxy.url(url), url)
   proxy.loseAnswerTo('change_documents')
@@ -99,7 +99,7 @@ t.test('a change whose answer is lost is made once, and known to be', { skip }, 
 
 t.test('connections that are cut while changes are under way cost nothing', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const [one, other] = await Promise.all([node(t, url), node(t, url)])
   let cutting = true
   t.teardown(() => void (cutting = false))
@@ -130,7 +130,7 @@ t.test('connections that are cut while changes are under way cost nothing', { sk
 
 t.test('a gateway goes on with what it knows while the server is away, and refuses changes', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database(5)
+  const url = await server.book(5)
   const [one, other] = await Promise.all([node(t, url), node(t, url)])
   await one.change([changeOf(kind, 'a', { name: 'a' })])
   await server.stop()
@@ -153,7 +153,7 @@ t.test(
   { skip },
   async (t) => {
     const server = await sharedPostgres()
-    const url = await server.database()
+    const url = await server.book()
     const late = await node(t, url)
     await late.change([changeOf(kind, 'first', { name: 'first' })])
     await server.sql(
@@ -169,7 +169,7 @@ t.test(
 )
 
 t.test('a note undoes nothing that another gateway decided meanwhile', { skip }, async (t) => {
-  const url = await (await sharedPostgres()).database()
+  const url = await (await sharedPostgres()).book()
   const [one, other] = await Promise.all([node(t, url), node(t, url)])
   await one.change([changeOf(kind, 'session', { name: 'begun' }), changeOf(kind, 'else', { name: 'x' })])
   await eventually(() => other.find(kind, 'else') !== undefined)
@@ -184,7 +184,7 @@ t.test('a note undoes nothing that another gateway decided meanwhile', { skip },
 })
 
 t.test('a note and a change of one gateway do not conflict', { skip }, async (t) => {
-  const book = await node(t, await (await sharedPostgres()).database())
+  const book = await node(t, await (await sharedPostgres()).book())
   await book.change([changeOf(kind, 'a', { name: 'first' })])
   for (let i = 0; i < 20; i++) {
     book.note([changeOf(kind, 'a', { name: `noted ${i}` })])
@@ -196,7 +196,7 @@ t.test('a note and a change of one gateway do not conflict', { skip }, async (t)
 
 t.test('who was away for so long that deletions are forgotten reads everything', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const [one, other] = await Promise.all([node(t, url), node(t, url)])
   await one.change([changeOf(kind, 'a', { name: 'a' }), changeOf(kind, 'b', { name: 'b' })])
   await eventually(() => other.find(kind, 'b') !== undefined)
@@ -220,7 +220,7 @@ t.test('who was away for so long that deletions are forgotten reads everything',
 t.test('a change of one that was away for so long brings everything, too', { skip }, async (t) => {
   const server = await sharedPostgres()
   for (let round = 0; round < 5; round++) {
-    const url = await server.database()
+    const url = await server.book()
     const book = await node(t, url)
     await book.change([changeOf(kind, 'a', { name: 'a' }), changeOf(kind, 'b', { name: 'b' })])
     const seen = (await server.sql('select version from sluice.book', url))[0]!['version']
@@ -242,7 +242,7 @@ t.test('a change of one that was away for so long brings everything, too', { ski
 
 t.test('the audit log is chained, takes any text, is paged, and cannot be changed', { skip }, async (t) => {
   const server = await sharedPostgres()
-  const url = await server.database()
+  const url = await server.book()
   const [one, other] = await Promise.all([node(t, url), node(t, url)])
   const entries = Array.from({ length: 12 }, (_, i) => ({
     action: `a\u0000${i % 3}`,
