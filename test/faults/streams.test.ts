@@ -1,6 +1,7 @@
 // Streams that lie: errors in every dress, events that are none, ends that are missing, late or doubled, and silence.
 import { constants } from 'node:http2'
 import { finished } from 'node:stream/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { connect } from '../kit/client.ts'
@@ -284,6 +285,28 @@ t.test('what is legal, if odd, passes', async (t) => {
     t.equal(readEvents(reply.body).at(-1)?.data, '[DONE]', what)
   }
   for (const record of await records(t, local)) t.match(record, { outcome: 'completed' })
+})
+
+t.test('what came while the loop stood still belongs to the answer, although its end took long', async (t) => {
+  const { local, vendor } = await before(t, one, patient)
+  const { promise, resolve } = Promise.withResolvers<void>()
+  vendor.script(
+    sse,
+    events([opening, delta('All'), delta(' well'), finish]),
+    until(promise),
+    events([usage, done]),
+    endOfBody()
+  )
+  const client = await local.openChat({ stream: true, stream_options: { include_usage: true } })
+  await client.body('"stop"')
+  // The end is due from the next look on. Behind an immediate, timers come before what was sent meanwhile.
+  await sleep(100)
+  await new Promise(setImmediate)
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500)
+  resolve()
+  const reply = await client.reply()
+  t.match(reply.text, /"total_tokens":18/)
+  t.match(await local.record(reply), { usage_source: 'upstream', usage: billed })
 })
 
 t.test('when the answer is whole, silence ends it within two seconds, as it should end', async (t) => {

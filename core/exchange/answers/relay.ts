@@ -15,6 +15,8 @@ import type { Watched } from '../../watchdog/watchdog.ts'
 
 /** Bytes of an answer that may wait for the disk. */
 const waitingBytes = 64 * 1024
+/** The most milliseconds that count from one look at an answer to the next, which comes after fifty. */
+const longestLook = 500
 
 /**
  * One per attempt. Until {@link commit} nothing reaches the client, and the attempt may be given up for another;
@@ -49,8 +51,9 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   /** The whole answer has come, and a scan or a stage is still at work on it. */
   #settling = false
   #heardAt: number
-  /** Since when the answer is complete but for its trail. */
-  #wholeAt: number | undefined
+  /** For how long the answer has been complete but for its trail, and when that was last looked at. */
+  #quietMs = 0
+  #lookedAt: number | undefined
   #pausedAt: number | undefined
   /** Milliseconds for which the client has kept the answer from being read, without the present pause. */
   #pausedMs = 0
@@ -237,8 +240,10 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     const trail = this.#settling ? undefined : this.#intake?.trail
     // What a client that reads slowly keeps from being read may be a postscript, unless the answer's end has been.
     if (trail !== undefined && (this.#pausedAt === undefined || this.outlet.holding)) {
-      this.#wholeAt ??= now
-      if (now - this.#wholeAt > trail || now > this.#drainUntil) this.#takeEnd()
+      // While the loop stood still nobody could hear the upstream.
+      this.#quietMs += Math.min(now - (this.#lookedAt ?? now), longestLook)
+      this.#lookedAt = now
+      if (this.#quietMs > trail || now > this.#drainUntil) this.#takeEnd()
       return
     }
     const late = this.#late(now)
@@ -359,7 +364,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#heardAt = performance.now()
     this.#pausedMs += this.#heardAt - this.#pausedAt
     this.#pausedAt = undefined
-    this.#wholeAt = undefined
+    this.#quietMs = 0
+    this.#lookedAt = undefined
     this.#decoder?.resume()
     this.#call?.resume()
   }
