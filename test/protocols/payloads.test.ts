@@ -49,6 +49,9 @@ t.test('chat: an answer has a choice with a message, and reports no error', asyn
     t.notOk(isAnswer('openai-chat', twice(other)), `${JSON.stringify(other)} without a lens`)
   }
   t.notOk(isAnswer('openai-chat', [said]))
+  const unparsed = bodyOf({ choices: [said] })
+  t.ok(protocols['openai-chat'].isAnswer(unparsed))
+  t.notOk(unparsed.parsed, 'nor is it parsed for that')
 })
 
 t.test('messages and converse: an answer has its content', async (t) => {
@@ -109,6 +112,9 @@ t.test('chat: usage is found at the top, in the object of a vendor and in the fi
   }
   t.equal(counted('openai-chat', eventOf('none')), undefined)
   t.equal(counted('openai-chat', bodyOf('"usage"')), undefined)
+  const escaped = eventOf('{"us\\u0061ge":{"prompt_tokens":3,"completion_tokens":2}}')
+  escaped.json()
+  t.same(counted('openai-chat', escaped), [3, 2], 'what is parsed is not searched for the word')
   const without = eventOf({ choices: [], usage: null })
   counted('openai-chat', without)
   t.notOk(without.seen, 'an event that has none is not looked into')

@@ -400,6 +400,8 @@ t.test('messages: every turn is blocks of its role, and roles alternate', async 
     t.strictSame(said(part), [block && [block], ...left], JSON.stringify(part))
   t.strictSame(said(call('a', { input: '[1]' })), 'invalid_field messages')
   t.strictSame(conversation([{ ...hi, parts: [text('a ')] }])[1], [user(text('a '))], 'what the user says stays')
+  const made = { role: 'assistant', parts: [{ type: 'image', source: inline('image/png') }] }
+  t.match(conversation([hi, made, hi])[1], [{ content: [text('Hi'), {}, { type: 'image' }, text('Hi')] }])
   const last = conversation([hi, { role: 'assistant', parts: [text('a '), text('b \n')] }])[1][1]
   t.strictSame(last.content, [text('a '), text('b')], 'white space at the end is refused')
   const called = conversation([hi, { role: 'assistant', parts: [text('b '), call('a')] }])[1][1]
@@ -532,10 +534,12 @@ t.test('converse: how much is thought is an effort or a budget, as the model tak
     [{ reasoning: { tokens: 2000 }, tools, toolChoice: { mode: 'auto' } }, {}, enabled(2000, 8192)]
   ] as [Json, Traits, Json, ...string[]][])
     t.strictSame(thought(request, { thinking: 'budget', ...traits }), [made, ...left], JSON.stringify(request))
-  t.strictSame(
-    written('bedrock', { temperature: 0.5, reasoning: { tokens: 2000 } } as never, { thinking: 'budget' })[1],
-    'temperature'
-  )
+  const sampled = (request: Json, traits: Traits = {}): Json =>
+    written('bedrock', { temperature: 0.5, ...request }, traits)[0].inferenceConfig?.temperature
+  t.equal(sampled({ reasoning: { tokens: 2000 } }, { thinking: 'budget' }), undefined)
+  t.equal(sampled({ reasoning: { tokens: 2000 }, maxOutputTokens: 5 }, { thinking: 'budget' }), 0.5)
+  t.equal(sampled({ reasoning: { effort: 'low' } }), undefined)
+  t.equal(sampled({ reasoning: { effort: 'none' } }), 0.5)
   const signed = { type: 'reasoning', text: 'a', proof: { family: 'bedrock', kind: 'signature', value: 's' } }
   const told: Json = { role: 'tool', results: [result('a', [text('r')])] }
   for (const [turns, thinks] of [
@@ -646,6 +650,9 @@ t.test('converse: every turn is blocks of its role, and roles alternate', async 
   t.strictSame(ends(text('a '), { ...text('b \n'), cache }), [{ text: 'a ' }, { text: 'b' }, point])
   t.strictSame(ends(text('a '), call('a'))[0], { text: 'a ' })
   t.strictSame(conversation([{ ...hi, parts: [text('a ')] }])[1], [user({ text: 'a ' })], 'what the user says stays')
+  t.strictSame(conversation([{ ...hi, parts: [{ ...text('a'), cache }] }])[1], [user({ text: 'a' }, point)])
+  const made = { role: 'assistant', parts: [{ type: 'image', source: inline('image/png') }] }
+  t.match(conversation([hi, made, hi])[1], [{ content: [{ text: 'Hi' }, {}, { image: {} }, { text: 'Hi' }] }])
   const results = [
     result('a', [text('r')], { cache }),
     result('b', [{ ...text('r'), cache }], { error: true }),
@@ -677,6 +684,7 @@ t.test('converse: media have formats, and documents names and something that is 
   ])
   t.match(content(pdf), [{ document: { format: 'pdf', source: { bytes: 'AAAA' } } }, { text: '.' }])
   t.equal(content(pdf, text('a'), pdf).length, 3, 'which its text is')
+  t.strictSame(content(pdf, { type: 'image', source: inline('image/png') }).at(-1), { text: '.' })
   t.equal(content({ type: 'image', source: inline('image/png') }).length, 1)
   t.match(content({ ...pdf, name: 'n' }, { ...pdf, name: ' ' }, pdf), [
     { text: 'n:' },

@@ -7,8 +7,5 @@ import { bedrock } from './protocol.ts'
 /** https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModel.html */
 export const bedrockEmbed = withoutStream(bedrock, {
   isAnswer: ({ lens }) => lens?.type('answers') === 'array',
-  readUsage({ lens }) {
-    const prompt = invokedTokens(lens?.json('heads'))
-    return prompt === undefined ? undefined : account(new Counts(), { prompt, completion: 0 })
-  }
+  readUsage: ({ lens }) => account(new Counts(), { prompt: invokedTokens(lens?.json('heads')), completion: 0 })
 })

@@ -36,16 +36,13 @@ export function writeTools(request: ModelRequest, losses: Losses): { toolConfig?
   if (called.size === 0) return {}
   const known = new Map(request.tools.map((tool) => [tool.name, tool]))
   const named = [...called].flatMap((name) =>
-    writeTool(
-      known.get(name) ?? { name, description: undefined, parameters: undefined, strict: undefined, custom: false },
-      losses
-    )
+    writeTool(known.get(name) ?? { name, description: undefined, parameters: undefined, strict: undefined }, losses)
   )
   return { toolConfig: { tools: named }, instruction: callNothing }
 }
 
 /** Writes a tool. A schema with objects of free names cannot be strict, because strict schemas close every object. */
-function writeTool(tool: Tool, losses: Losses): Body[] {
+function writeTool(tool: Omit<Tool, 'custom'>, losses: Losses): Body[] {
   const { name, description, parameters, strict } = tool
   const schema = { type: 'object', ...(parameters ?? { properties: {} }) }
   const closes = strict === true && !hasMaps({ properties: {}, ...schema })
