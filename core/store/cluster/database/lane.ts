@@ -38,7 +38,8 @@ export class Lane {
   readonly #lineage: Lineage | undefined
   readonly #all = new Set<Session>()
   readonly #idle: Session[] = []
-  readonly #waiting = new Set<Task>()
+  /** In order. They come and go quickly, and the tables that a Set leaves behind would keep them for long. */
+  readonly #waiting: Task[] = []
   readonly #stopping = new AbortController()
   readonly #loops: Promise<void>[]
   /** Why there is no connection; undefined while there is one. */
@@ -116,7 +117,7 @@ export class Lane {
       refuse: reject
     }
     const leave = (): void => {
-      if (this.#waiting.delete(task)) reject(leftFault())
+      if (this.#leave(task)) reject(leftFault())
       else running?.destroy(leftFault())
     }
     let timer: NodeJS.Timeout | undefined
@@ -130,12 +131,12 @@ export class Lane {
     if (session) this.#run(task, session)
     else if (this.#stopping.signal.aborted)
       reject(new DatabaseFault('closed', 'the connections to PostgreSQL are closed'))
-    else if (this.#waiting.size >= mostWaiting)
+    else if (this.#waiting.length >= mostWaiting)
       reject(new DatabaseFault('busy', `too much waits for a connection to PostgreSQL (${this.#address.shown})`))
     else {
-      this.#waiting.add(task)
+      this.#waiting.push(task)
       timer = setTimeout(() => {
-        if (!this.#waiting.delete(task)) return
+        if (!this.#leave(task)) return
         reject(
           this.trouble ??
             new DatabaseFault('busy', `no connection to PostgreSQL was free within ${wait} ms (${this.#address.shown})`)
@@ -152,10 +153,16 @@ export class Lane {
   #free(session: Session): void {
     if (session.fault) return
     if (this.#stopping.signal.aborted) return void session.close()
-    const [task] = this.#waiting
+    const task = this.#waiting.shift()
     if (!task) return void this.#idle.push(session)
-    this.#waiting.delete(task)
     this.#run(task, session)
+  }
+
+  /** Has a task wait no longer. Returns whether it did. */
+  #leave(task: Task): boolean {
+    const at = this.#waiting.indexOf(task)
+    if (at >= 0) this.#waiting.splice(at, 1)
+    return at >= 0
   }
 
   /** Keeps one connection until the lane is closed. */
@@ -184,9 +191,8 @@ export class Lane {
   /** Waits for what is under way, refuses what waits, and ends the connections. */
   async close(): Promise<void> {
     this.#stopping.abort()
-    for (const task of this.#waiting)
+    for (const task of this.#waiting.splice(0))
       task.refuse(new DatabaseFault('closed', 'the connections to PostgreSQL are closed'))
-    this.#waiting.clear()
     // A statement that is under way ends by its own deadline, and its connection with it.
     for (const session of this.#idle.splice(0)) void session.close()
     await Promise.all(this.#loops)
