@@ -80,6 +80,7 @@ t.test('platforms are told the version in the body, and the model in the path', 
   const bedrock = { max_tokens: 1, anthropic_version: 'bedrock-2023-05-31' }
   t.strictSame(sent(invokeBody), { members: bedrock, headers: {} })
   t.strictSame(sent(invokeBody, 'a, b,,'), { members: { ...bedrock, anthropic_beta: ['a', 'b'] }, headers: {} })
+  t.strictSame(sent(invokeBody, 'a').members.anthropic_beta, ['a'])
   t.strictSame(sent(invokeBody, ' , '), { members: bedrock, headers: {} })
   t.strictSame(sent(predictBody, 'a'), {
     members: { stream: true, max_tokens: 1, anthropic_version: 'vertex-2023-10-16' },

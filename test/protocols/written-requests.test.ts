@@ -3,8 +3,8 @@ import t from 'tap'
 import { Losses } from '../../core/protocols/canonical/losses.ts'
 import { emptyRequest } from '../../core/protocols/canonical/request.ts'
 import type { ModelRequest } from '../../core/protocols/canonical/request.ts'
-import { upstreamCodecs } from '../../core/protocols/translation/codecs.ts'
-import { Untranslatable } from '../../core/protocols/translation/translation.ts'
+import { codecs, upstreamCodecs } from '../../core/protocols/translation/codecs.ts'
+import { Asked as TranslatedRequest, Untranslatable } from '../../core/protocols/translation/translation.ts'
 import type { Traits } from '../../core/protocols/translation/translation.ts'
 
 type Json = any
@@ -66,6 +66,43 @@ const result = (id: string, parts: Json[], more: Json = {}): Json => ({
 const inline = (mimeType: string, data = 'AAAA'): Json => ({ kind: 'data', mimeType, data })
 const linked = { kind: 'url', url: 'https://a.example' }
 const stored = { kind: 'stored', family: 'openai', id: 'f' }
+
+/** What an upstream is sent for a request of Responses. */
+const translated = (upstream: Asked, body: Json): Json =>
+  new TranslatedRequest(codecs['openai-responses'], body, { model: 'm', streaming: false }).for(
+    upstreamCodecs[upstream],
+    { model: 'up', traits: {} }
+  ).body
+
+t.test('names of tools and ids of calls are sent as they are up to the length that the vendor takes', async (t) => {
+  const sent = (upstream: Asked, name: string, id: string): string => {
+    const input = [
+      { role: 'user', content: 'Hi' },
+      { type: 'function_call', call_id: id, name, arguments: '{}' },
+      { type: 'function_call_output', call_id: id, output: 'r' }
+    ]
+    return JSON.stringify(translated(upstream, { input, tools: [{ type: 'function', name }] }))
+  }
+  for (const [upstream, longestName, longestId] of [
+    ['openai-chat', 64, 40],
+    ['anthropic', 64, 64],
+    ['bedrock', 64, 64]
+  ] as const) {
+    const [name, id] = ['n'.repeat(longestName), 'i'.repeat(longestId)]
+    const body = sent(upstream, name, id)
+    t.ok(body.includes(`"${name}"`) && body.includes(`"${id}"`), upstream)
+    t.notOk(sent(upstream, `${name}n`, 'i').includes(`${name}n`), `${upstream}: a longer name`)
+    t.notOk(sent(upstream, 'n', `${id}i`).includes(`${id}i`), `${upstream}: a longer id`)
+  }
+})
+
+t.test('a tool that takes free text is one with an argument', async (t) => {
+  const body = { input: 'Hi', tools: [{ type: 'custom', name: 'g' }] }
+  const schema = { type: 'object', required: ['input'] }
+  t.match(translated('openai-chat', body).tools[0].function, { name: 'g', parameters: schema })
+  t.match(translated('anthropic', body).tools[0], { name: 'g', input_schema: schema })
+  t.match(translated('bedrock', body).toolConfig.tools[0].toolSpec, { name: 'g', inputSchema: { json: schema } })
+})
 
 t.test('chat: settings stand in the members of the vendor, and only those that are given', async (t) => {
   const messages = [{ role: 'user', content: 'Hi' }]
