@@ -121,7 +121,7 @@ export default definePlugin({
         attempt.bodyProtocol = attempt.protocol
         return unsealed(translator, exchange, attempt)
       }
-      const tenant = exchange.find(caller)?.tenant ?? ''
+      const tenant = tenantOf(exchange)
       const find = (calls: readonly string[]): ReturnType<Keepsakes['find']> => kept.find(tenant, calls)
       const maxOutputTokens = catalogue.models.get(attempt.model)?.maxOutputTokens
       const task: RequestTask = {
@@ -150,7 +150,7 @@ export default definePlugin({
     }
 
     const keep: Keep = (exchange, { channel }, { kept: made, unknownFinishes: unknown }) => {
-      const tenant = exchange.find(caller)?.tenant ?? ''
+      const tenant = tenantOf(exchange)
       for (const [call, keepsake] of made) kept.put(tenant, call, keepsake)
       if (unknown.length > 0) finishes.add({ channel }, unknown.length)
     }
@@ -186,9 +186,14 @@ export default definePlugin({
   }
 })
 
+/** The tenant of an exchange. Without keys all are one. */
+function tenantOf(exchange: Exchange): string {
+  return exchange.find(caller)?.tenant ?? ''
+}
+
 /** The tenant and the signal that decide when a translation is done. */
 function askerOf(exchange: Exchange): Asker {
-  return { tenant: exchange.find(caller)?.tenant ?? '', left: exchange.signal }
+  return { tenant: tenantOf(exchange), left: exchange.signal }
 }
 
 /**

@@ -1,4 +1,7 @@
 // Translates requests and answers between protocols, for pairs such as `C→M`.
+import { requestFeatures } from '../../core/protocols/canonical/features.ts'
+import type { RequestFeature } from '../../core/protocols/canonical/features.ts'
+import { Losses } from '../../core/protocols/canonical/losses.ts'
 import { codecs } from '../../core/protocols/translation/codecs.ts'
 import type { CodecName } from '../../core/protocols/translation/codecs.ts'
 import { Message } from '../../core/contract/message.ts'
@@ -54,6 +57,19 @@ export function refusal(
     if (!(error instanceof Untranslatable)) throw error
     return { code: error.code, param: error.param, message: error.message }
   }
+}
+
+/** What a client's request asks for: by feature, the members that say so. */
+export function wishesOf(client: string, body: Json): Record<string, string[]> {
+  const { conversation, capabilities, decodeRequest } = codecs[protocols[client]!]
+  const losses = new Losses(conversation, capabilities.asks)
+  decodeRequest(body, { model: 'm', streaming: false }, losses)
+  const wishes = (Object.keys(requestFeatures) as RequestFeature[]).map((feature) => {
+    const one = losses.again()
+    one.drop(feature)
+    return [feature, one.dropped] as const
+  })
+  return Object.fromEntries(wishes.filter(([, members]) => members.length > 0))
 }
 
 /** The smallest request of each protocol whose answer shows everything. */

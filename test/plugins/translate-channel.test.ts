@@ -73,6 +73,50 @@ t.test('what a channel was not told is no matter of the one that answers in its 
   t.ok(reply.headers['x-request-id'], 'while what is true of all attempts stays')
 })
 
+t.test('what an answer leaves to be kept for its calls is kept for its tenant alone', async (t) => {
+  const upstream = await Upstream.start(t)
+  const foreign = 'sk-foreign-000000000000000000000'
+  const local = await gateway(
+    t,
+    {
+      channels: { a: { protocol: 'anthropic' } },
+      tenants: { acme: {}, rival: {} },
+      keys: [
+        { name: 'test', key: testKey, tenant: 'acme' },
+        { name: 'foreign', key: foreign, tenant: 'rival' }
+      ]
+    },
+    { upstreams: { a: upstream } }
+  )
+  const answer = (...content: object[]): object => ({
+    id: 'msg_1',
+    type: 'message',
+    role: 'assistant',
+    model: 'demo',
+    content,
+    stop_reason: 'end_turn',
+    usage: { input_tokens: 1, output_tokens: 1 }
+  })
+  const chat = async (key: string, ...more: object[]): Promise<any> => {
+    const body = { model: testModel, messages: [{ role: 'user', content: 'Hi' }, ...more] }
+    const reply = await local.ask({ path: '/v1/chat/completions', headers: { authorization: `Bearer ${key}` }, body })
+    t.equal(reply.status, 200)
+    return reply.json().choices[0].message
+  }
+  const call = { type: 'tool_use', id: 'toolu_1', name: 'f', input: {} }
+  upstream.json(answer({ type: 'thinking', thinking: 'Hm', signature: 's' }, call))
+  const said = await chat(testKey)
+  for (const [key, thoughts] of [
+    [foreign, 0],
+    [testKey, 1]
+  ] as const) {
+    upstream.json(answer({ type: 'text', text: 'Hello' }))
+    await chat(key, said, { role: 'tool', tool_call_id: said.tool_calls[0].id, content: '1' })
+    const [, { content }] = upstream.requests.at(-1)!.json().messages
+    t.equal(content.filter(({ type }: { type: string }) => type === 'thinking').length, thoughts, key)
+  }
+})
+
 t.test('GET /admin/v1/capabilities', async (t) => {
   const local = await gateway(t)
   const { data, next } = await local.admin('/admin/v1/capabilities')

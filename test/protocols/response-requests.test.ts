@@ -1,13 +1,10 @@
 // Requests of Responses' clients and to its upstreams: their items, what they ask for, and what is told of that.
 import t from 'tap'
-import { requestFeatures } from '../../core/protocols/canonical/features.ts'
-import type { RequestFeature } from '../../core/protocols/canonical/features.ts'
-import { Losses } from '../../core/protocols/canonical/losses.ts'
 import { seal } from '../../core/protocols/canonical/proofs.ts'
 import { codecs } from '../../core/protocols/translation/codecs.ts'
 import type { CodecName } from '../../core/protocols/translation/codecs.ts'
 import { Asked } from '../../core/protocols/translation/translation.ts'
-import { asking, refusal, sent } from '../kit/pairs.ts'
+import { asking, refusal, sent, wishesOf } from '../kit/pairs.ts'
 
 type Json = any
 
@@ -23,19 +20,6 @@ const call = (id: string, more: Json = {}): Json => ({
 })
 const output = (id: string, given: Json = '1'): Json => ({ type: 'function_call_output', call_id: id, output: given })
 
-/** What a request asks for: by feature, the members that say so. */
-function asked(client: CodecName, body: Json): Record<string, string[]> {
-  const codec = codecs[client]
-  const losses = new Losses(codec.conversation, codec.capabilities.asks)
-  codec.decodeRequest(body, { model: 'm', streaming: false }, losses)
-  const names = (Object.keys(requestFeatures) as RequestFeature[]).map((feature) => {
-    const one = losses.again()
-    one.drop(feature)
-    return [feature, one.dropped] as const
-  })
-  return Object.fromEntries(names.filter(([, dropped]) => dropped.length > 0))
-}
-
 t.test('what a client of Responses asks for is known by its members', async (t) => {
   const tools = [
     { type: 'function', name: 'f', parameters: { type: 'object' }, strict: true },
@@ -44,7 +28,7 @@ t.test('what a client of Responses asks for is known by its members', async (t) 
     { type: 'web_search' }
   ]
   const of = (more: Json, ...items: Json[]): Record<string, string[]> =>
-    asked('openai-responses', { ...R(user('Hi'), ...items), ...more })
+    wishesOf('R', { ...R(user('Hi'), ...items), ...more })
   t.strictSame(of({ tools, parallel_tool_calls: false, instructions: 'i' }), {
     system: ['instructions'],
     tools: ['tools'],
@@ -119,7 +103,7 @@ t.test('what a client of Responses asks for is known by its members', async (t) 
 })
 
 t.test('what the items of a client ask for is known by their members', async (t) => {
-  const of = (...items: Json[]): Record<string, string[]> => asked('openai-responses', R(...items))
+  const of = (...items: Json[]): Record<string, string[]> => wishesOf('R', R(...items))
   const system = (role: string): Json => ({ role, content: 'a' })
   t.strictSame(of(system('system'), system('developer'), user('a')), { system: ['input'] })
   t.strictSame(of(user('a'), system('developer')), { system_later: ['input'] })
