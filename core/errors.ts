@@ -1,4 +1,5 @@
 // The table of all errors that the gateway may answer with.
+import { causesOf, thrownMessage, thrownStack } from './thrown.ts'
 
 /**
  * The side that caused an error. It decides who can fix the error, and whether it counts against a channel's health.
@@ -309,8 +310,9 @@ export function pluginThatThrew(error: GatewayError | undefined): string | undef
   return (error && throwers.get(error)) || undefined
 }
 
-/** The messages of an error and its causes in one line, ending with the stack of the innermost. */
+/** The messages of an error and its causes in one line, ending with the stack of the innermost. Never throws. */
 export function reasons(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  return error.cause === undefined ? (error.stack ?? String(error)) : `${error.message}: ${reasons(error.cause)}`
+  const all = [error, ...causesOf(error)]
+  const innermost = all.pop()
+  return [...all.map(thrownMessage), thrownStack(innermost)].join(': ')
 }

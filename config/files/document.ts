@@ -204,7 +204,7 @@ class Reader {
       }
       const plain = isScalar(key) && key.type === Scalar.PLAIN
       // The name is the text of the key, not its value: a model called 4.10 is not 4.1.
-      const name = isScalar(key) ? String(plain ? key.source : key.value) : ''
+      const name = isScalar(key) ? (key.source ?? '') : ''
       const child = this.read(value, depth + 1, keyAt)
       child.key = keyAt
       if (plain && name === '<<') merges.push(child)

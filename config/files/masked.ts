@@ -110,8 +110,8 @@ class Scalars {
         const values = (isSeq(pair.value) ? pair.value.items : [pair.value]).filter((one) => isScalar(one))
         if (values.length === 0) return
         const top = path.map((one) => (one as { key?: unknown }).key).find((key) => isScalar(key))
-        const section = String(isScalar(top) ? top.value : pair.key.value)
-        if (!section.startsWith('x-') || !names.has(String(pair.key.value))) return
+        const section = (isScalar(top) ? top : pair.key).source ?? ''
+        if (!section.startsWith('x-') || !names.has(pair.key.source ?? '')) return
         for (const value of values) {
           if (typeof value.value !== 'string' || value.value === '') continue
           if (!/^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/.test(value.value)) cuts.push(this.#cutOf(value, mask))

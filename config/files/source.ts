@@ -103,7 +103,12 @@ export class Source {
       if (entry.children || written === null || written === '') return
       const shown = secret ? redact(written) : redactUrl(written)
       if (shown !== written)
-        found.push({ file: entry.in.file, at: entry.at, written: String(written), shown: String(shown) })
+        found.push({
+          file: entry.in.file,
+          at: entry.at,
+          written: String(written as Scalar),
+          shown: String(shown as Scalar)
+        })
     }
     visit(this.#find(pointer), schema, false)
     return found
@@ -187,6 +192,11 @@ function isSecretAt(schema: OptionSchema | undefined, { children }: Entry): bool
   return schema?.secret === true || (children === undefined && schema?.type === 'object' && 'orText' in schema)
 }
 
+/** A value without parts. */
+type Scalar = string | number | bigint | boolean
+
 function digestOf(value: unknown): string {
-  return createHash('sha256').update(String(value)).digest('hex')
+  return createHash('sha256')
+    .update(String(value as Scalar))
+    .digest('hex')
 }

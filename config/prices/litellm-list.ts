@@ -205,9 +205,14 @@ class Reader {
   #unit(field: string, value: unknown, [name, fate, remark]: readonly [PricedClass, Fate, string]): void {
     const tokens = inTokens.get(name)
     if (tokens && this.#base.has(tokens)) this.#tell(field, 'dropped', `would be charged beside price.${tokens}`)
-    else if (field === 'input_cost_per_image' && !String(this.#entry['mode']).startsWith('image_'))
+    else if (field === 'input_cost_per_image' && !this.#makesPictures)
       this.#tell(field, 'dropped', 'is for pictures in a prompt, which are counted in tokens')
     else this.#rate(this.#base, name, field, value, [fate, `price.${name}${remark}`])
+  }
+
+  get #makesPictures(): boolean {
+    const { mode } = this.#entry
+    return typeof mode === 'string' && mode.startsWith('image_')
   }
 
   #within(field: string, value: unknown): void {

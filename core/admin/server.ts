@@ -5,7 +5,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Server as NetServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { bind, descriptorOf } from '../clients/bind.ts'
-import { asGatewayError, GatewayError } from '../errors.ts'
+import { asGatewayError, GatewayError, reasons } from '../errors.ts'
 import { noBody } from '../clients/body-source.ts'
 import { createServer } from '../wire/http.ts'
 import { admit, disclosed, forbidden, mayUse } from './access/access.ts'
@@ -211,7 +211,7 @@ export class AdminServer {
     try {
       await this.#flows.run(response, flow)
     } catch (error) {
-      this.#parts.log.error('an admin answer broke off', { method, path: url, error: String(error) })
+      this.#parts.log.error('an admin answer broke off', { method, path: url, error: reasons(error) })
     }
   }
 
@@ -322,7 +322,7 @@ export class AdminServer {
       details: { cause, headers = [], param, retryAfterMs, shownCode }
     } = error
     if (code === 'internal_error')
-      this.#parts.log.error('an admin request failed', { method, path: url, error: String(cause) })
+      this.#parts.log.error('an admin request failed', { method, path: url, error: reasons(cause) })
     const after = retryAfterMs !== undefined && { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) }
     return {
       status,

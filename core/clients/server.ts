@@ -9,7 +9,7 @@ import { Http2Client } from './http2/client.ts'
 import { Http2Connection } from './http2/connection.ts'
 import type { Client, Incoming } from './client.ts'
 import { Cors } from './cors.ts'
-import { asGatewayError } from '../errors.ts'
+import { asGatewayError, reasons } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
 import { Forwarder } from './forwarder.ts'
 import { Http1Connection } from './http1/connection.ts'
@@ -327,7 +327,7 @@ export class Server implements Http1Front {
   #counted(error: unknown): GatewayError {
     const refusal = asGatewayError(error)
     if (refusal.code === 'internal_error')
-      this.#options.log.error('a request could not be handled', { error: String(refusal.cause) })
+      this.#options.log.error('a request could not be handled', { error: reasons(refusal.cause) })
     this.#refusedRequests++
     return refusal
   }

@@ -109,7 +109,8 @@ async function* pagesOf(
 }
 
 function table(entries: readonly ShownAuditEntry[]): string {
-  const text = (value: unknown): string => (value === null || value === undefined ? '-' : String(value))
+  const text = (value: unknown): string =>
+    value === null || value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value)
   const rows = entries.map((entry) => [
     entry.time.slice(0, 19),
     text(entry['actor']),

@@ -11,6 +11,7 @@ import { exits, UsageError } from './command/command.ts'
 import type { Command } from './command/command.ts'
 import { commandHelp, helpData, programHelp } from './help.ts'
 import { Unreachable } from './asking/unreachable.ts'
+import { thrownMessage } from '../thrown.ts'
 
 /** Runs a command line; resolves with the exit code. Never rejects: errors are printed on standard error. */
 export async function run(args: readonly string[]): Promise<number> {
@@ -91,7 +92,7 @@ function explain(error: unknown, command: Command | undefined): number {
   // shown.
   const kind = own.find(({ error: of }) => error instanceof of)
   const forPeople = kind || error instanceof GatewayError || (error instanceof Error && error.constructor === Error)
-  const message = error instanceof Error ? error.message : String(error)
+  const message = thrownMessage(error)
   complain(`${name}: ${forPeople || !(error instanceof Error) ? message : error.stack}`)
   return kind?.code ?? (diagnose(message).ofDisk ? exits.disk : exits.failed)
 }

@@ -10,6 +10,7 @@ import type { Logger } from '../telling/log.ts'
 import { suggestion } from '../options/suggest.ts'
 import { configOption, defineCommand, exits, jsonOption, UsageError } from './command/command.ts'
 import { fall, leave, leaveNow } from './command/farewell.ts'
+import { thrownStack } from '../thrown.ts'
 
 /** The suggested request uses the demo key of the shipped gateway.yaml. */
 const chatPath = '/v1/chat/completions'
@@ -169,7 +170,7 @@ class Stops {
     process.off('uncaughtException', fall)
     // Unhandled rejections arrive here too.
     process.on('uncaughtException', (error, origin) => {
-      log.error('a fault that nothing caught: the gateway stops', { origin, error: error.stack ?? String(error) })
+      log.error('a fault that nothing caught: the gateway stops', { origin, error: thrownStack(error) })
       this.fault = true
       stopping = true
       first.resolve(origin)

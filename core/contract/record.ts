@@ -7,6 +7,7 @@ import type { Attempt } from './attempt.ts'
 import { decisionOf } from './decision.ts'
 import type { Exchange, Outcome } from './exchange.ts'
 import { caller, charge, dropped, refusedTurn, reservation, usage } from './slots.ts'
+import { causesOf, thrownCode } from '../thrown.ts'
 
 /** The longest client request id and the longest model name that are kept, in characters. Both come from the client. */
 const longestName = 128
@@ -116,10 +117,10 @@ function failureOf(error: GatewayError, dispatched: boolean): Partial<AttemptRec
 
 /** The message, with the code of the system's error that is behind it, such as `ECONNREFUSED`. */
 export function wordsOf(error: GatewayError): string {
-  let code: unknown
-  for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause)
-    code = (cause as NodeJS.ErrnoException).code ?? code
-  return typeof code === 'string' && /^\w{1,64}$/.test(code) ? `${error.message} (${code})` : error.message
+  const code = causesOf(error)
+    .map(thrownCode)
+    .findLast((found) => found !== undefined)
+  return code !== undefined && /^\w{1,64}$/.test(code) ? `${error.message} (${code})` : error.message
 }
 
 let second = 0

@@ -18,7 +18,10 @@ const usualRegion = 'us-east-1'
  */
 export async function callerIdentity(question: unknown, audience: string): Promise<string> {
   const region = process.env['AWS_REGION'] || process.env['AWS_DEFAULT_REGION'] || usualRegion
-  const address = String(question ?? usualQuestion).replace('{region}', region)
+  const address = (typeof question === 'string' ? question : question === undefined ? usualQuestion : '').replace(
+    '{region}',
+    region
+  )
   const url = URL.canParse(address) ? new URL(address) : undefined
   // Whoever writes the file could have any other question signed, and asked with the rights of this machine.
   const isIt =

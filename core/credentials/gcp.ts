@@ -113,10 +113,11 @@ class Asking {
   }
 
   async #impersonate(url: string, { secret }: Grant): Promise<Grant> {
+    if (typeof secret !== 'string') throw new SourceFault('these credentials are no token')
     const { text } = await askServer({
       url,
       who: tokenServer,
-      headers: { authorization: `Bearer ${String(secret)}` },
+      headers: { authorization: `Bearer ${secret}` },
       json: { scope: [this.#source.scope], lifetime: '3600s' },
       signal: this.#signal
     })
@@ -148,7 +149,9 @@ class Asking {
           ).text
     const format = from['format'] as { type?: unknown; subject_token_field_name?: unknown } | undefined
     if (format?.type !== 'json') return sendable(text, 'the token of the workload')
-    const found = objectIn(text, 'the token of the workload')[String(format.subject_token_field_name)]
+    const found = objectIn(text, 'the token of the workload')[
+      this.#text(from['format'] as Fields, 'subject_token_field_name')
+    ]
     if (typeof found !== 'string') throw new SourceFault('the token of the workload has not the field of its format')
     return sendable(found, 'the token of the workload')
   }

@@ -54,7 +54,8 @@ export class Deputies {
     const ends = calls.filter((call) => isOf('end', call))
     const open = ends.filter(({ args }) => {
       const [thread, , of] = args as AsThread
-      return this.#of.get(thread)?.deputy.has(String(of[0]), String(of[1]))
+      const [exchange, part] = of as readonly string[]
+      return this.#of.get(thread)?.deputy.has(exchange!, part!)
     })
     // With its ends all that was told is on disk, such as their records.
     const done = ends.length > 0 && open.length === 0

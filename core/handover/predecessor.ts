@@ -10,6 +10,7 @@ import { makeSocketFolder } from './socket-folder.ts'
 import type { SocketPlace } from './socket-folder.ts'
 import type { Documents } from '../store/documents.ts'
 import type { Server } from '../clients/server.ts'
+import { thrownMessage } from '../thrown.ts'
 
 /** A process that hands over to this one. */
 export class Predecessor {
@@ -104,7 +105,7 @@ export class Predecessor {
     if (this.#served) return
     // This process ends before its line closes.
     if (this.#socket) rmSync(this.#socket.folder, { recursive: true, force: true })
-    this.#say({ kind: 'failed', reason: error instanceof Error ? error.message : String(error) })
+    this.#say({ kind: 'failed', reason: thrownMessage(error) })
   }
 
   /** Resolves when it is gone. */

@@ -74,7 +74,7 @@ export function showPlain(_pointer: string, value: unknown): string {
   if (Array.isArray(value)) return 'a list'
   if (isMap(value)) return 'a map'
   if (value === null || value === undefined) return 'nothing'
-  if (typeof value !== 'string') return String(value)
+  if (typeof value !== 'string') return String(value as number | bigint | boolean)
   if (/sk-/i.test(value)) return 'what looks like a key'
   return JSON.stringify(value.length > 40 ? `${value.slice(0, 39)}…` : value)
 }

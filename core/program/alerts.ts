@@ -10,6 +10,7 @@ import type { BudgetReached, BudgetWatcher, Ledger } from '../store/ledger.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Counter, PluginMetrics } from '../telling/metrics.ts'
 import type { Transport, UpstreamCall } from '../transport/transport.ts'
+import { thrownText } from '../thrown.ts'
 
 /** The highest threshold that was told of a budget in one of its windows. */
 interface Threshold {
@@ -225,7 +226,7 @@ class Alerts implements BudgetWatcher {
         })
       })
     } catch (error) {
-      return error instanceof GatewayError ? error.message : String(error)
+      return error instanceof GatewayError ? error.message : thrownText(error)
     } finally {
       this.#call = undefined
     }

@@ -109,11 +109,18 @@ function partsOf(
   if (!Array.isArray(value) || rest.length > 0 || (section !== 'keys' && section !== 'chain')) return undefined
   const entries = value.map((entry: unknown, index): [string, Stated] => {
     if (section === 'keys')
-      return [String(isMap(entry) ? entry['name'] : index), { value: entry, pointer: below(pointer, index), config }]
-    const [name, options] = isMap(entry) ? Object.entries(entry)[0]! : [String(entry), {}]
+      return [
+        nameOf(isMap(entry) ? entry['name'] : undefined, index),
+        { value: entry, pointer: below(pointer, index), config }
+      ]
+    const [name, options] = isMap(entry) ? Object.entries(entry)[0]! : [nameOf(entry, index), {}]
     return [name, { value: options ?? {}, pointer: below(below(pointer, index), name), config }]
   })
   return new Map(entries)
+}
+
+function nameOf(name: unknown, index: number): string {
+  return typeof name === 'string' ? name : String(index)
 }
 
 /** Whether both mean the same: what is shown, and what is hidden behind it. */

@@ -153,7 +153,8 @@ function isPast(value: unknown): value is PastConfig {
   const { hash, time, reason, by, changes, redacted, text, included, folders } = value
   const isText = (one: unknown): boolean => typeof one === 'string'
   return (
-    /^[0-9a-f]{64}$/.test(String(hash)) &&
+    typeof hash === 'string' &&
+    /^[0-9a-f]{64}$/.test(hash) &&
     typeof time === 'number' &&
     !Number.isNaN(new Date(time).getTime()) &&
     [reason, by ?? '', text].every(isText) &&

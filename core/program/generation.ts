@@ -8,6 +8,7 @@ import type { Generation, GenerationSource } from '../exchange/state/generation.
 import type { Logger } from '../telling/log.ts'
 import type { Config } from '../catalogue/settings.ts'
 import type { Awaitable, Plugin, PluginContext, SharedKey } from '../contract/contract.ts'
+import { thrownText } from '../thrown.ts'
 
 interface Entry {
   value: unknown
@@ -53,7 +54,7 @@ export class Shared {
       } catch (error) {
         this.#log.error('what a plugin shares could not be left to the next process', {
           plugin: place.split('/', 1)[0],
-          error: String(error)
+          error: thrownText(error)
         })
         return []
       }
@@ -91,7 +92,7 @@ export class Shared {
           } catch (error) {
             this.#log.error('what a plugin shares could not be disposed', {
               plugin: place.split('/', 1)[0],
-              error: String(error)
+              error: thrownText(error)
             })
           }
         }

@@ -6,6 +6,7 @@ import { extname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { contractOf, contractVersion } from '../contract/contract.ts'
 import type { Plugin } from '../contract/contract.ts'
+import { thrownCode, thrownMessage } from '../thrown.ts'
 
 /** A plugin to load. `from`: a package name, or the absolute path of a file. */
 export interface PluginSource {
@@ -76,9 +77,9 @@ function addressOf(file: string): string {
 }
 
 function reasonOf(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException
+  const code = thrownCode(error)
   if (code === 'ENOENT') return 'there is no such file'
-  const text = message?.split('\n', 1)[0] ?? String(error)
+  const text = thrownMessage(error).split('\n', 1)[0]!
   if (error instanceof SyntaxError && moduleWords.test(text))
     return `${text}: it is an ES module, so put "type": "module" into the package.json of its folder, or end its name in .mts or .mjs`
   return code === 'ERR_MODULE_NOT_FOUND' && text.includes('package')

@@ -1,5 +1,6 @@
 // Stops what a start has begun, in reverse order.
 import type { Logger } from '../telling/log.ts'
+import { thrownText } from '../thrown.ts'
 
 /** The functions that stop what was started. They run in reverse order. */
 export class Stops {
@@ -18,7 +19,7 @@ export class Stops {
   async run(): Promise<void> {
     for (const close of this.#closes.splice(0).reverse()) {
       await close().catch((error: unknown) =>
-        this.#log.error('a service could not be stopped', { error: String(error) })
+        this.#log.error('a service could not be stopped', { error: thrownText(error) })
       )
     }
   }

@@ -7,6 +7,7 @@ import type Busboy from 'busboy'
 import { isObject } from './fields.ts'
 import type { Fields } from './fields.ts'
 import { Refusal } from './refusal.ts'
+import { thrownMessage } from '../thrown.ts'
 
 /** A file of a form. Its bytes are counted and hashed, and only its beginning is kept. */
 export interface Upload {
@@ -67,9 +68,7 @@ function readForm(request: IncomingMessage, done: (body: Body | Refusal) => void
     else request.resume().once('end', () => done(refusal))
   }
   const malformed = (error: unknown): void =>
-    refuse(
-      new Refusal(400, `Could not parse multipart form: ${String(error instanceof Error ? error.message : error)}.`)
-    )
+    refuse(new Refusal(400, `Could not parse multipart form: ${thrownMessage(error)}.`))
   // Loaded with the first form.
   const busboy = require('busboy') as typeof Busboy
   let parser: Busboy.Busboy

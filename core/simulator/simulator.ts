@@ -15,6 +15,7 @@ import { protocolOf, routeOf } from './routes.ts'
 import { State } from './state.ts'
 import { Stats } from './stats.ts'
 import { Wheel } from './wheel.ts'
+import { thrownText } from '../thrown.ts'
 
 /** An import would also load Node's own HTTP client, which costs 45 ms of CPU. */
 const { createServer } = process.getBuiltinModule('node:http')
@@ -164,7 +165,7 @@ class Desk {
       this.stats.refused++
       // The simulator may run inside a gateway, so an error in it must not end the process.
       const { status, message, details } =
-        error instanceof Refusal ? error : new Refusal(500, `The simulator failed: ${String(error)}.`)
+        error instanceof Refusal ? error : new Refusal(500, `The simulator failed: ${thrownText(error)}.`)
       return jsonAnswer(protocol.envelope(status, message, details, this.stats.requests), { status })
     }
   }

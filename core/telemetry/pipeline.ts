@@ -26,7 +26,8 @@ const graceMs = 2000
 const farewellMs = 2000
 
 /** Tells this process from others, and from those before it that had its number. Its workers have the same. */
-const instance = String(getEnvironmentData('sluice.instance') ?? randomUUID())
+const given = getEnvironmentData('sluice.instance')
+const instance = typeof given === 'string' ? given : randomUUID()
 setEnvironmentData('sluice.instance', instance)
 
 /** The histograms of the conventions for GenAI. */

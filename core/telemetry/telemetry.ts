@@ -26,6 +26,7 @@ import type { MeasureRelay } from './measures.ts'
 import { loadPackages } from './packages.ts'
 import { Pipeline } from './pipeline.ts'
 import { contextOf, propagate, traceOf } from './trace-context.ts'
+import { thrownText } from '../thrown.ts'
 
 /** The spans of an exchange. */
 interface Trace {
@@ -108,7 +109,7 @@ class Teller {
           try {
             this.#begin(exchange, attempt)
           } catch (error) {
-            this.#log.error('an attempt has no span', { error: String(error) })
+            this.#log.error('an attempt has no span', { error: thrownText(error) })
           }
         }
       }),

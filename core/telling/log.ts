@@ -1,6 +1,7 @@
 // Operational logging: JSON lines with a level, a phrase and fields.
 import { styleText } from 'node:util'
 import { LineWriter } from './line-writer.ts'
+import { thrownStack } from '../thrown.ts'
 
 /**
  * The fields of a line. Values are logged as they are: never pass a whole request, header map or configuration object.
@@ -134,6 +135,6 @@ function stringify(value: unknown): string {
 function plain(name: string, value: unknown): unknown {
   if (secretNames.test(name)) return '[redacted]'
   if (typeof value === 'bigint') return value.toString()
-  const text = value instanceof Error ? (value.stack ?? String(value)) : value
+  const text = value instanceof Error ? thrownStack(value) : value
   return typeof text === 'string' && text.length > longestValue ? `${text.slice(0, longestValue)}…` : text
 }

@@ -6,6 +6,7 @@ import { Member } from './member.ts'
 import type { Recruit } from './member.ts'
 import { Pauses } from './pauses.ts'
 import type { Reserve } from './reserve.ts'
+import { thrownText } from '../thrown.ts'
 
 /** How often it is looked who hangs, in milliseconds, and how many times in a row one is found before it is ended. */
 const looks = 500
@@ -288,7 +289,7 @@ export class Crew {
     } catch (error) {
       this.#parts.log.error('no worker could be started in the place of one that had ended: it is tried again', {
         worker: number,
-        error: String(error)
+        error: thrownText(error)
       })
       return this.#replace(number)
     }

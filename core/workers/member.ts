@@ -5,6 +5,7 @@ import { Line } from '../store/distant/line.ts'
 import type { Served } from '../store/distant/line.ts'
 import { threadPort } from '../store/distant/thread-port.ts'
 import type { Said, WorkerData } from './messages.ts'
+import { thrownStack } from '../thrown.ts'
 
 /** What the thread of a worker is started with. */
 export interface Recruit {
@@ -65,10 +66,7 @@ export class Member {
     this.line.serve(recruit.served(this))
     this.#serving.promise.catch(() => {})
     let fault: string | undefined
-    thread.on(
-      'error',
-      (error: unknown) => (fault = error instanceof Error ? (error.stack ?? String(error)) : String(error))
-    )
+    thread.on('error', (error: unknown) => (fault = thrownStack(error)))
     this.ended = new Promise((resolve) => {
       thread.on('exit', (code) => {
         // What it had said is heard before, as its port closes behind all messages.

@@ -43,6 +43,7 @@ import type { GatewayOrder, Serving } from './order.ts'
 import type { Reserve } from './reserve.ts'
 import { Sockets } from './sockets.ts'
 import { TurnsOfWorker } from './turns.ts'
+import { thrownText } from '../thrown.ts'
 
 /** Of sets of limits and of balances there may be so many at the same time. What is not used takes no memory. */
 const [sets, cells] = [2 ** 17, 2 ** 18]
@@ -175,7 +176,7 @@ export class Supervision implements Pick<
         } catch (error) {
           log.error('what a worker has left could not be brought home: the next start does it', {
             worker: member.number,
-            error: String(error)
+            error: thrownText(error)
           })
         }
       },
@@ -359,7 +360,7 @@ export class Supervision implements Pick<
     if (!this.#listens || this.#drained) return
     void this.#keep()
     void this.#take().catch((error: unknown) =>
-      this.#options.log.error('connections of the process before are not taken any more', { error: String(error) })
+      this.#options.log.error('connections of the process before are not taken any more', { error: thrownText(error) })
     )
     const { serving } = this.#crew
     const numbers = serving.map(({ number }) => number).sort((one, other) => one - other)

@@ -7,6 +7,7 @@ import { threadPort } from '../store/distant/thread-port.ts'
 import { tellable } from '../telling/log.ts'
 import type { LogFields, Logger, LogLevel } from '../telling/log.ts'
 import type { Said, WorkerData } from './messages.ts'
+import { thrownMessage } from '../thrown.ts'
 
 /** What a worker does when it is asked to. */
 export interface Duties extends Served {
@@ -55,7 +56,7 @@ export class Supervisor<Order> {
 
   /** Says why this worker cannot serve. */
   fail(error: unknown): void {
-    this.#say({ kind: 'fails', reason: error instanceof Error ? error.message : String(error) })
+    this.#say({ kind: 'fails', reason: thrownMessage(error) })
   }
 
   #say(said: Said): void {

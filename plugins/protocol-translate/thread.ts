@@ -11,6 +11,7 @@ import type {
   TranslatedRequest,
   UntranslatableCode
 } from '../../core/contract/contract.ts'
+import { reasons } from '../../core/errors.ts'
 import { effortOf } from './effort.ts'
 
 /** The most bytes of memory for one translation: eight times as many as the largest usual body has. */
@@ -49,7 +50,7 @@ function answerTo(question: Question): Answer {
   } catch (error) {
     if (error instanceof Untranslatable)
       return { refusal: { code: error.code, message: error.message, param: error.param } }
-    return { fault: error instanceof Error ? (error.stack ?? error.message) : String(error) }
+    return { fault: reasons(error) }
   }
 }
 

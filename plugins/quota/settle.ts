@@ -3,6 +3,7 @@ import { chargeFor, doubted, GatewayError, noUsage, uncomputed } from '../../cor
 import type { Attempt, Exchange, Outcome } from '../../core/contract/contract.ts'
 import { charge } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
+import { reasons } from '../../core/errors.ts'
 import type { Price } from '../../core/money/price.ts'
 import type { Charged } from '../../core/money/settlement.ts'
 import type { AttemptCost, Reservation, ReserveRequest, Sale } from '../../core/store/ledger.ts'
@@ -86,7 +87,7 @@ function dueFor(exchange: Exchange, last: Attempt, outcome: Outcome, hold: Hold)
     const metered = chargeable(exchange, last, outcome, hold)
     return metered && charged(exchange, metered, hold)
   } catch (cause) {
-    exchange.log.error(uncomputed, { error: String(cause) })
+    exchange.log.error(uncomputed, { error: reasons(cause) })
     const { kind, bytes } = outcome
     if (kind === 'failed' && bytes === 0) return undefined
     const { input, pieces, maxOutput } = hold.stake.estimate
@@ -100,7 +101,7 @@ function knownCosts(exchange: Exchange, attempts: readonly Attempt[], hold: Hold
   try {
     return costsOf(exchange, attempts, hold)
   } catch (cause) {
-    exchange.log.error('the cost of failed attempts could not be computed', { error: String(cause) })
+    exchange.log.error('the cost of failed attempts could not be computed', { error: reasons(cause) })
     return undefined
   }
 }

@@ -11,6 +11,7 @@ import {
 import type { Awaitable, Exchange, Turn } from '../../core/contract/contract.ts'
 import { caller, charge, slot } from '../../core/contract/slots.ts'
 import type { Charge, MeteredUsage } from '../../core/contract/slots.ts'
+import { reasons } from '../../core/errors.ts'
 import type { Ledger, Reservation, ReserveRequest } from '../../core/store/ledger.ts'
 import type { Charged } from '../../core/money/settlement.ts'
 import type { Usage } from '../../core/money/usage.ts'
@@ -250,7 +251,7 @@ function dueFor(
     const doubt = (unlikely: Readonly<Usage>): void => exchange.log.error(doubted, { usage: unlikely })
     return metered && chargeFor(metered, reservation, () => prompt, doubt)
   } catch (cause) {
-    exchange.log.error(uncomputed, { error: String(cause) })
+    exchange.log.error(uncomputed, { error: reasons(cause) })
     const usage = { ...prompt, output: turn.output }
     return chargeFor(
       { usage, source: 'estimated' },

@@ -11,7 +11,9 @@ import { budgetOf } from '../../core/commands/import/budget.ts'
 import { Draft } from '../../core/commands/import/draft.ts'
 import { Fates } from '../../core/commands/import/fates.ts'
 import { importNewApi, tablesOfDump } from '../../core/commands/import/new-api-database.ts'
+import { importConfig } from '../../core/commands/import/litellm-config.ts'
 import { readDump } from '../../core/commands/import/sql-dump.ts'
+import { changed, placesOf } from './simulator/kit.ts'
 import { sluice } from '../kit/command.ts'
 import { ask } from '../kit/client.ts'
 import { gateway } from '../kit/gateway.ts'
@@ -329,6 +331,21 @@ t.test('a database of new-api: channels, users, tokens and ratios', async (t) =>
   t.match(await serves(t, file, `sk-${newApiKey}`, 'gpt-ours', {}), { key: 'laptop', project: 'root' })
   t.equal(JSON.parse(upstream.asked[0]!.body.toString()).model, 'their-gpt')
   t.match(upstream.asked[0]!.headers.authorization, /^Bearer sk-up-(?:one|two)$/)
+})
+
+t.test('a configuration of LiteLLM with anything in place of a text is imported, or refused in words', (t) => {
+  const whole = parse(readFileSync(join(golden, 'simple.yaml'), 'utf8'))
+  for (const place of placesOf(whole))
+    for (const textless of [{ toString: 0 }, [{ toString: 0 }]]) {
+      const fates = new Fates()
+      const text = JSON.stringify(changed(whole, place, textless))
+      try {
+        importConfig(text, new Draft(fates, { free: false, tenant: 'litellm' }), fates)
+      } catch (error) {
+        t.match(error, { name: 'Error' }, place.join('.'))
+      }
+    }
+  t.end()
 })
 
 t.test('a budget whose time has no counterpart lets nobody spend more than before', (t) => {

@@ -328,6 +328,22 @@ t.test('a schema keeps in Gemini what it allows', (t) => {
       }
     ],
     [
+      { type: 'array', items: [text, text], description: { toString: 0 } },
+      {
+        type: 'ARRAY',
+        description: 'Its items are, in this order: [{"type":"string"},{"type":"string"}].',
+        items: { type: 'STRING' }
+      }
+    ],
+    [
+      { type: 'object', additionalProperties: text, description: { toString: 0 } },
+      {
+        type: 'OBJECT',
+        description: 'It has members of any name, each of this schema: {"type":"string"}.',
+        dropped: ['tools.additionalProperties']
+      }
+    ],
+    [
       {
         allOf: [
           { type: 'object', properties: { b: text }, required: ['b'] },

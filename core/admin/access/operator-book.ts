@@ -7,6 +7,7 @@ import type { Grant } from './roles.ts'
 import { operatorDocuments, useDocuments } from './stored-operator.ts'
 import type { StoredOperator, StoredToken } from './stored-operator.ts'
 import { digestOf } from './tokens.ts'
+import { thrownText } from '../../thrown.ts'
 
 /** The least milliseconds between two writes of a token's last use. */
 const writeEvery = 60_000
@@ -83,7 +84,7 @@ export class OperatorBook {
     try {
       this.#documents.note([changeOf(useDocuments, name, uses)])
     } catch (error) {
-      this.#log.warn('the last use of an admin token was not written', { operator: name, error: String(error) })
+      this.#log.warn('the last use of an admin token was not written', { operator: name, error: thrownText(error) })
     }
   }
 }

@@ -13,6 +13,7 @@ import type { Entrant, Entrants, Standing } from './entrants.ts'
 import type { Origins } from './origins.ts'
 import type { SessionCookies } from './session-cookies.ts'
 import { refused } from './sign-in.ts'
+import { thrownText } from '../../thrown.ts'
 
 /** The least milliseconds between two writes of when a session was last seen. */
 const writeEvery = 60_000
@@ -236,7 +237,7 @@ export class Sessions {
     try {
       this.#documents.note([changeOf(sessionDocuments, session.sha256, { ...session, seen: now })])
     } catch (error) {
-      this.#log.warn('when a session was seen was not written', { error: String(error) })
+      this.#log.warn('when a session was seen was not written', { error: thrownText(error) })
     }
   }
 

@@ -20,7 +20,7 @@ export function csvLine(values: readonly unknown[]): string {
 
 function cell(value: unknown): string {
   if (value === null || value === undefined) return ''
-  const plain = typeof value === 'object' ? JSON.stringify(value) : String(value)
+  const plain = typeof value === 'object' ? JSON.stringify(value) : String(value as string | number | bigint | boolean)
   const text = (formula.test(plain) && !number.test(plain) ? `'${plain}` : plain).replace(formulaWithin, "$1'")
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

@@ -4,6 +4,7 @@ import { budgetTroubles, mostBudgets } from './budget-troubles.ts'
 import { findTroubles } from './find-troubles.ts'
 import { severities, showTrouble, troublesShape } from './trouble.ts'
 import type { Trouble } from './trouble.ts'
+import { thrownText } from '../../thrown.ts'
 
 /** What is found is shown for at least so many milliseconds, and for so many times as long as it took to find. */
 const restMs = 1000
@@ -66,7 +67,7 @@ export class Troubles {
     try {
       this.#found = [...findTroubles(this.#parts, now), ...(await budgetTroubles(this.#parts, now))].sort(byWeight)
     } catch (error) {
-      this.#parts.log.error('what is wrong could not be found out', { error: String(error) })
+      this.#parts.log.error('what is wrong could not be found out', { error: thrownText(error) })
     }
     const ended = performance.now()
     this.#again = ended + Math.max(restMs, restTimes * (ended - began))

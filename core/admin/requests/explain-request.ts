@@ -154,7 +154,7 @@ function formOf(body: Record<string, unknown>): Content {
     const file = isMap(value) && typeof value['filename'] === 'string' ? value : undefined
     const heading = `content-disposition: form-data; name=${JSON.stringify(name)}`
     const content = file
-      ? Buffer.from(String(file['base64'] ?? ''), 'base64')
+      ? Buffer.from(typeof file['base64'] === 'string' ? file['base64'] : '', 'base64')
       : Buffer.from(typeof value === 'string' ? value : JSON.stringify(value))
     const named = file ? `; filename=${JSON.stringify(file['filename'])}\r\ncontent-type: application/octet-stream` : ''
     return [Buffer.from(`--${boundary}\r\n${heading}${named}\r\n\r\n`), content, Buffer.from('\r\n')]

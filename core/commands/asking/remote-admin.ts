@@ -78,10 +78,10 @@ export class RemoteAdmin implements AdminAccess {
     })
     const refused = refusalIn(body)
     if (refused) throw new Unreachable(`${this.url} does not let you in with ${by}: ${refused.message}`)
-    if (status !== 200 || !isMap(body) || typeof body['role'] !== 'string')
+    if (status !== 200 || !isMap(body) || typeof body['id'] !== 'string' || typeof body['role'] !== 'string')
       throw new Unreachable(`What answers at ${this.url} is no admin listener of a gateway: it says ${status}.`)
     const { id, role, tenant } = body
-    this.#self = { id: String(id), role, tenant: typeof tenant === 'string' ? tenant : null }
+    this.#self = { id, role, tenant: typeof tenant === 'string' ? tenant : null }
   }
 
   async call<T>(method: string, path: string, request?: unknown, patience?: number): Promise<T> {
@@ -149,5 +149,5 @@ function isOpen(url: URL): boolean {
 function refusalIn(body: unknown): { code: string; message: string } | undefined {
   if (!isMap(body) || !isMap(body['error'])) return undefined
   const { code, message } = body['error']
-  return { code: String(code), message: String(message) }
+  return typeof code === 'string' && typeof message === 'string' ? { code, message } : undefined
 }

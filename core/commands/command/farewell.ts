@@ -1,5 +1,6 @@
 // Ends the process: it ends by itself when nothing is open, and by force when something stays open.
 import { exits } from './command.ts'
+import { thrownStack } from '../../thrown.ts'
 
 /** How long to wait for what closes by itself, such as idle threads and connections, in milliseconds. */
 const patienceMs = 3000
@@ -30,6 +31,6 @@ export function leaveNow(code: number): void {
 
 /** Handles uncaught faults by ending the process, until the gateway runs and stops in good order instead. */
 export function fall(error: Error): void {
-  process.stderr.write(`sluice: a fault that nothing caught: ${error.stack ?? String(error)}\n`)
+  process.stderr.write(`sluice: a fault that nothing caught: ${thrownStack(error)}\n`)
   leaveNow(exits.failed)
 }

@@ -6,7 +6,7 @@ import { budgetOf, longer, nanoOf } from './budget.ts'
 import { sha256Of } from './draft.ts'
 import type { Draft, Entry } from './draft.ts'
 import type { Fates } from './fates.ts'
-import { take, textOf, upstreamOf } from './litellm-upstream.ts'
+import { take, textOf, upstreamOf, wordOf } from './litellm-upstream.ts'
 
 const least = 1
 
@@ -67,10 +67,10 @@ const counterparts: Readonly<Record<string, string>> = {
 }
 
 function importDeployment(entry: Entry, draft: Draft, fates: Fates, timeout: string | undefined): void {
-  const model = String(entry['model_name'] ?? '')
+  const model = wordOf(entry['model_name'])
   const params = { ...mapOf(entry['litellm_params']) }
   const info = { ...mapOf(entry['model_info']) }
-  if (params['model'] === undefined) return fates.dropped('model_list', 'an entry has no litellm_params.model', model)
+  if (wordOf(params['model']) === '') return fates.dropped('model_list', 'an entry has no litellm_params.model', model)
   if (model === '*') return fates.dropped('model_list', 'a pattern needs letters in front of its *', model)
   const upstream = upstreamOf(params, info['mode'], fates, model)
   take(params, 'model')
@@ -105,7 +105,7 @@ function importDeployment(entry: Entry, draft: Draft, fates: Fates, timeout: str
 export function limitsOf(from: Entry, rpm: string, tpm: string, concurrency: string): Entry | undefined {
   const limits: Entry = {}
   for (const [name, source] of Object.entries({ rpm, tpm, concurrency })) {
-    const value = Number(take(from, source) ?? 0)
+    const value = Number(wordOf(take(from, source)))
     if (Number.isInteger(value) && value >= least) limits[name] = value
   }
   return Object.keys(limits).length > 0 ? limits : undefined
@@ -123,7 +123,7 @@ const priced = Object.keys(classes)
 function priceOf(from: Entry): Entry | undefined {
   const price: Entry = {}
   for (const [field, name] of Object.entries(classes)) {
-    const value = exactly(from[field] === undefined ? undefined : String(from[field]))
+    const value = exactly(from[field] === undefined ? undefined : wordOf(from[field]))
     if (value) price[name] = written(value.value, 9).replaceAll('"', '')
   }
   return price['input'] === undefined && price['output'] === undefined ? undefined : price
@@ -132,7 +132,7 @@ function priceOf(from: Entry): Entry | undefined {
 function importFallbacks(module: Entry, router: Entry, draft: Draft, fates: Fates): void {
   for (const [model, target] of Object.entries(mapOf(take(router, 'model_group_alias')))) {
     const to: unknown = isMap(target) ? target['model'] : target
-    draft.alias(model, String(to))
+    draft.alias(model, wordOf(to))
   }
   for (const [name, occasion] of [
     ['fallbacks', 'failure'],
@@ -142,7 +142,7 @@ function importFallbacks(module: Entry, router: Entry, draft: Draft, fates: Fate
     const lists = [take(module, name), take(router, name)].flatMap((list) => (Array.isArray(list) ? list : []))
     for (const one of lists as unknown[])
       for (const [model, others] of Object.entries(mapOf(one)))
-        draft.fallback(name, model, Array.isArray(others) ? others.map(String) : [], occasion)
+        draft.fallback(name, model, Array.isArray(others) ? others.map(wordOf) : [], occasion)
   }
   if (take(module, 'default_fallbacks') !== undefined || take(router, 'default_fallbacks') !== undefined)
     fates.dropped('default_fallbacks', 'each model names its own stand-ins: models.<name>.fallback')
@@ -153,7 +153,7 @@ function importRetries(module: Entry, router: Entry, draft: Draft, fates: Fates)
   if (typeof retries === 'number' && retries >= 0) draft.route['attempts'] = Math.min(10, retries + 1)
   const strategy = take(router, 'routing_strategy')
   if (strategy !== undefined && strategy !== 'simple-shuffle')
-    fates.approximated('router_settings.routing_strategy', `${String(strategy)} becomes chance by weight`)
+    fates.approximated('router_settings.routing_strategy', `${wordOf(strategy)} becomes chance by weight`)
 }
 
 /** The key of whoever administers the proxy: here it may call, and nothing more. */

@@ -57,12 +57,17 @@ export function textOf(value: unknown): string | undefined {
   return variable === undefined ? literal(value) : `\${${variable}}`
 }
 
+/** A text or a number of the file as a text; empty for anything else. */
+export function wordOf(value: unknown): string {
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : ''
+}
+
 /**
  * The upstream of `litellm_params`, whose members it takes from `params`; a text that says why there is none.
  * `mode`: of `model_info`.
  */
 export function upstreamOf(params: Entry, mode: unknown, fates: Fates, model: string): Upstream | string {
-  const [first, name] = split(String(params['model']), take(params, 'custom_llm_provider'))
+  const [first, name] = split(wordOf(params['model']), take(params, 'custom_llm_provider'))
   if (first === undefined) return `nobody knows the provider of ${name}: write provider/${name}`
   if (!Object.hasOwn(known, first))
     return `the provider ${first} has no counterpart: it may be one of OpenAI's protocol, as openai/ with api_base`
@@ -105,7 +110,7 @@ function split(full: string, given: unknown): [provider: string | undefined, mod
 /** The row of a provider that holds for these parameters. */
 function rowOf(provider: string, params: Entry): Provider {
   const row = known[provider]!
-  const other = row.instead?.find(({ member, matches }) => new RegExp(matches).test(String(params[member] ?? '')))
+  const other = row.instead?.find(({ member, matches }) => new RegExp(matches).test(wordOf(params[member])))
   return other ? rowOf(other.provider, params) : row
 }
 

@@ -64,7 +64,8 @@ export function tablesOfDatabase(file: string): Tables {
 }
 
 function textIn(value: unknown): string | undefined {
-  return value === null ? undefined : String(value)
+  if (value === null) return undefined
+  return value instanceof Uint8Array ? Buffer.from(value).toString('utf8') : String(value as string | number | bigint)
 }
 
 /** The tables of a dump. @throws Error for one that cannot be read */
@@ -130,7 +131,8 @@ function importChannel(row: Row, highest: number, prices: Prices, draft: Draft, 
   const mapping = mapIn(row['model_mapping'])
   for (const model of (row['models'] ?? '').split(',').map((one) => one.trim()))
     if (model !== '') {
-      const upstream = String(mapping[model] ?? model)
+      const mapped = mapping[model]
+      const upstream = typeof mapped === 'string' ? mapped : model
       draft.serve({
         model,
         upstream,

@@ -106,8 +106,10 @@ function fieldsOf(value: Json | undefined): Fields {
 function readBucket(bucket: Fields): { provider: Provider; lines: BillLine[]; days: string[] } {
   const { start_time: openai, end_time: until, starting_at: anthropic, ending_at: ending, results } = bucket
   const provider = anthropic === undefined ? 'openai' : 'anthropic'
-  const from = provider === 'openai' ? Number(openai) * 1000 : Date.parse(String(anthropic))
-  const to = provider === 'openai' ? Number(until) * 1000 : Date.parse(String(ending))
+  const [from, to] =
+    provider === 'openai'
+      ? [unixMs(openai), unixMs(until)]
+      : [Date.parse(textOf(anthropic)), Date.parse(textOf(ending))]
   if (!Number.isFinite(from) || !Array.isArray(results))
     throw new Error('a bucket has no beginning (start_time or starting_at), or no results')
   if (to - from > dayMs) throw new Error('a bucket is longer than a day: ask for days (1d) or less')
@@ -117,6 +119,10 @@ function readBucket(bucket: Fields): { provider: Provider; lines: BillLine[]; da
 }
 
 const dayMs = 86_400_000
+
+function unixMs(seconds: Json | undefined): number {
+  return typeof seconds === 'string' ? Number(seconds) * 1000 : NaN
+}
 
 function dayText(time: number): string {
   return new Date(time).toISOString().slice(0, 10)

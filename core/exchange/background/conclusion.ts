@@ -13,6 +13,7 @@ import type { Work } from '../../store/works.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { GenerationSource } from '../state/generation.ts'
 import { steadyNow } from '../../watchdog/steady-time.ts'
+import { thrownText } from '../../thrown.ts'
 
 /** The error codes in the records of work that did not succeed. */
 const codes = { failed: 'task_failed', cancelled: 'task_cancelled', expired: 'task_expired' } as const
@@ -150,7 +151,7 @@ export class Conclusions {
           this.#log.error('a plugin failed when told of the end of work', {
             plugin,
             exchange: record.request_id,
-            error: String(error)
+            error: thrownText(error)
           })
         }
       }

@@ -1,6 +1,7 @@
 // Forgets work that has ended and that nobody may ask for any more, and what a crash has left of results.
 import type { Works } from '../../store/works.ts'
 import type { Logger } from '../../telling/log.ts'
+import { thrownText } from '../../thrown.ts'
 
 /** Milliseconds between two looks for what has expired, and how much of it is forgotten at a time. */
 const pauseMs = 60_000
@@ -24,7 +25,7 @@ export class Expiry {
         this.#log.info('results of what was not done when the last process was killed were removed', { files }),
       (error: unknown) =>
         this.#log.warn('what a crash has left of results could not be removed: the next start tries again', {
-          error: String(error)
+          error: thrownText(error)
         })
     )
     this.#timer = setInterval(() => void this.#look(), pauseMs).unref()
@@ -42,7 +43,7 @@ export class Expiry {
         full = expired.length === mostAtOnce && (await this.#works.flushed())
       }
     } catch (error) {
-      this.#log.warn('tasks that have expired could not be forgotten: it is tried again', { error: String(error) })
+      this.#log.warn('tasks that have expired could not be forgotten: it is tried again', { error: thrownText(error) })
     }
   }
 }

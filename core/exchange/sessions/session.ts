@@ -4,7 +4,7 @@ import type { Attempt } from '../../contract/attempt.ts'
 import type { Awaitable } from '../../contract/contract.ts'
 import { Message } from '../../contract/message.ts'
 import { caller } from '../../contract/slots.ts'
-import { asGatewayError, clientClosed, GatewayError } from '../../errors.ts'
+import { asGatewayError, clientClosed, GatewayError, reasons } from '../../errors.ts'
 import type { ErrorCode } from '../../errors.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { FrameProtocol } from '../../protocols/index.ts'
@@ -203,7 +203,7 @@ export class Session implements OpenSession, Watched, LaneHost, TurnHost {
   tell(error: GatewayError, event: string | undefined): void {
     if (this.over || this.#drainUntil !== undefined) return
     const { log } = this.exchange
-    if (error.code === 'internal_error') log.error('a plugin failed in a session', { error: String(error.cause) })
+    if (error.code === 'internal_error') log.error('a plugin failed in a session', { error: reasons(error.cause) })
     // A client that sends refused frames and does not read the refusals would fill the memory with them.
     if (!this.#toClient(Message.frame(this.frames.error(shownError(error), event), 'upstream'))) this.#up.unheard = true
   }

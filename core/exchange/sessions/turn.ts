@@ -5,6 +5,7 @@ import type { ReportedUsage } from '../../protocols/index.ts'
 import type { LiveExchange } from '../state/exchange.ts'
 import type { SharedTurn } from '../state/plugin-view.ts'
 import { GatewayError } from '../../errors.ts'
+import { thrownText } from '../../thrown.ts'
 
 /** One per turn. Made when the client asks for it, or when the upstream reports one that nobody asked for. */
 export class LiveTurn implements SharedTurn {
@@ -111,13 +112,13 @@ export class LiveTurn implements SharedTurn {
       try {
         count(this)
       } catch (error) {
-        exchange.complain('a turn could not be measured', { plugin, error: String(error) })
+        exchange.complain('a turn could not be measured', { plugin, error: thrownText(error) })
       }
     }
     for (const { plugin, call } of this.#releases.splice(0).reverse()) {
       const told = (error: unknown): void => {
         if (error instanceof GatewayError) throw error
-        exchange.complain('a release failed', { plugin, error: String(error) })
+        exchange.complain('a release failed', { plugin, error: thrownText(error) })
       }
       try {
         const due = call(this)

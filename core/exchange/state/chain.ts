@@ -12,6 +12,7 @@ import type { ChainEntry, Problem } from '../../catalogue/settings.ts'
 import type { Slot } from '../../contract/slots.ts'
 import type { TimedHook } from '../../contract/times.ts'
 import type { Logger } from '../../telling/log.ts'
+import { thrownMessage, thrownText } from '../../thrown.ts'
 
 /** A set-up that takes longer has failed: no reload is possible while it runs. */
 const setUpMs = 30_000
@@ -109,7 +110,7 @@ export async function compileChain(
       try {
         await hooks.dispose?.()
       } catch (error) {
-        log.error('a plugin could not be disposed', { error: String(error) })
+        log.error('a plugin could not be disposed', { error: thrownText(error) })
       }
     }
   }
@@ -228,8 +229,8 @@ async function setUp(plugin: Plugin, options: unknown, context: PluginContext): 
     if (late)
       made
         .then((hooks) => hooks.dispose?.())
-        .catch((error: unknown) => context.log.error('a plugin could not be disposed', { error: String(error) }))
-    throw new Error(`${plugin.name}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+        .catch((error: unknown) => context.log.error('a plugin could not be disposed', { error: thrownText(error) }))
+    throw new Error(`${plugin.name}: ${thrownMessage(cause)}`, { cause })
   } finally {
     clearTimeout(timer)
   }

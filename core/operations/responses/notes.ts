@@ -4,6 +4,7 @@ import type { Exchange, Message, Observer, UpstreamResponse } from '../../contra
 import type { NewWork, Progress } from '../../contract/background.ts'
 import type { OperationContext } from '../../contract/served.ts'
 import { completionTokens, promptTokens } from '../../money/usage.ts'
+import { asObject, asText } from '../../protocols/object.ts'
 import type { JsonObject } from '../../protocols/object.ts'
 import { readResponsesUsage } from '../../protocols/usage/openai-tokens.ts'
 import type { Route } from '../../store/routes.ts'
@@ -106,6 +107,6 @@ function tokensOf({ usage }: JsonObject): number | undefined {
 }
 
 function isLast(message: Message): boolean {
-  const { type = message.event } = message.json() as { type?: unknown }
-  return !openings.has(String(type))
+  const { type = message.event } = asObject(message.json()) ?? {}
+  return !openings.has(asText(type))
 }

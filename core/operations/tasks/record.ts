@@ -1,6 +1,7 @@
 // Tasks as clients see them: as the gateway's own records, and as OpenAI's videos.
 import type { Exchange, WholeReply } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
+import { asText } from '../../protocols/object.ts'
 import { isOpen } from '../../store/works.ts'
 import type { Work } from '../../store/works.ts'
 
@@ -49,7 +50,7 @@ export function videoRecord(work: Work): Record<string, unknown> {
     expires_at: status === 'succeeded' ? seconds(work.expires!) : null,
     prompt: details['prompt'] ?? null,
     size: details['size'] ?? null,
-    seconds: details['seconds'] === undefined ? null : String(details['seconds']),
+    seconds: typeof details['seconds'] === 'number' ? String(details['seconds']) : null,
     remixed_from_video_id: null,
     error:
       error ??
@@ -74,7 +75,7 @@ function seconds(ms: number): number {
 }
 
 function metadataOf({ seconds: duration, size }: Work['details']): Record<string, unknown> {
-  const [width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(String(size))?.slice(1).map(Number) ?? []
+  const [width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(asText(size))?.slice(1).map(Number) ?? []
   return { ...(duration !== undefined && { duration }), ...(width !== undefined && { width, height }) }
 }
 

@@ -1,5 +1,5 @@
 // Errors in the form of Anthropic's Messages.
-import { asObject } from '../object.ts'
+import { asObject, asText } from '../object.ts'
 import { readError as readAnyError, tooLong } from '../told/errors.ts'
 import type { ErrorHeaders, ShownError, UpstreamError } from '../protocol.ts'
 
@@ -54,7 +54,7 @@ export function readError(body: unknown, headers?: ErrorHeaders): UpstreamError 
   const details = asObject(asObject(asObject(body)?.['error'])?.['details'])
   const { error_code: code, unsupported: names } = details ?? {}
   if (typeof code !== 'string') return said
-  return { ...said, code, param: Array.isArray(names) ? names.map(String).join(' ') : said.param }
+  return { ...said, code, param: Array.isArray(names) ? names.map(asText).join(' ') : said.param }
 }
 
 /** Makes the message begin with the words by which agents know that they have to shorten the conversation. */

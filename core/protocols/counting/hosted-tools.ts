@@ -214,7 +214,7 @@ class ItemTally implements Tally {
 /** The calls of hosted tools in the output of a response. */
 export function callsIn(output: unknown): Partial<Usage> {
   const usage: Partial<Usage> = {}
-  for (const { type } of asObjects(output)) addCall(usage, String(type))
+  for (const { type } of asObjects(output)) addCall(usage, asText(type))
   return usage
 }
 

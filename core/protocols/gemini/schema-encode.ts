@@ -1,6 +1,6 @@
 // Converts JSON Schema to Google's subset of OpenAPI (Gemini API reference, "Schema"): every model accepts that for
 // functions, and not every model accepts more.
-import { asObject, asObjects } from '../object.ts'
+import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 
 /** Keywords that are copied. */
@@ -117,7 +117,8 @@ class SchemaWriter {
     this.#alternatives(asObjects(alternatives), made, inside)
     if (made['type'] === undefined && made['anyOf'] === undefined) Object.assign(made, anything())
     if (made['type'] === 'ARRAY') made['items'] ??= anything()
-    if (making.told.length > 0) made['description'] = [made['description'], ...making.told].filter(Boolean).join(' ')
+    if (making.told.length > 0)
+      made['description'] = [asText(made['description']), ...making.told].filter(Boolean).join(' ')
     return made
   }
 
@@ -267,7 +268,7 @@ function withoutTuple(schema: JsonObject): JsonObject {
   return {
     type: 'array',
     ...list,
-    description: [list['description'], order].filter(Boolean).join(' '),
+    description: [asText(list['description']), order].filter(Boolean).join(' '),
     items: { anyOf: [...each.values()] },
     ...(rest === false && list['maxItems'] === undefined && { maxItems: tuple.length })
   }

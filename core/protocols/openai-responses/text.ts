@@ -306,7 +306,7 @@ export class ResponseText implements AnswerText {
         }),
         delta: tail
       }
-      before.push({ event: String(told.delta['type']), data: JSON.stringify(event) })
+      before.push({ event: asText(told.delta['type']), data: JSON.stringify(event) })
     }
   }
 

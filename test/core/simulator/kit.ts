@@ -58,3 +58,19 @@ async function encodeForm(parts: Parts): Promise<{ body: Buffer; contentType: st
 export function tell(directive: Directive, text = 'Tell me about boats.'): string {
   return `${text} [[simulator ${JSON.stringify(directive)}]]`
 }
+
+/** Every place inside a value, itself left out. */
+export function placesOf(value: unknown, path: readonly string[] = []): string[][] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, inner]) => [[...path, name], ...placesOf(inner, [...path, name])])
+}
+
+/** The value with something else at a place; undefined: with nothing there. */
+export function changed(value: any, [name, ...rest]: readonly string[], other: unknown): unknown {
+  const copy = Array.isArray(value) ? [...value] : { ...value }
+  const inner = rest.length === 0 ? other : changed(value[name!], rest, other)
+  if (inner !== undefined) copy[name!] = inner
+  else if (Array.isArray(copy)) copy.splice(Number(name), 1)
+  else delete copy[name!]
+  return copy
+}

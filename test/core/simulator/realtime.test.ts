@@ -5,7 +5,9 @@ import type { Test } from 'tap'
 import { WebSocket } from 'ws'
 import { startSimulator } from '../../../core/simulator/simulator.ts'
 import type { Simulator, SimulatorOptions } from '../../../core/simulator/simulator.ts'
+import { eventually } from '../../kit/probe.ts'
 import { RealtimeClient } from '../../kit/realtime.ts'
+import { changed, placesOf } from './kit.ts'
 
 async function simulator(t: Test, options: SimulatorOptions = {}): Promise<Simulator> {
   const running = await startSimulator(options)
@@ -142,4 +144,46 @@ t.test('a directive breaks a session off', async (t) => {
     t.equal(client.events.filter(({ type }) => type === 'response.output_text.delta').length, 2)
   }
   t.equal(running.stats.cut, 4)
+})
+
+t.test('a member that is no text is refused, or does not matter', async (t) => {
+  const running = await simulator(t)
+  const content = [
+    { type: 'input_text', text: 'Hi' },
+    { type: 'input_audio', audio: 'AAAA' }
+  ]
+  const message = { type: 'message', role: 'user', content }
+  const tools = [{ type: 'function', name: 'f', parameters: {} }]
+  const input = {
+    format: { type: 'audio/pcm' },
+    transcription: { model: 'whisper-1' },
+    turn_detection: { type: 'server_vad', silence_duration_ms: 0 }
+  }
+  const settings = { instructions: 'Be short.', tools, tool_choice: { name: 'f' }, output_modalities: ['text'] }
+  const asked: Record<string, unknown>[] = [
+    { type: 'session.update', session: { ...settings, audio: { input } } },
+    { type: 'conversation.item.create', item: message, previous_item_id: null },
+    { type: 'conversation.item.create', item: { type: 'function_call', name: 'f', call_id: 'c', arguments: '{}' } },
+    { type: 'conversation.item.create', item: { type: 'function_call_output', call_id: 'c', output: 'done' } },
+    { type: 'conversation.item.retrieve', item_id: 'x' },
+    { type: 'conversation.item.delete', item_id: 'x' },
+    { type: 'conversation.item.truncate', item_id: 'x', content_index: 0, audio_end_ms: 1 },
+    { type: 'response.create', response: { ...settings, conversation: 'none', input: [message], metadata: {} } },
+    { type: 'response.cancel', response_id: 'x' }
+  ]
+  const sound = [Buffer.alloc(48, 1), Buffer.alloc(48)].map((bytes) => bytes.toString('base64'))
+  for (const event of asked) {
+    const client = await open(t, running)
+    for (const place of placesOf(event))
+      for (const textless of [{ toString: 0 }, [{ toString: 0 }]]) {
+        client.socket.send(JSON.stringify(changed(event, place, textless)))
+        // What was set is used.
+        for (const audio of sound) client.send({ type: 'input_audio_buffer.append', audio })
+        client.send({ type: 'response.create' })
+      }
+    client.send({ type: 'the end', event_id: 'end' })
+    await eventually(() => client.events.some(({ error }) => error?.event_id === 'end'))
+    const failed = client.events.filter(({ error }) => error?.message.startsWith('The simulator failed'))
+    t.strictSame(failed, [], `${String(event['type'])}`)
+  }
 })

@@ -3,7 +3,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { connect } from '../../kit/client.ts'
-import { start } from './kit.ts'
+import { changed, placesOf, start } from './kit.ts'
 
 const call = { id: 'c', name: 'f', args: { a: 1 } }
 const schema = {
@@ -183,22 +183,6 @@ const bodies: Readonly<Record<string, object>> = {
 const textless = { toString: 0 }
 
 const headers = { 'anthropic-version': '2023-06-01' }
-
-/** Every place inside a value, itself left out. */
-function placesOf(value: unknown, path: readonly string[] = []): string[][] {
-  if (typeof value !== 'object' || value === null) return []
-  return Object.entries(value).flatMap(([name, inner]) => [[...path, name], ...placesOf(inner, [...path, name])])
-}
-
-/** The value with something else at a place; undefined: with nothing there. */
-function changed(value: any, [name, ...rest]: readonly string[], other: unknown): unknown {
-  const copy = Array.isArray(value) ? [...value] : { ...value }
-  const inner = rest.length === 0 ? other : changed(value[name!], rest, other)
-  if (inner !== undefined) copy[name!] = inner
-  else if (Array.isArray(copy)) copy.splice(Number(name), 1)
-  else delete copy[name!]
-  return copy
-}
 
 t.test('whatever is changed in a good request, it is answered or refused', async (t) => {
   const { url } = await start(t)

@@ -19,7 +19,9 @@ export interface Loaded<T> {
 
 /** Any error as one that can be shown. */
 export function shownError(error: unknown): ApiError {
-  return error instanceof ApiError ? error : new ApiError(0, 'mistake', `The page made a mistake: ${String(error)}`)
+  return error instanceof ApiError
+    ? error
+    : new ApiError(0, 'mistake', `The page made a mistake: ${error instanceof Error ? error.message : typeof error}`)
 }
 
 /**

@@ -1,5 +1,5 @@
 // The settings and items of a realtime session, and their tokens.
-import { invalid, isObject } from '../../fields.ts'
+import { invalid, isObject, isString } from '../../fields.ts'
 import type { Fields } from '../../fields.ts'
 import { Refusal } from '../../refusal.ts'
 import { sampleRate } from '../../media/sound.ts'
@@ -11,11 +11,11 @@ const tokensPerPicture = 85
 /** The tokens of each second of sound that the model hears. */
 const tokensPerSecond = 10
 /** The bytes of a second of sound, by format. */
-const bytesPerSecond: Readonly<Record<string, number>> = {
-  'audio/pcm': sampleRate * 2,
-  'audio/pcmu': 8000,
-  'audio/pcma': 8000
-}
+const bytesPerSecond: ReadonlyMap<unknown, number> = new Map([
+  ['audio/pcm', sampleRate * 2],
+  ['audio/pcmu', 8000],
+  ['audio/pcma', 8000]
+])
 
 /** The tokens of a prompt, by medium. */
 export interface Heard {
@@ -74,9 +74,25 @@ export function merged(settings: unknown, given: unknown): unknown {
   return made
 }
 
+/** Reads what every response of a session will need. @throws Refusal */
+export function checkSettings(settings: Fields, place: string): void {
+  textOf(settings, 'instructions', place)
+  readSessionTools(settings, place)
+}
+
+/**
+ * The text of a member, empty when it is absent or null. `place`: what has it.
+ * @throws Refusal when it is something else
+ */
+export function textOf(given: Fields, name: string, place: string): string {
+  const value = given[name] ?? ''
+  if (!isString(value)) throw invalid(`${place}.${name}`, 'Expected a string.')
+  return value
+}
+
 /** How many seconds these bytes of sound last. */
 export function secondsOf(format: unknown, bytes: number): number {
-  return bytes / (bytesPerSecond[isObject(format) ? String(format['type']) : ''] ?? bytesPerSecond['audio/pcm']!)
+  return bytes / (bytesPerSecond.get(isObject(format) ? format['type'] : undefined) ?? sampleRate * 2)
 }
 
 /** The tokens of this many seconds of heard sound. */
@@ -90,16 +106,16 @@ function audioTokens(seconds: number): number {
  */
 export function readItem(given: unknown, id: string, format: unknown): Item {
   if (!isObject(given)) throw invalid('item', 'Expected an object.')
-  const { type, role, content, output, arguments: args, call_id: call } = given
+  const { type, role, content, call_id: call } = given
   if (type === 'function_call_output') {
     if (typeof call !== 'string')
       throw new Refusal(400, "Missing required parameter: 'item.call_id'.", {
         param: 'item.call_id',
         code: 'missing_required_parameter'
       })
-    return item(id, { ...given }, String(output ?? ''))
+    return item(id, { ...given, type }, textOf(given, 'output', 'item'))
   }
-  if (type === 'function_call') return item(id, { ...given }, String(args ?? ''))
+  if (type === 'function_call') return item(id, { ...given, type }, textOf(given, 'arguments', 'item'))
   if (type !== 'message')
     throw invalid('item.type', 'Supported values are: message, function_call, function_call_output.')
   if (role !== 'user' && role !== 'assistant' && role !== 'system')
@@ -110,13 +126,13 @@ export function readItem(given: unknown, id: string, format: unknown): Item {
   const tokens: Heard = { text: 0, audio: 0, image: 0 }
   for (const part of content) {
     if (part['type'] === 'input_text' || part['type'] === 'output_text' || part['type'] === 'text')
-      texts.push(String(part['text'] ?? ''))
+      texts.push(textOf(part, 'text', 'item.content'))
     else if (part['type'] === 'input_audio')
-      tokens.audio += audioTokens(secondsOf(format, Buffer.byteLength(String(part['audio'] ?? ''), 'base64')))
+      tokens.audio += audioTokens(secondsOf(format, Buffer.byteLength(textOf(part, 'audio', 'item.content'), 'base64')))
     else if (part['type'] === 'input_image') tokens.image += tokensPerPicture
     else throw invalid('item.content', 'Supported types are: input_text, input_audio, input_image, output_text.')
   }
-  return item(id, { ...given, status: 'completed' }, texts.join('\n'), tokens)
+  return item(id, { ...given, type, status: 'completed' }, texts.join('\n'), tokens)
 }
 
 /** The item for what a client has said aloud. */
@@ -131,10 +147,15 @@ export function spokenItem(id: string, seconds: number): Item {
 }
 
 /** Makes an item with these members. */
-export function item(id: string, shown: Fields, text: string, tokens: Heard = { text: 0, audio: 0, image: 0 }): Item {
+export function item(
+  id: string,
+  shown: Fields & { readonly type: string },
+  text: string,
+  tokens: Heard = { text: 0, audio: 0, image: 0 }
+): Item {
   return {
     id,
-    type: String(shown['type']),
+    type: shown.type,
     role: shown['role'] as string | undefined,
     text,
     shown: { ...shown, id, object: 'realtime.item' },
@@ -143,8 +164,9 @@ export function item(id: string, shown: Fields, text: string, tokens: Heard = { 
 }
 
 /** The tokens of items, and of the settings that the model reads. */
-export function heardOf(items: Iterable<Item>, { instructions, tools }: Fields): Heard {
-  const sum: Heard = { text: countTokens(String(instructions ?? '')), audio: 0, image: 0 }
+export function heardOf(items: Iterable<Item>, settings: Fields): Heard {
+  const { tools } = settings
+  const sum: Heard = { text: countTokens(textOf(settings, 'instructions', 'response')), audio: 0, image: 0 }
   if (Array.isArray(tools) && tools.length > 0) sum.text += countTokens(JSON.stringify(tools))
   for (const { tokens } of items) {
     sum.text += tokens.text
@@ -154,12 +176,18 @@ export function heardOf(items: Iterable<Item>, { instructions, tools }: Fields):
   return sum
 }
 
-/** The tools of a session or a response, and the names of those that `tool_choice` forces. */
-export function readSessionTools({ tools, tool_choice: choice }: Fields): { tools: Tool[]; forced: string[] } {
+/**
+ * The tools of a session or a response, and the names of those that `tool_choice` forces. `place`: what has them.
+ * @throws Refusal
+ */
+export function readSessionTools(
+  { tools, tool_choice: choice }: Fields,
+  place: string
+): { tools: Tool[]; forced: string[] } {
   const list = Array.isArray(tools) ? tools : []
-  const read = list.filter(isObject).map((tool): Tool => ({
+  const read = list.filter(isObject).map((tool, i): Tool => ({
     kind: 'function',
-    name: String(tool['name']),
+    name: textOf(tool, 'name', `${place}.tools[${i}]`),
     schema: tool['parameters'] ?? { type: 'object' }
   }))
   if (choice === 'required') return { tools: read, forced: read.slice(0, 1).map(({ name }) => name) }

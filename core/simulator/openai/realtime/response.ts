@@ -155,7 +155,7 @@ export class Response {
     )
   }
 
-  *#itemDone(output: number, shown: Fields & { id: string }, text: string): Generator<Event> {
+  *#itemDone(output: number, shown: Fields & { id: string; type: string }, text: string): Generator<Event> {
     this.items.push(item(shown.id, shown, text))
     yield { type: 'response.output_item.done', response_id: this.id, output_index: output, item: shown }
     yield { type: 'conversation.item.done', previous_item_id: null, item: shown }

@@ -3,16 +3,27 @@ import type { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
 import { takeDirective } from '../../directive.ts'
 import type { Directive } from '../../directive.ts'
-import { invalid, isObject, missing, parseObject } from '../../fields.ts'
+import { invalid, isObject, isString, missing, parseObject } from '../../fields.ts'
 import type { Fields } from '../../fields.ts'
 import { Refusal } from '../../refusal.ts'
 import type { Stats } from '../../stats.ts'
 import type { Sleeper, Wheel } from '../../wheel.ts'
 import { wantedCalls } from '../../words/tools.ts'
-import { freshSettings, heardOf, merged, readItem, readSessionTools, secondsOf, spokenItem } from './conversation.ts'
+import {
+  checkSettings,
+  freshSettings,
+  heardOf,
+  merged,
+  readItem,
+  readSessionTools,
+  secondsOf,
+  spokenItem,
+  textOf
+} from './conversation.ts'
 import type { Item } from './conversation.ts'
 import { Response } from './response.ts'
 import type { Event } from './response.ts'
+import { thrownText } from '../../../thrown.ts'
 
 /** How many events are sent without a pause before other work gets its turn. */
 const burst = 64
@@ -135,7 +146,7 @@ export class RealtimeSession implements Sleeper {
       this.#obey(fields)
     } catch (error) {
       const { message, details } =
-        error instanceof Refusal ? error : new Refusal(500, `The simulator failed: ${String(error)}.`)
+        error instanceof Refusal ? error : new Refusal(500, `The simulator failed: ${thrownText(error)}.`)
       const { type = 'invalid_request_error', code = null, param = null } = details
       this.#parts.stats.refused++
       this.#send({ type: 'error', error: { type, code, message, param, event_id: event ?? null } })
@@ -192,7 +203,9 @@ export class RealtimeSession implements Sleeper {
         param: 'session.model',
         code: 'cannot_update_model'
       })
-    this.#settings = merged(this.#settings, given) as Record<string, unknown>
+    const settings = merged(this.#settings, given) as Record<string, unknown>
+    checkSettings(settings, 'session')
+    this.#settings = settings
     this.#send({ type: 'session.updated', session: this.#settings })
   }
 
@@ -212,7 +225,8 @@ export class RealtimeSession implements Sleeper {
       if (detection['interrupt_response'] !== false && this.#telling[0]) this.#finish(this.#telling[0], 'turn_detected')
     }
     heard.silent = silent ? heard.silent + ms : 0
-    if (!heard.spoken || heard.silent < Number(detection['silence_duration_ms'] ?? 500)) return
+    const { silence_duration_ms: pause } = detection
+    if (!heard.spoken || heard.silent < (typeof pause === 'number' ? pause : 500)) return
     this.#send({ type: 'input_audio_buffer.speech_stopped', audio_end_ms: 0, item_id: this.#nextId('item') })
     this.#commit()
     if (detection['create_response'] !== false) this.#respond({})
@@ -238,7 +252,10 @@ export class RealtimeSession implements Sleeper {
       input_token_details: { text_tokens: 0, audio_tokens: said.tokens.audio },
       output_tokens: 3
     }
-    const usage = String(transcription['model']).startsWith('whisper') ? { type: 'duration', seconds } : tokens
+    const usage =
+      isString(transcription['model']) && transcription['model'].startsWith('whisper')
+        ? { type: 'duration', seconds }
+        : tokens
     this.#send({
       type: 'conversation.item.input_audio_transcription.completed',
       item_id: said.id,
@@ -272,13 +289,13 @@ export class RealtimeSession implements Sleeper {
     const asked = items.findLast(({ role }) => role === 'user')
     const last = items.at(-1)
     const toolResult = last?.type === 'function_call_output' ? last.text : undefined
-    const model = String(this.#settings['model'])
+    const { model } = this.#parts
     const { directive, prompt } = takeDirective(
-      String(given['instructions'] ?? '') + (toolResult === undefined ? (asked?.text ?? '') : ''),
+      textOf(given, 'instructions', 'response') + (toolResult === undefined ? (asked?.text ?? '') : ''),
       model,
       'item.content'
     )
-    const { tools, forced } = readSessionTools(settings)
+    const { tools, forced } = readSessionTools(settings, 'response')
     const limit = settings['max_output_tokens']
     const modalities = settings['output_modalities']
     const response = new Response({
@@ -310,9 +327,10 @@ export class RealtimeSession implements Sleeper {
   }
 
   #find({ item_id: id }: Fields): Item {
-    const found = this.#items.get(String(id))
+    if (!isString(id)) throw invalid('item_id', 'Expected a string.')
+    const found = this.#items.get(id)
     if (!found)
-      throw new Refusal(400, `Item with item_id not found: ${String(id).slice(0, 100)}`, {
+      throw new Refusal(400, `Item with item_id not found: ${id.slice(0, 100)}`, {
         param: 'item_id',
         code: 'item_not_found'
       })

@@ -74,7 +74,7 @@ function readItem(item: unknown, path: string, find: FindItem): Item {
     case 'reasoning':
       return reasoning(item, path, find)
     case 'compaction': {
-      if (!isSigned('', item['encrypted_content'])) throw notVerified(item)
+      if (!isSigned('', item['encrypted_content'])) throw notVerified(item['id'])
       return { kind: 'other', text: '', tokens: tokensPerCompaction, raw: item }
     }
     default:
@@ -116,11 +116,11 @@ function reasoning(item: Fields, path: string, find: FindItem): Item {
   const id = text(item, path, 'id')
   const { summary = [], encrypted_content: sealed } = item as { summary?: unknown; encrypted_content?: unknown }
   if (!Array.isArray(summary)) throw invalid(`${path}.summary`, 'Expected an array.')
-  const said = summary.map((part: unknown) => (isObject(part) ? String(part['text'] ?? '') : '')).join('\n')
+  const said = summary.map((part: unknown, i) => (isObject(part) ? text(part, `${path}.summary[${i}]`, 'text') : ''))
   if (sealed === undefined || sealed === null) {
     if (!find(id)) throw unknownItem(id)
-  } else if (!isSigned('', sealed)) throw notVerified(item)
-  return { kind: 'reasoning', text: '', tokens: countTokens(said), raw: item }
+  } else if (!isSigned('', sealed)) throw notVerified(id)
+  return { kind: 'reasoning', text: '', tokens: countTokens(said.join('\n')), raw: item }
 }
 
 function unknownItem(id: string): Refusal {
@@ -129,10 +129,14 @@ function unknownItem(id: string): Refusal {
   })
 }
 
-function notVerified({ id }: Fields): Refusal {
-  return new Refusal(400, `The encrypted content for item ${String(id)} could not be verified.`, {
-    code: 'invalid_encrypted_content'
-  })
+function notVerified(id: unknown): Refusal {
+  return new Refusal(
+    400,
+    `The encrypted content for item ${isString(id) ? id : 'without an id'} could not be verified.`,
+    {
+      code: 'invalid_encrypted_content'
+    }
+  )
 }
 
 function text(fields: Fields, path: string, name: string): string {

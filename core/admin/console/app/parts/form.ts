@@ -3,7 +3,7 @@ import { useId, useState } from 'preact/hooks'
 import type { ApiError } from '../api.ts'
 import { h, html } from '../html.ts'
 import type { VNode } from '../html.ts'
-import { emptyOf, fits, kindOf, plain, variantName, variantsOf } from './schema.ts'
+import { emptyOf, fits, kindOf, plain, shownValue, variantName, variantsOf } from './schema.ts'
 import type { Schema } from './schema.ts'
 
 /** An object as a form edits it. Members that are left empty are not there. */
@@ -106,7 +106,7 @@ const typed = (event: Event): string => (event.target as HTMLInputElement).value
 function inputFor({ schema, name, value, change, offers, required }: MemberProps, aria: object, id: string): VNode {
   const kind = kindOf(schema)
   const hint = schema.default === undefined ? schema.examples?.[0] : schema.default
-  const placeholder = hint === undefined || typeof hint === 'object' ? undefined : `${hint}`
+  const placeholder = hint === undefined || typeof hint === 'object' ? undefined : shownValue(hint)
   const offered = offers[name]
   switch (kind) {
     case 'choice':
@@ -114,8 +114,8 @@ function inputFor({ schema, name, value, change, offers, required }: MemberProps
         ...${aria}
         onChange=${(event: Event) => change(typed(event) === '' ? undefined : JSON.parse(typed(event)))}
       >
-        ${required && value !== undefined ? null : html`<option value="" selected=${value === undefined}>${schema.default === undefined ? 'Choose' : `${String(schema.default)} (unless chosen)`}</option>`}
-        ${schema.enum!.map((one) => html`<option value=${JSON.stringify(one)} selected=${one === value}>${String(one)}</option>`)}
+        ${required && value !== undefined ? null : html`<option value="" selected=${value === undefined}>${schema.default === undefined ? 'Choose' : `${shownValue(schema.default)} (unless chosen)`}</option>`}
+        ${schema.enum!.map((one) => html`<option value=${JSON.stringify(one)} selected=${one === value}>${shownValue(one)}</option>`)}
       </select>`
     case 'flag':
       return html`<input
@@ -140,7 +140,7 @@ function inputFor({ schema, name, value, change, offers, required }: MemberProps
         placeholder="One a line"
         onChange=${(event: Event) => change(linesIn(typed(event), schema.items!))}
       >
-${((value as unknown[] | undefined) ?? []).join('\n')}</textarea>`
+${((value as unknown[] | undefined) ?? []).map(shownValue).join('\n')}</textarea>`
     case 'text':
       return html`<input
           ...${aria}

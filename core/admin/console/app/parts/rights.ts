@@ -3,6 +3,7 @@ import { html } from '../html.ts'
 import type { VNode } from '../html.ts'
 import { shortMoney } from './money.ts'
 import type { Values } from './form.ts'
+import { shownValue } from './schema.ts'
 import { visible } from './text.ts'
 
 /** A budget as the API shows it. */
@@ -69,8 +70,6 @@ export function Facts({ of }: { of: readonly (readonly [name: string, value: VNo
 /** Limits in words: `rpm 60, tpm 10000`. */
 export function limitsText(limits: Values): string {
   return Object.entries(limits)
-    .map(([name, value]) =>
-      visible(typeof value === 'object' ? `${name} ${JSON.stringify(value)}` : `${name} ${String(value)}`)
-    )
+    .map(([name, value]) => visible(`${name} ${shownValue(value)}`))
     .join(', ')
 }

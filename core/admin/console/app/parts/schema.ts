@@ -74,11 +74,16 @@ export function emptyOf(schema: Schema): unknown {
   return kind === 'lines' || kind === 'list' ? [] : undefined
 }
 
+/** A value as people read it: a text as it is, and anything else as JSON. */
+export function shownValue(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
 /** A short name of an alternative. */
 export function variantName(schema: Schema): string {
   const { title, const: constant, type } = schema
   if (title !== undefined) return title
-  if (constant !== undefined) return String(constant)
+  if (constant !== undefined) return shownValue(constant)
   return (
     { array: 'Several', object: 'One', boolean: 'Yes or no', string: 'Text' }[String(type)] ?? String(type ?? 'Other')
   )

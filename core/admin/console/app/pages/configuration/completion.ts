@@ -1,4 +1,5 @@
 // Completion for gateway.yaml from its JSON Schema: which keys or values may stand where the cursor is.
+import { shownValue } from '../../parts/schema.ts'
 
 /** A JSON Schema (draft-07), as far as completion reads it. */
 export interface Node {
@@ -53,12 +54,12 @@ export function offersAt(text: string, offset: number, root: Node): Offer[] {
         if (!spot.beside.has(name)) offer(name, `${name}:${isNested(inner) ? '' : ' '}`, inner.description)
       // An item of a list may be a word alone, as plugins of the chain are.
       if (spot.path.at(-1) === '[]')
-        for (const word of node.enum ?? []) offer(String(word), String(word), node.description)
+        for (const word of node.enum ?? []) offer(shownValue(word), shownValue(word), node.description)
     } else {
-      for (const word of node.enum ?? []) offer(String(word), String(word), node.description)
+      for (const word of node.enum ?? []) offer(shownValue(word), shownValue(word), node.description)
       if (node.type === 'boolean') for (const word of ['true', 'false']) offer(word, word, node.description)
       if (node.default !== undefined && typeof node.default !== 'object')
-        offer(String(node.default), String(node.default), 'The default.')
+        offer(shownValue(node.default), shownValue(node.default), 'The default.')
     }
   }
   return [...found.values()].slice(0, most)

@@ -161,7 +161,7 @@ class Refused extends Error {
 
 function wordsOf(error: unknown): string {
   if (error instanceof TypeError) return 'The answer broke off, or the gateway cannot be reached.'
-  return error instanceof Error ? error.message : String(error)
+  return error instanceof Error ? error.message : 'The page made a mistake.'
 }
 
 /** The record of a request, which is there soon after its end; undefined when it did not come within five seconds. */

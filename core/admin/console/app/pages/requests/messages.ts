@@ -51,8 +51,9 @@ function itemsOf(response: unknown): readonly unknown[] {
 function Item({ item }: { item: unknown }): VNode {
   const { role, type, content } = (item ?? {}) as { role?: unknown; type?: unknown; content?: unknown }
   const text = textOf(content)
+  const name = [role, type].find((one) => typeof one === 'string') ?? 'item'
   return html`<div class="kept-message">
-    <b>${visible(String(role ?? type ?? 'item')).slice(0, 40)}</b>
+    <b>${visible(name).slice(0, 40)}</b>
     <pre tabindex="0">${visible(text ?? JSON.stringify(item, null, 2))}</pre>
   </div>`
 }

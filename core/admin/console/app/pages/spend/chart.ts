@@ -26,7 +26,8 @@ export function SpendChart({ rows, other, since, until }: ChartProps): VNode | n
   const lines = new Map<string, bigint[]>()
   const totals = new Map<string, bigint>()
   for (const row of rows) {
-    const place = Math.round((Date.parse(String(row['day'])) - start) / dayMs)
+    const { day } = row
+    const place = typeof day === 'string' ? Math.round((Date.parse(day) - start) / dayMs) : NaN
     if (!(place >= 0 && place < days)) continue
     const name = other === undefined ? 'All' : nameOf(row[other])
     const line = lines.get(name) ?? Array<bigint>(days).fill(0n)
