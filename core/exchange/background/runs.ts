@@ -161,7 +161,10 @@ export class Runs {
     const error = run.failure ?? failure
     run.turn.leave()
     // Who follows it sees the end when all is settled.
-    if (!run.tookOver) this.#runs.delete(work.requestId)
+    if (!run.tookOver) {
+      this.#runs.delete(work.requestId)
+      run.recording.close()
+    }
     const usage = exchange.attempts.at(-1)?.usage?.usage
     const end: Progress =
       kind === 'completed'
