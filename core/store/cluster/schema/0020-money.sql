@@ -270,6 +270,7 @@ end $$;
 create function sluice.money_batch_1(
   p_node text, p_epoch int, p_batch bigint, p_lease int,
   p_cells bigint[],                                                 -- all that change, sorted
+  p_busiest bigint,                                                 -- the one that most of the batch count in; null for none
   p_posted bigint[], p_freed bigint[],                              -- by cell: what the ends charge, and what they held
   p_limited bigint[], p_limits bigint[], p_limited_by int[],        -- cells whose limit has changed, by which admission; 0: any
   p_sum_scopes text[], p_sum_from int[], p_sum_to int[],            -- sums of hours, for rolling budgets
@@ -334,6 +335,9 @@ begin
     return;
   end if;
 
+  -- A lock of a row goes to whoever comes at the right moment, and this one to whoever has waited for longest. Nobody takes
+  -- it who has locked balances.
+  if p_busiest is not null then perform pg_advisory_xact_lock(741, (p_busiest % 2147483647)::int); end if;
   perform from sluice.balance b where b.id = any (p_cells) order by b.id for no key update;
   if p_prices is not null then
     insert into sluice.price (version, json) select * from json_to_recordset(p_prices) as p(version text, json text)
@@ -396,8 +400,10 @@ begin
   verdicts := '{}';
   held := array_fill(0::bigint, array[cardinality(used)]);
   if cardinality(p_requests) > 0 then
-    select array_agg(n.place) into taken from unnest(p_requests, p_parts) with ordinality as n(request_id, part, place)
-      join sluice.hold h on h.request_id = n.request_id and h.part = n.part;
+    -- No join: with statistics of a table that was nearly empty, one reads all of it for each.
+    select array_agg(n.place) filter (where exists (
+        select from sluice.hold h where h.request_id = n.request_id and h.part = n.part))
+      into taken from unnest(p_requests, p_parts) with ordinality as n(request_id, part, place);
     for run in 1 .. cardinality(p_runs_to) loop
       kind := p_kinds[first];
       first_count := coalesce(p_counts_to[kind - 1], 0) + 1;

@@ -16,7 +16,7 @@ import type { Admission, End, Restored } from './operations.ts'
 import { Positions } from './positions.ts'
 
 /** The call of a batch. */
-export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 73 }, (_, i) => `$${i + 1}`).join(', ')})`
+export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 74 }, (_, i) => `$${i + 1}`).join(', ')})`
 
 /**
  * What the call answers: a verdict for each admission, posted and used of each balance and sum, how much each slice
@@ -61,9 +61,8 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
   const limited = limitsOf(admissions, mirror)
   const plans = new Set(admissions.map(({ plan }) => plan))
   const ids = new Set<bigint>(limited.map(({ id }) => id))
-  const lists = new Set([...ends, ...restored].map(({ places }) => places))
-  for (const { places } of plans) lists.add(places)
-  for (const places of lists) for (const { key } of places) ids.add(mirror.get(key)!.id)
+  const lists = [...admissions.map(({ plan }) => plan), ...ends, ...restored].map(({ places }) => places)
+  const busiest = busiestOf(lists, mirror, ids)
   for (const { limits } of plans) for (const { key } of limits) ids.add(mirror.get(key)!.id)
   for (const { slice } of changes) ids.add(mirror.get(slice.key)!.id)
   const at = new Positions(ids, sumsOf(plans, work), mirror)
@@ -85,6 +84,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
   const json = (list: readonly unknown[]): string | null => (list.length === 0 ? null : JSON.stringify(list))
   const values = [
     at.ids,
+    busiest,
     posted,
     freed,
     limited.map(({ id }) => id),
@@ -207,6 +207,30 @@ function limitsOf(admissions: readonly Admission[], mirror: Mirror): Limited[] {
     if (!limits) changed.set(plan, (limits = changedBy(plan)))
     return limits.map((one) => ({ ...one, by: one.limit === null || (amount === 0n && one.rolling) ? 0 : i + 1 }))
   })
+}
+
+/**
+ * The balance that most of a batch count in, the oldest of several; undefined for none. Nodes that are busy with the
+ * same tenant name the same one. Adds the ids of all to `ids`.
+ */
+function busiestOf(lists: readonly (readonly Place[])[], mirror: Mirror, ids: Set<bigint>): bigint | undefined {
+  const alike = new Map<readonly Place[], number>()
+  for (const places of lists) alike.set(places, (alike.get(places) ?? 0) + 1)
+  const counts = new Map<bigint, number>()
+  for (const [places, count] of alike)
+    for (const { key } of places) {
+      const { id } = mirror.get(key)!
+      counts.set(id, (counts.get(id) ?? 0) + count)
+    }
+  let busiest: bigint | undefined
+  let most = 0
+  for (const [id, count] of counts) {
+    ids.add(id)
+    if (count < most || (count === most && busiest! < id)) continue
+    most = count
+    busiest = id
+  }
+  return busiest
 }
 
 /** What ends change, by position. The first so many are of holds that the database has. */
