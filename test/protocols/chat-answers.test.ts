@@ -185,6 +185,7 @@ t.test('events with text alone are not parsed once there has been one like them'
   const call = [{ index: 0, id: 'a', function: { name: 'f', arguments: ' ' } }]
   for (const say of [
     (content: string) => chunk({ content, tool_calls: call }),
+    (content: string) => chunk({ content, annotations: [{ url_citation: { url: 'https://a.example' } }] }),
     (content: string) => chunk({ content }, { logprobs: { content: [{ token: 'a', logprob: -1 }] } }),
     (content: string) => ({ ...chunk({ content }), usage: { prompt_tokens: 3, completion_tokens: 2 } })
   ])
