@@ -71,7 +71,7 @@ export class Database {
     await loadPackage()
     const database = new Database(options)
     try {
-      await migrate(database.changes, database.migrations)
+      await migrate(database.changes, database.migrations, { log: options.log })
       if (!options.moving) await refuseUnfinished(database.reads)
       return database
     } catch (error) {

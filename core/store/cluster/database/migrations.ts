@@ -3,8 +3,12 @@ import { hash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from '../../../telling/log.ts'
+import { silentLog } from '../../../telling/log.ts'
 import { DatabaseFault } from './fault.ts'
 import type { Lane, Transaction } from './lane.ts'
+import { LockWatch } from './lock-watch.ts'
+import type { WatchTimes } from './lock-watch.ts'
 import { locks } from './locks.ts'
 
 /** The files of the schema of this program. */
@@ -12,8 +16,8 @@ export const schemaFolder = join(import.meta.dirname, '../schema')
 
 /** How long one change waits for a lock, so that what waits behind it does not stand still for longer. */
 const lockTimeout = '2s'
-/** How long one change may run, in milliseconds, and how long locks are asked for again. */
-const [changeWithin, lockWithin] = [600_000, 120_000]
+/** How long one change may run, in milliseconds. */
+const changeWithin = 600_000
 
 /** A change of the schema. */
 export interface Migration {
@@ -42,21 +46,43 @@ export function readMigrations(folder = schemaFolder): Migration[] {
   return found
 }
 
+/** What {@link migrate} may be told besides. */
+export interface MigrateOptions {
+  readonly log?: Logger | undefined
+  /** Of its watch over who holds locks. */
+  readonly times?: WatchTimes
+}
+
 /**
  * Runs what has not run yet, each change in a transaction of its own; of several programs that start at once, one after
- * the other.
- * @throws Error when a newer program made the database unusable for this one, or the file of a change is not what ran
+ * the other. It waits for whoever holds a lock for as long as that is at work. `lane` has two connections at least.
+ * @throws Error when a newer program made the database unusable for this one, the file of a change is not what ran, or
+ * somebody holds a lock for two minutes and does nothing
  */
-export async function migrate(lane: Lane, migrations: readonly Migration[]): Promise<void> {
-  const until = performance.now() + lockWithin
-  for (let done = false; !done;) {
-    try {
-      done = await lane.transaction((transaction) => runNext(transaction, migrations), { deadline: changeWithin })
-    } catch (error) {
-      if (!(error instanceof DatabaseFault) || !(error.conflict || error.unknown) || performance.now() > until)
-        throw error
-      await sleep(100 + Math.random() * 400)
+export async function migrate(
+  lane: Lane,
+  migrations: readonly Migration[],
+  { log = silentLog, times }: MigrateOptions = {}
+): Promise<void> {
+  const watch = new LockWatch(lane, log, times)
+  const run = async (transaction: Transaction): Promise<boolean> => {
+    await watch.watch(transaction)
+    return runNext(transaction, migrations)
+  }
+  try {
+    for (let done = false; !done;) {
+      try {
+        done = await lane.transaction(run, { deadline: changeWithin }).finally(() => watch.rest())
+      } catch (error) {
+        const { problem, hopeless } = watch
+        if (problem !== undefined) throw new Error(`the schema of the database cannot be changed: ${problem}`)
+        const again = error instanceof DatabaseFault && (error.conflict || error.unknown)
+        if (!again || hopeless) throw error
+        await sleep(100 + Math.random() * 400)
+      }
     }
+  } finally {
+    await watch.close()
   }
 }
 
