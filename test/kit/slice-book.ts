@@ -52,8 +52,8 @@ interface Member {
   number: number
   answer: ModelAnswer | undefined
   slices: Map<string, bigint>
-  /** What of them is admitted and not written, as the node said last. */
-  readonly unwritten: Map<string, bigint>
+  /** What of them is admitted and not written, as the node said last, and the latest hour that any of it may be of. */
+  readonly unwritten: Map<string, { readonly amount: bigint; readonly hour: number }>
 }
 
 /** The database. Times are its own, in milliseconds. */
@@ -125,9 +125,9 @@ export class SliceBook {
     member.expires = now + this.#lease
     for (const { request, charged } of ends)
       for (const { key, hour } of request.shares) this.#add(key, hour, charged - request.amount)
-    for (const { slice, back, unwritten } of changes) {
+    for (const { slice, back, hour, unwritten } of changes) {
       this.#move(member, slice.key, -back)
-      if (unwritten !== undefined) member.unwritten.set(slice.key, unwritten)
+      if (unwritten !== undefined) member.unwritten.set(slice.key, { amount: unwritten, hour })
     }
     const recalled = new Set<string>()
     const verdicts = requests.map((request) => this.#decide(member, request, now, recalled))
@@ -156,7 +156,7 @@ export class SliceBook {
       const used = this.used(share.key, share.hour)
       if (used + amount > share.limit) return 'refused'
       if (lacking || used + this.cell(share.key).sliced + amount <= share.limit) continue
-      if (used + this.#spoken(share.key, now) + amount > share.limit) return 'refused'
+      if (used + this.#spoken(share, now) + amount > share.limit) return 'refused'
       lacking = share
     }
     if (lacking) {
@@ -175,10 +175,13 @@ export class SliceBook {
     return 'admitted'
   }
 
-  /** What nodes that live have admitted and not written. */
-  #spoken(key: string, now: number): bigint {
+  /** What nodes that live have admitted and not written, until the hour of a share. */
+  #spoken({ key, hour }: Share, now: number): bigint {
     let sum = 0n
-    for (const { expires, unwritten } of this.members.values()) if (expires > now) sum += unwritten.get(key) ?? 0n
+    for (const { expires, unwritten } of this.members.values()) {
+      const told = unwritten.get(key)
+      if (told && expires > now && told.hour <= hour) sum += told.amount
+    }
     return sum
   }
 

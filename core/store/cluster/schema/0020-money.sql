@@ -26,6 +26,7 @@ create table sluice.slice (
   cell bigint not null,          -- of the budget; of a rolling one that which has its limit
   amount bigint not null check (amount >= 0),
   used bigint not null default 0,  -- of it what is admitted already and not written, as the node said last
+  used_hour int not null default 0, -- of a rolling budget: the latest hour that any of that may be of
   primary key (node, cell)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 create index slice_cell on sluice.slice (cell);
@@ -306,6 +307,8 @@ declare
   returned text;                 -- balances of which something comes back that others wait for
   gone bigint[];                 -- what nodes have in slices that are gone
   spoken bigint[];               -- what the others have admitted from slices, and not written
+  spoken_hour int[];             -- and until which hour that counts, of a rolling budget
+  hour int;
   lacking int;
   cell_at int;
   nodes int;
@@ -384,8 +387,10 @@ begin
   own := array_fill(0::bigint, array[cells]);
   gone := array_fill(null::bigint, array[cells]);
   spoken := gone;
+  spoken_hour := array_fill(0, array[cells]);
   if cardinality(p_unwritten) > 0 then
-    update sluice.slice s set used = d.used from unnest(p_slices, p_unwritten) as d(at, used)
+    update sluice.slice s set used = d.used, used_hour = coalesce(p_sum_to[d.sum - cells], 0)
+      from unnest(p_slices, p_unwritten, p_slice_used) as d(at, used, sum)
       where s.node = p_node and s.cell = p_cells[d.at] and d.used is not null;
   end if;
   for i in 1 .. cardinality(p_slices) loop
@@ -431,10 +436,13 @@ begin
               continue when whole;
               cell_at := p_cap_cells[k];
               near := true;
-              if spoken[cell_at] is null then
+              -- What may be of a later hour than the request does not count against it.
+              hour := coalesce(p_sum_to[p_caps[k] - cells], 0);
+              if spoken[cell_at] is null or spoken_hour[cell_at] <> hour then
+                spoken_hour[cell_at] := hour;
                 spoken[cell_at] := coalesce((
                   select sum(s.used) from sluice.slice s join sluice.node n on n.name = s.node
-                    where s.cell = p_cells[cell_at] and n.expires > time_now), 0);
+                    where s.cell = p_cells[cell_at] and s.used_hour <= hour and n.expires > time_now), 0);
               end if;
               if spoken[cell_at] > p_cap_limits[k] - amount - used[p_caps[k]] then verdict := k - first_cap + 1; end if;
             end if;

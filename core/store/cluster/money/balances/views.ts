@@ -14,6 +14,8 @@ interface HourRow {
   hour: number
   posted: bigint
   pending: bigint
+  /** Whether it is what nodes have admitted by themselves and not written. */
+  unwritten: boolean
 }
 
 const noMoves: Cell[] = []
@@ -64,7 +66,7 @@ export class Views {
         calendar.map(({ scope }) => scope),
         calendar.map(({ window }) => window)
       ),
-      this.#hours(plan.limits.flatMap(({ of }) => ('to' in of ? [of] : [])))
+      this.#hours(plan.limits.flatMap(({ of, budget }) => ('to' in of ? [{ ...of, window: budget.per }] : [])))
     ])
     const budgets = plan.limits.map(({ scope, budget, of }): Limited => {
       if ('to' in of) return { scope, budget, balance: hours.get(of.scope)!.sum((of.to - of.from + 1) / 24, of.to) }
@@ -118,15 +120,38 @@ export class Views {
     )
   }
 
-  async #hours(sums: readonly Hoursum[]): Promise<Map<string, Hours>> {
+  /** `window`: that of a budget, for which what is admitted and not written counts in the last hour. */
+  async #hours(sums: readonly (Hoursum & { readonly window?: string })[]): Promise<Map<string, Hours>> {
     const hours = new Map(sums.map(({ scope }) => [scope, new Hours(scope)]))
     if (sums.length === 0) return hours
+    // At one moment, as what is written is not unwritten any more.
     const { rows } = await this.#lane.query<HourRow>(
-      `select distinct c.scope, c.hour, b.posted, b.pending from unnest($1::text[], $2::int[], $3::int[]) as n(scope, first, last)
-        join sluice.cell c on c.scope = n.scope and c.hour between n.first and n.last join sluice.balance b on b.id = c.id`,
-      [sums.map(({ scope }) => scope), sums.map(({ from }) => from), sums.map(({ to }) => to)]
+      `select distinct c.scope, c.hour, b.posted, b.pending, false as unwritten
+          from unnest($1::text[], $2::int[], $3::int[]) as n(scope, first, last)
+          join sluice.cell c on c.scope = n.scope and c.hour between n.first and n.last join sluice.balance b on b.id = c.id
+        union all select n.scope, n.last, 0, sum(s.used)::bigint, true
+          from unnest($1::text[], $3::int[], $4::text[]) as n(scope, last, "window")
+          join sluice.cell c on c.scope = n.scope and c."window" = n."window"
+          join sluice.slice s on s.cell = c.id and s.used_hour <= n.last
+          join sluice.node o on o.name = s.node and o.expires > clock_timestamp() group by n.scope, n.last, n."window"`,
+      [
+        sums.map(({ scope }) => scope),
+        sums.map(({ from }) => from),
+        sums.map(({ to }) => to),
+        sums.map(({ window }) => window ?? null)
+      ]
     )
-    for (const [scope, own] of hours) own.load(rows.filter((row) => row.scope === scope))
+    for (const [scope, own] of hours) own.load(hoursOf(rows.filter((row) => row.scope === scope)))
     return hours
   }
+}
+
+/** The hours of a scope. Each of its budgets has the same unwritten, as a request counts in all of them. */
+function hoursOf(rows: readonly HourRow[]): readonly HourRow[] {
+  const written = rows.filter(({ unwritten }) => !unwritten)
+  const [most] = rows.filter(({ unwritten }) => unwritten).sort((a, b) => (a.pending < b.pending ? 1 : -1))
+  if (!most) return written
+  const last = written.find(({ hour }) => hour === most.hour)
+  const pending = most.pending + (last?.pending ?? 0n)
+  return [...written.filter((row) => row !== last), { ...most, posted: last?.posted ?? 0n, pending }]
 }

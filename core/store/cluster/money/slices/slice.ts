@@ -114,9 +114,9 @@ export class Slice {
     return true
   }
 
-  /** Whether the database does not know what is admitted and not written. Of hours that is not told: sums differ. */
+  /** Whether the database does not know what is admitted and not written. */
   get untold(): boolean {
-    return this.unwritten !== this.#told && this.#hour === 0
+    return this.unwritten !== this.#told
   }
 
   /** Puts back what was taken for a request that was not admitted. */

@@ -172,37 +172,40 @@ test('what idle nodes have is given back to who needs it', async (t) => {
   t.same(await brokenIn(url), [])
 })
 
-test('what others have admitted in memory and not written is used, and nobody waits for it', async (t) => {
-  const server = await sharedPostgres()
-  const url = await moneyBook()
-  const proxy = await DatabaseProxy.start(t, server.socket)
-  const large = { ...sizing, few: 400 }
-  // It hears of nothing for long, and is not taken for gone.
-  const lease = 600_000
-  const one = await moneyNode(t, proxy.url(url), 'one', { folder: logFolder(t), sizing: large, now, lease })
-  const two = await moneyNode(t, url, 'two', { folder: logFolder(t), sizing, now, lease })
-  const scopes = [scope('tenant', 'acme', 10_000n), scope('key', 'laptop')]
-  await warm(one, scopes, 10n)
-  await one.flush()
-  const slice = BigInt((await slicesIn(url))['one tenant:acme']!)
-  // The node hears of no answer from here on, so that of many holds only some are ever written.
-  proxy.loses = (sent) => sent.includes('money_batch')
-  const made = Array.from({ length: Number(slice / 10n) }, () => one.ledger.reserve(requestFor(scopes, 10n)))
-  t.ok(made.length > 150 && !made.some((one) => one instanceof Promise), `${made.length} in memory`)
-  const unwritten = `select coalesce(sum(used), 0)::int as used from sluice.slice where node = 'one'`
-  await eventually(async () => (await server.sql(unwritten, url))[0].used > 0)
-  const rest = 10_000n - (slice / 10n) * 10n
-  t.equal((await refusal(hold(two.ledger, scopes, rest + 10n))).code, 'quota_tenant_exceeded', 'it is used')
-  const rolling = [scopes[0]!, scope('key', 'phone', 10n ** 9n, '7d')]
-  t.equal((await refusal(hold(two.ledger, rolling, rest + 10n))).code, 'quota_tenant_exceeded', 'also by a calendar')
-  await (await hold(two.ledger, scopes, rest - slice - 10n)).void()
-  proxy.loses = () => false
-  proxy.goOn()
-  await Promise.all(made.map(async (one) => (await one).durable))
-  await (await hold(two.ledger, scopes, rest)).void()
-  await Promise.all(made.map(async (one) => (await one).void()))
-  t.same(await brokenIn(url), [])
-})
+for (const per of ['total', '7d'] as const)
+  test(`what others have admitted in memory and not written is used, and nobody waits for it (${per})`, async (t) => {
+    const server = await sharedPostgres()
+    const url = await moneyBook()
+    const proxy = await DatabaseProxy.start(t, server.socket)
+    const large = { ...sizing, few: 400 }
+    // It hears of nothing for long, and is not taken for gone.
+    const lease = 600_000
+    const one = await moneyNode(t, proxy.url(url), 'one', { folder: logFolder(t), sizing: large, now, lease })
+    const two = await moneyNode(t, url, 'two', { folder: logFolder(t), sizing, now, lease })
+    const scopes = [scope('tenant', 'acme', 10_000n, per), scope('key', 'laptop')]
+    await warm(one, scopes, 10n)
+    await one.flush()
+    const slice = BigInt((await slicesIn(url))['one tenant:acme']!)
+    // The node hears of no answer from here on, so that of many holds only some are ever written.
+    proxy.loses = (sent) => sent.includes('money_batch')
+    const made = Array.from({ length: Number(slice / 10n) }, () => one.ledger.reserve(requestFor(scopes, 10n)))
+    t.ok(made.length > 150 && !made.some((one) => one instanceof Promise), `${made.length} in memory`)
+    const unwritten = `select coalesce(sum(used), 0)::int as used from sluice.slice where node = 'one'`
+    await eventually(async () => (await server.sql(unwritten, url))[0].used > 0)
+    const rest = 10_000n - (slice / 10n) * 10n
+    const { code, details } = await refusal(hold(two.ledger, scopes, rest + 10n))
+    t.equal(code, 'quota_tenant_exceeded', 'it is used')
+    t.match(details.reason, { per, left_nano: String(rest), free_at: per === '7d' ? '2026-11-28T12:00:00.000Z' : null })
+    const rolling = [scopes[0]!, scope('key', 'phone', 10n ** 9n, '7d')]
+    t.equal((await refusal(hold(two.ledger, rolling, rest + 10n))).code, 'quota_tenant_exceeded', 'also by a calendar')
+    await (await hold(two.ledger, scopes, rest - slice - 10n)).void()
+    proxy.loses = () => false
+    proxy.goOn()
+    await Promise.all(made.map(async (one) => (await one).durable))
+    await (await hold(two.ledger, scopes, rest)).void()
+    await Promise.all(made.map(async (one) => (await one).void()))
+    t.same(await brokenIn(url), [])
+  })
 
 test('a limit that was changed counts at once', async (t) => {
   const url = await moneyBook()

@@ -180,17 +180,19 @@ class Schedule {
 
   #refused({ shares, amount }: ModelRequest): void {
     this.#counts.refused++
-    if (shares.every(({ key, limit, hour: at }) => this.#sum(key, at) + this.#unwritten(key) + amount <= limit))
+    if (shares.every(({ key, limit, hour: at }) => this.#sum(key, at) + this.#unwritten(key, at) + amount <= limit))
       throw new Error('a request was refused that could be paid')
     if (shares.every(({ key, limit, hour: at }) => this.#sum(key, at) + amount <= limit)) this.#counts.spoken++
   }
 
-  /** What nodes that are not fenced have admitted in memory of a budget, and not written. Hours are not told. */
-  #unwritten(key: string): bigint {
+  /** What nodes that are not fenced have admitted in memory of a budget until an hour, and not written. */
+  #unwritten(key: string, at: number): bigint {
     let sum = 0n
     for (const { node: place, request, inMemory, state } of this.#requests)
       if (inMemory && state === 'waits' && place.node.epoch === this.#book.members.get(place.node.name)!.epoch)
-        for (const share of request.shares) if (share.key === key && !key.endsWith('d')) sum += request.amount
+        for (const share of request.shares)
+          if (share.key === key && (!key.endsWith('d') || (share.hour <= at && share.hour > at - 24)))
+            sum += request.amount
     return sum
   }
 
