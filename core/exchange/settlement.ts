@@ -35,9 +35,11 @@ export function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): 
     const { plugin, hook, call } = chain.onSettled[i]!
     const view = exchange.seenBy(plugin)
     try {
-      call(view, outcome)
+      // Its author may have made it asynchronous: nobody waits for it, but what it throws would end the process.
+      const told = call(view, outcome) as unknown
+      if (told instanceof Promise) told.catch((error: unknown) => failedWhenTold(exchange, plugin, error))
     } catch (error) {
-      exchange.complain('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
+      failedWhenTold(exchange, plugin, error)
     }
     began = exchange.took(view, hook, began)
   }
@@ -45,6 +47,10 @@ export function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): 
   if (turns) dues.push({ plugin: '', promise: turns })
   const awaited = outcome.kind === 'completed' ? exchange.awaited : none
   return dues.length + awaited.length === 0 ? undefined : conclude(exchange, dues, awaited)
+}
+
+function failedWhenTold(exchange: LiveExchange, plugin: string, error: unknown): void {
+  exchange.complain('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
 }
 
 /** Waits for one after the other. Called in the turn in which they began. */

@@ -26,6 +26,11 @@ export function asText(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
+/** The value if it is a number, or the number that a string spells; NaN for anything else. */
+export function asNumber(value: unknown): number {
+  return typeof value === 'number' || typeof value === 'string' ? Number(value) : NaN
+}
+
 /** Whether a value is nested deeper than requests may be, so that recursion over it could exhaust the stack. */
 export function isDeep(value: unknown, depth = 0): boolean {
   if (typeof value !== 'object' || value === null) return false

@@ -1,10 +1,12 @@
 // Plugins, and the libraries that they use, may throw anything: also what JavaScript can make no text of.
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { definePlugin, sharedKey } from '../../core/contract/contract.ts'
 import type { Hooks, Plugin, Stage } from '../../core/contract/contract.ts'
 import { reasons } from '../../core/errors.ts'
 import { thrownMessage, thrownStack, thrownText } from '../../core/thrown.ts'
+import { eventually } from '../kit/probe.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, chatEvents, defaultChain, Workbench } from '../kit/workbench.ts'
 import type { Sections } from '../kit/workbench.ts'
@@ -164,6 +166,25 @@ for (const at of ['onSettled', 'a release', 'a release that is awaited'] as cons
       t.match(line?.fields, { plugin: 'odd', error: String }, 'the log names the plugin')
     }
   })
+
+t.test('what a hook throws that was written as if it were waited for ends no gateway', async (t) => {
+  let what: unknown
+  const set = await workbench(t, () => ({
+    async onSettled() {
+      await turn()
+      throw what
+    }
+  }))
+  for (const name of Object.keys(thrown)) {
+    what = thrown[name]
+    set.upstream.json(chatAnswer())
+    t.equal((await set.bench.send()).status, 200, name)
+    await eventually(() => set.bench.log.some(({ level }) => level === 'error'))
+    const [line] = set.bench.log.splice(0).filter(({ level }) => level === 'error')
+    t.match(line, { message: 'a plugin failed when told of the outcome', fields: { plugin: 'odd', error: String } })
+    settled(t, set, 'completed', name)
+  }
+})
 
 t.test('whatever is thrown at the end of a generation, the others are disposed', async (t) => {
   const key = sharedKey<number>('kept')

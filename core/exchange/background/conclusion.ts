@@ -145,14 +145,18 @@ export class Conclusions {
     const generation = this.#generations.enter()
     try {
       for (const { plugin, call } of generation.chain.onConcluded) {
-        try {
-          call(record)
-        } catch (error) {
+        const failed = (error: unknown): void =>
           this.#log.error('a plugin failed when told of the end of work', {
             plugin,
             exchange: record.request_id,
             error: thrownText(error)
           })
+        try {
+          // As with `onSettled`, it may be asynchronous.
+          const told = call(record) as unknown
+          if (told instanceof Promise) told.catch(failed)
+        } catch (error) {
+          failed(error)
         }
       }
     } finally {

@@ -1,5 +1,5 @@
 // Gemini's generateContent, as clients speak it and as upstreams answer it.
-import { asObject, asObjects } from '../object.ts'
+import { asNumber, asObject, asObjects } from '../object.ts'
 import type { Fields, Payload, Protocol } from '../protocol.ts'
 import { textBytes } from '../text/text-bytes.ts'
 import { readGeminiUsage } from '../usage/gemini.ts'
@@ -40,7 +40,7 @@ export const gemini: Protocol = {
 /** How many candidates the request asks for. */
 function candidatesOf(request: Fields): number {
   const config = asObject(request.json('generationConfig') ?? request.json('generation_config'))
-  const count = Number(config?.['candidateCount'] ?? config?.['candidate_count'])
+  const count = asNumber(config?.['candidateCount'] ?? config?.['candidate_count'])
   return Number.isSafeInteger(count) && count > 0 ? count : 1
 }
 

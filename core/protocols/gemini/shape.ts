@@ -1,5 +1,5 @@
 // Converts a Gemini answer between its forms: whole, as chunks of the same shape, and as a list of chunks.
-import { asObject, asObjects, asText } from '../object.ts'
+import { asNumber, asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Collector, StreamFraming } from '../protocol.ts'
 
@@ -32,7 +32,7 @@ export class ChunkCollector implements Collector {
   }
 
   result(): unknown {
-    const candidates = [...this.#candidates.values()].sort((a, b) => Number(a['index']) - Number(b['index']))
+    const candidates = [...this.#candidates.values()].sort((a, b) => asNumber(a['index']) - asNumber(b['index']))
     return candidates.length > 0 ? { candidates, ...this.#head } : this.#head
   }
 }

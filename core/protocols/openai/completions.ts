@@ -1,6 +1,6 @@
 // OpenAI's completions, the older interface: its choices have a text instead of a message.
 import { countOf } from '../counting/count.ts'
-import { asObject } from '../object.ts'
+import { asNumber, asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
 import { isFailed } from '../told/errors.ts'
@@ -78,7 +78,7 @@ class TextCollector implements Collector {
   }
 
   result(): unknown {
-    const choices = [...this.#choices.values()].sort((a, b) => Number(a['index']) - Number(b['index']))
+    const choices = [...this.#choices.values()].sort((a, b) => asNumber(a['index']) - asNumber(b['index']))
     return { ...this.#head, choices, ...(this.#usage !== undefined && { usage: this.#usage }) }
   }
 }

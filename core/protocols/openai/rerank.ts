@@ -1,5 +1,5 @@
 // The protocol of reranking, in which several vendors differ. Clients of all of them can read the gateway's one form.
-import { asObject } from '../object.ts'
+import { asNumber, asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Protocol } from '../protocol.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
@@ -30,7 +30,7 @@ export function unifiedRerank(answer: unknown, asked: { returnDocuments: boolean
     relevance_score: result['relevance_score'],
     ...(asked.returnDocuments && documentOf(result, asked.documents))
   }))
-  results.sort((a, b) => Number(b.relevance_score) - Number(a.relevance_score))
+  results.sort((a, b) => asNumber(b.relevance_score) - asNumber(a.relevance_score))
   const billed = asObject(asObject(meta)?.['billed_units'])
   const tokens = asObject(usage)
   const input =
@@ -55,7 +55,7 @@ function list(value: unknown): JsonObject[] {
 }
 
 function documentOf({ document, index }: JsonObject, documents: unknown): { document: unknown } | undefined {
-  const own = document ?? (Array.isArray(documents) ? (documents as unknown[])[Number(index)] : undefined)
+  const own = document ?? (Array.isArray(documents) ? (documents as unknown[])[asNumber(index)] : undefined)
   if (own === undefined || own === null) return undefined
   return { document: typeof own === 'string' ? { text: own } : own }
 }
