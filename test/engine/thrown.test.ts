@@ -186,6 +186,25 @@ t.test('what a hook throws that was written as if it were waited for ends no gat
   }
 })
 
+t.test('an asynchronous stage is a bug of its plugin, before it is shown anything', async (t) => {
+  const stages = [
+    { observe: async () => Promise.reject(new Error('late')) },
+    { observe: () => {}, end: async () => Promise.reject(new Error('late')) },
+    { map: async () => Promise.reject(new Error('late')) },
+    { text: async () => Promise.reject(new Error('late')) },
+    { text: () => {}, flush: async () => Promise.reject(new Error('late')) }
+  ] as unknown as Stage[]
+  let stage: Stage | undefined
+  const set = await workbench(t, () => ({ onResponse: () => stage }))
+  for (stage of stages) {
+    set.upstream.sse(chatEvents())
+    const answer = await set.bench.send({ body: { stream: true } })
+    t.equal(answer.status, 500)
+    t.match(set.bench.log.splice(0).at(-1)?.fields['error'], /in the plugin odd: TypeError: a stage is synchronous/)
+    settled(t, set, 'failed', Object.keys(stage).join())
+  }
+})
+
 t.test('whatever is thrown at the end of a generation, the others are disposed', async (t) => {
   const key = sharedKey<number>('kept')
   for (const [name, what] of Object.entries(thrown)) {
