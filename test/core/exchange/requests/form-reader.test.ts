@@ -124,7 +124,7 @@ async function bytesOf(body: UpstreamBody): Promise<Buffer> {
 // A folder of this process alone: other processes of this machine read forms as well.
 const temporary = mkdtempSync(join(tmpdir(), 'sluice-test-'))
 process.env['TMPDIR'] = temporary
-t.teardown(() => rmSync(temporary, { recursive: true }))
+t.teardown(() => rmSync(temporary, { recursive: true, force: true }))
 const uploads = (): string[] => readdirSync(temporary).filter((name) => name.startsWith('sluice-upload-'))
 
 t.test('fields and files are found, and the bytes are kept, however they are cut', async (t) => {
