@@ -217,7 +217,12 @@ const brand = Symbol.for('sluice.GatewayError')
 /** The only error that may reach a client. Any other error becomes `internal_error` and is logged. */
 export class GatewayError extends Error {
   static override [Symbol.hasInstance](value: unknown): boolean {
-    return typeof value === 'object' && value !== null && brand in value
+    try {
+      return typeof value === 'object' && value !== null && brand in value
+    } catch {
+      // A proxy may refuse to be asked.
+      return false
+    }
   }
 
   get [brand](): true {

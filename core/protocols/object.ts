@@ -31,6 +31,13 @@ export function asNumber(value: unknown): number {
   return typeof value === 'number' || typeof value === 'string' ? Number(value) : NaN
 }
 
+/** Compares values as {@link asNumber} reads them, for sorting: what is no number comes before all numbers. */
+export function compareNumbers(first: unknown, second: unknown): number {
+  const [a, b] = [asNumber(first), asNumber(second)]
+  if (Number.isNaN(a) || Number.isNaN(b)) return Number(Number.isNaN(b)) - Number(Number.isNaN(a))
+  return a - b
+}
+
 /** Whether a value is nested deeper than requests may be, so that recursion over it could exhaust the stack. */
 export function isDeep(value: unknown, depth = 0): boolean {
   if (typeof value !== 'object' || value === null) return false

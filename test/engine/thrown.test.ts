@@ -27,6 +27,12 @@ function oddErrors(): Error[] {
   return [one, unreadable, textless]
 }
 
+function revoked(): object {
+  const { proxy, revoke } = Proxy.revocable({}, {})
+  revoke()
+  return proxy
+}
+
 /** What may be thrown, by a name for messages of the test. */
 const thrown: Readonly<Record<string, unknown>> = {
   'an object without a prototype': Object.create(null),
@@ -36,7 +42,8 @@ const thrown: Readonly<Record<string, unknown>> = {
   null: null,
   'an error with a circle of causes': oddErrors()[0],
   'an error whose members cannot be read': oddErrors()[1],
-  'an error whose message is no text': oddErrors()[2]
+  'an error whose message is no text': oddErrors()[2],
+  'an object that can be asked nothing': revoked()
 }
 
 t.test('there is a text of whatever is thrown', (t) => {

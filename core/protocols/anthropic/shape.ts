@@ -15,7 +15,8 @@ export function chunksOf(answer: unknown): string[] {
   const events: Fields[] = [
     { type: 'message_start', message: { ...head, content: [], stop_reason: null, stop_sequence: null, usage } }
   ]
-  asObjects(content).forEach((block, index) => void events.push(...blockEvents(block, index)))
+  for (const [index, block] of asObjects(content).entries())
+    for (const event of blockEvents(block, index)) events.push(event)
   const delta = {
     stop_reason: stop_reason ?? 'end_turn',
     stop_sequence: stop_sequence ?? null,

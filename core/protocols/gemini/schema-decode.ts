@@ -20,8 +20,10 @@ function convert(value: unknown, depth: number): unknown {
     else if (key === 'anyOf' || key === 'prefixItems')
       made[key] = Array.isArray(inner) ? inner.map((item) => convert(item, depth + 1)) : inner
     else if (key === 'items') made[key] = convert(inner, depth + 1)
-    else if (counts.includes(key)) made[key] = typeof inner === 'string' ? Number(inner) : inner
-    else if (key === 'example') made['examples'] = [inner]
+    else if (counts.includes(key)) {
+      // In Google's JSON a member that is null is one that is not given.
+      if (inner !== null) made[key] = typeof inner === 'string' ? Number(inner) : inner
+    } else if (key === 'example') made['examples'] = [inner]
     else if (key !== 'nullable' && key !== 'propertyOrdering') made[key] = inner
   }
   return made

@@ -1,5 +1,5 @@
 // Converts a Gemini answer between its forms: whole, as chunks of the same shape, and as a list of chunks.
-import { asNumber, asObject, asObjects, asText } from '../object.ts'
+import { asObject, asObjects, asText, compareNumbers } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Collector, StreamFraming } from '../protocol.ts'
 
@@ -18,7 +18,8 @@ export class ChunkCollector implements Collector {
   add(payload: unknown): void {
     const { candidates, ...head } = asObject(payload) ?? {}
     this.#head = { ...this.#head, ...head }
-    for (const { index = 0, content, ...rest } of asObjects(candidates)) {
+    for (const { index: given, content, ...rest } of asObjects(candidates)) {
+      const index = given ?? 0
       const before = this.#candidates.get(index)
       const parts = [...asObjects(asObject(before?.['content'])?.['parts'])]
       for (const part of asObjects(asObject(content)?.['parts'])) addPart(parts, part)
@@ -32,7 +33,7 @@ export class ChunkCollector implements Collector {
   }
 
   result(): unknown {
-    const candidates = [...this.#candidates.values()].sort((a, b) => asNumber(a['index']) - asNumber(b['index']))
+    const candidates = [...this.#candidates.values()].sort((a, b) => compareNumbers(a['index'], b['index']))
     return candidates.length > 0 ? { candidates, ...this.#head } : this.#head
   }
 }

@@ -42,8 +42,8 @@ export function contentOf(part: AnswerPart): Content {
  * with something in between are not joined.
  */
 export function goOn(before: Content, more: Content): void {
-  before.citations.push(...more.citations.map((citation) => shifted(citation, before.text.length)))
-  before.logprobs.push(...more.logprobs)
+  for (const citation of more.citations) before.citations.push(shifted(citation, before.text.length))
+  for (const logprob of more.logprobs) before.logprobs.push(logprob)
   before.text += more.text
 }
 

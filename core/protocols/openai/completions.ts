@@ -1,6 +1,6 @@
 // OpenAI's completions, the older interface: its choices have a text instead of a message.
 import { countOf } from '../counting/count.ts'
-import { asNumber, asObject } from '../object.ts'
+import { asObject, compareNumbers } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
 import { isFailed } from '../told/errors.ts'
@@ -64,7 +64,8 @@ class TextCollector implements Collector {
     const { choices: _choices, usage, ...head } = asObject(payload) ?? {}
     this.#head = { ...head, ...this.#head }
     if (usage != null) this.#usage = usage
-    for (const { index = 0, text, ...rest } of choicesOf(payload)) {
+    for (const { index: given, text, ...rest } of choicesOf(payload)) {
+      const index = given ?? 0
       const before = this.#choices.get(index)
       const kept = Object.fromEntries(Object.entries(rest).filter(([, value]) => value != null))
       this.#choices.set(index, {
@@ -78,7 +79,7 @@ class TextCollector implements Collector {
   }
 
   result(): unknown {
-    const choices = [...this.#choices.values()].sort((a, b) => asNumber(a['index']) - asNumber(b['index']))
+    const choices = [...this.#choices.values()].sort((a, b) => compareNumbers(a['index'], b['index']))
     return { ...this.#head, choices, ...(this.#usage !== undefined && { usage: this.#usage }) }
   }
 }

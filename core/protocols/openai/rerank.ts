@@ -1,5 +1,5 @@
 // The protocol of reranking, in which several vendors differ. Clients of all of them can read the gateway's one form.
-import { asNumber, asObject } from '../object.ts'
+import { asNumber, asObject, compareNumbers } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Protocol } from '../protocol.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
@@ -30,7 +30,7 @@ export function unifiedRerank(answer: unknown, asked: { returnDocuments: boolean
     relevance_score: result['relevance_score'],
     ...(asked.returnDocuments && documentOf(result, asked.documents))
   }))
-  results.sort((a, b) => asNumber(b.relevance_score) - asNumber(a.relevance_score))
+  results.sort((a, b) => compareNumbers(b.relevance_score, a.relevance_score))
   const billed = asObject(asObject(meta)?.['billed_units'])
   const tokens = asObject(usage)
   const input =
