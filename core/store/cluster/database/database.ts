@@ -57,7 +57,7 @@ export class Database {
     this.changes = new Lane(address, `${name} changes`, changers, lineage)
     this.reads = new Lane(address, `${name} reads`, readers, lineage)
     this.searches = new Lane(address, `${name} searches`, searchers, lineage)
-    this.listener = new Listener(listenAddress, `${name} listener`, lineage)
+    this.listener = new Listener(listenAddress, `${name} listener`, lineage, log)
     this.migrations = migrations
     for (const { shown } of new Set([address, listenAddress].filter(({ exposed }) => exposed)))
       log.warn('the connection to PostgreSQL is not encrypted: set sslmode=verify-full in its URL', { database: shown })

@@ -1,5 +1,8 @@
 // Hears what PostgreSQL notifies of, on a connection of its own that is made anew when it is lost.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { silentLog } from '../../../telling/log.ts'
+import type { Logger } from '../../../telling/log.ts'
+import { thrownStack } from '../../../thrown.ts'
 import type { Address } from './address.ts'
 import { DatabaseFault } from './fault.ts'
 import type { Lineage } from './lineage.ts'
@@ -13,6 +16,11 @@ const [askEvery, askWithin] = [5000, 3000]
 /** What is called when something was notified. Without a payload anything may have been, and was perhaps missed. */
 export type Heard = (payload: string | undefined) => void
 
+/** The numbers of a payload, between commas; undefined when it is anything else, as whoever connects may notify. */
+export function numbersOf(payload: string | undefined): bigint[] | undefined {
+  return payload !== undefined && /^\d{1,19}(?:,\d{1,19})*$/.test(payload) ? payload.split(',').map(BigInt) : undefined
+}
+
 /**
  * The listener of one process. Notifications are hints: they come to nobody who does not listen at that moment, and not
  * at all through a pooler that gives each transaction another connection. Who needs them all must also look regularly.
@@ -21,21 +29,24 @@ export class Listener {
   readonly #address: Address
   readonly #name: string
   readonly #lineage: Lineage | undefined
+  readonly #log: Logger
   readonly #heard = new Map<string, Set<Heard>>()
   readonly #stopping = new AbortController()
   readonly #loop: Promise<void>
   #session: Session | undefined
 
-  constructor(address: Address, name: string, lineage?: Lineage) {
+  constructor(address: Address, name: string, lineage?: Lineage, log: Logger = silentLog) {
     this.#address = address
     this.#name = name
     this.#lineage = lineage
+    this.#log = log
     this.#loop = this.#listen()
   }
 
   /**
    * Calls `heard` for each notification of a channel, and once without a payload whenever listening begins, also again
-   * after a connection was lost. `channel`: lower case, without quotes. Returns a function that ends this.
+   * after a connection was lost. `channel`: lower case, without quotes. What `heard` throws is logged: a payload may be
+   * anything. Returns a function that ends this.
    */
   on(channel: string, heard: Heard): () => void {
     const known = this.#heard.get(channel)
@@ -82,7 +93,12 @@ export class Listener {
   }
 
   #tell(channel: string, payload: string | undefined): void {
-    for (const heard of this.#heard.get(channel) ?? []) heard(payload)
+    for (const heard of this.#heard.get(channel) ?? [])
+      try {
+        heard(payload)
+      } catch (error) {
+        this.#log.error('a notification of PostgreSQL could not be handled', { channel, error: thrownStack(error) })
+      }
   }
 
   /** A connection that was cut without a word looks like one on which nothing happens. */

@@ -14,6 +14,7 @@ import type {
 } from '../../documents.ts'
 import type { Database } from '../database/database.ts'
 import { DatabaseFault } from '../database/fault.ts'
+import { numbersOf } from '../database/listener.ts'
 import { search } from '../database/search.ts'
 import { plain } from '../database/text.ts'
 import { Shelves } from './shelves.ts'
@@ -59,8 +60,9 @@ export class DocumentBook implements Documents {
     this.#database = database
     this.#shelves = new Shelves()
     // Whoever listens first and reads then misses nothing.
-    this.#unlisten = database.listener.on('sluice_documents', (version) => {
-      if (version === undefined || BigInt(version) > this.#shelves.seen) void this.#catchUp().catch(() => {})
+    this.#unlisten = database.listener.on('sluice_documents', (payload) => {
+      const [version] = numbersOf(payload) ?? []
+      if (version === undefined || version > this.#shelves.seen) void this.#catchUp().catch(() => {})
     })
     this.#loops = [this.#poll()]
   }

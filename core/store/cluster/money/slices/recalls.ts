@@ -1,5 +1,6 @@
 // Hears of others that wait for slices of this node, or have given theirs back, and gives back those that nobody uses.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { numbersOf } from '../../database/listener.ts'
 import type { Listener } from '../../database/listener.ts'
 import type { Slices } from './slices.ts'
 
@@ -33,8 +34,8 @@ export class Recalls {
     this.#timer = setInterval(() => this.#look(), every).unref()
     const { listener, returned } = parts
     this.#leave = [
-      listener.on('sluice_recall', (ids) => this.#recall(ids)),
-      listener.on('sluice_return', (ids) => this.#keysOf(ids).forEach(returned))
+      listener.on('sluice_recall', (payload) => this.#recall(numbersOf(payload))),
+      listener.on('sluice_return', (payload) => this.#keysOf(numbersOf(payload)).forEach(returned))
     ]
   }
 
@@ -56,14 +57,14 @@ export class Recalls {
   }
 
   /** Others wait for slices of these balances; of any, when it is not known which. */
-  #recall(ids: string | undefined): void {
+  #recall(ids: readonly bigint[] | undefined): void {
     const { slices, sender } = this.#parts
     if (ids === undefined) sender.renew()
     for (const key of this.#keysOf(ids)) if (slices.recall(key)) sender.wake(true)
   }
 
   /** The balances that a notification names, as far as they are known. */
-  #keysOf(ids: string | undefined): string[] {
-    return ids === undefined ? [] : ids.split(',').flatMap((id) => this.#parts.keyOf(BigInt(id)) ?? [])
+  #keysOf(ids: readonly bigint[] = []): string[] {
+    return ids.flatMap((id) => this.#parts.keyOf(id) ?? [])
   }
 }

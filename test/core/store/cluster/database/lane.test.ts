@@ -2,10 +2,16 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { readAddress } from '../../../../../core/store/cluster/database/address.ts'
+import { Database } from '../../../../../core/store/cluster/database/database.ts'
 import { DatabaseFault } from '../../../../../core/store/cluster/database/fault.ts'
 import { Group } from '../../../../../core/store/cluster/database/group.ts'
 import { Lane } from '../../../../../core/store/cluster/database/lane.ts'
 import { Listener } from '../../../../../core/store/cluster/database/listener.ts'
+import { DocumentBook } from '../../../../../core/store/cluster/documents/document-book.ts'
+import { Recalls } from '../../../../../core/store/cluster/money/slices/recalls.ts'
+import type { Slices } from '../../../../../core/store/cluster/money/slices/slices.ts'
+import { changeOf, documentKind } from '../../../../../core/store/documents.ts'
+import { createLogger } from '../../../../../core/telling/log.ts'
 import { makeCertificate } from '../../../../kit/certificate.ts'
 import { PostgresProxy } from '../../../../kit/postgres-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
@@ -162,6 +168,51 @@ t.test(
     )
     await eventually(() => heard.length === 3, 10_000)
     t.equal(heard[2], undefined)
+  }
+)
+
+t.test(
+  'notifications that nobody can read end no gateway: all look for what there is',
+  { skip: postgresMissing },
+  async (t) => {
+    const server = await sharedPostgres()
+    const url = await server.book()
+    const database = await Database.open({ url })
+    const book = await DocumentBook.open(database)
+    const lines: string[] = []
+    const log = createLogger({ write: (line) => void lines.push(line) })
+    const listener = new Listener(readAddress(url), 'the listener', undefined, log)
+    let renewed = 0
+    const recalls = new Recalls({
+      slices: { recall: () => false, recallAll() {}, look: () => false, held: 0 } as unknown as Slices,
+      sender: { wake() {}, renew: () => void renewed++ },
+      returned: () => t.fail('nothing was given back'),
+      keyOf: () => undefined,
+      listener,
+      answers: () => true
+    })
+    const heard: (string | undefined)[] = []
+    for (const channel of ['sluice_documents', 'sluice_recall', 'sluice_return']) {
+      listener.on(channel, (payload) => {
+        heard.push(payload)
+        if (payload === '1,') throw new Error('no number')
+      })
+    }
+    t.teardown(async () => {
+      await Promise.all([recalls.close(), book.close(), listener.close()])
+      await database.close()
+    })
+    await eventually(() => heard.length === 3 && database.listener.listening, 10_000)
+    const before = renewed
+    for (const channel of ['sluice_documents', 'sluice_recall', 'sluice_return'])
+      for (const payload of ['x', '', '-1', '1,']) await server.sql(`notify ${channel}, '${payload}'`, url)
+    await eventually(() => heard.length === 15, 10_000)
+    t.equal(renewed - before, 4, 'a recall of what is not known asks')
+    t.equal(lines.length, 3, 'what throws is logged')
+    t.match(lines[0], /a notification of PostgreSQL could not be handled.*no number/)
+    const kind = documentKind<{ name: string }>('thing')
+    await book.change([changeOf(kind, 'a', { name: 'a' })])
+    t.equal(book.find(kind, 'a')?.name, 'a')
   }
 )
 
