@@ -10,6 +10,6 @@ export interface Claims {
   take(name: string, what: Buffer): Awaitable<Buffer | undefined>
   /** What a claimed name is for; undefined when it is free. */
   look(name: string): Awaitable<Buffer | undefined>
-  /** Gives up a name that the caller has. */
+  /** Gives up a name that the caller has, once. What others shall find then must be durable before. */
   leave(name: string): void
 }

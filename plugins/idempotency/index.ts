@@ -69,10 +69,20 @@ export default definePlugin({
       const record = new AnswerRecording(room, tenant, largest)
       exchange.set(recording, record)
       let keeping: Promise<void> | undefined
+      // A name that is left before its answer is there is free for a repetition, which finds nothing, and is run.
+      const put = async (kept: KeptAnswer): Promise<void> => {
+        try {
+          await answers.put(id, tenant, kept)
+        } finally {
+          record.close()
+          claims.leave(name)
+        }
+      }
       const keep = (): Promise<void> | undefined => {
-        claims.leave(name)
-        const kept = keeping ? undefined : record.answer(asked, (header) => exchange.replyHeader(header))
-        if (kept) keeping = answers.put(id, tenant, kept).finally(() => record.close())
+        if (keeping) return keeping
+        const kept = record.answer(asked, (header) => exchange.replyHeader(header))
+        if (kept) keeping = put(kept)
+        else claims.leave(name)
         return keeping
       }
       exchange.defer(keep)

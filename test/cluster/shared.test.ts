@@ -225,6 +225,29 @@ t.test('what one gateway does, the other has done', { skip: nodesMissing }, asyn
     t.equal(again!.headers['idempotency-replayed'], 'true')
   })
 
+  await t.test('a repeat while the answer is being written is told to wait, and is not run', async (t) => {
+    const held = all.sql('begin; lock table sluice.answer in exclusive mode; select pg_sleep(60)')
+    held.catch(() => {})
+    const locks = (which: string): Promise<any[]> =>
+      all.sql(`select pid from pg_locks where relation = 'sluice.answer'::regclass and ${which}`)
+    const locked = `mode = 'ExclusiveLock' and granted`
+    await eventually(async () => (await locks(locked)).length > 0, 20_000)
+    const headers = { 'idempotency-key': 'being written' }
+    const repeat = (node: TestGateway): Promise<ReceivedReply> =>
+      node.ask({ path: '/v1/chat/completions', headers, body: said({ text: 'Once.' }) })
+    const first = repeat(a)
+    await eventually(async () => (await locks('not granted')).length > 0, 20_000)
+    for (const node of [b, a, b]) {
+      const meanwhile = await repeat(node)
+      t.equal(meanwhile.status, 409, meanwhile.text)
+    }
+    for (const { pid } of await locks(locked)) await all.sql(`select pg_terminate_backend(${pid})`)
+    const { status, text } = await first
+    t.equal(status, 200, text)
+    for (const node of [a, b]) t.match(await repeat(node), { text, headers: { 'idempotency-replayed': 'true' } })
+    await eventually(async () => (await all.sql('select 1 from sluice.claim')).length === 0, 20_000)
+  })
+
   await t.test('each knows which gateways there are, and what they run', async (t) => {
     const { hash, nodes, store } = await a.admin('/admin/v1/config')
     t.equal(store.startsWith('postgres://'), true)
