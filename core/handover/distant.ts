@@ -220,7 +220,8 @@ function distantWorks(line: Caller, before: Works): Works {
     current: (owner, id) => before.current(owner, id),
     at: (account, upstreamId) => before.at(account, upstreamId),
     errand: () => undefined,
-    told: () => undefined,
+    // The threads of this process go on with what they make, and ask each other for it as before.
+    told: (work, from, seat) => before.told(work, from, seat),
     put(work) {
       before.note(work)
       return line.ask('putWork', work)

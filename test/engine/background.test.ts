@@ -9,8 +9,9 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { startSimulator } from '../../core/simulator/simulator.ts'
 import type { Simulator } from '../../core/simulator/simulator.ts'
+import { WorkList } from '../../core/store/embedded/book/work-list.ts'
 import { verify } from '../../core/store/embedded/care/verify/verify.ts'
-import { gateway, spawnGateway } from '../kit/gateway.ts'
+import { gateway, spawnGateway, testModel } from '../kit/gateway.ts'
 import type { TestGateway } from '../kit/gateway.ts'
 import type { ReceivedReply } from '../kit/client.ts'
 import { eventually } from '../kit/probe.ts'
@@ -140,6 +141,34 @@ t.test('whoever sees the end first, it is settled once', async (t) => {
   await local.gateway.close()
   t.same(verify(database), [])
 })
+
+t.test(
+  'nothing is looked up for a response that was not made in the background, whatever else is under way',
+  async (t) => {
+    const upstream = await Upstream.start(t)
+    const { overrides } = await open(t, { tasks: { poll: { first: '1h', most: '1h' } } })
+    const channels = { upstream: { endpoints: ['responses'] } }
+    const local = await gateway(t, { ...overrides, channels }, { upstreams: { upstream } })
+    const ask = (more: object = {}): Promise<ReceivedReply> =>
+      local.ask({ path, body: { model: testModel, input: 'Tell me.', ...more } })
+    const response = { object: 'response', created_at: 1, model: testModel, output: [] }
+    upstream.json({ ...response, id: 'resp_open', status: 'queued', background: true })
+    t.equal((await ask({ background: true })).status, 200)
+    const whole = { ...response, id: 'resp_whole', status: 'completed', background: false }
+    upstream.json(whole)
+    t.equal((await ask()).status, 200)
+    const { find } = WorkList.prototype
+    t.teardown(() => (WorkList.prototype.find = find))
+    const found: string[] = []
+    WorkList.prototype.find = function (owner, id) {
+      found.push(id)
+      return find.call(this, owner, id)
+    }
+    upstream.json(whole)
+    t.match((await read(local, 'resp_whole')).json(), { status: 'completed' })
+    t.same(found, [])
+  }
+)
 
 t.test('what is called off or fails costs what its upstream counted, or else what went in', async (t) => {
   const upstream = await Upstream.start(t)

@@ -57,7 +57,8 @@ export function noteEnd(
       if (!shown || isUnderWay(shown)) return
       const attempt = exchange.attempts.at(-1)!
       exchange.showAfter(async () => {
-        const work = await openWork(owner, id, works)
+        // Other threads and gateways have none of what was made while its client waited.
+        const work = shown['background'] === true ? await openWork(owner, id, works) : works.current(owner, id)
         if (work) await background.saw(work, shown)
       })
       // The routes to its items are not kept yet when it was made while no client was reading.
@@ -71,9 +72,8 @@ export function noteEnd(
 
 /** Open work of an owner, also of other threads and gateways. */
 export async function openWork(owner: Owner, id: string, works: Works): Promise<Work | undefined> {
-  const own = works.current(owner, id)
-  if (own || works.running === 0) return own
-  const work = await works.find(owner, id)
+  // How much others have open is known here a little later than a client may come here with it.
+  const work = works.current(owner, id) ?? (await works.find(owner, id))
   return work && isOpen(work) ? work : undefined
 }
 

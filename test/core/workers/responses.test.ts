@@ -2,9 +2,9 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { delta, done, finish, opening, sse, usage } from '../../faults/vendor.ts'
-import { connect } from '../../kit/client.ts'
+import { ask, connect } from '../../kit/client.ts'
 import type { Client } from '../../kit/client.ts'
-import { gateway, testKey, testModel } from '../../kit/gateway.ts'
+import { gateway, spawnGateway, testKey, testModel } from '../../kit/gateway.ts'
 import type { LocalGateway } from '../../kit/gateway.ts'
 import { eventually, figures } from '../../kit/probe.ts'
 import { readEvents } from '../../kit/sse.ts'
@@ -85,6 +85,33 @@ t.test('who follows by way of another worker is told that it was called off, by 
   const last = readEvents((await there.reply(1)).text).at(-1)!
   t.match(JSON.parse(last.data), { type: 'response.incomplete', response: { id, status: 'cancelled' } })
   await eventually(async () => (await figures(t, all)).get('sluice_tasks_open') === 0)
+})
+
+t.test('who follows what another worker makes is told the rest also when both have handed over', async (t) => {
+  const vendor = await Upstream.start(t)
+  const end = Promise.withResolvers<void>()
+  vendor.script(
+    sse,
+    events([opening, delta('So')]),
+    until(end.promise),
+    events([delta(' far'), finish, usage, done]),
+    endOfBody()
+  )
+  const overrides = { ...named, ...own, limits: { drain_timeout: '300s' }, workers: 2 }
+  const running = await spawnGateway(t, overrides, { upstreams: { vendor } })
+  const [here, there] = (await lanes(t, running)) as [Client, Client]
+  const id = await begin(here)
+  await here.body('"So"')
+  there.send({ method: 'GET', path: `${path}/${id}?stream=true`, headers })
+  await there.body('"So"')
+  const upgrade = await ask(t, running.adminUrl, { method: 'POST', path: '/admin/v1/upgrade' })
+  t.match(upgrade.json(), { ok: true, generation: 2 })
+  end.resolve()
+  const [first, second] = (await Promise.all([here.reply(1), there.reply(1)])).map(({ text }) => readEvents(text))
+  t.equal(JSON.parse(first!.at(-1)!.data).type, 'response.completed')
+  t.same(second, first)
+  for (const client of [here, there]) client.socket.end()
+  t.same(await running.exited, { code: 0, signal: null })
 })
 
 t.test('an end that is seen by way of another worker is settled at once', async (t) => {
