@@ -6,6 +6,7 @@ import type { Database } from '../database/database.ts'
 import { Group } from '../database/group.ts'
 import { persist } from '../database/persist.ts'
 import { Soundness } from '../database/soundness.ts'
+import { plain } from '../database/text.ts'
 import { unavailable } from '../unavailable.ts'
 
 /** How long a claim stands when its gateway is gone, and how often gateways renew theirs. Milliseconds. */
@@ -50,7 +51,7 @@ export class ClaimBook implements Claims {
     try {
       const { rows } = await this.#database.reads.query<{ what: Buffer }>(
         'select what from sluice.claim where name = $1 and (until >= statement_timestamp() or not $2)',
-        [name, this.#soundness.holds]
+        [plain(name), this.#soundness.holds]
       )
       return rows[0]?.what
     } catch (cause) {
@@ -63,7 +64,7 @@ export class ClaimBook implements Claims {
     if (holder === undefined) return
     this.#held.delete(name)
     // What cannot be left now ends with its lease.
-    this.#leaving.add({ name, holder }).catch(() => {})
+    this.#leaving.add({ name: plain(name), holder }).catch(() => {})
   }
 
   /** Leaves what was left, and renews no more: what this gateway still has ends with its lease. */
@@ -84,7 +85,7 @@ export class ClaimBook implements Claims {
        select what, true as mine from taken
        union all select what, false from sluice.claim where name = $1
        order by mine desc limit 1`,
-      [name, what, holder, this.#lease, this.#soundness.holds]
+      [plain(name), what, holder, this.#lease, this.#soundness.holds]
     )
     return rows[0]
   }
@@ -102,7 +103,7 @@ export class ClaimBook implements Claims {
     while (!signal.aborted) {
       await sleep(every, undefined, { signal }).catch(() => {})
       if (signal.aborted) return
-      const held = [...this.#held].map(([name, holder]) => ({ name, holder }))
+      const held = [...this.#held].map(([name, holder]) => ({ name: plain(name), holder }))
       await this.#soundness
         .watch(() =>
           this.#database.changes.query(

@@ -25,6 +25,17 @@ eachStore(
   }
 )
 
+eachStore(t, ['claims'], 'a name may have any characters', async (t, { services: { claims } }) => {
+  // Names are digests, a byte a character.
+  for (const name of ['\0\x80\xff', '\x7f\0']) {
+    t.equal(await claims.take(name, digest(name)), undefined)
+    t.same(Buffer.from((await claims.look(name))!), digest(name))
+    t.same(Buffer.from((await claims.take(name, digest('again')))!), digest(name))
+    claims.leave(name)
+    await eventually(async () => (await claims.look(name)) === undefined)
+  }
+})
+
 eachStore(
   t,
   ['secrets'],
