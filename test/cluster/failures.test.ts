@@ -158,6 +158,40 @@ t.test(
   }
 )
 
+t.test(
+  'work has ended in the database only when its hold has, as a hold without open work is charged by estimate',
+  { skip: nodesMissing },
+  async (t) => {
+    const all = await installation(t, {
+      models: { demo: { price: { input: 1, output: 2 }, state: 'gateway' } },
+      state: { key: 'a secret of the operator that nobody else knows' }
+    })
+    const node = await all.node()
+    const input = directive({ text: 'Never.', first_byte_ms: 300_000 })
+    const reply = await node.ask({ path: '/v1/responses', body: { model: 'demo', input, background: true } })
+    t.equal(reply.status, 200, reply.text)
+    const { id } = reply.json()
+    await eventually(async () => (await all.sql('select 1 from sluice.hold where channel is not null')).length === 1)
+    await all.sql(`create function late() returns trigger language plpgsql as
+        $$ begin perform pg_sleep(3); return old; end $$;
+      create trigger late before delete on sluice.hold for each row execute function late()`)
+    const cancelled = node.ask({ path: `/v1/responses/${id}/cancel`, body: {} })
+    const seen = async (): Promise<any> =>
+      (
+        await all.sql(`select exists (select from sluice.hold) as held,
+          exists (select from sluice.work where open) as open`)
+      )[0]
+    // While the database is silent for long the log of the node has the end of the hold, and it is enough.
+    const logged = (): boolean => readdirSync(join(dirname(node.file), 'own', 'node-1', 'log')).length > 0
+    let alone = false
+    for (let now = await seen(); now.held || now.open; now = await seen()) alone ||= now.held && !now.open && !logged()
+    t.notOk(alone, 'no hold is without its work')
+    t.match((await cancelled).json(), { status: 'cancelled' })
+    await node.gateway.close()
+    t.same(await brokenIn(all.database), [])
+  }
+)
+
 t.test('a gateway that ends gives its tasks up at once', { skip: nodesMissing }, async (t) => {
   const all = await installation(t, { limits: { drain_timeout: '100s' } })
   const [a, b] = [await all.node(), await all.node()]

@@ -23,7 +23,7 @@ import type { GenerationSource } from '../state/generation.ts'
 import { newWork } from './beginning.ts'
 import { Conclusions } from './conclusion.ts'
 import { Expiry } from './expiry.ts'
-import { costsOf, keepHold, recordSoFar } from './keeping.ts'
+import { costsOf, holdEnd, keepHold, recordSoFar } from './keeping.ts'
 import { Places } from './places.ts'
 import { Poll } from './poll.ts'
 import { TurnPool } from './pool.ts'
@@ -152,7 +152,7 @@ export class BackgroundWork implements Background {
         const counted = this.#works.current(work, work.id)?.seen?.usage
         // What others were told that the upstream had counted is more than its stream says.
         if (counted && !(progress.usage && progress.source === 'upstream')) await this.#takeOver(exchange, work)()
-        else await this.#conclusions.end(work, progress, false)
+        else await this.#conclusions.end(work, progress, false, holdEnd(exchange))
       },
       handOver: async (delivered) => {
         if (this.#conclusions.leave(work)) await this.#takeOver(exchange, work, delivered)()

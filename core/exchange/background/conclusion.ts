@@ -56,9 +56,10 @@ export class Conclusions {
   /**
    * Ends work, unless it has ended: of many who see the end one ends it. Resolves when that is on disk. `end` is no
    * state that goes on. `holds`: whether its hold and its record end with it, which those of an exchange that is being
-   * settled do by themselves. While that is under way the end is noted for it.
+   * settled do by themselves. While that is under way the end is noted for it. `holdEnds`: what is waited for where
+   * they do, where a store does not write both at once ({@link holdEnd}).
    */
-  end(work: Work, end: Progress, holds = true): Promise<void> {
+  end(work: Work, end: Progress, holds = true, holdEnds?: Promise<void>): Promise<void> {
     const { ledger, works, requests } = this.#services
     const { keep } = this.#generations.current.config.settings.tasks
     const now = Date.now()
@@ -79,7 +80,8 @@ export class Conclusions {
         : hold.void(costs ?? this.#lostWith(latest, hold)))
     const usage = settlement?.usage ?? end.usage ?? null
     const { record } = latest
-    // Nobody takes over what has ended: a gateway that is killed before this is written leaves it open, and charged.
+    // A hold without open work is ended by estimate: a gateway that is killed before this is written leaves work whose
+    // hold has ended, which is harmless.
     const ended = works.put(
       {
         ...latest,
@@ -94,7 +96,7 @@ export class Conclusions {
         record: null,
         costs: null
       },
-      settled
+      settled ?? holdEnds
     )
     if (record && holds) {
       const final = finalOf(

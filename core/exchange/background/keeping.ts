@@ -13,6 +13,13 @@ export function keepHold(exchange: Exchange, { deadline }: Work): Promise<void> 
   return exchange.find(reservation)?.detach(deadline + grace)
 }
 
+/** Of an exchange whose releases begin now: resolves when the end of its hold is on disk, or could not be written. */
+export async function holdEnd(exchange: Exchange): Promise<void> {
+  // Until all releases have begun it has not ended.
+  await Promise.resolve()
+  await exchange.find(reservation)?.durable.catch(() => {})
+}
+
 /** The record of an exchange that is under way, as far as it is known: a crash leaves no other one. */
 export function recordSoFar(exchange: Exchange): RequestRecord {
   return recordOf(exchange, {

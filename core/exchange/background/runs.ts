@@ -9,7 +9,7 @@ import type { Watchdog } from '../../watchdog/watchdog.ts'
 import type { LiveExchange } from '../state/exchange.ts'
 import { newWork } from './beginning.ts'
 import type { Conclusions } from './conclusion.ts'
-import { costsOf, keepHold, recordSoFar } from './keeping.ts'
+import { costsOf, holdEnd, keepHold, recordSoFar } from './keeping.ts'
 import { forAWhile } from './patience.ts'
 import { full } from './places.ts'
 import type { Places } from './places.ts'
@@ -179,7 +179,7 @@ export class Runs {
               }
             }
     try {
-      await this.#conclusions.end(work, end, false)
+      await this.#conclusions.end(work, end, false, holdEnd(exchange))
     } finally {
       run.settled()
     }
