@@ -13,5 +13,7 @@ export const locks = {
   /** One node at a time writes an anchor. Taken by a function of the schema. */
   anchors: 7_583_102_950n,
   /** Client secrets of one key are counted one after another: the number is hashed with the key. Taken there, too. */
-  clientSecrets: 7_583_102_951n
+  clientSecrets: 7_583_102_951n,
+  /** Batches queue for the balance that most of them count in: the first of two numbers. Taken by a function there. */
+  busiest: 741n
 } as const

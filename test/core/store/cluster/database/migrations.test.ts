@@ -100,9 +100,13 @@ t.test('no two advisory locks have one number, and all are in one list', async (
   const listed = Object.values(locks).map(String)
   t.equal(new Set(listed).size, listed.length)
   const taken = readMigrations().flatMap(({ sql }) =>
-    sql.split('\n').flatMap((line) => (/advisory/.test(line) ? [/\b(\d{6,})\)/.exec(line)?.[1] ?? line] : []))
+    sql
+      .split('\n')
+      .flatMap((line) =>
+        /advisory/.test(line) ? [/lock\((\d+),|\b(\d{6,})\)/.exec(line)?.slice(1).join('') ?? line] : []
+      )
   )
-  const ofSchema = [locks.days, locks.anchors, locks.clientSecrets].map(String)
+  const ofSchema = [locks.busiest, locks.days, locks.anchors, locks.clientSecrets].map(String)
   t.same([...new Set(taken)].sort(), ofSchema)
 })
 
