@@ -33,8 +33,11 @@ export interface Moved {
   readonly counts: Counts
 }
 
-/** How long a statement of the source may take, in milliseconds: it may have to sort the whole journal. */
-const within = { deadline: 3_600_000, wait: 10_000 }
+/**
+ * How long a statement of the source may take, in milliseconds: it may have to sort the whole journal. Between two of
+ * them files are written and checked.
+ */
+const within = { deadline: 3_600_000, wait: 10_000, idle: 0 }
 
 /** Whether a place of a store is a database. */
 export function isUrl(place: string): boolean {

@@ -148,8 +148,9 @@ export class Group<Item> {
         this.#failure.resolve()
         this.#failure = Promise.withResolvers()
         const { lasting = false } = this.#options
-        const again =
-          lasting && error.away ? !this.#closing : (error.unknown || error.conflict) && performance.now() < until
+        const soon = (error.unknown || error.conflict) && performance.now() < until
+        const kept = lasting && (error.away || error.conflict) && !this.#closing
+        const again = kept || (soon && !(lasting && error.away))
         if (!again) throw error
         await sleep(Math.random() * 50)
       }

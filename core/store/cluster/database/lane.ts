@@ -8,6 +8,8 @@ import type { Result } from './statement.ts'
 
 /** The shortest and the longest pause before a connection is tried again, in milliseconds. */
 const [firstPause, longestPause] = [50, 2000]
+/** The part of a deadline that the server waits at most: it gives up before we do, and nothing of ours waits on. */
+const serversShare = 0.8
 /** The most that may wait for a connection. */
 const mostWaiting = 10_000
 
@@ -29,6 +31,15 @@ export interface Limits {
   readonly wait?: number
   /** Aborted when nobody wants the answer any more. What runs ends with its connection. */
   readonly left?: AbortSignal | undefined
+}
+
+/** Milliseconds. */
+export interface TransactionLimits extends Limits {
+  /**
+   * After how long without a statement the server may undo it, as its program may be stopped or cut off and others wait
+   * for its locks. 0: never. Default: a part of the deadline, and of that of the address.
+   */
+  readonly idle?: number
 }
 
 /** Connections of one kind. All wait in one queue, in the order in which they came. */
@@ -79,18 +90,27 @@ export class Lane {
   }
 
   /**
-   * Runs a transaction. What `run` throws undoes it. It must wait for nothing but its own statements.
+   * Runs a transaction. What `run` throws undoes it. It must wait for nothing but its own statements. The server ends
+   * it while its program is silent, and its waits for locks before the deadline (`55P03`, a conflict).
    * @throws DatabaseFault whose `unknown` is true only when the answer to the commit was lost
    */
   transaction<T>(
     run: (transaction: Transaction) => Promise<T>,
-    { deadline = this.timeout, wait = Math.min(deadline, this.timeout), left }: Limits = {}
+    {
+      deadline = this.timeout,
+      wait = Math.min(deadline, this.timeout),
+      idle = Math.ceil(Math.min(deadline, this.timeout) * serversShare),
+      left
+    }: TransactionLimits = {}
   ): Promise<T> {
+    // One text, so that it takes no trip more, and for this transaction alone, as a pooler hands the connection on.
+    const begin = `begin; set local idle_in_transaction_session_timeout = ${idle};
+      set local lock_timeout = ${Math.ceil(deadline * serversShare)}`
     return this.#enqueue(
       async (session) => {
         let result: T
         try {
-          await session.query('begin', undefined, deadline)
+          await session.query(begin, undefined, deadline)
           result = await run({ query: (text, values) => session.query(text, values, deadline) })
         } catch (error) {
           if (!session.fault) await session.query('rollback', undefined, deadline).catch(() => {})

@@ -29,6 +29,7 @@ export async function search<Row>(
     async (transaction) => {
       await transaction.query(`do $$ begin
         set local statement_timeout = ${deadline};
+        set local lock_timeout = 0;
         set local jit = off;
         ${alone ? 'set local max_parallel_workers_per_gather = 0;' : ''}
         begin set local client_connection_check_interval = 1000; exception when others then null; end;

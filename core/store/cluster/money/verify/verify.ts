@@ -79,7 +79,7 @@ export async function verifyBook(lane: Lane, progress: Progress = () => {}): Pro
       differing = await differingIn(transaction)
       await checkRecords(transaction, Date.now(), report, progress)
     },
-    { deadline }
+    { deadline, idle: deadline }
   )
   await tellDiffering(lane, differing, report)
   return breaches
