@@ -67,7 +67,7 @@ export class Engine {
   constructor(parts: EngineParts) {
     this.#parts = parts
     this.#drains = parts.drains ?? new OwnAllowance()
-    this.#inspection = new Inspection(this.#running, parts.watchdog, (open) => this.#askWhileOpen(open))
+    this.#inspection = new Inspection(this.#running, parts.watchdog, (open, end) => this.#askWhileOpen(open, end))
   }
 
   /** Exchanges that have begun and not been settled. */
@@ -252,14 +252,16 @@ export class Engine {
   }
 
   /** Asks the plugins that are in use now: a key may have been taken out of the file since the exchange began. */
-  #askWhileOpen(exchange: LiveExchange): void {
+  #askWhileOpen(exchange: LiveExchange, end: (reason: GatewayError) => void): void {
     const generation = this.#parts.generations.enter()
     try {
       for (const { plugin, call } of generation.chain.whileOpen) {
         try {
-          call(exchange.seenBy(plugin))
+          // As with `onSettled`, it may be asynchronous.
+          const told = call(exchange.seenBy(plugin)) as unknown
+          if (told instanceof Promise) told.catch((error: unknown) => end(asGatewayError(error, plugin)))
         } catch (error) {
-          throw asGatewayError(error, plugin)
+          return end(asGatewayError(error, plugin))
         }
       }
     } finally {

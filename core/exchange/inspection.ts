@@ -1,11 +1,14 @@
 // Asks regularly whether what is open may go on: a key may have been revoked since, or have expired.
-import { asGatewayError, GatewayError } from '../errors.ts'
+import { GatewayError } from '../errors.ts'
 import type { Roster } from '../watchdog/roster.ts'
 import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
 import type { LiveExchange } from './state/exchange.ts'
 
 /** Milliseconds between two inspections of an exchange: what is revoked ends within a second. */
 const everyMs = 500
+
+/** Asks whether an exchange may go on, and calls `end` with the reason, at once or later, when it must not. */
+type Ask = (exchange: LiveExchange, end: (reason: GatewayError) => void) => void
 
 /**
  * Inspects the exchanges of an engine while there are any. Work in the background is not ended: it was accepted, and
@@ -14,14 +17,13 @@ const everyMs = 500
 export class Inspection implements Watched {
   readonly #running: Roster<LiveExchange>
   readonly #watchdog: Watchdog
-  readonly #mayGoOn: (exchange: LiveExchange) => void
+  readonly #ask: Ask
   #at = 0
 
-  /** `mayGoOn` throws a GatewayError when an exchange must not go on. */
-  constructor(running: Roster<LiveExchange>, watchdog: Watchdog, mayGoOn: (exchange: LiveExchange) => void) {
+  constructor(running: Roster<LiveExchange>, watchdog: Watchdog, ask: Ask) {
     this.#running = running
     this.#watchdog = watchdog
-    this.#mayGoOn = mayGoOn
+    this.#ask = ask
   }
 
   /** Called when an exchange begins. */
@@ -36,11 +38,7 @@ export class Inspection implements Watched {
     for (const exchange of this.#running) {
       if (exchange.standIn || exchange.over || now - exchange.startedAt < everyMs) continue
       if (!exchange.relay && !exchange.session) continue
-      try {
-        this.#mayGoOn(exchange)
-      } catch (error) {
-        exchange.stop(reasonFor(asGatewayError(error), exchange))
-      }
+      this.#ask(exchange, (error) => exchange.stop(reasonFor(error, exchange)))
     }
   }
 }

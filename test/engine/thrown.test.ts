@@ -3,11 +3,11 @@ import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { definePlugin, sharedKey } from '../../core/contract/contract.ts'
-import type { Hooks, Plugin, Stage } from '../../core/contract/contract.ts'
-import { reasons } from '../../core/errors.ts'
+import type { Emit, Hooks, Message, Plugin, Stage } from '../../core/contract/contract.ts'
+import { GatewayError, reasons } from '../../core/errors.ts'
 import { thrownMessage, thrownStack, thrownText } from '../../core/thrown.ts'
 import { eventually } from '../kit/probe.ts'
-import { Upstream } from '../kit/upstream.ts'
+import { events, head, stall, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, chatEvents, defaultChain, Workbench } from '../kit/workbench.ts'
 import type { Sections } from '../kit/workbench.ts'
 
@@ -193,22 +193,66 @@ t.test('what a hook throws that was written as if it were waited for ends no gat
   }
 })
 
-t.test('an asynchronous stage is a bug of its plugin, before it is shown anything', async (t) => {
+t.test('a stage that is asynchronous, or returns what it may not, is a bug of its plugin', async (t) => {
+  const late = (): Promise<never> => Promise.reject(new Error('late'))
   const stages = [
-    { observe: async () => Promise.reject(new Error('late')) },
-    { observe: () => {}, end: async () => Promise.reject(new Error('late')) },
-    { map: async () => Promise.reject(new Error('late')) },
-    { text: async () => Promise.reject(new Error('late')) },
-    { text: () => {}, flush: async () => Promise.reject(new Error('late')) }
+    { observe: async () => late() },
+    { observe: late },
+    { observe: () => {}, end: late },
+    { map: late },
+    { map: (message: Message, emit: Emit) => emit(message), end: late },
+    { text: late },
+    { text: () => {}, flush: late },
+    { whole: true, text: late },
+    { whole: true, text: () => {}, flush: late },
+    { text: () => 1 },
+    { text: () => {}, flush: () => ({}) }
   ] as unknown as Stage[]
   let stage: Stage | undefined
   const set = await workbench(t, () => ({ onResponse: () => stage }))
-  for (stage of stages) {
-    set.upstream.sse(chatEvents())
-    const answer = await set.bench.send({ body: { stream: true } })
-    t.equal(answer.status, 500)
-    t.match(set.bench.log.splice(0).at(-1)?.fields['error'], /in the plugin odd: TypeError: a stage is synchronous/)
-    settled(t, set, 'failed', Object.keys(stage).join())
+  for (const stream of [false, true])
+    for (const [place, each] of stages.entries()) {
+      stage = each
+      if (stream) set.upstream.sse(chatEvents())
+      else set.upstream.json(chatAnswer())
+      const answer = await set.bench.send({ body: { stream } })
+      const what = `stage ${place}${stream ? ' of a stream' : ''}`
+      t.match(answer.body, 'internal_error', what)
+      t.notMatch(answer.body, '[DONE]', what)
+      const [line] = set.bench.log.splice(0).filter(({ level }) => level === 'error')
+      t.match(line?.fields['error'], /in the plugin odd: TypeError: a stage (is synchronous|returns a string)/, what)
+      settled(t, set, 'failed', what)
+    }
+  stage = { observe: () => 1 } as unknown as Stage
+  set.upstream.sse(chatEvents())
+  t.match((await set.bench.send({ body: { stream: true } })).body, '[DONE]', 'a value that nobody reads is no bug')
+})
+
+t.test('an onModel that is asynchronous fails its request alone', async (t) => {
+  const hooks = { onModel: () => Promise.reject(new Error('late')) } as unknown as Hooks
+  const set = await workbench(t, () => hooks)
+  t.equal((await set.bench.send()).status, 500)
+  t.match(set.bench.log.at(-1)?.fields['error'], /in the plugin odd: TypeError: onModel is synchronous/)
+  t.strictSame(set.told, ['rejected', 'rejected below'])
+  t.equal(set.bench.running, 0)
+})
+
+t.test('a whileOpen that is asynchronous ends its exchange when it rejects', async (t) => {
+  let what: unknown
+  const set = await workbench(t, () => ({
+    async whileOpen() {
+      await turn()
+      throw what
+    }
+  }))
+  for (const [reason, code] of [
+    [new GatewayError('expired_api_key', 'It has expired.'), 'expired_api_key'],
+    [new Error('late'), 'internal_error']
+  ] as const) {
+    what = reason
+    set.upstream.script(head(200, { 'content-type': 'text/event-stream' }), events(chatEvents().slice(0, 2)), stall())
+    t.match((await set.bench.send({ body: { stream: true } })).body, code)
+    settled(t, set, 'failed', code)
   }
 })
 

@@ -391,6 +391,36 @@ t.test('the hold of a turn ends whatever a meter says, by the estimate', async (
   t.equal(running.lines.filter(({ message }) => message.includes('could not be computed')).length, 1)
 })
 
+t.test(
+  'what measures a turn and returns a promise is complained of, and what follows it ends its session',
+  async (t) => {
+    const late = (): Promise<never> => Promise.reject(new Error('late'))
+    for (const way of ['measure', 'follow'] as const) {
+      const upstream = await socketUpstream(t)
+      const odd = plugin('odd', { onTurn: (_exchange, turn) => turn[way](late as () => never) })
+      const running = await withPlugins(t, upstream, odd)
+      const client = await openRealtime(t, running)
+      const { socket } = await upstream.peer()
+      client.send({ type: 'response.create' })
+      await once(socket!, 'message')
+      socket!.send('{"type":"response.created","response":{"id":"r1"}}')
+      for (let word = 0; word < 40; word++)
+        socket!.send(JSON.stringify({ type: 'response.output_text.delta', response_id: 'r1', delta: 'word ' }))
+      socket!.send('{"type":"response.done","response":{"id":"r1","status":"completed"}}')
+      if (way === 'measure') {
+        await client.event('response.done')
+        client.socket.close(1000)
+      } else t.equal((await client.closed).code, 1011)
+      await settled(t, running)
+      t.match(
+        JSON.stringify(running.lines),
+        /what (measures|follows) a turn is synchronous, and this one returned/,
+        way
+      )
+    }
+  }
+)
+
 t.test('a turn that plugins are asked about while its session ends is charged once, in its record too', async (t) => {
   const usage = { input_tokens: 30, output_tokens: 7, total_tokens: 37 }
   const began = JSON.stringify({ type: 'response.created', response: { id: 'r1', status: 'in_progress' } })

@@ -2,6 +2,7 @@
 import type { Emit, Mapper, Observer } from '../../contract/contract.ts'
 import type { Message } from '../../contract/message.ts'
 import { asGatewayError } from '../../errors.ts'
+import { checkSynchronous } from '../../contract/synchronous.ts'
 
 /** A stage with the plugin that it belongs to. */
 export interface PluginStage {
@@ -21,6 +22,11 @@ export function dismiss(stages: readonly PluginStage[]): void {
 }
 
 const none: readonly PluginStage[] = []
+
+/** Checks what a function of a stage returned, for each message: nearly always it is nothing. */
+function checkStage(returned: unknown): void {
+  if (returned !== undefined) checkSynchronous(returned, 'a stage')
+}
 
 /** The stages of one answer. What a stage throws is thrown on, as an error that names its plugin. */
 export class Stages {
@@ -89,13 +95,13 @@ export class Stages {
       try {
         if ('map' in stage) {
           const made: Message[] = []
-          for (const message of ending) stage.map(message, (emitted) => void made.push(emitted))
+          for (const message of ending) checkStage(stage.map(message, (emitted) => void made.push(emitted)))
           // What a translator says at the end is the end of its stream.
-          stage.end?.(whole, stage.speaks ? (emitted) => void made.push(emitted) : this.#emitTo(i + 1))
+          checkStage(stage.end?.(whole, stage.speaks ? (emitted) => void made.push(emitted) : this.#emitTo(i + 1)))
           ending = made
         } else {
-          for (const message of ending) stage.observe(message)
-          stage.end?.(whole)
+          for (const message of ending) checkStage(stage.observe(message))
+          checkStage(stage.end?.(whole))
         }
       } catch (error) {
         failure ??= asGatewayError(error, plugin)
@@ -118,9 +124,9 @@ export class Stages {
         const { stage } = this.#stages[i]!
         if ('map' in stage) {
           const made = message.kind === 'json' && !this.#over ? stage.mapBeside?.(message) : undefined
-          return made ? this.#wait(made, i) : stage.map(message, this.#emitTo(i + 1))
+          return made ? this.#wait(made, i) : checkStage(stage.map(message, this.#emitTo(i + 1)))
         }
-        stage.observe(message)
+        checkStage(stage.observe(message))
       }
     } catch (error) {
       throw asGatewayError(error, this.#stages[i]!.plugin)

@@ -10,7 +10,6 @@ import { protocols } from '../../protocols/index.ts'
 import type { Protocol } from '../../protocols/index.ts'
 import type { OperationContext } from '../../contract/served.ts'
 import { shownModel } from '../../contract/slots.ts'
-import { asGatewayError } from '../../errors.ts'
 import { dismiss } from '../answers/stages.ts'
 import type { PluginStage } from '../answers/stages.ts'
 import { textStage } from './text-stage.ts'
@@ -38,7 +37,6 @@ class Staging {
 
   add(plugin: string, stage: Stage | void): void {
     if (!stage) return
-    checkSynchronous(plugin, stage)
     if ('text' in stage) {
       const made = textStage(plugin, stage, this.#protocol)
       if (made) this.stages.push({ plugin, stage: made })
@@ -55,19 +53,6 @@ class Staging {
     this.#waits = false
     this.add('the core', this.#exchange.request.operation.stageInProtocol!(this.#exchange))
   }
-}
-
-const AsyncFunction = (async () => {}).constructor
-
-/**
- * Nobody waits for a stage, and what an asynchronous function threw would end the process.
- * @throws GatewayError `internal_error`, with the name of the plugin for the log
- */
-function checkSynchronous(plugin: string, stage: Stage): void {
-  const [main, last] =
-    'text' in stage ? [stage.text, stage.flush] : ['map' in stage ? stage.map : stage.observe, stage.end]
-  if (main instanceof AsyncFunction || last instanceof AsyncFunction)
-    throw asGatewayError(new TypeError('a stage is synchronous, and this one has an asynchronous function'), plugin)
 }
 
 /**

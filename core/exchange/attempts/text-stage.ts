@@ -2,6 +2,7 @@
 import type { Emit, Mapper, TextStage } from '../../contract/contract.ts'
 import { Message } from '../../contract/message.ts'
 import { GatewayError } from '../../errors.ts'
+import { checkSynchronous } from '../../contract/synchronous.ts'
 import { Uninspectable } from '../../protocols/index.ts'
 import type { Protocol, TextBlock, TextEditor, TextEvent, TextPart } from '../../protocols/index.ts'
 
@@ -23,11 +24,11 @@ class Runs implements TextEditor {
   }
 
   text(part: TextPart): string {
-    return this.#stage.text(part) ?? part.text
+    return textIn(this.#stage.text(part), part.text)
   }
 
   end(block: TextBlock): string {
-    return this.#stage.flush?.(block) ?? ''
+    return textIn(this.#stage.flush?.(block), '')
   }
 }
 
@@ -60,7 +61,7 @@ class WholeBlocks implements TextEditor {
   end(block: TextBlock): string {
     const text = this.#held.get(block.block)!.join('')
     this.#held.delete(block.block)
-    return (this.#stage.text({ ...block, text }) ?? text) + (this.#stage.flush?.(block) ?? '')
+    return textIn(this.#stage.text({ ...block, text }), text) + textIn(this.#stage.flush?.(block), '')
   }
 }
 
@@ -106,6 +107,17 @@ export function textStage(plugin: string, stage: TextStage, protocol: Protocol):
         )
     }
   }
+}
+
+/**
+ * The text that a function of a stage returned, or `otherwise`.
+ * @throws TypeError when it returned anything else
+ */
+function textIn(returned: unknown, otherwise: string): string {
+  const text = returned ?? otherwise
+  if (typeof text === 'string') return text
+  checkSynchronous(text, 'a stage')
+  throw new TypeError(`a stage returns a string or nothing, and this one returned a value of type ${typeof text}`)
 }
 
 function uninspected(plugin: string, why: string): GatewayError {

@@ -3,6 +3,7 @@ import type { Turn } from '../../contract/turn.ts'
 import type { MeteredUsage } from '../../contract/slots.ts'
 import type { ReportedUsage } from '../../protocols/index.ts'
 import type { LiveExchange } from '../state/exchange.ts'
+import { checkSynchronous } from '../../contract/synchronous.ts'
 import type { SharedTurn } from '../state/plugin-view.ts'
 import { GatewayError } from '../../errors.ts'
 import { thrownText } from '../../thrown.ts'
@@ -57,7 +58,7 @@ export class LiveTurn implements SharedTurn {
 
   /** Tells the followers how many tokens of output have come in all. */
   progress(output: number): void {
-    for (const told of this.#followers) told(output)
+    for (const told of this.#followers) checkSynchronous(told(output), 'what follows a turn')
   }
 
   measure(count: Parameters<Turn['measure']>[0]): void {
@@ -110,7 +111,7 @@ export class LiveTurn implements SharedTurn {
     this.#released = true
     for (const { plugin, count } of this.#measures.splice(0)) {
       try {
-        count(this)
+        checkSynchronous(count(this), 'what measures a turn')
       } catch (error) {
         exchange.complain('a turn could not be measured', { plugin, error: thrownText(error) })
       }

@@ -25,6 +25,7 @@ import { HeaderLines } from '../../wire/response-head.ts'
 import type { Limits } from '../../catalogue/settings.ts'
 import { slotCount } from '../../contract/slots.ts'
 import type { Slot } from '../../contract/slots.ts'
+import { checkSynchronous } from '../../contract/synchronous.ts'
 import { Times } from '../../contract/times.ts'
 import type { TimedHook } from '../../contract/times.ts'
 
@@ -252,6 +253,7 @@ export class LiveExchange extends UnderWay implements Shared {
         const began = performance.now()
         const name = call(this.seenBy(plugin), this.#model)
         this.took(this.seenBy(plugin), hook, began)
+        checkSynchronous(name, 'onModel')
         if (name === '' || (name !== undefined && typeof name !== 'string'))
           throw new TypeError('onModel returns the name of a model, or nothing')
         if (name !== undefined) this.#model = name
@@ -311,7 +313,7 @@ export class LiveExchange extends UnderWay implements Shared {
   #keep(promise: Promise<void>): void {
     this.#awaited = [...this.#awaited, promise]
     // The engine looks at it when something is due; until then a rejection is not unhandled.
-    promise.catch(ignore)
+    promise.catch(() => {})
   }
 
   defer(call: Release['call']): void {
@@ -395,5 +397,3 @@ function begun(durable: () => Promise<void>): Promise<void> {
     return Promise.reject(error)
   }
 }
-
-function ignore(): void {}
