@@ -7,7 +7,7 @@ export type Crowded = 'waiting' | 'tenant'
 
 /** A place among those that go on, or wait for that. */
 export interface Turn {
-  /** Resolves when its holder goes on. */
+  /** Resolves when its holder goes on, or has left before. */
   readonly comes: Promise<void>
   /** Gives it back, also before it has come. Again does nothing. */
   leave(): void
@@ -55,7 +55,9 @@ export class TurnPool implements Turns {
     return {
       comes,
       leave: once(() => {
-        if (!this.#take(tenant, begin)) this.#end()
+        // Nobody is left to wait, here or at the other end of a line.
+        if (this.#take(tenant, begin)) begin()
+        else this.#end()
       })
     }
   }

@@ -32,6 +32,18 @@ interface Reply {
   readonly error?: Thrown
 }
 
+/** A batch with calls that were not answered yet. */
+interface Unanswered extends Batch {
+  /** How many. */
+  open: number
+}
+
+/** Who waits for the result of a call. */
+interface Waiting extends PromiseWithResolvers<unknown> {
+  /** Undefined until the call is on its way. */
+  batch: Unanswered | undefined
+}
+
 /** An error on its way. One that is no {@link GatewayError} has no code. */
 interface Thrown {
   readonly code: ErrorCode | undefined
@@ -67,9 +79,10 @@ export class Line {
   #queue: Call[] = []
   #scheduled = false
   #last = 0
-  readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
-  /** Batches with a call that was not answered yet, oldest first. */
-  readonly #unanswered = new Set<{ batch: Batch; open: Set<number> }>()
+  /** By the ids of the calls. */
+  readonly #waiting = new Map<number, Waiting>()
+  /** Oldest first. */
+  readonly #unanswered = new Set<Unanswered>()
   readonly #port: Port
   /** Called for each message that is said beside the calls. */
   onSaid: (message: { readonly kind: string }) => void = () => {}
@@ -96,7 +109,7 @@ export class Line {
    */
   ask<T>(name: string, ...args: readonly unknown[]): Promise<T> {
     const id = ++this.#last
-    const waiting = Promise.withResolvers<unknown>()
+    const waiting: Waiting = { ...Promise.withResolvers<unknown>(), batch: undefined }
     this.#waiting.set(id, waiting)
     this.#enqueue({ name, args, id })
     return waiting.promise as Promise<T>
@@ -124,10 +137,10 @@ export class Line {
    */
   divert(served: Served, again: (calls: readonly Call[], isOpen: (call: Call) => boolean) => readonly Call[]): void {
     this.#deliver = (batch) => runBatch(batch, served, (reply) => this.#settle(reply))
-    for (const { batch, open } of this.#unanswered) {
-      const calls = again(batch.calls, ({ id }) => id !== undefined && open.has(id))
+    for (const batch of this.#unanswered) {
+      const calls = again(batch.calls, ({ id }) => id !== undefined && this.#waiting.has(id))
       const repeated = new Set(calls.map(({ id }) => id))
-      for (const id of open) if (!repeated.has(id)) this.#settle({ id })
+      for (const { id } of batch.calls) if (id !== undefined && !repeated.has(id)) this.#settle({ id })
       this.#deliver({ calls })
     }
   }
@@ -158,11 +171,17 @@ export class Line {
   #flush(): void {
     this.#scheduled = false
     if (this.#queue.length === 0) return
-    const batch = { calls: this.#queue }
+    const calls = this.#queue
     this.#queue = []
-    const open = new Set(batch.calls.flatMap(({ id }) => id ?? []))
-    if (open.size > 0) this.#unanswered.add({ batch, open })
-    this.#deliver(batch)
+    const batch: Unanswered = { calls, open: 0 }
+    for (const { id } of calls) {
+      const waiting = id === undefined ? undefined : this.#waiting.get(id)
+      if (!waiting) continue
+      waiting.batch = batch
+      batch.open++
+    }
+    if (batch.open > 0) this.#unanswered.add(batch)
+    this.#deliver({ calls })
   }
 
   #send(message: object): void {
@@ -190,14 +209,12 @@ export class Line {
 
   #settle({ id, value, error }: Reply): void {
     const waiting = this.#waiting.get(id)
+    if (!waiting) return
     this.#waiting.delete(id)
-    for (const one of this.#unanswered) {
-      if (!one.open.delete(id)) continue
-      if (one.open.size === 0) this.#unanswered.delete(one)
-      break
-    }
-    if (error) waiting?.reject(errorOf(error))
-    else waiting?.resolve(value)
+    const { batch } = waiting
+    if (batch && --batch.open === 0) this.#unanswered.delete(batch)
+    if (error) waiting.reject(errorOf(error))
+    else waiting.resolve(value)
   }
 }
 
