@@ -54,6 +54,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   /** For how long the answer has been complete but for its trail, and when that was last looked at. */
   #quietMs = 0
   #lookedAt: number | undefined
+  /** At that look it had been so for long enough. */
+  #due = false
   #pausedAt: number | undefined
   /** Milliseconds for which the client has kept the answer from being read, without the present pause. */
   #pausedMs = 0
@@ -240,10 +242,11 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     const trail = this.#settling ? undefined : this.#intake?.trail
     // What a client that reads slowly keeps from being read may be a postscript, unless the answer's end has been.
     if (trail !== undefined && (this.#pausedAt === undefined || this.outlet.holding)) {
-      // While the loop stood still nobody could hear the upstream.
+      // While the loop stood still nobody could hear the upstream. What came before a look is read before the next one.
+      if (this.#due) return this.#takeEnd()
       this.#quietMs += Math.min(now - (this.#lookedAt ?? now), longestLook)
       this.#lookedAt = now
-      if (this.#quietMs > trail || now > this.#drainUntil) this.#takeEnd()
+      this.#due = this.#quietMs > trail || now > this.#drainUntil
       return
     }
     const late = this.#late(now)
@@ -366,6 +369,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#pausedAt = undefined
     this.#quietMs = 0
     this.#lookedAt = undefined
+    this.#due = false
     this.#decoder?.resume()
     this.#call?.resume()
   }
