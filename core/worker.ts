@@ -103,7 +103,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     await drop()
   })
   const tell = (): void =>
-    supervisor.line.tell('report', metrics.own, generations.current.chain.reportHealth?.call() ?? {}, relay.take())
+    supervisor.line.tell('report', metrics.own, generations.current.chain.reportHealth(), relay.take())
   const leave = async (patience: number, patient = false): Promise<{ cut: number }> => {
     if (patience === 0) engine.refuse()
     engine.retire()

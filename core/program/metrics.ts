@@ -159,7 +159,7 @@ const healthStates = ['healthy', 'cooling', 'ejected', 'probing'] as const
 function credentialStatesOf({
   chain
 }: Generations['current']): [{ channel: string; credential: string; state: string }, number][] {
-  return Object.entries(chain.reportHealth?.call() ?? {}).flatMap(([channel, { credentials = [] }]) =>
+  return Object.entries(chain.reportHealth()).flatMap(([channel, { credentials = [] }]) =>
     credentials.flatMap(({ name, state: present }) =>
       healthStates.map((state): ReturnType<typeof credentialStatesOf>[number] => [
         { channel, credential: name, state },
@@ -180,7 +180,7 @@ function sharesOf({
       if (limit !== null && limit > 0) least.set(of, Math.min(least.get(of) ?? 1, left / limit))
     for (const [limit, share] of least) found.push([{ channel, credential, limit }, share])
   }
-  for (const [channel, { limits = [], credentials = [] }] of Object.entries(chain.reportHealth?.call() ?? {})) {
+  for (const [channel, { limits = [], credentials = [] }] of Object.entries(chain.reportHealth())) {
     add(channel, '', limits)
     for (const one of credentials) add(channel, one.name, one.limits)
   }
@@ -191,7 +191,7 @@ const states = ['healthy', 'cooling', 'ejected', 'probing', 'draining', 'off'] a
 
 /** The state of each channel: what it was switched to, otherwise its health. */
 function statesOf({ catalogue, chain }: Generations['current']): [{ channel: string; state: string }, number][] {
-  const health = chain.reportHealth?.call() ?? {}
+  const health = chain.reportHealth()
   return Array.from(catalogue.channels.values()).flatMap((channel) => {
     const present = catalogue.switched.get(channel) ?? health[channel.name]?.state ?? 'healthy'
     return states.map((state): [{ channel: string; state: string }, number] => [

@@ -237,6 +237,24 @@ t.test('an onModel that is asynchronous fails its request alone', async (t) => {
   t.equal(set.bench.running, 0)
 })
 
+t.test('a reportHealth that fails, or is asynchronous, is logged, and tells nothing', async (t) => {
+  let way = (): never => {
+    throw new Error('now')
+  }
+  const bench = await Workbench.open(
+    t,
+    { channels: { a: channelTo(await Upstream.start(t)) }, chain: ['odd', ...defaultChain] },
+    { more: [plugin('odd', () => ({ reportHealth: () => way() }))] }
+  )
+  t.strictSame(bench.health(), {})
+  way = (() => Promise.reject(new Error('late'))) as unknown as () => never
+  t.strictSame(bench.health(), {})
+  t.match(
+    bench.log.map(({ fields }) => fields['error']),
+    [/now/, /reportHealth is synchronous/]
+  )
+})
+
 t.test('a whileOpen that is asynchronous ends its exchange when it rejects', async (t) => {
   let what: unknown
   const set = await workbench(t, () => ({

@@ -350,7 +350,7 @@ export class Workbench {
 
   /** The health of the channels, as operators see it. */
   health(): Readonly<Record<string, ChannelHealth>> {
-    return this.#generations.current.chain.reportHealth!.call()
+    return this.#generations.current.chain.reportHealth()
   }
 
   /** Puts another configuration into use at once. Exchanges under way keep the old one. */

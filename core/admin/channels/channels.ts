@@ -144,7 +144,7 @@ function channelOf(name: string, { generations }: AdminParts): Channel {
 
 /** The health of all channels; empty when no plugin of the chain tells it. */
 export function healthIn({ generations, workers }: Pick<AdminParts, 'generations' | 'workers'>): Health {
-  const own = generations.current.chain.reportHealth?.call() ?? {}
+  const own = generations.current.chain.reportHealth()
   return workers?.health(own) ?? own
 }
 

@@ -156,7 +156,7 @@ function channelsOf({
   if (!candidates) return { order: null, excluded: null, models: null }
   const { order, excluded } = describe(candidates)
   const { channels, models } = generation.catalogue
-  const health = generation.chain.reportHealth?.call() ?? {}
+  const health = generation.chain.reportHealth()
   const asked = candidates.model ?? models.get(model)
   const own = asked?.channels ?? [...channels.values()]
   const standIns = models.get(model)?.standIns && modelsFor(exchange, generation.catalogue)

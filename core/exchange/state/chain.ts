@@ -8,6 +8,8 @@ import type {
   Stage,
   Awaitable
 } from '../../contract/contract.ts'
+import type { ChannelHealth } from '../../contract/health.ts'
+import { checkSynchronous } from '../../contract/synchronous.ts'
 import type { ChainEntry, Problem } from '../../catalogue/settings.ts'
 import type { Slot } from '../../contract/slots.ts'
 import type { TimedHook } from '../../contract/times.ts'
@@ -41,8 +43,9 @@ export interface Chain {
   readonly whileOpen: readonly Named<NonNullable<Hooks['whileOpen']>, 'whileOpen'>[]
   readonly onSettled: readonly Named<NonNullable<Hooks['onSettled']>>[]
   readonly onConcluded: readonly Named<NonNullable<Hooks['onConcluded']>, 'onConcluded'>[]
-  readonly reportHealth: Named<NonNullable<Hooks['reportHealth']>, 'reportHealth'> | undefined
   readonly reportStandings: readonly Named<NonNullable<Hooks['reportStandings']>, 'reportStandings'>[]
+  /** What the first plugin with this hook says; nothing when there is none, or when it throws, which is logged. */
+  reportHealth(): Readonly<Record<string, ChannelHealth>>
   /**
    * The `onResponse` hooks of the plugins above one, for what it answers by itself; all of them for a name that is
    * none.
@@ -179,7 +182,7 @@ function chainOf(made: readonly Made[], dispose: () => Promise<void>): Chain {
     whileOpen: named('whileOpen'),
     onSettled: named('onSettled'),
     onConcluded: named('onConcluded'),
-    reportHealth: named('reportHealth')[0],
+    reportHealth: () => reportHealth(made),
     reportStandings: named('reportStandings'),
     get rehearsed() {
       const skipped = skippedOf(made)
@@ -192,6 +195,18 @@ function chainOf(made: readonly Made[], dispose: () => Promise<void>): Chain {
       }
     },
     dispose
+  }
+}
+
+function reportHealth(made: readonly Made[]): Readonly<Record<string, ChannelHealth>> {
+  const first = made.find(({ hooks }) => hooks.reportHealth)
+  try {
+    const health = first?.hooks.reportHealth?.() ?? {}
+    checkSynchronous(health, 'reportHealth')
+    return health
+  } catch (error) {
+    first?.log.error('a plugin could not tell the health of the channels', { error: thrownText(error) })
+    return {}
   }
 }
 
