@@ -15,8 +15,15 @@ local form = '<ddddddddd'
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
+-- A table with an error where something else is in the key, which somebody else may need.
+local function read(key)
+  local kept = redis.pcall('GET', key)
+  if type(kept) ~= 'string' or #kept == 72 then return kept end
+  return redis.error_reply('WRONGTYPE A key of the limits has a text that is not theirs')
+end
+
 local function buckets(kept)
-  if not kept or #kept ~= 72 then return {0, 0, now, 0, 0, now, 0, 0, now} end
+  if not kept then return {0, 0, now, 0, 0, now, 0, 0, now} end
   return {struct.unpack(form, kept)}
 end
 
@@ -50,7 +57,11 @@ export const decide = new Script(
   `${common}
 local take, tokens, slot, lease = ARGV[1] == 'take', tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local count = #ARGV - 4
-local kept = redis.call('MGET', unpack(KEYS, 1, count))
+local kept = {}
+for i = 1, count do
+  kept[i] = read(KEYS[i])
+  if type(kept[i]) == 'table' then return kept[i] end
+end
 local admitted, slots = true, count
 local limits, states, changed, leases = {}, {}, {}, {}
 for i = 1, count do
@@ -117,20 +128,23 @@ return struct.pack('<' .. string.rep('d', #answer), unpack(answer))`,
 export const release = new Script(
   `${common}
 local count, slot, used, taken = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+-- A key that somebody else has written to keeps no other from being corrected or freed.
+local answer = 0
 for i = 1, count do
   local expected, level, limit = string.match(ARGV[i + 4], '^(%S+) (%S+) (%S+)$')
   expected, level = tonumber(expected), tonumber(level)
-  local kept = redis.call('MGET', KEYS[i])[1]
-  local state = buckets(kept)
-  if state[8] == 0 then state[8] = tonumber(limit) end
-  leak(state, 7)
-  local left = math.min(expected * minute, math.max(0, level - math.max(0, now - taken) * state[8]))
-  local change = math.max((used - expected) * minute, -left)
-  state[7] = math.max(0, math.min(state[7] + change, 2 * capacity(state[8], minute)))
-  keep(KEYS[i], state)
+  local kept = read(KEYS[i])
+  if type(kept) == 'table' then answer = kept
+  else
+    local state = buckets(kept)
+    if state[8] == 0 then state[8] = tonumber(limit) end
+    leak(state, 7)
+    local left = math.min(expected * minute, math.max(0, level - math.max(0, now - taken) * state[8]))
+    local change = math.max((used - expected) * minute, -left)
+    state[7] = math.max(0, math.min(state[7] + change, 2 * capacity(state[8], minute)))
+    keep(KEYS[i], state)
+  end
 end
--- A key that somebody else has written to keeps no other from being freed.
-local answer = 0
 for i = count + 1, #KEYS do
   local freed = redis.pcall('ZREM', KEYS[i], slot)
   if type(freed) == 'table' then answer = freed end

@@ -286,6 +286,48 @@ void t.test('a key that has something else in it concerns nobody but those that 
   t.match(limits.health, { usable: true, since })
 })
 
+void t.test(
+  'what somebody else keeps in a key of rates stays as it is, and nothing is taken of others',
+  { skip },
+  async (t) => {
+    const redis = await RedisServer.start(t)
+    let log = ''
+    const logger = createLogger({ level: 'debug', write: (line) => void (log += line) })
+    const limits = await openSharedLimits({ ...redisOptions, url: redis.url }, 'share', logger)
+    t.teardown(() => limits.close())
+    await eventually(() => limits.health.usable, 20_000)
+    const good = set('key:good', { rpm: 9, tpm: 10_000, concurrency: 9 })
+    const remaining = async (): Promise<Record<string, number>> =>
+      Object.fromEntries((await limits.look([good], 1)).states.map((state) => [state.name, state.remaining]))
+    const kinds = {
+      hash: ['HSET', 'field', 'theirs'],
+      list: ['RPUSH', 'theirs'],
+      text: ['SET', 'theirs'],
+      empty: ['SET', '']
+    }
+    const before = new Map<string, unknown>()
+    for (const [kind, [command, ...rest]] of Object.entries(kinds)) {
+      const bad = set(`key:${kind}`, { rpm: 9, tpm: 10_000, concurrency: 9 })
+      const key = `sluice:{tenant:acme}:rates:key:${kind}`
+      const lease = leaseOf(await limits.decide([bad, good], 10))
+      const taken = await remaining()
+      await redis.run(['DEL', key], [command!, key, ...rest])
+      before.set(key, await redis.run(['DUMP', key]))
+      // The slots of both are freed, and the tokens of the other are corrected.
+      lease.release(500)
+      await eventually(async () => {
+        const now = await remaining()
+        return now['concurrency']! > taken['concurrency']! && now['tpm']! < taken['tpm']!
+      }, 20_000)
+      t.equal((await limits.decide([bad], 10)).admitted, true, `by the share of this node: ${kind}`)
+      await limits.look([bad], 10)
+      t.same(await redis.run(['DUMP', key]), before.get(key), kind)
+    }
+    t.match(log, /does not keep some keys of the limits.*WRONGTYPE/)
+    t.equal(limits.health.usable, true)
+  }
+)
+
 void t.test('no key of one set is one of another, whatever sets are called', { skip }, async (t) => {
   const redis = await RedisServer.start(t)
   const limits = await sharedLimits(t, { url: redis.url })
