@@ -137,6 +137,10 @@ t.test('a reason to finish that nobody knows is told by its name, and counted by
   const local = await gateway(t, {}, { upstreams: { a: upstream } })
   const answer = chatAnswer() as { choices: object[] }
   const odd = { ...answer, choices: answer.choices.map((choice) => ({ ...choice, finish_reason: 'brand_new' })) }
+  const figures = async (): Promise<string> => (await ask(t, local.adminUrl, { path: '/metrics' })).text
+  upstream.json(chatAnswer())
+  t.equal((await local.ask({ ...message, body: asked })).json().stop_reason, 'end_turn')
+  t.notMatch(await figures(), /^sluice_unknown_finish_reasons_total\{/m, 'a known one is not counted')
   upstream.json(odd).json(odd).json(chatAnswer())
   const [first, second, third] = [1, 2, 3].map(() => local.ask({ ...message, body: asked }))
   t.same((await Promise.all([first!, second!, third!])).map((reply) => reply.json().stop_reason).sort(), [
@@ -144,8 +148,7 @@ t.test('a reason to finish that nobody knows is told by its name, and counted by
     'brand_new',
     'end_turn'
   ])
-  const { text } = await ask(t, local.adminUrl, { path: '/metrics' })
-  t.match(text, /^sluice_unknown_finish_reasons_total\{channel="a"\} 2$/m)
+  t.match(await figures(), /^sluice_unknown_finish_reasons_total\{channel="a"\} 2$/m)
 })
 
 t.test('a picture of more than eight MiB reaches a chat client, whole', async (t) => {

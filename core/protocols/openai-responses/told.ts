@@ -61,5 +61,7 @@ export function sortedJson(text: string): string {
 
 function sorted(_key: string, value: unknown): unknown {
   const object = asObject(value)
-  return object ? Object.fromEntries(Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1))) : value
+  if (!object) return value
+  const keys = Object.keys(object).sort()
+  return Object.fromEntries(keys.map((key) => [key, object[key]]))
 }
