@@ -250,16 +250,19 @@ begin
   return true;
 end $$;
 
--- Goes on with a detached hold of another node, whose work has been taken over.
+-- Goes on with a detached hold whose work has been taken over. What is returned says which node had it until now.
 create function sluice.money_adopt_1(p_node text, p_epoch int, p_request text, p_part text)
   returns setof sluice.hold language plpgsql as $$
+declare
+  found_hold sluice.hold;
 begin
   perform from sluice.node where name = p_node and epoch = p_epoch for share;
   if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
-  return query
-    update sluice.hold h set node = p_node
-      where h.request_id = p_request and h.part = p_part and h.lease_until is not null
-    returning h.*;
+  select * into found_hold from sluice.hold h
+    where h.request_id = p_request and h.part = p_part and h.lease_until is not null for no key update;
+  if not found then return; end if;
+  update sluice.hold h set node = p_node where h.request_id = p_request and h.part = p_part and h.node <> p_node;
+  return next found_hold;
 end $$;
 
 -- All that a node has decided on and asks for at one moment, once: ends, which make room, then admissions in the order

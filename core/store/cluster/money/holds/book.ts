@@ -68,6 +68,8 @@ export class Book implements Ledger, HoldKeeper {
   readonly #parts: BookParts
   #sender!: Sender
   readonly #live = new HoldTable<Live>()
+  /** Those that this node had before another node did, and has again as others. */
+  readonly #replaced = new WeakMap<Hold, Live>()
   /** What was asked for and is not answered. */
   readonly #asked = new HoldTable<Question>()
   #later: NodeJS.Timeout | undefined
@@ -248,8 +250,10 @@ export class Book implements Ledger, HoldKeeper {
 
   touch(hold: Hold, first: boolean, urgent: boolean): Promise<void> | undefined {
     if (urgent) return this.#touch(hold, undefined)
-    const early = this.#live.get(hold.requestId, hold.part)?.early
-    if (early) early.then(() => this.touch(hold, first, urgent), ignore)
+    const live = this.#of(hold)
+    // Whoever has it now writes its progress.
+    if (live?.lost) return undefined
+    if (live?.early) live.early.then(() => this.touch(hold, first, urgent), ignore)
     else if (first) {
       this.#sender.queue.touch(hold, undefined, undefined)
       this.#later ??= setTimeout(() => {
@@ -272,7 +276,7 @@ export class Book implements Ledger, HoldKeeper {
     // Nobody may wait for it.
     promise.catch(ignore)
     const failed = (error: Error): void => reject(unavailable(error.message))
-    const live = this.#live.get(hold.requestId, hold.part)!
+    const live = this.#of(hold)!
     const { early } = live
     const touch = (): void => {
       // Nothing is shown of a hold that the database never had, or that another node has ended.
@@ -291,7 +295,7 @@ export class Book implements Ledger, HoldKeeper {
 
   end(hold: Hold, charged: bigint): Promise<void> {
     const { requestId, part } = hold
-    const live = this.#live.get(requestId, part)!
+    const live = this.#of(hold)!
     this.#live.delete(live)
     const rows = emptyBatch(0, 0)
     hold.writeEnd(rows, this.#sender.rowIds)
@@ -345,11 +349,24 @@ export class Book implements Ledger, HoldKeeper {
     return this.#live.get(requestId, part)?.hold
   }
 
+  #of(hold: Hold): Live | undefined {
+    return this.#replaced.get(hold) ?? this.#live.get(hold.requestId, hold.part)
+  }
+
+  /** Another node had a hold meanwhile that this node has again: what is known of it here is not true any more. */
+  replace(requestId: string, part: string): void {
+    const live = this.#live.get(requestId, part)
+    if (!live || live.early) return
+    live.lost = true
+    this.#live.delete(live)
+    this.#replaced.set(live.hold, live)
+  }
+
   /** Tells whether a hold is open here, is being asked for, or its end was on its way when this was called. */
   known(): (hold: { readonly request_id: string; readonly part: string }) => boolean {
     const ending = new Set(this.#sender.ends.map(({ requestId, part }) => nameOf(requestId, part)))
     return ({ request_id: requestId, part }) =>
-      this.#live.get(requestId, part) !== undefined ||
+      this.#live.get(requestId, part)?.lost === false ||
       this.#asked.get(requestId, part) !== undefined ||
       ending.has(nameOf(requestId, part))
   }

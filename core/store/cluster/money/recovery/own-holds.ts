@@ -52,7 +52,10 @@ export class OwnHolds {
     return (await database.batches.query<HoldRow>('select * from sluice.hold where node = $1', [node])).rows
   }
 
-  /** Goes on with holds that this node has. `costs`: what the channels charge, by name, where it is known. */
+  /**
+   * Goes on with holds that this node has, and does not know or has lost. `costs`: what the channels charge, by name,
+   * where it is known.
+   */
   async take(
     rows: readonly HoldRow[],
     costs: ReadonlyMap<string, ReserveRequest['costs']> = new Map()
@@ -65,6 +68,7 @@ export class OwnHolds {
       if (known(row)) return []
       try {
         const hold = resumed(row, costs.get(name), ledger)
+        ledger.replace(row.request_id, row.part)
         ledger.follow(hold)
         return hold
       } catch (error) {
@@ -82,21 +86,25 @@ export class OwnHolds {
     this.#hopeless.add(nameOf(requestId, part))
   }
 
+  /** As {@link take}, of holds that other nodes had until now: whatever this node knows of them is older. */
+  async #takeAnew(rows: readonly HoldRow[]): Promise<Hold[]> {
+    for (const { request_id: id, part } of rows) this.#parts.ledger.replace(id, part)
+    return this.take(rows)
+  }
+
   /**
-   * Takes over a detached hold of another node, unless this node has it. Returns whether it has it then.
+   * Takes over a detached hold that another node may have. Returns whether this node has it then.
    * @throws DatabaseFault also when this node was fenced; whether it is this node's then is found at a later look
    */
   async adopt(epoch: number, requestId: string, part: string): Promise<boolean> {
     const { database, node, ledger } = this.#parts
-    if (ledger.find(requestId, part)) return true
-    const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_adopt_1($1, $2, $3, $4)', [
-      node,
-      epoch,
-      requestId,
-      part
-    ])
-    await this.take(rows)
-    return ledger.find(requestId, part) !== undefined
+    // Only the database knows whether another one had it since this node heard of it.
+    const { rows } = await database.changes.query<HoldRow & { node: string }>(
+      'select * from sluice.money_adopt_1($1, $2, $3, $4)',
+      [node, epoch, requestId, part]
+    )
+    await (rows.some(({ node: before }) => before !== node) ? this.#takeAnew(rows) : this.take(rows))
+    return ledger.detached(requestId, part) !== undefined
   }
 
   /** Has the slices of nodes that are gone be nobody's, which fences them. */
@@ -119,7 +127,7 @@ export class OwnHolds {
       epoch,
       mostTaken
     ])
-    return this.take(rows)
+    return this.#takeAnew(rows)
   }
 
   /**

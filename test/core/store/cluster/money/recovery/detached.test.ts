@@ -123,3 +123,63 @@ test('what others have ended is charged what it came to, and what they adopted i
   t.same(await correctionsIn(url), { [going.requestId]: -13 })
   t.same(await brokenIn(url), [])
 })
+
+test('a hold that another node had meanwhile is this node’s again, and not what it knew of it before', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const [one, two] = await Promise.all(
+    ['one', 'two'].map((name) => moneyNode(t, url, name, { folder: logFolder(t), lease: 600_000, now }))
+  )
+  const [back, fenced, further] = await Promise.all(Array.from({ length: 3 }, () => hold(one!.ledger, scopes, 100n)))
+  const all = [back!, fenced!, further!]
+  for (const made of all) made.dispatched('openai')
+  await Promise.all(all.map((made) => made.detach(later)))
+  await beginWork(url, ...all.map(({ requestId }) => requestId))
+  const detached = ({ ledger }: typeof one & object, { requestId }: { requestId: string }) => ledger.detached(requestId)
+  for (const { requestId } of all) t.equal(await two!.adopt(requestId), true)
+  detached(two!, further!)!.delivered(30)
+  await two!.flush()
+
+  t.equal(await one!.adopt(back!.requestId), true)
+  const again = detached(one!, back!)!
+  await back!.settle(charge(3))
+  await again.settle(charge(7))
+  await one!.flush()
+  t.same((await endsIn(url)).get(back!.requestId), ['settle 7 upstream'])
+
+  await server.sql(`update sluice.node set epoch = epoch + 1 where name = 'one'`, url)
+  await t.rejects(hold(one!.ledger, scopes, 1n).then(({ durable }) => durable))
+  await eventually(() => detached(one!, fenced!) === undefined, 60_000)
+  for (const { requestId } of [fenced!, further!]) t.equal(await one!.adopt(requestId), true)
+  await detached(one!, fenced!)!.settle(charge(8))
+  t.match(detached(one!, further!)!.sent, { delivered: true, usage: { output: 30 } })
+  t.equal(await one!.adopt(further!.requestId), true, 'asking again changes nothing')
+  t.equal(await two!.adopt(further!.requestId), true)
+  await detached(two!, further!)!.settle(charge(9))
+  await Promise.all([one!.flush(), two!.flush()])
+  const ends = await endsIn(url)
+  t.same(
+    all.map(({ requestId }) => ends.get(requestId)),
+    [['settle 7 upstream'], ['settle 8 upstream'], ['settle 9 upstream']]
+  )
+  t.same(await correctionsIn(url), {})
+  t.same(await brokenIn(url), [])
+})
+
+test('what comes back from a node that is gone is ended, also where this node still knew it', async (t) => {
+  const server = await sharedPostgres()
+  const url = await moneyBook()
+  const one = await moneyNode(t, url, 'one', { folder: logFolder(t), lease: 3000, now })
+  const made = await hold(one.ledger, scopes, 100n)
+  made.dispatched('openai')
+  await made.detach(later)
+  await beginWork(url, made.requestId)
+  const two = await moneyNode(t, url, 'two', { folder: logFolder(t), now })
+  t.equal(await two.adopt(made.requestId), true)
+  await two.kill()
+  await server.sql('delete from sluice.work', url)
+  await server.sql(`update sluice.node set expires = clock_timestamp() where name = 'two'`, url)
+  await eventually(async () => (await endsIn(url)).size === 1, 60_000)
+  t.same((await endsIn(url)).get(made.requestId), ['settle 20 recovered'])
+  t.same(await brokenIn(url), [])
+})
