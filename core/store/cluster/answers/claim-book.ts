@@ -12,13 +12,18 @@ import { unavailable } from '../unavailable.ts'
 /** How long a claim stands when its gateway is gone, and how often gateways renew theirs. Milliseconds. */
 const [lease, renewEvery] = [15_000, 5000]
 
+/** A claim of this gateway. Each has a holder of its own, so that who lost one does not leave that of another. */
+interface Held {
+  readonly what: Buffer
+  readonly holder: string
+}
+
 /** The claims as one gateway has them. */
 export class ClaimBook implements Claims {
   readonly #database: Database
   readonly #lease: number
   readonly #soundness: Soundness
-  /** Each claim has a holder of its own, so that who lost one does not leave that of another. */
-  readonly #held = new Map<string, string>()
+  readonly #held = new Map<string, Held>()
   readonly #leaving: Group<{ name: string; holder: string }>
   readonly #stopping = new AbortController()
   readonly #loop: Promise<void>
@@ -34,6 +39,9 @@ export class ClaimBook implements Claims {
 
   /** @throws GatewayError `billing_unavailable` while nobody can say whose the name is */
   async take(name: string, what: Buffer): Promise<Buffer | undefined> {
+    // What goes on here has its name, also where the database has lost it.
+    const own = this.#held.get(name)
+    if (own) return own.what
     const holder = randomUUID()
     for (;;) {
       // It was left between the attempt and the look.
@@ -42,7 +50,7 @@ export class ClaimBook implements Claims {
         throw unavailable(cause)
       })
       if (!row) continue
-      if (row.mine) this.#held.set(name, holder)
+      if (row.mine) this.#held.set(name, { what, holder })
       return row.mine ? undefined : row.what
     }
   }
@@ -60,17 +68,17 @@ export class ClaimBook implements Claims {
   }
 
   leave(name: string): void {
-    const holder = this.#held.get(name)
-    if (holder === undefined) return
+    const held = this.#held.get(name)
+    if (!held) return
     this.#held.delete(name)
-    // What cannot be left now ends with its lease.
-    this.#leaving.add({ name: plain(name), holder }).catch(() => {})
+    this.#giveUp(name, held)
   }
 
   /** Leaves what was left, and renews no more: what this gateway still has ends with its lease. */
   async close(): Promise<void> {
     this.#stopping.abort()
-    await Promise.all([this.#loop, this.#leaving.idle()])
+    await this.#loop
+    await this.#leaving.idle()
   }
 
   /** Takes nobody's name, or a claim whose gateway is gone; asked for again, it is still the one of this holder. */
@@ -90,6 +98,11 @@ export class ClaimBook implements Claims {
     return rows[0]
   }
 
+  /** What cannot be left now ends with its lease. */
+  #giveUp(name: string, { holder }: Held): void {
+    this.#leaving.add({ name: plain(name), holder }).catch(() => {})
+  }
+
   async #leave(left: readonly { name: string; holder: string }[]): Promise<void> {
     await this.#database.changes.query(
       `delete from sluice.claim c using json_to_recordset($1) l(name text, holder uuid)
@@ -103,21 +116,27 @@ export class ClaimBook implements Claims {
     while (!signal.aborted) {
       await sleep(every, undefined, { signal }).catch(() => {})
       if (signal.aborted) return
-      const held = [...this.#held].map(([name, holder]) => ({ name: plain(name), holder }))
-      await this.#soundness
-        .watch(() =>
-          this.#database.changes.query(
-            `with held as (select * from json_to_recordset($1) h(name text, holder uuid)),
-               renewed as (
-                 update sluice.claim c set until = clock_timestamp() + $2 * interval '1 ms'
-                 from held h where c.name = h.name and c.holder = h.holder
-               )
-             delete from sluice.claim c where $3 and c.until < statement_timestamp() - interval '1 minute'
-               and not exists (select from held h where h.name = c.name and h.holder = c.holder)`,
-            [JSON.stringify(held), this.#lease, this.#soundness.holds]
-          )
-        )
-        .catch(() => {})
+      const held = [...this.#held]
+      await this.#soundness.watch(() => this.#renew(held)).catch(() => {})
+      // What was left meanwhile may have been put back.
+      for (const [name, claim] of held) if (this.#held.get(name) !== claim) this.#giveUp(name, claim)
     }
+  }
+
+  /** Renews claims, puts back those that a server lacks which took over, and deletes what was left over by others. */
+  async #renew(claims: readonly (readonly [string, Held])[]): Promise<void> {
+    const held = claims.map(([name, { what, holder }]) => ({ name: plain(name), what: what.toString('hex'), holder }))
+    // In the order of names, so that two who renew the same ones do not stop each other.
+    await this.#database.changes.query(
+      `with held as (select * from json_to_recordset($1) h(name text, what text, holder uuid)),
+         renewed as (
+           insert into sluice.claim as c
+             select name, decode(what, 'hex'), holder, clock_timestamp() + $2 * interval '1 ms' from held order by name
+           on conflict (name) do update set until = excluded.until where c.holder = excluded.holder
+         )
+       delete from sluice.claim c where $3 and c.until < statement_timestamp() - interval '1 minute'
+         and not exists (select from held h where h.name = c.name and h.holder = c.holder)`,
+      [JSON.stringify(held), this.#lease, this.#soundness.holds]
+    )
   }
 }

@@ -174,6 +174,21 @@ t.test('claims', { skip }, async (t) => {
     await gone.close()
   })
 
+  await t.test('what a server lacks that took over is put back, while its gateway goes on', async (t) => {
+    t.equal(await one.take('lacking', digest('one')), undefined)
+    await server.sql(`delete from sluice.claim where name = 'lacking'`, url)
+    await eventually(async () => (await other.look('lacking')) !== undefined, 20_000)
+    t.same(await other.take('lacking', digest('other')), digest('one'))
+    await server.sql(`delete from sluice.claim where name = 'lacking'`, url)
+    t.same(await one.take('lacking', digest('again')), digest('one'), 'where it goes on, it is never lacking')
+    one.leave('lacking')
+    await eventually(async () => (await other.take('lacking', digest('other'))) === undefined)
+    one.leave('lacking')
+    await sleep(50)
+    t.same(await one.look('lacking'), digest('other'))
+    other.leave('lacking')
+  })
+
   await t.test('a claim stands while its gateway is there, and for its lease after that', async (t) => {
     const gone = new ClaimBook(databases[1]!, lease)
     await gone.take('gone', digest('gone'))
