@@ -18,7 +18,7 @@ import { numbersOf } from '../database/listener.ts'
 import { search } from '../database/search.ts'
 import { plain } from '../database/text.ts'
 import { Shelves } from './shelves.ts'
-import type { DocumentRow } from './shelves.ts'
+import type { DocumentRow, Head } from './shelves.ts'
 
 /** A poll comes every half to whole second, so that no notification is needed. */
 const pollEvery = 750
@@ -62,7 +62,7 @@ export class DocumentBook implements Documents {
     // Whoever listens first and reads then misses nothing.
     this.#unlisten = database.listener.on('sluice_documents', (payload) => {
       const [version] = numbersOf(payload) ?? []
-      if (version === undefined || version > this.#shelves.seen) void this.#catchUp().catch(() => {})
+      if (version === undefined || version > this.#shelves.seen.version) void this.#catchUp().catch(() => {})
     })
     this.#loops = [this.#poll()]
   }
@@ -179,14 +179,16 @@ export class DocumentBook implements Documents {
     const id = randomUUID()
     const until = performance.now() + changeWithin
     for (;;) {
+      const from = this.#shelves.seen
       try {
-        const { rows } = await this.#database.changes.query<DocumentRow>(
-          'select * from sluice.change_documents($1, $2, $3, $4, $5)',
-          [id, JSON.stringify(sent), entry ? JSON.stringify(searchable(entry)) : null, notes, this.#shelves.seen]
+        const { rows } = await this.#database.changes.query<DocumentRow & { stamp: string }>(
+          'select * from sluice.change_documents($1, $2, $3, $4, $5, $6)',
+          [id, JSON.stringify(sent), entry ? JSON.stringify(searchable(entry)) : null, notes, from.version, from.stamp]
         )
-        // Nothing comes back to a gateway that has been away for so long that deletions are forgotten.
-        if (rows.length === 0 && changes.length > 0) await this.#catchUp().catch(unknown)
-        this.#shelve(rows)
+        const last = rows.at(-1)
+        if (last) this.#tell(this.#shelves.put(rows, from, { version: last.version, stamp: last.stamp }))
+        // Nothing comes back to a gateway that has to read all: deletions are forgotten, or what it has is lost.
+        else if (changes.length > 0) await this.#catchUp().catch(unknown)
         return rows
       } catch (error) {
         if (!(error instanceof DatabaseFault)) throw error
@@ -242,7 +244,10 @@ export class DocumentBook implements Documents {
     }
   }
 
-  /** Reads what is above the version that this gateway has. A read that has begun may miss what this one is for. */
+  /**
+   * Reads what is above the version that this gateway has, or all where the database does not know it.
+   * A read that has begun may miss what this one is for.
+   */
   #catchUp(): Promise<void> {
     return (this.#next ??= (this.#reading ?? Promise.resolve())
       .catch(() => {})
@@ -254,26 +259,31 @@ export class DocumentBook implements Documents {
 
   async #read(): Promise<void> {
     const asked = performance.now()
-    const { rows } = await this.#database.reads.query<DocumentRow & { head: bigint; whole: boolean }>(
+    const from = this.#shelves.seen
+    const { rows } = await this.#database.reads.query<DocumentRow & { head: bigint; stamp: string; whole: boolean }>(
       // Two branches, of which one runs, so that what is new is found by its index.
-      `select d.kind, d.id, d.value, d.version, d.place, b.version as head, b.whole
-       from (select version, floor > $1 or $1 = 0 as whole from sluice.book) b left join lateral (
+      `select d.kind, d.id, d.value, d.version, d.place, b.version as head, b.stamp, b.whole
+       from (
+         select version, stamp,
+           floor > $1 or stamp is distinct from $2::uuid
+             and not exists (select from sluice.document_change c where c.stamp = $2::uuid) as whole
+         from sluice.book
+       ) b left join lateral (
          select * from sluice.document where not b.whole and version > $1
          union all select * from sluice.document where b.whole and value is not null
        ) d on true
        order by case when b.whole then d.place else d.version end`,
-      [this.#shelves.seen],
+      [from.version, from.stamp],
       { deadline: 30_000 }
     )
-    const [{ head, whole } = { head: 0n, whole: false }] = rows
+    const [{ head: version, stamp, whole }] = rows as [(typeof rows)[number]]
+    const head: Head = { version, stamp }
     const found = rows.filter(({ kind }) => kind !== null)
-    if (whole) this.#tell(this.#shelves.replace(found, head))
-    else this.#shelve(found)
+    if (!whole) this.#tell(this.#shelves.put(found, from, head))
+    else if (from === this.#shelves.seen) this.#tell(this.#shelves.replace(found, head))
+    // A change was answered meanwhile, and brought what this may lack.
+    else return this.#read()
     this.#current = asked
-  }
-
-  #shelve(rows: readonly DocumentRow[]): void {
-    this.#tell(this.#shelves.put(rows))
   }
 
   #tell(changes: readonly DocumentChange[]): void {

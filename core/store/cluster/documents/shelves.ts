@@ -11,6 +11,13 @@ export interface DocumentRow {
   readonly place: bigint
 }
 
+/** Up to where documents were read. */
+export interface Head {
+  readonly version: bigint
+  /** Random, of the change that was the last then: a standby that lacked changes gives their versions to others. */
+  readonly stamp: string | null
+}
+
 interface Kept {
   value: object
   /** 0 when the database has none yet. */
@@ -27,10 +34,10 @@ export class Shelves {
   readonly #left = new Map<string, bigint>()
   /** The last place of each kind, at least. */
   readonly #lastPlaces = new Map<string, bigint>()
-  #seen = 0n
+  #seen: Head = { version: 0n, stamp: null }
 
-  /** Every change up to this version is there. */
-  get seen(): bigint {
+  /** Every change up to this version is there. Another object after each step. */
+  get seen(): Head {
     return this.#seen
   }
 
@@ -55,13 +62,18 @@ export class Shelves {
     else if (this.#of(kind).delete(id)) this.#left.set(`${kind}\n${id}`, version)
   }
 
-  /** Takes rows in the order of their versions, without a gap above what is there. Returns what is new here. */
-  put(rows: readonly DocumentRow[]): DocumentChange[] {
+  /**
+   * Takes the rows above `from` in the order of their versions, up to `head`: `from` is what was seen when they were
+   * asked for. Returns what is new here.
+   */
+  put(rows: readonly DocumentRow[], from: Head, head: Head): DocumentChange[] {
     const changes: DocumentChange[] = []
     const unordered = new Set<string>()
+    const seen = this.#seen
+    // Of answers that come in another order the newest counts.
+    if (from === seen || head.version > seen.version) this.#seen = head
     for (const { kind, id, value: json, version, place } of rows) {
-      if (version <= this.#seen) continue
-      this.#seen = version
+      if (version <= seen.version) continue
       const kept = this.#of(kind).get(id)
       this.#left.delete(`${kind}\n${id}`)
       if (json === null) {
@@ -92,13 +104,12 @@ export class Shelves {
     if (sorted.some((entry, i) => entry !== all[i])) this.#kinds.set(kind, new Map(sorted))
   }
 
-  /** Takes all documents, in the order in which they are listed, as of a version. Returns what is new here. */
-  replace(rows: readonly DocumentRow[], seen: bigint): DocumentChange[] {
-    if (seen < this.#seen) return []
+  /** Takes all documents in the order of their lists, maybe an earlier state. Returns what is new here. */
+  replace(rows: readonly DocumentRow[], head: Head): DocumentChange[] {
     const before = this.#kinds
     this.#kinds = new Map()
     this.#left.clear()
-    this.#seen = seen
+    this.#seen = head
     const changes: DocumentChange[] = []
     for (const { kind, id, value: json, version, place } of rows) {
       const kept = before.get(kind)?.get(id)

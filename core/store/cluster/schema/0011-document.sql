@@ -1,8 +1,19 @@
 -- What operators change while gateways run, and the audit log. Every change locks the one row of `book` until it is
 -- committed, so versions are committed in their order: who has read all up to one has missed none.
+
+-- Changes that were made, by the id that their gateway gave them: one whose answer was lost is asked for again.
+create table sluice.document_change (
+  id uuid primary key,
+  made timestamptz not null default clock_timestamp(),
+  -- Who has read a stamp that is not here has read what is lost, as a standby took over without it; or long ago.
+  stamp uuid not null unique default gen_random_uuid()
+);
+create index document_change_made on sluice.document_change (made);
+
 create table sluice.book (
   one boolean primary key default true check (one),
   version bigint not null default 0,
+  stamp uuid not null default gen_random_uuid(), -- of the last change
   -- Deletions up to this version are forgotten: who has read less must read all.
   floor bigint not null default 0,
   audits bigint not null default 0,
@@ -20,13 +31,6 @@ create table sluice.document (
   primary key (kind, id)
 );
 create index document_gone on sluice.document (changed) where value is null;
-
--- Changes that were made, by the id that their gateway gave them: one whose answer was lost is asked for again.
-create table sluice.document_change (
-  id uuid primary key,
-  made timestamptz not null default clock_timestamp()
-);
-create index document_change_made on sluice.document_change (made);
 
 -- Entries are only added. What they are searched by stands beside the JSON, which may have what no text here can have.
 create table sluice.audit (
@@ -58,20 +62,30 @@ create trigger audit_is_only_appended_to before update or delete or truncate on 
 
 -- Makes changes together, once for each id, with an entry of the audit log. `p_changes`: kind, id, value and base, which
 -- is the version that the gateway has of the document, 0 for none. A document that has another version by now is a
--- conflict (SQLSTATE SL001), but with `p_notes` it is left as it is. Returns all documents above `p_seen`.
-create function sluice.change_documents(p_id uuid, p_changes json, p_entry json, p_notes boolean, p_seen bigint)
-returns table (kind text, id text, value text, version bigint, place bigint) language plpgsql
+-- conflict (SQLSTATE SL001), but with `p_notes` it is left as it is. Returns all documents above `p_seen`, with the stamp
+-- of the last change. Where `p_stamp`, which was read with `p_seen`, is not known, each change is a conflict: it may have
+-- been decided on what is lost, and the base be the version of something else by now.
+create function sluice.change_documents(
+  p_id uuid, p_changes json, p_entry json, p_notes boolean, p_seen bigint, p_stamp uuid
+)
+returns table (kind text, id text, value text, version bigint, place bigint, stamp uuid) language plpgsql
 set enable_seqscan = off set jit = off as $$
 declare
   head sluice.book;
   began bigint;
+  lost boolean;
+  made uuid;
   one record;
   at bigint;
 begin
   select * into strict head from sluice.book for no key update;
   began := head.version;
-  insert into sluice.document_change values (p_id) on conflict do nothing;
+  -- The first stamp is of no change.
+  insert into sluice.document_change (id, stamp) values (gen_random_uuid(), head.stamp) on conflict do nothing;
+  lost := not exists (select from sluice.document_change c where c.stamp = p_stamp);
+  insert into sluice.document_change as c (id) values (p_id) on conflict do nothing returning c.stamp into made;
   if found then
+    head.stamp := made;
     for one in
       select c.kind, c.id, c.value, c.base, coalesce(d.version, 0) as stored, d.value is not null as there
       from rows from (json_to_recordset(p_changes) as (kind text, id text, value text, base bigint))
@@ -79,6 +93,7 @@ begin
       left join sluice.document d on d.kind = c.kind and d.id = c.id
       order by c.number
     loop
+      if lost then raise exception 'this was decided on what is lost' using errcode = 'SL001'; end if;
       if one.base <> (case when one.there then one.stored else 0 end) then
         if p_notes then continue; end if;
         raise exception 'changed meanwhile: % %', one.kind, one.id using errcode = 'SL001';
@@ -102,16 +117,18 @@ begin
       values (head.audits, at, p_entry ->> 'json', head.audit_hash, p_entry ->> 'object', p_entry ->> 'actor',
         p_entry ->> 'tenant', p_entry ->> 'action', p_entry ->> 'object_kind', p_entry ->> 'outcome');
     end if;
-    update sluice.book set version = head.version, audits = head.audits, audit_hash = head.audit_hash;
+    update sluice.book set version = head.version, stamp = head.stamp, audits = head.audits, audit_hash = head.audit_hash;
     if head.version > began then perform pg_notify('sluice_documents', head.version::text); end if;
   end if;
-  -- Who has read less than what is forgotten has to read all.
-  if p_seen < head.floor then return; end if;
+  -- Who has read less than what is forgotten, or what is lost, has to read all.
+  if lost or p_seen < head.floor then return; end if;
   return query
-    select d.kind, d.id, d.value, d.version, d.place from sluice.document d where d.version > p_seen order by d.version;
+    select d.kind, d.id, d.value, d.version, d.place, head.stamp
+    from sluice.document d where d.version > p_seen order by d.version;
 end $$;
 
--- Forgets deletions and ids of changes that are older than an hour.
+-- Forgets deletions and changes that are older than an hour. The last of these changes stays: gateways may not have read
+-- yet what came after it.
 create function sluice.sweep_documents() returns void language plpgsql as $$
 declare
   gone bigint;
@@ -123,5 +140,6 @@ begin
   )
   select max(old.version) into gone from old;
   update sluice.book b set floor = greatest(b.floor, gone) where gone is not null;
-  delete from sluice.document_change where made < clock_timestamp() - interval '1 hour';
+  delete from sluice.document_change where made <
+    (select max(c.made) from sluice.document_change c where c.made < clock_timestamp() - interval '1 hour');
 end $$;
