@@ -67,6 +67,7 @@ export class LockWatch {
 
   /** Watches a transaction from now on. It keeps its process of the server, also behind a pooler. */
   async watch({ query }: Transaction): Promise<void> {
+    this.#problem = undefined
     this.#waiting = (await query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]!.pid
   }
 

@@ -2,6 +2,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { readAddress } from '../../../../../core/store/cluster/database/address.ts'
+import { LockWatch } from '../../../../../core/store/cluster/database/lock-watch.ts'
 import { Lane } from '../../../../../core/store/cluster/database/lane.ts'
 import { migrate } from '../../../../../core/store/cluster/database/migrations.ts'
 import type { Migration, MigrateOptions } from '../../../../../core/store/cluster/database/migrations.ts'
@@ -9,6 +10,7 @@ import type { LogFields } from '../../../../../core/telling/log.ts'
 import { silentLog } from '../../../../../core/telling/log.ts'
 import { startPgBouncer } from '../../../../kit/pgbouncer.ts'
 import { Postgres, postgresMissing, sharedPostgres } from '../../../../kit/postgres.ts'
+import { eventually } from '../../../../kit/probe.ts'
 import { lacks } from '../../../../kit/programs.ts'
 
 const migrations: Migration[] = [
@@ -101,4 +103,37 @@ t.test('a prepared transaction is found, which has no process', { skip: postgres
   })
   await server.sql(`rollback prepared 'left'`, url)
   await migrate(lane, migrations)
+})
+
+t.test('what was in the way of one change is not in the way of the next', { skip: postgresMissing }, async (t) => {
+  const server = await sharedPostgres()
+  const { url, lane, log } = await scene(t, await server.database())
+  const watch = new LockWatch(lane, log!, { look: 20, tell: 200, idle: 0 })
+  const locked = Promise.withResolvers<void>()
+  const held = Promise.withResolvers<void>()
+  const other = new Lane(readAddress(url), 'other', 1)
+  const holding = other.transaction(
+    async ({ query }) => {
+      await query(lock)
+      locked.resolve()
+      await held.promise
+    },
+    { deadline: 100_000 }
+  )
+  await locked.promise
+  const changing = lane.transaction(
+    async (transaction) => {
+      await watch.watch(transaction)
+      await transaction.query('alter table sluice.thing add column more int')
+    },
+    { deadline: 100_000 }
+  )
+  await eventually(() => watch.problem !== undefined)
+  held.resolve()
+  await Promise.all([holding, changing])
+  watch.rest()
+  await lane.transaction((transaction) => watch.watch(transaction))
+  t.equal(watch.problem, undefined)
+  await watch.close()
+  await other.close()
 })
