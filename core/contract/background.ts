@@ -129,7 +129,8 @@ export interface Background {
   saw(work: Work, body: unknown): Promise<Work>
   /**
    * The answer of an exchange that goes on without its client, in any thread: all of it from the beginning, then the
-   * rest as it comes. Undefined when there is no such exchange, or no longer.
+   * rest as it comes. There may be an empty piece where nothing comes. Undefined when there is no such exchange, or no
+   * longer. It throws when the thread has ended before its answer did, as far as it could be told.
    */
   follow(work: Work): Promise<AsyncIterable<Buffer> | undefined>
   /** Ends the work, at the upstream too. Work that has ended stays as it is. Resolves when the end is on disk. */

@@ -63,8 +63,9 @@ export function send(exchange: LiveExchange, ending: Ending): void {
 
 /** An error in the client's protocol: a reply, or when the head is out the stream's error event and no end marker. */
 export function sendFailure(exchange: LiveExchange, error: GatewayError): void {
-  const { client } = exchange
-  if (exchange.gone || error.code === 'client_stalled') client.cut()
+  const { client, standIn } = exchange
+  if (standIn?.tookOver) standIn.finish(error)
+  else if (exchange.gone || error.code === 'client_stalled') client.cut()
   else if (!client.headSent) sendError(exchange, error)
   else if (exchange.streaming) sendErrorEvent(exchange, error)
   else client.cut()

@@ -175,9 +175,10 @@ class Source implements UpstreamCall {
     const stream = this.#stream
     this.#sink.onHead(200, { 'content-type': this.#type })
     for await (const bytes of ArrayBuffer.isView(stream) ? piecesOf(stream) : stream) {
-      if (!this.#over) this.#sink.onData(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))
+      // What waits for something more may say so, to be closed when nobody does.
+      if (!this.#over && bytes.length > 0)
+        this.#sink.onData(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))
       while (this.#paused && !this.#over) await new Promise<void>((resolve) => (this.#wake = resolve))
-      // A plugin that waits for something more finds its iterator closed.
       if (this.#over) return
     }
     this.#sink.onEnd()

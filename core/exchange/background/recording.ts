@@ -1,12 +1,19 @@
 // What an exchange without its client has answered so far, for those who follow it.
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../clients/client.ts'
 import { GatewayError } from '../../errors.ts'
+import { isOpen } from '../../store/works.ts'
 import type { Told, Work, Works } from '../../store/works.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
 import type { Watchdog, Watched } from '../../watchdog/watchdog.ts'
 
 /** About as many bytes are told to another thread at a time. */
 const mostTold = 1024 * 1024
+/** How often a thread is asked that does not answer, and how many milliseconds later the next time. */
+const mostSilences = 12
+const askAgain = 500
+/** Whoever follows may end it here. */
+const nothing = Buffer.alloc(0)
 
 /** Grows until it is closed. Who follows it sees all of it, from its beginning. */
 export class StreamRecording {
@@ -81,21 +88,38 @@ export class StreamRecording {
   }
 }
 
-/** What another thread answers for work, as it comes; undefined when none does. */
-export async function followThere(work: Work, works: Pick<Works, 'told'>): Promise<AsyncIterable<Buffer> | undefined> {
+/**
+ * What another thread answers for work, as it comes, with an empty piece when nothing came for some time; undefined
+ * when none does.
+ */
+export async function followThere(
+  work: Work,
+  works: Pick<Works, 'told' | 'find'>
+): Promise<AsyncIterable<Buffer> | undefined> {
   const first = await works.told(work, 0)
   return first && restThere(first, work, works)
 }
 
-/** @throws GatewayError when the thread has ended before its answer was over */
-async function* restThere(first: Told, work: Work, works: Pick<Works, 'told'>): AsyncGenerator<Buffer> {
-  let at = 0
-  for (let told: Told | undefined = first; told; told = await works.told(work, at, told.seat)) {
-    for (const piece of told.pieces) yield Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)
-    at += told.pieces.length
-    if (told.over) return
+/** @throws GatewayError when the thread has ended before its answer was over, or tells nothing for long */
+async function* restThere(first: Told, work: Work, works: Pick<Works, 'told' | 'find'>): AsyncGenerator<Buffer> {
+  const { seat } = first
+  let [at, silences] = [0, 0]
+  for (let told: Told | undefined = first; ; told = await works.told(work, at, seat)) {
+    if (told) {
+      silences = 0
+      for (const piece of told.pieces) yield Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)
+      at += told.pieces.length
+      if (told.over) return
+      if (told.pieces.length === 0) yield nothing
+      continue
+    }
+    // It may only be busy for some seconds.
+    const latest = await works.find(work, work.id)
+    if (!latest || !isOpen(latest) || ++silences === mostSilences)
+      throw new GatewayError('internal_error', 'What made this answer has ended before its end.')
+    yield nothing
+    await sleep(askAgain)
   }
-  throw new GatewayError('internal_error', 'What made this answer has ended before its end.')
 }
 
 /** Shows a recording to the client that asked for what is recorded, for as long as that is there; it may leave. */

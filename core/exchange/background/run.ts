@@ -70,6 +70,11 @@ export class Run implements StandIn {
     this.#exchange.abort()
   }
 
+  /** For how long a client of it may read nothing, in milliseconds. */
+  get clientStall(): number {
+    return this.#exchange.limits.clientStall
+  }
+
   /** Resolves when it is its turn to go on, and rejects when it is ended before. */
   get turnComes(): Promise<void> {
     return Promise.race([this.turn.comes, this.#ended.promise])
@@ -112,10 +117,13 @@ export class Run implements StandIn {
   /** The end is shown to those who follow. */
   finish(error: GatewayError | undefined): void {
     const { recording } = this
-    if (!error) recording.push(this.#last!)
-    else recording.push(this.#farewell(error))
-    recording.close()
-    this.#finished()
+    if (recording.closed) return
+    try {
+      recording.push(error ? this.#farewell(error) : this.#last!)
+    } finally {
+      recording.close()
+      this.#finished()
+    }
   }
 
   /** The end of what was not done, of which the client may not have seen even the beginning. */

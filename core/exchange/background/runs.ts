@@ -19,8 +19,18 @@ import { Run } from './run.ts'
 
 /** Milliseconds after which another thread that follows an answer hears that there is nothing new. */
 const quiet = 2000
-/** Milliseconds for which an answer is there, when it has ended, for other threads that follow it. */
+/**
+ * Milliseconds for which an answer is there when it has ended and other threads follow it, since one of them has asked,
+ * beyond the time for which a client may read nothing.
+ */
 const lingering = 30_000
+
+/** What other threads follow. */
+interface Followed {
+  readonly recording: StreamRecording
+  /** When it has ended: forgets it after a while. */
+  forgetting?: NodeJS.Timeout
+}
 
 /** Those of a process. */
 export class Runs {
@@ -32,7 +42,7 @@ export class Runs {
   /** By the id of the request. */
   readonly #runs = new Map<string, Run>()
   /** What other threads follow, for a while beyond its end. */
-  readonly #followed = new Map<string, StreamRecording>()
+  readonly #followed = new Map<string, Followed>()
 
   /** `places`: those that are taken while their work is not among the works. */
   constructor(works: Works, conclusions: Conclusions, places: Places, settings: () => TaskSettings, turns: Turns) {
@@ -127,13 +137,21 @@ export class Runs {
    */
   async tell(work: Work, from: number): Promise<Told | undefined> {
     const { requestId } = work
-    const recording = this.#runs.get(requestId)?.recording ?? this.#followed.get(requestId)
-    if (!recording) return undefined
-    if (!this.#followed.has(requestId)) {
-      this.#followed.set(requestId, recording)
-      void recording.over.then(() => setTimeout(() => this.#followed.delete(requestId), lingering).unref())
-    }
-    return recording.after(from, quiet)
+    const followed = this.#followed.get(requestId) ?? this.#beFollowed(requestId)
+    followed?.forgetting?.refresh()
+    return followed?.recording.after(from, quiet)
+  }
+
+  #beFollowed(requestId: string): Followed | undefined {
+    const run = this.#runs.get(requestId)
+    if (!run) return undefined
+    const followed: Followed = { recording: run.recording }
+    this.#followed.set(requestId, followed)
+    void run.recording.over.then(() => {
+      const forget = (): void => void this.#followed.delete(requestId)
+      followed.forgetting = setTimeout(forget, lingering + run.clientStall).unref()
+    })
+    return followed
   }
 
   /**

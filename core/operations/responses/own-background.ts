@@ -129,17 +129,20 @@ export async function shownOf(kept: Kept, { services: { vault } }: OperationCont
  */
 export async function streamOf(kept: Kept, query: string, context: OperationContext): Promise<Reply> {
   const {
-    services: { vault, works },
+    services: { works },
     background
   } = context
   const after = startOf(query)
   const live =
     isOpen(kept.work) && kept.work.details['streamed'] === true ? await background.follow(kept.work) : undefined
-  if (live) return { headers: eventStream, follows: true, stream: after === undefined ? live : behind(live, after) }
+  if (live) {
+    const whole = wholeOf(live, kept, context)
+    return { headers: eventStream, follows: true, stream: after === undefined ? whole : behind(whole, after) }
+  }
   const work = (await works.find(kept.work, kept.work.id)) ?? kept.work
   if (isOpen(work) && work.details['streamed'] === true)
     return { headers: eventStream, follows: true, stream: whenEnded({ ...kept, work }, query, context) }
-  const { events } = work.status === 'succeeded' ? await stateOf({ ...kept, work }, vault) : { events: undefined }
+  const events = await eventsOf({ ...kept, work }, context)
   if (events === undefined) {
     throw new GatewayError(
       'invalid_field',
@@ -155,6 +158,27 @@ export async function streamOf(kept: Kept, query: string, context: OperationCont
   return { headers: eventStream, stream: Buffer.concat(rest) }
 }
 
+/** The events that a response is kept with; undefined when it has none. */
+async function eventsOf(kept: Kept, { services: { vault } }: OperationContext): Promise<string | undefined> {
+  return kept.work.status === 'succeeded' ? (await stateOf(kept, vault)).events : undefined
+}
+
+/** What is followed, and the rest as it is kept when that is not told any more. */
+async function* wholeOf(live: AsyncIterable<Buffer>, kept: Kept, context: OperationContext): AsyncGenerator<Buffer> {
+  let told = 0
+  try {
+    for await (const bytes of live) {
+      told += bytes.length
+      yield bytes
+    }
+  } catch (error) {
+    const work = await context.services.works.find(kept.work, kept.work.id)
+    const events = work && (await eventsOf({ ...kept, work }, context))
+    if (events === undefined) throw error
+    yield Buffer.from(events).subarray(told)
+  }
+}
+
 /**
  * The events of a response that another process makes, all at once when it has ended.
  * @throws GatewayError when it has none then
@@ -166,7 +190,10 @@ async function* whenEnded(kept: Kept, query: string, context: OperationContext):
     const found = await works.find(work, work.id)
     if (!found) throw notFound()
     work = found
-    if (isOpen(work)) continue
+    if (isOpen(work)) {
+      yield Buffer.alloc(0)
+      continue
+    }
     const { stream } = (await streamOf({ ...kept, work }, query, context)) as { stream: Buffer }
     yield stream
   }
@@ -190,6 +217,7 @@ function startOf(query: string): number | undefined {
 async function* behind(stream: Iterable<Buffer> | AsyncIterable<Buffer>, after: number): AsyncGenerator<Buffer> {
   let rest = ''
   for await (const bytes of stream) {
+    if (bytes.length === 0) yield bytes
     const blocks = (rest + bytes.toString('utf8')).split('\n\n')
     rest = blocks.pop()!
     for (const block of blocks) if (numberOf(block) > after) yield Buffer.from(`${block}\n\n`)
