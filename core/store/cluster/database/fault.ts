@@ -16,7 +16,9 @@ export type FaultCode =
   | 'unmade'
 
 /** The SQLSTATEs with which a server ends a connection: nobody knows what became of the statement under way. */
-const ended = /^(?:57P0[1-5]|08...)$/
+const ended = /^(?:57P0[1-5]|25P0[34]|08...)$/
+/** The severities with which it does so whatever the SQLSTATE: a commit may be done when its log cannot be flushed. */
+const ends: ReadonlySet<string | undefined> = new Set(['FATAL', 'PANIC'])
 /** The SQLSTATE of a server that takes no changes: another one may be behind the address by now. */
 const readOnly = '25006'
 /** The classes of SQLSTATEs that are about what was written: data, constraints, sizes, and what functions raise. */
@@ -56,7 +58,7 @@ export class DatabaseFault extends Error {
       constraint
     } = error as Error & Partial<Record<'code' | 'severity' | 'constraint', string>>
     if (code === readOnly) return new DatabaseFault('readonly', `PostgreSQL: ${message}`)
-    const answered = severity !== undefined && !ended.test(code)
+    const answered = severity !== undefined && !ends.has(severity) && !ended.test(code)
     // What it says of a value repeats the value.
     const said = code.startsWith('22') ? 'it refuses a value of this statement' : message
     const text = `PostgreSQL: ${said}${answered ? ` (${code})` : ''}`

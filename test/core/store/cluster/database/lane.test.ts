@@ -228,6 +228,20 @@ t.test('the answer to a commit that is lost makes the outcome unknown', { skip: 
   t.same(await server.sql('select * from thing', url), [{ id: 1 }])
 })
 
+t.test('an error with which the server ends the connection makes the outcome unknown', async (t) => {
+  const of = (severity: string, code: string): DatabaseFault =>
+    DatabaseFault.of(Object.assign(new Error('it failed'), { severity, code }))
+  for (const [severity, code] of [
+    ['PANIC', '53100'],
+    ['FATAL', 'XX000'],
+    ['FATAL', '25P03'],
+    ['FEHLER', '25P03'],
+    ['FATAL', '57P01']
+  ] as const)
+    t.match(of(severity, code), { code: 'lost', unknown: true, away: true }, `${severity} ${code}`)
+  t.match(of('ERROR', '53100'), { code: '53100', unknown: false, away: true })
+})
+
 t.test('TLS is to whom the certificate is for, or there is none', { skip: postgresMissing }, async (t) => {
   const server = await sharedPostgres()
   const direct = await server.database()
