@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoreNode } from '../store.ts'
 import type { Database } from './database/database.ts'
 import { newerThan } from './database/migrations.ts'
+import { persist } from './database/persist.ts'
 
 /** How often a gateway tells of itself, in milliseconds. */
 const tellEvery = 3000
@@ -82,21 +83,27 @@ export class Presence {
 
   /** `begun`: whether this is the first word of a process. */
   async #tell(begun = false): Promise<void> {
-    const { rows } = await this.#database.changes.query<Row>(
-      `with told as (
+    // Others remove what is old, too: nobody waits for a row that somebody else is at.
+    const { rows } = await persist(() =>
+      this.#database.changes.query<Row>(
+        `with told as (
          insert into sluice.gateway as g (node, version, config) values ($1, $2, $3)
          on conflict (node) do update set version = excluded.version, config = excluded.config,
            seen = excluded.seen, started = case when $4 then excluded.started else g.started end
          returning node, version, config, started
        ), gone as (
-         delete from sluice.gateway where node <> $1 and seen < clock_timestamp() - interval '${goneAfter}'
+         delete from sluice.gateway where node in (
+           select node from sluice.gateway where node <> $1 and seen < clock_timestamp() - interval '${goneAfter}'
+           for update skip locked
+         )
        )
        select node, version, config, (extract(epoch from started) * 1000)::float8 as since,
          (select max(min_program) from sluice.migration) as least from (
          select * from told union all select node, version, config, started from sluice.gateway
          where node <> $1 and seen >= clock_timestamp() - interval '${goneAfter}'
        ) alive order by node`,
-      [this.#node, this.#version, this.#config, begun]
+        [this.#node, this.#version, this.#config, begun]
+      )
     )
     this.#least = rows[0]?.least ?? 0
     this.#nodes = rows.map(({ node, version, config, since }) => ({
