@@ -87,7 +87,16 @@ t.test('who is at work is waited for, however long that takes', { skip: postgres
   const { url, lane, lines, log } = await scene(t, await server.database())
   const working = server.sql(`begin; ${lock}; select pg_sleep(20); commit`, url)
   // Behind one that waits itself: who it waits for decides.
+  const locks = async (mode: string, granted: boolean): Promise<boolean> =>
+    (
+      await lane.query(
+        `select from pg_locks where relation = 'sluice.thing'::regclass and mode = $1 and granted = $2`,
+        [mode, granted]
+      )
+    ).count === 1
+  await eventually(() => locks('ShareLock', true))
   const behind = server.sql('begin; lock table sluice.thing; commit', url)
+  await eventually(() => locks('AccessExclusiveLock', false))
   await migrate(lane, migrations, { log, times: { look: 100, tell: 200, idle: 8000 } })
   await Promise.all([working, behind])
   t.equal((await lane.query('select more from sluice.thing')).count, 0)
