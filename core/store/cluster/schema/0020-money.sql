@@ -299,7 +299,7 @@ create function sluice.money_batch_1(
   p_hashes text[], p_seq bigint                                     -- of the row before the entries and of each; of the last one
 ) returns table (verdicts int[], posted bigint[], used bigint[], grants bigint[], edges bigint[]) language plpgsql as $$
 declare
-  time_now timestamptz := clock_timestamp();
+  time_now timestamptz;          -- behind the locks, for which a batch may have waited
   most constant bigint := 4611686018427387904;
   cells int := cardinality(p_cells);
   held bigint[];
@@ -345,6 +345,7 @@ begin
   -- it who has locked balances.
   if p_busiest is not null then perform pg_advisory_xact_lock(741, (p_busiest % 2147483647)::int); end if;
   perform from sluice.balance b where b.id = any (p_cells) order by b.id for no key update;
+  time_now := clock_timestamp();
   if p_prices is not null then
     insert into sluice.price (version, json) select * from json_to_recordset(p_prices) as p(version text, json text)
       on conflict do nothing;
