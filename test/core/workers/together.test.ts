@@ -48,11 +48,11 @@ t.test('connections are counted over all workers, and those of one that has ende
   again!.send({ ...models, headers: { ...models.headers, 'x-bomb': 'request exit' } })
   await again!.closed
   await eventually(async () => (await all.admin('/readyz')).status === 'ok')
-  await sleep(100)
-  const left = open.slice(1).filter(({ end }) => end === undefined).length
-  t.ok(left < 5, 'those of the worker are gone')
-  for (let i = left; i < 6; i++) t.ok(await opened(t, all))
-  t.equal(await opened(t, all), undefined)
+  // Which others were at that worker is chance.
+  let more = 0
+  while (more <= 6 && (await opened(t, all))) more++
+  t.ok(more > 0, 'what the worker had is free')
+  await eventually(() => open.slice(1).filter(({ end }) => end === undefined).length + more === 6)
 })
 
 t.test('a body may take all the room for bodies, whichever worker gets it', async (t) => {
