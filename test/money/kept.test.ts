@@ -12,7 +12,7 @@ import { applied } from './audit.ts'
 import { beginResponse, call, goesOn, responses, talk, wrongResponses, wrongTalks } from './lasting.ts'
 import type { Known, Part, Talk } from './lasting.ts'
 import { launch } from './process.ts'
-import { chance, folder, journal, key, long, rows } from './rig.ts'
+import { chance, folder, journal, key, long, patientChain, rows } from './rig.ts'
 import type { More } from './rig.ts'
 
 const kills = Number(process.env['SLUICE_KILLS'] ?? (long ? 200 : 3))
@@ -46,15 +46,7 @@ function configOf(simulators: Simulators, file: string): More {
     models: { native: { price }, own: { price, state: 'gateway' }, talk: { price } },
     tenants: { acme: { projects: { web: {} } } },
     keys: [key('test', { project: 'web', budget: { usd: 1_000_000, per: 'day' } })],
-    chain: [
-      { auth: {} },
-      { quota: {} },
-      { ratelimit: {} },
-      { route: { repeats: 0, eject_after: 1_000_000 } },
-      { 'protocol-translate': {} },
-      { 'usage-meter': {} },
-      { log: { sink: 'none' } }
-    ]
+    chain: patientChain
   }
 }
 

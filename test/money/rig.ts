@@ -39,6 +39,17 @@ export function key(name: string, more: More = {}): More {
   return { name, key: secretOf(name), tenant: 'acme', ...more }
 }
 
+/** All plugins of a usual chain. No channel is ever taken out: what is tested here is money. */
+export const patientChain: readonly More[] = [
+  { auth: {} },
+  { quota: {} },
+  { ratelimit: {} },
+  { route: { repeats: 0, eject_after: 1_000_000 } },
+  { 'protocol-translate': {} },
+  { 'usage-meter': {} },
+  { log: { sink: 'none' } }
+]
+
 /** A whole gateway.yaml with channels in the order of their priority. */
 export function configOf(
   upstreams: readonly { name: string; url: string }[],

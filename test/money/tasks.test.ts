@@ -14,7 +14,7 @@ import { beginTask, goesOn, lookAt, pictures, videos, wrongTasks } from './lasti
 import type { Task } from './lasting.ts'
 import { launch } from './process.ts'
 import type { Running } from './process.ts'
-import { chance, endings, folder, journal, key, long, rows } from './rig.ts'
+import { chance, endings, folder, journal, key, long, patientChain, rows } from './rig.ts'
 import type { Entry, More } from './rig.ts'
 
 /** In each form of the store. */
@@ -40,15 +40,7 @@ function configOf(simulator: Simulator, file: string): More {
     models: { demo: { price: { second: 0.1, image: 0.04 } } },
     tenants: { acme: { projects: { web: {} } } },
     keys: [key('test', { project: 'web', budget: { usd: 1_000_000, per: 'day' } })],
-    chain: [
-      { auth: {} },
-      { quota: {} },
-      { ratelimit: {} },
-      { route: { repeats: 0, eject_after: 1_000_000 } },
-      { 'protocol-translate': {} },
-      { 'usage-meter': {} },
-      { log: { sink: 'none' } }
-    ]
+    chain: patientChain
   }
 }
 

@@ -19,7 +19,7 @@ import { applied } from './audit.ts'
 import { call, costOf, headers, perPicture, pictures, responses } from './lasting.ts'
 import { launch, withWorkers } from './process.ts'
 import type { Launch } from './process.ts'
-import { folder, journal, key } from './rig.ts'
+import { folder, journal, key, patientChain } from './rig.ts'
 import type { Entry, More } from './rig.ts'
 
 t.setTimeout(300_000)
@@ -137,15 +137,7 @@ function configOf({ url }: Upstream): More {
     models: { chat: { price, state: 'gateway' }, images: { price: { image: 0.04 } }, responses: { price } },
     tenants: { acme: { budget: { usd: 1000, per: 'month' } } },
     keys: [key('test')],
-    chain: [
-      { auth: {} },
-      { quota: {} },
-      { ratelimit: {} },
-      { route: { repeats: 0, eject_after: 1_000_000 } },
-      { 'protocol-translate': {} },
-      { 'usage-meter': {} },
-      { log: { sink: 'none' } }
-    ]
+    chain: patientChain
   }
 }
 
