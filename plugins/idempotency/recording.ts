@@ -7,7 +7,7 @@ const mostBytes = 128 * 1024 * 1024
 
 /**
  * The memory of all recordings of a gateway, as one thread has it. A tenant may take at most as much there as is left,
- * so one tenant alone gets half.
+ * so one tenant alone gets half of it in one thread, and more of it in several.
  */
 export class RecordingRoom {
   readonly #most: number

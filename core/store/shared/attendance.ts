@@ -132,6 +132,7 @@ export class Attendance {
     )
     return told && { ...told, seat }
   }
+
   close(): void {
     this.#parts.work.close()
     for (const { line } of this.#workers.values()) line.hangUp()
