@@ -173,7 +173,7 @@ t.test(
     const { id } = reply.json()
     await eventually(async () => (await all.sql('select 1 from sluice.hold where channel is not null')).length === 1)
     await all.sql(`create function late() returns trigger language plpgsql as
-        $$ begin perform pg_sleep(1); return old; end $$;
+        $$ begin perform pg_sleep(3); return old; end $$;
       create trigger late before delete on sluice.hold for each row execute function late()`)
     const cancelled = node.ask({ path: `/v1/responses/${id}/cancel`, body: {} })
     const seen = async (): Promise<any> =>

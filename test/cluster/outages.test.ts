@@ -105,7 +105,7 @@ t.test('without a connection to PostgreSQL clients get 503 and never 401', { ski
   t.equal((await patiently(first)).status, 200, 'whoever has connections goes on')
   // While it stands still it cannot take them back.
   const paused = first.pause(6000)
-  const ended = `select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'sluice%'`
+  const ended = `select pg_terminate_backend(pid, 20000) from pg_stat_activity where application_name like 'sluice%'`
   await others[0]!.query(ended)
   await crowd()
   await paused

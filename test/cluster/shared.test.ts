@@ -210,7 +210,7 @@ t.test('what one gateway does, the other has done', { skip: nodesMissing }, asyn
 
   await t.test('a repeat at the other is told to wait, and then gets the same answer', async (t) => {
     const headers = { 'idempotency-key': 'one' }
-    const body = said({ text: 'Only once.', first_byte_ms: 1500 })
+    const body = said({ text: 'Only once.', first_byte_ms: 6000 })
     const first = a.ask({ path: '/v1/chat/completions', headers, body })
     await eventually(async () => (await all.sql('select 1 from sluice.claim')).length > 0, 20_000)
     const meanwhile = await b.ask({ path: '/v1/chat/completions', headers, body })

@@ -85,14 +85,13 @@ t.test('what a page shows first is asked for once, before its modules are there'
       asked = []
       // The page waits for none of its modules before it asks.
       const early = !(whole && tenant !== undefined)
-      // The page waits for none of its modules before it asks.
       await page.route('**/app/main.ts*', async (route) => {
         await eventually(() => !early || asked.includes(first), 60_000)
         await route.continue()
       })
       await page.goto(`${adminUrl}/console/${path}`)
       await page.getByRole('heading', { name: title, level: 1 }).waitFor()
-      await page.waitForFunction(`!document.querySelector('main [aria-busy="true"], main .waiting')`)
+      await eventually(async () => (await page.locator('main [aria-busy="true"], main .waiting').count()) === 0)
       const times = asked.filter((one) => one === first || one === asks).length
       t.equal(times, early ? 1 : 0, `${path} of ${tenant ?? 'all'}`)
       await page.unroute('**/app/main.ts*')

@@ -53,14 +53,14 @@ t.test('a body that comes too slowly is given up', async (t) => {
 
 t.test('a slow body that keeps coming is waited for', async (t) => {
   const upstream = await Upstream.start(t)
-  const running = await gateway(t, { limits: { client_body: '300ms' } }, { upstreams: { up: upstream } })
+  const running = await gateway(t, { limits: { client_body: '1500ms' } }, { upstreams: { up: upstream } })
   upstream.json(chatAnswer())
   const text = body(4000)
   const client = await connect(t, running.url)
   client.write(`${start}content-length: ${text.length}\r\n\r\n`)
   for (let at = 0; at < text.length; at += 1000) {
     client.write(text.slice(at, at + 1000))
-    await new Promise((resolve) => setTimeout(resolve, 150))
+    await new Promise((resolve) => setTimeout(resolve, 450))
   }
   t.equal((await client.reply()).status, 200)
   t.equal(upstream.requests[0]!.body.toString(), text)
@@ -113,12 +113,12 @@ t.test('bodies that would not fit in memory together are refused, and the memory
   const upstream = await Upstream.start(t)
   const running = await gateway(
     t,
-    { limits: { body_memory: '256KiB', client_body: '500ms' } },
+    { limits: { body_memory: '256KiB', client_body: '2s' } },
     { upstreams: { up: upstream } }
   )
   const holding = await Promise.all(Array.from({ length: 4 }, () => connect(t, running.url)))
   for (const client of holding) client.write(`${start}content-length: 65536\r\n\r\n{`)
-  await new Promise((resolve) => setTimeout(resolve, 100))
+  await new Promise((resolve) => setTimeout(resolve, 300))
   const refused = await running.chat()
   t.match([refused.status, refused.json().error.code], [503, 'overloaded'])
   t.ok(refused.headers['retry-after'])

@@ -167,11 +167,11 @@ t.test('draining', async (t) => {
     await leave()
     const [two, one] = [askHttp2(session, post, ''), raw.send({ path: '/' }).reply()]
     const answers = [await next.next(), await next.next()]
-    const drained = old.server.drain(2000, true)
+    const drained = old.server.drain(4000, true)
     for (const { client } of answers) begin(client, 'begun')
     // More than the grace of those that are told to end.
     await eventually(() => asked === 1, 30_000)
-    await sleep(1500)
+    await sleep(2000)
     for (const { client } of answers) client.end(Buffer.from(', ended'))
     t.equal((await two).text, 'begun, ended')
     t.match(await one, { text: 'begun, ended', complete: true })

@@ -11,6 +11,7 @@ import { ask } from '../../kit/client.ts'
 import { sluice } from '../../kit/command.ts'
 import { gateway, spawnGateway } from '../../kit/gateway.ts'
 import type { LocalGateway } from '../../kit/gateway.ts'
+import { freePort } from '../../kit/ports.ts'
 import { mostHeld } from '../../kit/turns.ts'
 
 const sha = (file: string): string => createHash('sha256').update(readFileSync(file)).digest('hex')
@@ -79,7 +80,7 @@ t.test('nothing is put back over an edit, and a file that cannot be used does no
 })
 
 t.test('the commands list and put back, also when the file on disk has problems', async (t) => {
-  const local = await spawnGateway(t, { ...tenants('a'), admin: { port: 21_000 + Math.floor(Math.random() * 9000) } })
+  const local = await spawnGateway(t, { ...tenants('a'), admin: { port: await freePort() } })
   const text = readFileSync(local.file, 'utf8')
   const hash = sha(local.file)
   const other = join(dirname(local.file), 'other.yaml')

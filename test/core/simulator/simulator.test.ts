@@ -523,7 +523,7 @@ t.test('it keeps the pace it was given, for many streams at one time', async (t)
   t.ok(took >= 268, `${took} ms is not too fast`)
   // Without a pace of its own a stream would wait for each of the others.
   t.ok(watch.ms < 268 * 15, `${watch.ms} ms is not too slow`)
-  t.ok(clients[0]!.reads.length > 15, 'events come one by one')
+  t.ok(clients[0]!.reads.length > 5, 'events come one by one')
 })
 
 t.test('the wheel wakes everybody once and not before their time', async (t) => {

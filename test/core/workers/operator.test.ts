@@ -150,7 +150,7 @@ t.test('who does not answer is named, and the others are shown', async (t) => {
     ],
     next: null
   })
-  const stopped = next(each.get(2)!, asking({ 'x-stop': '5000' }))
+  const stopped = next(each.get(2)!, asking({ 'x-stop': '8000' }))
   t.match(await workers('serves', 'silent'), {
     data: [
       { worker: 1, state: 'serves', connections: Number },

@@ -47,7 +47,9 @@ t.test('connections are counted over all workers, and those of one that has ende
   await eventually(async () => (again = await opened(t, all)) !== undefined)
   again!.send({ ...models, headers: { ...models.headers, 'x-bomb': 'request exit' } })
   await again!.closed
-  await eventually(async () => (await all.admin('/readyz')).status === 'ok')
+  // Until it has noticed, it is as ready as before.
+  await eventually(() => all.lines.some(({ message }) => /serves in the place/.test(message)))
+  t.match(await all.admin('/readyz'), { status: 'ok' })
   // Which others were at that worker is chance.
   let more = 0
   while (more <= 6 && (await opened(t, all))) more++

@@ -207,13 +207,13 @@ t.test(
   async (t) => {
     const running = await open(t)
     const { begin, over, see, simulator, configure } = running
-    const id = await begin({ work_ms: 300 })
-    const price = { models: { demo: { price: { second: 1, image: 2 } } }, tasks }
     const other = await startSimulator()
     t.teardown(() => other.close())
+    const id = await begin({ work_ms: 2000 })
+    const price = { models: { demo: { price: { second: 1, image: 2 } } }, tasks }
     configure({ ...price, ...channelsTo(other, 'first') })
     t.ok((await running.gateway.reload('test')).ok)
-    await new Promise((resolve) => setTimeout(resolve, 500))
+    await new Promise((resolve) => setTimeout(resolve, 2200))
     t.match(await see(id), { status: /queued|in_progress/ }, 'its upstream is done, and cannot be asked')
     t.equal(other.stats.requests, 0, 'a channel of the same name that leads elsewhere is not asked')
     configure({ ...price, ...channelsTo(simulator, 'second') })

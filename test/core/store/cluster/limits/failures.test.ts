@@ -314,7 +314,7 @@ void t.test(
       await redis.run(['DEL', key], [command!, key, ...rest])
       before.set(key, await redis.run(['DUMP', key]))
       // The slots of both are freed, and the tokens of the other are corrected.
-      lease.release(500)
+      lease.release(2000)
       await eventually(async () => {
         const now = await remaining()
         return now['concurrency']! > taken['concurrency']! && now['tpm']! < taken['tpm']!

@@ -320,7 +320,7 @@ test('slices outlast a moment without the database, and nothing is shown before 
   const server = await sharedPostgres()
   const url = await moneyBook()
   const proxy = await DatabaseProxy.start(t, server.socket)
-  const node = await moneyNode(t, proxy.url(url), 'one', { folder: logFolder(t), sizing, now, patience: 1500 })
+  const node = await moneyNode(t, proxy.url(url), 'one', { folder: logFolder(t), sizing, now, patience: 5000 })
   const scopes = [scope('tenant', 'acme', 10n ** 9n)]
   await warm(node, scopes, 10n)
   proxy.stand()
