@@ -34,9 +34,11 @@ export class FirstSegment {
   /** Writes a batch, which is on disk when this returns. After it has thrown, the segment is of no use. */
   append(batch: Batch): Written {
     const frame = this.#encoder.encode(batch)
-    const bytes = this.begun ? frame : Buffer.concat([encodeHead(this.head), frame])
+    const begun = this.begun
     const fd = (this.#fd ??= this.#create())
-    for (let at = 0; at < bytes.length; at += writeSync(fd, bytes, at));
+    // The head is on disk before the first frame is written: a frame without a head means that the head was damaged.
+    for (const bytes of begun ? [frame] : [encodeHead(this.head), frame])
+      for (let at = 0; at < bytes.length; at += writeSync(fd, bytes, at));
     return { head: this.head, path: this.#path, last: batch.number }
   }
 

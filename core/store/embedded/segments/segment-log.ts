@@ -60,7 +60,7 @@ interface Segment {
   head: SegmentHead | undefined
   readonly fd: number
   readonly size: number
-  /** Where the next frame goes; 0 until the first one is on disk. */
+  /** Where the next bytes go; 0 until the head is on disk. */
   end: number
   /** Whether a write to it has failed: nothing more is written to it then. */
   failed: boolean
@@ -152,22 +152,14 @@ export class SegmentLog implements BatchLog {
     } catch (error) {
       return void process.nextTick(done, error)
     }
-    // The head goes out with the first frame: a segment has begun when it has a whole frame.
+    const failed = (error: Error): void => {
+      this.#fail(segment)
+      done(error)
+    }
     const head = segment.head ?? this.#headOf(segment)
-    const bytes = segment.head ? frame : Buffer.concat([encodeHead(head), frame])
-    const from = segment.end
-    let written = 0
     const go = (): void =>
-      write(segment.fd, bytes, written, bytes.length - written, from + written, (error, count) => {
-        if (error) {
-          this.#fail(segment)
-          return done(error)
-        }
-        written += count
-        // A nearly full disk takes a part of the frame, and reports the error at the next call.
-        if (written < bytes.length) return go()
+      this.#write(segment, frame, failed, () => {
         segment.head = head
-        segment.end = from + bytes.length
         this.#bytes += frame.length
         this.#previous = this.#start.history
         this.#last = number
@@ -175,7 +167,9 @@ export class SegmentLog implements BatchLog {
         this.#next.prepare(this.#size)
         done(null)
       })
-    go()
+    // The head is on disk before the first frame is written: a frame without a head means that the head was damaged.
+    if (segment.head) go()
+    else this.#write(segment, encodeHead(head), failed, go)
   }
 
   /** Takes the file of a segment that nothing needs any more. */
@@ -195,6 +189,21 @@ export class SegmentLog implements BatchLog {
 
   #headOf({ ordinal }: Segment): SegmentHead {
     return { ...this.#start, ordinal, previous: this.#previous, after: this.#last }
+  }
+
+  /** Writes bytes behind what a segment has, and calls one of the two functions. */
+  #write(segment: Segment, bytes: Buffer, failed: (error: Error) => void, done: () => void): void {
+    let written = 0
+    const go = (): void =>
+      write(segment.fd, bytes, written, bytes.length - written, segment.end + written, (error, count) => {
+        if (error) return failed(error)
+        written += count
+        // A nearly full disk takes a part of the bytes, and reports the error at the next call.
+        if (written < bytes.length) return go()
+        segment.end += bytes.length
+        done()
+      })
+    go()
   }
 
   /** The segment for a frame of so many bytes. One that is full is written on while no other is ready. */

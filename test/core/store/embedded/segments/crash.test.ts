@@ -25,10 +25,10 @@ class Lives {
   /** What went wrong in the last life, for those who look at it. */
   failures = 0
 
-  constructor(t: Test, seed: number) {
+  constructor(t: Test, seed: number, name = 'journal') {
     const base = t.testdir()
     this.#t = t
-    this.folder = join(base, 'journal')
+    this.folder = join(base, name)
     mkdirSync(this.folder)
     this.disk = Disk.make(t, this.folder, seed)
   }
@@ -116,3 +116,15 @@ for (const [name, trouble] of [
     t.ok(lives.acknowledged > 60, `${lives.acknowledged} batches`)
     t.end()
   })
+
+t.test('a first frame whose sync failed was never acknowledged, whatever of it is on disk', { skip: noDisk }, (t) => {
+  // With these, power takes the page of a head away and leaves its frame.
+  for (const seed of [48, 50, 98]) {
+    const lives = new Lives(t, seed, `journal-${seed}`)
+    lives.live(4, 1, { syncs: 'EIO', oneIn: 2 }, 'a short life')
+    lives.disk.losePower()
+    lives.check(`seed ${seed}`)
+    t.ok(lives.live(4, 1, {}, 'the next life'))
+  }
+  t.end()
+})
