@@ -30,14 +30,21 @@ const ofSharedAlone = {
   folder: 'is for a store in PostgreSQL, and what belongs to a SQLite file is beside it: remove this'
 } as const
 
+/** What a journal in segments has no use for, and why. */
+const ofDatabaseAlone = {
+  'journal.age': 'is for entries in a database, and segments stay as they are: remove this',
+  'journal.size': 'is for entries in a database, and segments stay as they are: remove this'
+} as const
+
 /** Where the store is; undefined when that is faulty, which is reported. */
 export function readPlace(
-  { sqlite, postgres: book, redis: limiter, on_limits_unavailable, folder, durability }: Entry,
+  { sqlite, postgres: book, redis: limiter, on_limits_unavailable, folder, durability, journal }: Entry,
   certificates: Certificates,
   report: Report
 ): StorePlace | undefined {
   if (book === undefined) {
     refuse(ofSharedAlone, report)
+    if (journal.form === 'segments') refuse(ofDatabaseAlone, report)
     return { sqlite: resolve(report.folder(['store', 'sqlite']), sqlite) }
   }
   refuse(ofFileAlone, report)
@@ -85,7 +92,7 @@ function shownOf(url: string): string {
 
 function refuse(useless: Readonly<Record<string, string>>, report: Report): void {
   for (const [name, why] of Object.entries(useless))
-    if (report.written(['store', name])) report.key(['store', name], why)
+    if (report.written(['store', ...name.split('.')])) report.key(['store', ...name.split('.')], why)
 }
 
 function needPackage(name: 'postgres' | 'redis', command: string | undefined, report: Report): void {

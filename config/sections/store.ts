@@ -44,11 +44,19 @@ export const storeShape = {
     journal: {
       type: 'object',
       description:
-        'How much of the journal stays in a SQLite database. What is older or more is sealed by itself: in compressed files (segments) in the folder of the ' +
+        'Where the journal of a SQLite store is, and how much of it stays in the database. What is older or more is sealed by itself: in compressed files (volumes) in the folder of the ' +
         "database's name with `.journal`, which `sluice ledger verify` and `export` read too. They are never removed.",
       default: {},
       properties: {
-        age: { ...age, default: '90d', description: 'How long an entry stays.' },
+        form: {
+          type: 'string',
+          enum: ['database', 'segments'],
+          description:
+            'Where the journal is. `segments`: in files of the folder with `.journal`, to which it is only appended, and from which the database is made: a third of ' +
+            'what is written for a request, and a faster start. A store that has begun without them is moved by its next start, which may take minutes; its old files stay ' +
+            'beside it. There is no way back. Left out: where it is, and for a new store `database`.'
+        },
+        age: { ...age, default: '90d', description: 'How long an entry stays in a database.' },
         size: {
           ...room,
           default: '4GiB',

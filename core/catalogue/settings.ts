@@ -134,8 +134,8 @@ export type StoreSettings = StorePlace & {
   durability: 'power' | 'process' | 'deferred'
   /** How much of the request log is kept. */
   requests: { age: number; size: number }
-  /** How much of the journal stays in a SQLite database. */
-  journal: { age: number; size: number }
+  /** Where the journal of a SQLite file is: undefined where it is; and how much of it stays in a database. */
+  journal: { form?: 'database' | 'segments' | undefined; age: number; size: number }
   /** How long, and how many bytes of, answers are kept to be given again. */
   answers: { age: number; size: number }
   /** How long it is remembered at which upstream something is stored. */

@@ -167,6 +167,7 @@ export function storeOptionsOf(
   { sqlite, durability, requests, journal, answers, routes }: StoreSettings & FilePlace,
   log: Logger
 ): StoreOptions {
-  const keeping = { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience }
-  return { file: sqlite, durability, keeping, routeAge: routes.age, log }
+  const { form, ...bounds } = journal
+  const keeping = { requests, answers, journal: { ...bounds, rows: volumeRows }, patience: clockPatience }
+  return { file: sqlite, durability, form, keeping, routeAge: routes.age, log }
 }

@@ -50,7 +50,7 @@ async function fill(store: Store, file: string, volumes: number): Promise<void> 
 
 t.before(async () => {
   const file = join(home, 'sluice.db')
-  const options = { file, durability: 'process', segments } as const
+  const options = { file, durability: 'process', form: 'segments', segments } as const
   let older = ''
   const image = async (name: string): Promise<void> => {
     // The note how far the log has gone may be some milliseconds late.

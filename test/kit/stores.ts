@@ -85,7 +85,7 @@ function ownStore(name: string, options: Partial<StoreOptions> = {}): Implementa
 
 const embedded = ownStore('a store of its own')
 /** With small segments, so that a test has many. */
-const inSegments = ownStore('a journal in segments', { segments: { least: 4096, most: 65_536 } })
+const inSegments = ownStore('a journal in segments', { form: 'segments', segments: { least: 4096, most: 65_536 } })
 
 /** The stores of a process that has handed over, and goes on with what it had begun. */
 const handedOver: Implementation = {

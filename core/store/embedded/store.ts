@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Book } from './book/book.ts'
 import { hasLog, takeOver } from './care/takeover.ts'
+import { tellLog } from './care/tell.ts'
 import type { KeptHold } from './book/book.ts'
 import { DocumentBook } from './book/document-book.ts'
 import { canonicalPath, Ownership } from './files/lock.ts'
@@ -34,6 +35,9 @@ import { steadyNow } from '../../watchdog/steady-time.ts'
 /** How long routes are kept by default, in milliseconds: 30 days. */
 export const usualRouteAge = 30 * 86_400_000
 
+/** Where a journal is. */
+export type JournalForm = 'database' | 'segments'
+
 /** Where and how to store. */
 export interface StoreOptions {
   /**
@@ -48,10 +52,12 @@ export interface StoreOptions {
    */
   durability: Durability | 'deferred'
   /**
-   * Keeps the journal of a new store in segments of these sizes, as the store from which the database is made. A store
-   * that has segments goes on with them without it. Only tests set it until stores of today can be taken over:
-   * segments/STEPS.md.
+   * Where the journal is: rows of the database, or segments, from which the database is made. A store with a journal in
+   * the database is taken over when segments are asked for, unless it is `busy`. Default: where it is, and for a new
+   * store the database.
    */
+  form?: JournalForm | undefined
+  /** The sizes of segments. Tests have smaller ones than usual. */
   segments?: SegmentSizes | undefined
   /** How much is kept of what grows. Default: everything, for ever. */
   keeping?: Keeping | undefined
@@ -108,7 +114,8 @@ export interface OwnStore extends Store {
 export async function openStore({
   file,
   durability,
-  segments,
+  form,
+  segments = usualSizes,
   keeping,
   routeAge = usualRouteAge,
   kept = [],
@@ -117,12 +124,16 @@ export async function openStore({
   ledger: account = ownAccounting,
   now
 }: StoreOptions): Promise<OwnStore> {
-  if (segments && file !== ':memory:' && hasLog(canonicalPath(file))) {
-    // Once as ever, so that its log is in its database and what a crash left is ended.
-    await (await openStore({ file, durability, kept, busy, log, ...(now && { now }) })).close()
-    const aside = await takeOver(file, (now ?? Date.now)())
-    if (aside !== undefined)
-      log.warn('the store was taken over: its journal is in segments now', { store: file, put_aside: aside })
+  if (form === 'segments' && file !== ':memory:' && hasLog(canonicalPath(file))) {
+    if (busy)
+      log.warn('the journal stays in the database: it is moved by a start that nobody waits for', { store: file })
+    else {
+      // Once as ever, so that its log is in its database and what a crash left is ended.
+      await (await openStore({ file, durability, kept, log, ...(now && { now }) })).close()
+      const aside = await takeOver(file, (now ?? Date.now)(), tellLog(log, { store: file }))
+      if (aside !== undefined)
+        log.warn('the store was taken over: its journal is in segments now', { store: file, put_aside: aside })
+    }
   }
   const [clock, lasting] = [now ?? Date.now, now ?? steadyNow]
   const given = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
@@ -136,14 +147,16 @@ export async function openStore({
   }
   const deferred = durability === 'deferred'
   const synced = deferred ? 'power' : durability
-  const present = hasJournal(volumeFolder(path)) ? usualSizes : undefined
+  const folder = volumeFolder(path)
+  if (form === 'database' && hasJournal(folder)) refused(notTakenBack(path, folder))
+  const inSegments = hasJournal(folder) || (form === 'segments' && !hasLog(path))
   const results = new Results(path, synced)
   const found = await results.files().catch(refused)
   const { writer, snapshot } = await Writer.open(
     {
       file: path,
       durability: synced,
-      segments: segments ?? present,
+      segments: inSegments ? segments : undefined,
       keeping,
       kept: [...new Set(kept.map(({ requestId }) => requestId))]
     },
@@ -210,6 +223,14 @@ function ownAccounting({ writer, snapshot, reader, troubles, now, kept, deferred
   writer.onEnded = (ended) => ledger.forget(ended)
   writer.onBalance = (batch) => ledger.balance(batch)
   return { ledger, drafts: writer, close: async () => {} }
+}
+
+/** What is said where a journal in segments is to be in the database again. */
+function notTakenBack(file: string, folder: string): Error {
+  return new Error(
+    `the journal of ${file} is in segments, in ${folder}, and nothing brings it back into the database: say ` +
+      '`store.journal.form: segments`, or leave it out'
+  )
 }
 
 function tellEnded({ file, ended }: Ownership, log: Logger): void {

@@ -1,4 +1,5 @@
 // How long work on a store tells of its progress.
+import type { Logger } from '../../../telling/log.ts'
 
 /** How much of a step is done, and of how much where that is known. */
 export interface Amount {
@@ -16,6 +17,21 @@ export type Reached = (rows: number, of: number) => void
 /** Tells of rows under these words. */
 export function toldAs(tell: Tell, words: string): Reached {
   return (done, of) => tell(words, { done, of, unit: 'rows' })
+}
+
+/** Milliseconds between two lines of a log about one step. */
+const between = 10_000
+
+/** Tells a log of each step, and within one now and then how far it is. `about` is in each line. */
+export function tellLog(log: Logger, about: Readonly<Record<string, string>>): Tell {
+  let [said, at] = ['', -Infinity]
+  return (words, amount) => {
+    const now = performance.now()
+    if (words === said && now - at < between) return
+    said = words
+    at = now
+    log.info(words, { ...about, ...amount })
+  }
 }
 
 /** Passes items on and tells how many of them have gone by, at the end and every so many. */

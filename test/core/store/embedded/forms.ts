@@ -4,20 +4,20 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { volumeFolder } from '../../../../core/store/embedded/journal/volume.ts'
 import { listNumbered, reachPath } from '../../../../core/store/embedded/segments/folder.ts'
-import type { SegmentSizes } from '../../../../core/store/embedded/segments/segment-log.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
+import type { StoreOptions } from '../../../../core/store/embedded/store.ts'
 
 /** One form. */
 export interface Form {
   readonly name: 'log' | 'journal'
   /** The options that a store is opened with besides others. */
-  readonly options: { readonly segments?: SegmentSizes }
+  readonly options: Pick<StoreOptions, 'form' | 'segments'>
 }
 
 /** Both. Segments are small, so that a test has many. */
 export const forms = {
   log: { name: 'log', options: {} },
-  journal: { name: 'journal', options: { segments: { least: 64 * 1024, most: 256 * 1024 } } }
+  journal: { name: 'journal', options: { form: 'segments', segments: { least: 64 * 1024, most: 256 * 1024 } } }
 } as const satisfies Readonly<Record<string, Form>>
 
 /**

@@ -16,7 +16,6 @@ import { costOf } from '../../../../../core/money/price.ts'
 import type { Reservation } from '../../../../../core/store/ledger.ts'
 import type { RequestRecord } from '../../../../../core/store/requests.ts'
 import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
-import { usualSizes } from '../../../../../core/store/embedded/segments/segment-log.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../../core/store/store.ts'
 import { writeFigures } from '../../../../kit/figures.ts'
@@ -30,7 +29,7 @@ const together = 5
 const scopes = Array.from({ length: keys }, (_, key) => chatScopes(key))
 
 function open(file: string, form: FormName): Promise<Store> {
-  return openStore({ file, durability: 'process', ...(form === 'journal' && { segments: usualSizes }) })
+  return openStore({ file, durability: 'process', ...(form === 'journal' && { form: 'segments' as const }) })
 }
 
 /** A record as the gateway makes it of a streamed chat. */

@@ -13,6 +13,7 @@ import { volumeFolder } from '../../../../../core/store/embedded/journal/volume.
 import { hasJournal } from '../../../../../core/store/embedded/segments/folder.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { OwnStore } from '../../../../../core/store/embedded/store.ts'
+import { createLogger } from '../../../../../core/telling/log.ts'
 import { contentOf, fullStore } from '../../move/sample.ts'
 import { startCrash } from '../crashes.ts'
 import { forms, image } from '../forms.ts'
@@ -146,4 +147,33 @@ t.test('a store that was made of a book in PostgreSQL is not taken over, and goe
   await settle(again, reserve(again.ledger, [scope('tenant', 'acme', 1000n, 'month')], 9n), 4)
   await again.close()
   t.match(query(file, 'SELECT count(*) AS n FROM journal'), [{ n: 2n }])
+})
+
+t.test('a store has the form that it is asked for, and keeps it when nobody asks', async (t) => {
+  const base = t.testdir()
+  const options = { durability: 'process', now: () => noon } as const
+  const lines: string[] = []
+  const log = createLogger({ level: 'info', write: (line) => void lines.push(line) })
+  const inSegments = (file: string): boolean => hasJournal(volumeFolder(file))
+  const usual = join(base, 'usual.db')
+  await (await openStore({ ...options, file: usual })).close()
+  t.notOk(inSegments(usual))
+  await (await openStore({ ...options, file: usual, form: 'segments', busy: true, log })).close()
+  t.notOk(inSegments(usual), 'clients would wait for it')
+  t.match(lines.join(''), /the journal stays in the database/)
+  await (await openStore({ ...options, file: usual, form: 'segments', log })).close()
+  t.ok(inSegments(usual))
+  t.match(lines.join(''), /verifying the journal.*was taken over/s, 'whoever waits is told how far it is')
+
+  const fresh = join(base, 'fresh.db')
+  const store = await openStore({ ...options, file: fresh, form: 'segments' })
+  await settle(store, reserve(store.ledger, [scope('tenant', 'acme', 1000n, 'month')], 9n), 4)
+  await store.close()
+  t.ok(inSegments(fresh))
+  await t.rejects(openStore({ ...options, file: fresh, form: 'database' }), {
+    message: /is in segments, in .*fresh.db.journal, and nothing brings it back/
+  })
+  await (await openStore({ ...options, file: fresh })).close()
+  t.ok(inSegments(fresh))
+  t.same(verify(fresh), [])
 })
