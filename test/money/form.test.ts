@@ -7,7 +7,7 @@ import { sluice } from '../kit/command.ts'
 import { gateway } from '../kit/gateway.ts'
 import { folder } from './rig.ts'
 
-/** The result of one life of a gateway on a store: the ids of its requests, oldest first, and what the tenant has spent. */
+/** One life of a gateway on a store: the ids of its requests, oldest first, and what the tenant has spent. */
 interface Life {
   readonly ids: readonly string[]
   readonly spent: string
