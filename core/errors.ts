@@ -199,6 +199,8 @@ export interface ErrorDetails {
    * The upstream may have acted on the request and charged it, so the client's library must not repeat it by itself.
    */
   costly?: true | undefined
+  /** The answer was there, and could not be kept for whoever comes for it: nobody can get it. */
+  unkept?: true | undefined
   /** The channel cannot carry the request and was not asked; another channel may be able to. */
   elsewhere?: true | undefined
   /** Additional reply headers, for example `Allow`. */

@@ -113,13 +113,13 @@ function knownCosts(exchange: Exchange, attempts: readonly Attempt[], hold: Hold
 function chargeable(
   exchange: Exchange,
   { usage, error }: Attempt,
-  { kind, bytes }: Outcome,
+  { kind, bytes, error: failure }: Outcome,
   { reservation: { price }, abandoned }: Hold
 ): MeteredUsage | undefined {
   // Nobody counted a whole answer. A missing number is not zero, so the usage is estimated.
   if (kind === 'completed')
     return usage ?? { usage: { ...promptUsage(exchange, price), output: Math.ceil(bytes / 3) }, source: 'estimated' }
-  if (usage && (bytes > 0 || isDue(usage, error))) return usage
+  if (usage && (bytes > 0 || (isDue(usage, error) && !failure?.details.unkept))) return usage
   // A client that left or was sent away, and was shown nothing, pays for what it sent: the upstream has it. It does not
   // where the upstream failed.
   const owed = error ? error.source === 'client' && !error.details.untaken : kind === 'aborted'
@@ -130,7 +130,7 @@ function chargeable(
 /**
  * Whether an answer of which nothing was shown is charged all the same: its usage was counted to the end and the
  * upstream did not fail, or it is more than the gateway can carry. Otherwise whoever asks for such answers would have
- * them made at the operator's cost.
+ * them made at the operator's cost. One that the gateway could not keep is its own failure.
  */
 function isDue({ source }: MeteredUsage, error: GatewayError | undefined): boolean {
   const counted = source === 'upstream' || source === 'measured'

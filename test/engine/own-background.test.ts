@@ -1,6 +1,6 @@
 // Responses that the gateway makes in the background by itself: begun, polled, followed, called off, lost in a crash,
 // and settled once.
-import { copyFileSync, cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { copyFileSync, cpSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import t from 'tap'
@@ -523,6 +523,31 @@ t.test('killed in the middle: it has failed for its client, and nothing is held'
   t.equal(readdirSync(results).length, ids.length, 'nothing else went')
   second.process.kill('SIGTERM')
   await second.exited
+  t.same(verify(database), [])
+})
+
+t.test('what cannot be kept has failed and costs nobody anything, but its operator', async (t) => {
+  const { overrides, database } = await open(t)
+  const local = await gateway(t, overrides)
+  const id = (await create(local, { text: 'What was made.', first_byte_ms: 1000 })).json().id as string
+  const results = `${database}.results`
+  renameSync(results, `${results}.aside`)
+  writeFileSync(results, 'no folder')
+  let data: any[] = []
+  await eventually(async () => {
+    data = (await local.admin('/admin/v1/requests?endpoint=responses')).data
+    return data.length === 1
+  }, 30_000)
+  rmSync(results)
+  renameSync(`${results}.aside`, results)
+  t.match(data, [{ outcome: 'failed', cost_nano: '0', attempts: [{ channel: 'chat' }] }])
+  t.equal((await ended(local, id)).status, 'failed')
+  t.same(await books(local), { posted: 0n, pending: 0n })
+  await local.gateway.close()
+  t.match(rows(database, 'SELECT kind, amount > 0 AS dear, source FROM journal ORDER BY kind'), [
+    { kind: 'cost', dear: 1, source: 'upstream' },
+    { kind: 'void', dear: 0 }
+  ])
   t.same(verify(database), [])
 })
 

@@ -104,8 +104,8 @@ export class Run implements StandIn {
       await this.#keep(Buffer.concat([...this.recording.chunks, last]))
     } catch (error) {
       throw error instanceof GatewayError
-        ? error
-        : new GatewayError('internal_error', 'The result could not be kept.', { cause: error })
+        ? new GatewayError(error.code, error.message, { ...error.details, unkept: true })
+        : new GatewayError('internal_error', 'The result could not be kept.', { cause: error, unkept: true })
     }
   }
 
