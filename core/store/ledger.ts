@@ -45,6 +45,7 @@ export type Sale = Pick<ReserveRequest, 'model' | 'price' | 'costs'>
 
 /** What one attempt costs the operator; a journal row besides the charge to the tenant. */
 export interface AttemptCost {
+  /** Counts from 1. 0: the one that was under way when its process was gone. */
   attempt: number
   channel: string
   usage: Usage

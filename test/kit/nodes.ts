@@ -33,9 +33,9 @@ export class Installation {
     return new Installation(t, await server.book(), await RedisServer.start(t), overrides, setup)
   }
 
-  /** Starts a gateway in this process, as on a machine of its own. */
-  node(overrides: Overrides = {}): Promise<LocalGateway> {
-    const { folder, all } = this.#next(overrides)
+  /** Starts a gateway in this process, as on a machine of its own. `url`: how it reaches the database. */
+  node(overrides: Overrides = {}, url = this.database): Promise<LocalGateway> {
+    const { folder, all } = this.#next(overrides, url)
     return gateway(this.#t, all, { ...this.#setup, folder })
   }
 
@@ -52,15 +52,15 @@ export class Installation {
   }
 
   /** The section `store` of a gateway; `folder` is its own. */
-  store(folder: string): object {
+  store(folder: string, postgres = this.database): object {
     // A busy machine has time to answer.
     const redis = { url: this.redis.url, command_timeout: '2s' }
-    return { sqlite: undefined, durability: 'process', postgres: this.database, redis, folder }
+    return { sqlite: undefined, durability: 'process', postgres, redis, folder }
   }
 
-  #next(overrides: Overrides): { folder: string; all: Overrides } {
+  #next(overrides: Overrides, url?: string): { folder: string; all: Overrides } {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-node-'))
     this.#t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-    return { folder, all: { ...this.#overrides, ...overrides, store: this.store(join(folder, 'own')) } }
+    return { folder, all: { ...this.#overrides, ...overrides, store: this.store(join(folder, 'own'), url) } }
   }
 }

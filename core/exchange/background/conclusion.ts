@@ -140,7 +140,7 @@ export class Conclusions {
     if (channel !== null || !sent) return undefined
     const doubt = (usage: Readonly<Usage>): void => this.#log.error(doubted, { exchange: requestId, usage })
     const lost = chargeFor({ usage: sent.usage, source: 'recovered' as const }, hold, () => noUsage, doubt)
-    return [{ attempt: 1, channel: sent.channel, ...lost }]
+    return [{ attempt: 0, channel: sent.channel, ...lost }]
   }
 
   #tellPlugins(record: RequestRecord): void {

@@ -159,25 +159,16 @@ class Node implements Money {
       refuses: () => (this.trouble?.refuses ? this.trouble.text : undefined)
     })
     this.#anchors = new Anchors(database.changes)
+    const corrected = (requestId: string): void => options.corrected?.(requestId)
+    const common = { log: this.#log, prices: this.#prices, corrected }
     this.#late = new LateEnds({
+      ...common,
       lane: database.reads,
-      log: this.#log,
       keep: (ends) => this.#ownLog.write(recordOf(ends, [])),
-      correct: (end) => this.ledger.queueEnd(end),
-      corrected: ({ requestId }) => options.corrected?.(requestId)
+      correct: (end) => this.ledger.queueEnd(end)
     })
-    const { ledger } = this
-    this.#holds = new OwnHolds({
-      database,
-      node,
-      lease,
-      ledger,
-      prices: this.#prices,
-      late: this.#late,
-      log: this.#log
-    })
-    const refusals = { prices: this.#prices, holds: this.#holds, ownLog: this.#ownLog, folder, log: this.#log }
-    this.#refusals = new Refusals(refusals)
+    this.#holds = new OwnHolds({ ...common, database, node, lease, ledger: this.ledger, late: this.#late })
+    this.#refusals = new Refusals({ ...common, holds: this.#holds, ownLog: this.#ownLog, folder })
   }
 
   get trouble(): Money['trouble'] {
@@ -222,9 +213,12 @@ class Node implements Money {
         lease: this.#lease,
         endurance: this.#options.patience ?? usualPatience,
         rejoin: (work) => this.#rejoin(work),
-        owned: (ends) => this.#holds.owned(ends),
+        leaveOut: (work) => this.#holds.leaveOut(work),
         leaving: () => this.#options.leaving?.(),
-        answered: (ends) => this.#alarms.look(ends),
+        answered: (ends) => {
+          this.#holds.ended(ends)
+          this.#alarms.look(ends)
+        },
         refused: (one, fault) => this.#refusals.take(one, fault),
         troubled: (error) => this.#troubled(error),
         mistaken: ({ stack }) => this.#log.error('an answer of the database could not be told', { error: stack }),

@@ -28,6 +28,8 @@ const mostWaiting = 50_000
  * for each scope and span.
  */
 const gathers = 200
+/** How many requests are remembered that others have ended. */
+const mostEnded = 10_000
 /** How long records wait for the holds of their requests before their writing counts as failed, in milliseconds. */
 const waitsForHolds = 2000
 /** The database says so where a record is there already. */
@@ -53,6 +55,8 @@ export class Logbook implements RequestBook {
   readonly #corrections: Group<string>
   readonly #sums = new TrafficSums()
   readonly #uncharged = new Uncharged()
+  /** Requests that others have ended, or of which something was corrected: their records may come later. */
+  readonly #ended = new Set<string>()
   /** Done when the latest write is. */
   #counting: Promise<void> = Promise.resolve()
   /**
@@ -94,6 +98,8 @@ export class Logbook implements RequestBook {
    * has one, says what the journal says.
    */
   corrected(requestId: string): void {
+    if (this.#ended.size >= mostEnded) this.#ended.delete(this.#ended.keys().next().value!)
+    this.#ended.add(requestId)
     this.#corrections.add(requestId).catch(() => {})
   }
 
@@ -304,8 +310,7 @@ export class Logbook implements RequestBook {
    * record replaces one that was written in its place.
    */
   async #insert(transaction: Transaction, lines: readonly Line[]): Promise<void> {
-    const ofOthers = ({ record }: Line): boolean => isRecovered(record) || this.#uncharged.has(record.request_id)
-    if (lines.some(ofOthers)) await inTurn(transaction, 'writes')
+    if (lines.some(({ record }) => isRecovered(record) || this.#isOfOthers(record))) await inTurn(transaction, 'writes')
     const names = Object.keys(lineColumns).join(', ')
     const { rows } = await transaction.query<{ request_id: string }>(
       `insert into sluice.request (time, request_id, written, ${names})
@@ -324,7 +329,11 @@ export class Logbook implements RequestBook {
 
   /** Of what this gateway was not charged for, others may have ended the hold: it cannot tell. */
   #isDoubtful({ record }: Line): boolean {
-    return mayBeWrong(record) || this.#uncharged.has(record.request_id)
+    return mayBeWrong(record) || this.#isOfOthers(record)
+  }
+
+  #isOfOthers({ request_id: id }: RequestRecord): boolean {
+    return this.#uncharged.has(id) || this.#ended.has(id)
   }
 
   /** Writes the sums that change with new records, and with those that were replaced. */

@@ -91,7 +91,7 @@ create table sluice.journal (
   kind text not null,            -- settle | void | cost | adjust
   request_id text not null,
   part text not null,
-  class text not null,           -- terminal | cost:<attempt> | adjust:late
+  class text not null,           -- terminal | cost:<attempt> | adjust:late; cost:0 of the attempt whose process is gone
   scopes text not null,
   amount bigint not null,
   reserved bigint not null,
@@ -322,6 +322,7 @@ declare
   sum_posted bigint;
   sum_used bigint;
   found_ended bigint;
+  found_touched int;
   entries int := cardinality(p_entry_kinds);
   whole boolean;                 -- whether all of a run are admitted at once
   first int := 1;
@@ -576,11 +577,15 @@ begin
       from json_to_recordset(p_touched) as t(
         request_id text, part text, channel text, cost_price text, delivered bigint, model text, price_version text)
       where h.request_id = t.request_id and h.part = t.part and h.node = p_node;
+    get diagnostics found_touched = row_count;
+    if found_touched <> json_array_length(p_touched) then raise exception 'lost' using errcode = 'SL002'; end if;
   end if;
   if p_leased is not null then
     update sluice.hold h set lease_until = l.until
       from json_to_recordset(p_leased) as l(request_id text, part text, until bigint)
       where h.request_id = l.request_id and h.part = l.part and h.node = p_node;
+    get diagnostics found_touched = row_count;
+    if found_touched <> json_array_length(p_leased) then raise exception 'lost' using errcode = 'SL002'; end if;
   end if;
   update sluice.node n set verdicts = money_batch_1.verdicts, posted = money_batch_1.posted, used = money_batch_1.used,
       grants = money_batch_1.grants, edges = money_batch_1.edges

@@ -353,7 +353,7 @@ export class Book implements Ledger, HoldKeeper {
     return this.#replaced.get(hold) ?? this.#live.get(hold.requestId, hold.part)
   }
 
-  /** Another node had a hold meanwhile that this node has again: what is known of it here is not true any more. */
+  /** Another node has a hold, or had it meanwhile: what is known of it here is not true any more. */
   replace(requestId: string, part: string): void {
     const live = this.#live.get(requestId, part)
     if (!live || live.early) return

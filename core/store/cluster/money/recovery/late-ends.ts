@@ -5,24 +5,27 @@ import type { Value } from '../../../embedded/files/sqlite.ts'
 import { day } from '../../../window.ts'
 import type { Logger } from '../../../../telling/log.ts'
 import type { Lane } from '../../database/lane.ts'
-import { correctionClass, isEstimate } from '../journal/estimates.ts'
+import { correctionClass, isEstimate, lostClass } from '../journal/estimates.ts'
 import type { Estimate } from '../journal/estimates.ts'
 import type { End, Charge } from '../sending/operations.ts'
 
 /** How many are looked for at once. */
 const mostAtOnce = 500
 
+/** Which column of an entry has its class. */
+const classAt = entryColumns.indexOf('class')
+
 /** What the journal says of a request, and whether its hold is open; in the columns of a row. */
 interface Found extends Estimate {
   readonly place: bigint
   readonly amount: bigint
   readonly usage_json: string | null
+  /** What the operator was taken to owe, as the end or as the cost of a lost attempt. */
   readonly cost: bigint | null
   readonly cost_price: string | null
-  readonly corrected: boolean
+  /** What stands beside the end: the costs of attempts, and a correction. */
+  readonly classes: readonly string[]
   readonly held: boolean
-  /** Whether somebody goes on with it. */
-  readonly adopted: boolean
 }
 
 /** What it needs of its node. */
@@ -33,8 +36,8 @@ export interface LateEndParts {
   keep(ends: readonly Charge[]): Promise<void>
   /** Has a correction written. */
   correct(end: End): void
-  /** Is told of each that was written. */
-  corrected(end: Charge): void
+  /** Is told of each whose record may say something else than the journal does from now on. */
+  corrected(requestId: string): void
 }
 
 /** Those of one node that are not compared with the journal yet. The log of the node has them until they are. */
@@ -64,8 +67,8 @@ export class LateEnds {
   }
 
   /**
-   * Compares what waits with the journal. Whose hold is still open waits for another look, unless others go on with it:
-   * they know better what it came to.
+   * Compares what waits with the journal. Whose hold is still open waits for another look, however long others go on
+   * with it: only their end says whether they know better what it came to.
    * @throws DatabaseFault
    */
   look(): Promise<void> {
@@ -82,29 +85,32 @@ export class LateEnds {
 
   async #find(some: readonly Charge[]): Promise<Found[]> {
     const { rows } = await this.#parts.lane.query<Found>(
-      `select n.place, j.kind, j.amount, j.source, j.channel, j.usage_json, j.cost, j.cost_price,
-          exists (select from sluice.journal c where c.day = n.day and c.request_id = n.request_id and c.part = n.part
-            and c.class = $4) as corrected, h.request_id is not null as held, h.lease_until is not null as adopted
+      `select n.place, j.kind, j.amount, j.source, j.channel, j.usage_json, coalesce(j.cost, l.cost) as cost,
+          coalesce(j.cost_price, l.cost_price) as cost_price, l.class is not null as lost,
+          array(select c.class from sluice.journal c where c.day = n.day and c.request_id = n.request_id
+            and c.part = n.part and c.class <> 'terminal') as classes, h.request_id is not null as held
         from (select date '1970-01-01' + d.day as day, d.request_id, d.part, d.place
           from unnest($1::int[], $2::text[], $3::text[]) with ordinality as d(day, request_id, part, place)) n
         left join sluice.journal j
           on j.day = n.day and j.request_id = n.request_id and j.part = n.part and j.class = 'terminal'
+        left join sluice.journal l
+          on l.day = n.day and l.request_id = n.request_id and l.part = n.part and l.class = $4
         left join sluice.hold h on h.request_id = n.request_id and h.part = n.part
         order by n.place`,
       [
         some.map(({ time }) => Math.floor(time / day)),
         some.map(({ requestId }) => requestId),
         some.map(({ part }) => part),
-        correctionClass
+        lostClass
       ]
     )
     return rows
   }
 
   #compare(end: Charge, found: Found): void {
-    if (found.kind === null && found.held && !found.adopted) return
+    if (found.kind === null && found.held) return
     this.#waiting.delete(end)
-    if (found.corrected || (found.kind !== null && found.amount === end.charged)) return
+    if (found.classes.includes(correctionClass) || (found.kind !== null && found.amount === end.charged)) return
     const { log, correct, corrected } = this.#parts
     const told = {
       exchange: end.requestId,
@@ -112,7 +118,10 @@ export class LateEnds {
       charged_nano: found.kind === null ? null : String(found.amount),
       would_be_nano: String(end.charged)
     }
-    if (!isEstimate(found)) return log.error('an end came too late, and is not charged', told)
+    if (!isEstimate(found)) {
+      log.error('an end came too late, and is not charged', told)
+      return corrected(end.requestId)
+    }
     log.warn(
       'others had ended a request by estimate, as this node was not heard of for too long: it is corrected',
       told
@@ -129,13 +138,13 @@ export class LateEnds {
       entries: correctionOf(end, found),
       corrects: end,
       logged: true,
-      done: () => corrected(end),
+      done: () => corrected(requestId),
       failed: () => {}
     })
   }
 }
 
-/** The entries of a correction: the costs of failed attempts, which an estimate has not, and the difference. */
+/** The entries of a correction: the costs of failed attempts that the journal lacks, and the difference. */
 function correctionOf({ entries, charged }: Charge, found: Found): Value[] {
   const from = entries.length - entryWidth
   const end = Object.fromEntries(entryColumns.map((name, i) => [name, entries[from + i]!]))
@@ -151,7 +160,10 @@ function correctionOf({ entries, charged }: Charge, found: Found): Value[] {
     cost: known ? cost - (found.cost ?? 0n) : null,
     cost_price: known ? price : null
   }
-  return [...entries.slice(0, from), ...entryColumns.map((name) => row[name]!)]
+  const costs: Value[] = []
+  for (let at = 0; at < from; at += entryWidth)
+    if (!found.classes.includes(entries[at + classAt] as string)) costs.push(...entries.slice(at, at + entryWidth))
+  return [...costs, ...entryColumns.map((name) => row[name]!)]
 }
 
 /** By how many units the usage of an end differs from that of an estimate; null where it does not. */

@@ -83,7 +83,7 @@ export interface Heard {
 }
 
 /** Ends holds whose process is gone, but for detached ones: those are their work's. */
-export function endAll(holds: readonly Hold[], heard: Heard, log: Logger): void {
+export function endAll(holds: readonly Hold[], heard: Pick<Heard, 'requests'>, log: Logger): void {
   endLeft(
     holds.filter(({ detached }) => !detached),
     heard,
@@ -92,10 +92,8 @@ export function endAll(holds: readonly Hold[], heard: Heard, log: Logger): void 
 }
 
 /** Ends holds that nobody goes on with by estimate. */
-export function endLeft(holds: readonly Hold[], { requests, corrected }: Heard, log: Logger): void {
+export function endLeft(holds: readonly Hold[], { requests }: Pick<Heard, 'requests'>, log: Logger): void {
   endAbandoned(holds, requests, log)
-  // The record of a request may be written before its end is, and several nodes may end the parts of one.
-  for (const { requestId, durable } of holds) durable.then(() => corrected?.(requestId)).catch(() => {})
   if (holds.length > 0) log.warn('requests that were left open were ended by estimate', { requests: holds.length })
 }
 

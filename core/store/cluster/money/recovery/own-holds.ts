@@ -7,7 +7,7 @@ import type { Database } from '../../database/database.ts'
 import { nameOf } from '../holds/live.ts'
 import type { Book } from '../holds/book.ts'
 import { Queue } from '../sending/operations.ts'
-import type { Admission, End } from '../sending/operations.ts'
+import type { Admission, Charge, End } from '../sending/operations.ts'
 import type { Prices } from '../holds/prices.ts'
 import type { LateEnds } from './late-ends.ts'
 import { resumed } from './stored-hold.ts'
@@ -26,6 +26,8 @@ export interface OwnHoldsParts {
   readonly prices: Prices
   /** Takes ends whose holds are not this node's any more. */
   readonly late: LateEnds
+  /** Is told of requests of which something that was taken up here has ended, when that is in the journal. */
+  corrected(requestId: string): void
   readonly log: Logger
 }
 
@@ -39,6 +41,8 @@ export class OwnHolds {
   #strange: ReadonlySet<string> = new Set()
   /** Detached ones without work, and since when every look has seen them so, by performance.now(). */
   #idle: ReadonlyMap<string, number> = new Map()
+  /** Those that were taken up and have not ended: others may have written the records of their requests. */
+  readonly #taken = new Set<string>()
   /** Those that nothing can be done with, of which it was told. */
   readonly #hopeless = new Set<string>()
 
@@ -70,6 +74,7 @@ export class OwnHolds {
         const hold = resumed(row, costs.get(name), ledger)
         ledger.replace(row.request_id, row.part)
         ledger.follow(hold)
+        this.#taken.add(name)
         return hold
       } catch (error) {
         // The others are gone on with.
@@ -79,6 +84,13 @@ export class OwnHolds {
         return []
       }
     })
+  }
+
+  /** These are in the journal. */
+  ended(ends: readonly Charge[]): void {
+    if (this.#taken.size === 0) return
+    for (const { requestId, part } of ends)
+      if (this.#taken.delete(nameOf(requestId, part))) this.#parts.corrected(requestId)
   }
 
   /** Leaves one alone whose end the database refuses: it stays open until the next start of this node. */
@@ -228,7 +240,9 @@ export class OwnHolds {
           touch.failed(error)
         }
     for (const [hold, touch] of work.touches) again.touches.set(hold, touch)
-    if (progress) for (const hold of this.#parts.ledger.open) again.touch(hold, hold.lease, undefined)
+    if (progress)
+      for (const hold of this.#parts.ledger.open)
+        if (names.has(nameOf(hold.requestId, hold.part))) again.touch(hold, hold.lease, undefined)
     for (const end of work.ends) {
       if (names.has(nameOf(end.requestId, end.part))) again.ends.push(end)
       else this.#tooLate(end)
@@ -236,21 +250,36 @@ export class OwnHolds {
     return again
   }
 
-  /** Those of the ends whose holds this node has, and corrections. The others are too late. */
-  async owned(ends: readonly End[]): Promise<End[]> {
-    const rows = await this.#rowsOf(ends.map(({ requestId, part }) => ({ request_id: requestId, part })))
-    const names = new Set(
-      rows.filter(({ node }) => node === this.#parts.node).map(({ request_id: id, part }) => nameOf(id, part))
-    )
-    const owned = ends.filter(({ requestId, part, corrects }) => corrects || names.has(nameOf(requestId, part)))
-    for (const end of ends) if (!owned.includes(end)) this.#tooLate(end)
-    return owned
+  /**
+   * Leaves out what is of holds that this node does not have. Their ends are too late, but for corrections. Of progress
+   * nothing more may be shown: whoever has the hold, or has ended it, does not know of it.
+   */
+  async leaveOut({ ends, touches, restored }: Queue): Promise<void> {
+    const { node, ledger } = this.#parts
+    const asked = [...ends, ...touches.keys()].map(({ requestId, part }) => ({ request_id: requestId, part }))
+    const rows = (await this.#rowsOf(asked)).filter((row) => row.node === node)
+    const names = new Set([
+      ...rows.map(({ request_id: id, part }) => nameOf(id, part)),
+      ...restored.flatMap(({ requestId, part, end }) => (end ? [] : nameOf(requestId, part)))
+    ])
+    for (const end of ends.splice(0))
+      if (end.corrects || names.has(nameOf(end.requestId, end.part))) ends.push(end)
+      else this.#tooLate(end)
+    for (const [hold, touch] of touches) {
+      const { requestId, part } = hold
+      const own = ledger.find(requestId, part) === hold
+      if (own && names.has(nameOf(requestId, part))) continue
+      touches.delete(hold)
+      if (own) ledger.replace(requestId, part)
+      touch.failed(new Error('another node goes on with its hold, or has ended it'))
+    }
   }
 
   /** Somebody else has ended the hold. Whether a correction was written that failed, the journal says. */
   #tooLate(end: End): void {
     const { late } = this.#parts
     const charge = end.corrects ?? end
+    this.#taken.delete(nameOf(end.requestId, end.part))
     if (end.logged) {
       late.take(charge)
       end.done()

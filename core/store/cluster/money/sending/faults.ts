@@ -5,7 +5,7 @@ import { DatabaseFault } from '../../database/fault.ts'
 export const fencedCode = 'SL001'
 /** And so where a later start of this node has begun: this one is over. */
 export const replacedCode = 'SL003'
-/** A hold that is to be ended is not there, or another node has it. */
+/** A hold that is to be ended, or has made progress, is not there, or another node has it. */
 export const lostCode = 'SL002'
 
 /** What went wrong with a batch. What cannot even be made into one is refused as well. */

@@ -52,8 +52,8 @@ export interface SenderParts {
   readonly endurance: number
   /** Joins anew, under another epoch. Returns what is to be sent first, one after another. */
   rejoin(work: Queue): Promise<readonly Queue[]>
-  /** Those of the ends whose holds this node has in the database, and corrections. It sees to the others. */
-  owned(ends: readonly End[]): Promise<readonly End[]>
+  /** Leaves out ends and progress of holds that this node does not have in the database, and sees to those. */
+  leaveOut(work: Queue): Promise<void>
   /** A batch leaves. */
   leaving(): void
   /** A batch was answered. */
@@ -358,14 +358,11 @@ export class Sender {
     for (const { slice } of one.changes) slice.refused()
   }
 
-  /** Leaves out the ends whose holds are not this node's any more. Returns whether there were any. */
+  /** Leaves out what is of holds that are not this node's any more. Returns whether there was any. */
   async #leaveOut(work: Queue): Promise<boolean> {
-    const found = await this.#steadily(() => this.#parts.owned(work.ends))
-    if (!found) return true
-    const owned = new Set(found)
-    const before = work.ends.length
-    work.ends.splice(0, Infinity, ...work.ends.filter((end) => owned.has(end)))
-    return work.ends.length < before
+    const before = work.size
+    await this.#steadily(() => this.#parts.leaveOut(work))
+    return this.#closing || work.size < before
   }
 
   /** Joins under another epoch, however long it takes. */

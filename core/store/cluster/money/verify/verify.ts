@@ -13,7 +13,7 @@ import { hoursKept, isBefore } from '../../../embedded/upkeep/past-hours.ts'
 import { day, daysOf } from '../../../window.ts'
 import type { Lane, Transaction } from '../../database/lane.ts'
 import { checkAnchors } from '../journal/anchors.ts'
-import { correctionClass, isEstimate } from '../journal/estimates.ts'
+import { correctionClass, isEstimate, lostClass } from '../journal/estimates.ts'
 import type { Estimate } from '../journal/estimates.ts'
 import { checkAudit } from './audit.ts'
 import { differingIn, tellDiffering } from './charges.ts'
@@ -165,9 +165,11 @@ async function checkCorrections(
 ): Promise<void> {
   for (const { name, row } of corrections) {
     const { rows } = await transaction.query<Estimate>(
-      `select kind, source, channel from sluice.journal
+      `select kind, source, channel, exists (select from sluice.journal l
+          where l.day = j.day and l.request_id = j.request_id and l.part = j.part and l.class = $4) as lost
+        from sluice.journal j
         where day = date '1970-01-01' + $1::int and request_id = $2 and part = $3 and class = 'terminal'`,
-      [Math.floor(Number(row['ts_ms']) / day), row['request_id'], row['part']]
+      [Math.floor(Number(row['ts_ms']) / day), row['request_id'], row['part'], lostClass]
     )
     if (!rows[0] || !isEstimate(rows[0])) report('I3', name, 'corrects what was not ended by estimate')
   }
