@@ -131,6 +131,11 @@ export class Committer {
     if (batch.balanced) [next.balancedBatch, next.balancedSeq] = [batch.number, next.seq]
   }
 
+  /** Notes that requests which arrived up to then, in Unix milliseconds, may have no record in what was added. */
+  lacks(unrecorded: number): void {
+    this.#next.unrecorded = Math.max(this.#next.unrecorded, unrecorded)
+  }
+
   /** Commits the added batches together. When it throws, they may or may not have been stored. */
   commit(): void {
     if (!this.#open) return

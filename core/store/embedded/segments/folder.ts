@@ -74,7 +74,7 @@ export class PlacedFile {
   constructor(path: string, durability: Durability) {
     this.#path = path
     this.#durability = durability
-    this.#fd = openSync(this.#part, constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC, 0o600)
+    this.#fd = openSync(this.part, constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC, 0o600)
   }
 
   /** For reading and writing, until the file gets its place. */
@@ -82,7 +82,8 @@ export class PlacedFile {
     return this.#fd!
   }
 
-  get #part(): string {
+  /** Where it is until it gets its place. */
+  get part(): string {
     return `${this.#path}.part`
   }
 
@@ -93,7 +94,7 @@ export class PlacedFile {
     const fd = this.fd
     this.#fd = undefined
     closeSync(fd)
-    renameSync(this.#part, this.#path)
+    renameSync(this.part, this.#path)
     if (synced) syncDirectory(join(this.#path, '..'))
   }
 
@@ -102,7 +103,7 @@ export class PlacedFile {
     if (this.#fd === undefined) return
     closeSync(this.#fd)
     this.#fd = undefined
-    rmSync(this.#part, { force: true })
+    rmSync(this.part, { force: true })
   }
 }
 

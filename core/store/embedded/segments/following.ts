@@ -12,6 +12,8 @@ export interface FollowedFrame extends Frame {
   readonly head: SegmentHead
   /** Where it begins in its segment; 0 where it was read from a volume. */
   readonly at: number
+  /** Of a volume that was thinned: see `Footer.unrecorded`. */
+  readonly unrecorded?: number
 }
 
 /** The place of a reader. */

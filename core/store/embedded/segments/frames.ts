@@ -61,7 +61,7 @@ export function* framesBehind(sources: Sources, after: number): Generator<Follow
  */
 export function* framesOf({ head, source }: SourceOfFrames, after: number): Generator<FollowedFrame> {
   if (source instanceof Volume) {
-    for (const frame of source.frames(after)) yield { ...frame, head, at: 0 }
+    yield* framesIn(source, after)
     return
   }
   const following = new Following()
@@ -74,8 +74,13 @@ export function* framesOf({ head, source }: SourceOfFrames, after: number): Gene
   } catch (error) {
     const path = pathOf(dirname(source.path), 'volume', head.ordinal)
     if (!existsSync(path)) throw error
-    for (const frame of new Volume(path).frames(number)) yield { ...frame, head, at: 0 }
+    yield* framesIn(new Volume(path), number)
   } finally {
     following.close()
   }
+}
+
+function* framesIn(volume: Volume, after: number): Generator<FollowedFrame> {
+  const { contents: head } = volume
+  for (const frame of volume.frames(after)) yield { ...frame, head, at: 0, unrecorded: head.unrecorded }
 }

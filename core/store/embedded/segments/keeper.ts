@@ -1,22 +1,26 @@
 // The keeper: follows the log of a store as it is written, and makes checkpoints and volumes of it.
+import { existsSync } from 'node:fs'
 import type { Durability } from '../files/sqlite.ts'
 import { origin } from './chain.ts'
 import type { Place } from './chain.ts'
 import type { Checkpoints } from './checkpoint.ts'
 import type { Fold } from './fold.ts'
+import { pathOf } from './folder.ts'
 import { Following } from './following.ts'
 import type { FollowedFrame } from './following.ts'
 import { placeAfter, sealing } from './sealing.ts'
 import type { Written } from './segment-log.ts'
 import type { OpenedJournal } from './state.ts'
-import type { Volume } from './volume.ts'
+import { isSpare, thinning } from './thinning.ts'
+import type { Spare } from './thinning.ts'
+import { Volume } from './volume.ts'
 
 /** Who else takes the batches that a keeper follows. */
 export interface Companion {
   /** The last batch that it has; infinite when it takes no more. */
   readonly last: number
   /** Takes the next batch. It does not throw. */
-  take(frame: Pick<FollowedFrame, 'batch' | 'head' | 'at'>): void
+  take(frame: Pick<FollowedFrame, 'batch' | 'head' | 'at' | 'unrecorded'>): void
 }
 
 /**
@@ -39,6 +43,10 @@ export class Keeper {
   readonly #following = new Following()
   /** The volume that is being made, of the oldest segment without one. */
   #sealing: ReturnType<typeof sealing> | undefined
+  /** The volumes that have their records, in order. */
+  readonly #thick: Pick<Volume, 'path' | 'contents'>[]
+  /** The oldest of them, which is being thinned. */
+  #thinning: ReturnType<typeof thinning> | undefined
   /** How many bytes of frames were folded since the last checkpoint. */
   #bytes: number
 
@@ -51,6 +59,7 @@ export class Keeper {
     this.#bytes = tail
     const made = (this.#volumes = new Set(volumes.map(({ contents }) => contents.ordinal)))
     this.#places = new Map([origin, ...volumes.map(({ contents }) => placeAfter(contents))].map((at) => [at.batch, at]))
+    this.#thick = volumes.filter(({ contents }) => contents.unrecorded === 0)
     this.#unsealed = segments.filter(({ head }) => !made.has(head.ordinal))
     this.#sealed = segments.filter(({ head }) => made.has(head.ordinal)).map(({ path, last }) => ({ path, last }))
   }
@@ -112,7 +121,31 @@ export class Keeper {
     this.#places.delete(head.after)
     this.#places.set(last, placeAfter(volume.contents))
     this.#sealed.push({ path, last })
+    this.#thick.push({ path: volume.path, contents: volume.contents })
     return { volume }
+  }
+
+  /**
+   * Does a step, of some milliseconds, of thinning the oldest volume that has what may go. Returns whether there is one.
+   * @throws VolumeDamage when the volume is damaged: it stays as it is, and the next one is thinned
+   */
+  thin(spare: Spare): boolean {
+    const [volume] = this.#thick
+    if (!this.#thinning && !(volume && isSpare(volume, spare))) return false
+    // As long as its segment is there, whoever reads the journal may read that.
+    if (!this.#thinning && existsSync(pathOf(this.#folder, 'segment', volume!.contents.ordinal))) return false
+    const steps = (this.#thinning ??= thinning(this.#folder, new Volume(volume!.path), spare, this.#durability))
+    let over = true
+    try {
+      over = steps.next().done === true
+    } finally {
+      // What cannot be thinned is not tried again until the next start.
+      if (over) {
+        this.#thinning = undefined
+        this.#thick.shift()
+      }
+    }
+    return true
   }
 
   /** Takes the files of segments that nothing needs any more: their volumes are there, and two checkpoints behind. */
@@ -125,6 +158,7 @@ export class Keeper {
 
   close(): void {
     this.#sealing?.return(undefined as never)
+    this.#thinning?.return(undefined as never)
     this.#following.close()
   }
 

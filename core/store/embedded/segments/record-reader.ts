@@ -65,13 +65,19 @@ export class RecordReader {
   }
 
   #readVolume(ordinal: number, batch: number): readonly Value[] | undefined {
-    let volume = this.#volumes.get(ordinal)
-    if (!volume) {
-      const path = pathOf(this.#folder, 'volume', ordinal)
-      if (!existsSync(path)) return undefined
-      volume = new Volume(path)
+    const known = this.#volumes.get(ordinal)
+    if (known) {
+      try {
+        return known.batch(batch)?.records
+      } catch (error) {
+        // One that was written anew has its blocks at other places.
+        if (!(error instanceof VolumeDamage)) throw error
+        this.#volumes.delete(ordinal)
+      }
     }
-    this.#volumes.delete(ordinal)
+    const path = pathOf(this.#folder, 'volume', ordinal)
+    if (!existsSync(path)) return undefined
+    const volume = new Volume(path)
     this.#volumes.set(ordinal, volume)
     const [oldest] = this.#volumes.keys()
     if (this.#volumes.size > mostVolumes) this.#volumes.delete(oldest!)

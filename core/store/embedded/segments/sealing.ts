@@ -30,9 +30,7 @@ export function* sealing(
   const chain = new Chain(before)
   const summary = new Summary(head, before)
   const frames = chained(segment, chain, summary)
-  const volume = new Volume(yield* writeVolume(folder, head.ordinal, frames, summary, durability))
-  yield* volume.readBack()
-  return volume
+  return new Volume(yield* writeVolume(folder, head.ordinal, frames, summary, durability))
 }
 
 /** Yields the frames of a segment, each after it was added to its summary. Throws where one is missing. */

@@ -12,7 +12,7 @@ import type { Durability, Value } from '../files/sqlite.ts'
 import { DigestedFile, headBytes } from './digested-file.ts'
 import { pathOf, PlacedFile } from './folder.ts'
 import { JournalDamage } from './journal-damage.ts'
-import type { Contents, Summary } from './summary.ts'
+import type { Contents } from './summary.ts'
 
 const mark = Buffer.from('sluicevl')
 const format = 1
@@ -31,7 +31,23 @@ interface Block {
   readonly first: number
 }
 
-/** The members of {@link Contents} in the order of a footer. */
+/** What a footer says besides sums. */
+export interface Footer extends Contents {
+  /**
+   * 0 as long as the volume has its records. Of one that was thinned: up to when requests arrived that may have no
+   * record any more, in Unix milliseconds.
+   */
+  readonly unrecorded: number
+}
+
+/** What the frames of a volume add up to. */
+export interface Summed {
+  readonly contents: Contents & Partial<Footer>
+  /** Rows of scope, window and amount. */
+  readonly charges: readonly Value[]
+}
+
+/** The members of {@link Footer} in their order. */
 const members = [
   'ordinal',
   'boot',
@@ -49,21 +65,23 @@ const members = [
   'auditHash',
   'written',
   'oldest',
-  'newest'
-] as const satisfies readonly (keyof Contents)[]
+  'newest',
+  'unrecorded'
+] as const satisfies readonly (keyof Footer)[]
 
 /** Thrown when a volume is not what was written. */
 export class VolumeDamage extends JournalDamage {}
 
 /**
  * Writes a volume, a block at each step, and returns its path. `frames` are those that count of its segment; `summary`
- * says what they add up to, once all of them were read.
+ * says what they add up to, once all of them were read. It was read back when it gets its place.
+ * @throws VolumeDamage when what was read back is not what was written
  */
 export function* writeVolume(
   folder: string,
   ordinal: number,
   frames: Iterable<Frame>,
-  summary: Summary,
+  summary: Summed,
   durability: Durability
 ): Generator<void, string> {
   const path = pathOf(folder, 'volume', ordinal)
@@ -84,6 +102,7 @@ export function* writeVolume(
     file.put(footer)
     file.put(end)
     file.end()
+    yield* new Volume(place.part).readBack()
     place.place()
     return path
   } finally {
@@ -110,10 +129,10 @@ function* blocksOf(frames: Iterable<Frame>): Generator<{ first: number; bytes: B
   if (parts.length > 0) yield { first, bytes: Buffer.concat(parts) }
 }
 
-function footerOf(blocks: readonly Block[], { contents, charges }: Summary): Buffer {
+function footerOf(blocks: readonly Block[], { contents, charges }: Summed): Buffer {
   const packer = new Packer()
   packer.rows(
-    members.map((name) => contents[name]),
+    members.map((name) => contents[name] ?? 0),
     members.length
   )
   packer.rows(
@@ -130,7 +149,7 @@ export class Volume {
   readonly path: string
   /** The size of its file. */
   readonly bytes: number
-  readonly contents: Contents
+  readonly contents: Footer
   /** What was charged in it: scope, window and amount of each sum. */
   readonly charged: readonly Value[]
   readonly #blocks: readonly Block[]
@@ -162,7 +181,7 @@ export class Volume {
         throw new VolumeDamage(path, 'is damaged: it has no sound footer')
       const rows = new Unpacker(footer)
       const values = rows.next(members.length)
-      this.contents = Object.fromEntries(members.map((name, i) => [name, values[i]])) as unknown as Contents
+      this.contents = Object.fromEntries(members.map((name, i) => [name, values[i]])) as unknown as Footer
       const blocks = rows.next(3) as number[]
       this.#blocks = Array.from({ length: blocks.length / 3 }, (_, i) => ({
         from: blocks[3 * i]!,
@@ -224,7 +243,7 @@ export class Volume {
   }
 
   /**
-   * Reads all of it, as after writing it, a block at each step.
+   * Reads all of it after it was written, a block at each step.
    * @throws VolumeDamage when it cannot be unpacked as what was written
    */
   *readBack(): Generator<void, void> {

@@ -29,6 +29,11 @@ export interface Keeping {
    * usually corrected by then.
    */
   patience: number
+  /**
+   * Of a journal in segments: milliseconds from the deletion of a row of the database to that of its record. Default: an
+   * hour.
+   */
+  lag?: number | undefined
 }
 
 /** Milliseconds between two attempts to make the spare file. */

@@ -18,7 +18,7 @@ export class Indexing implements Companion {
     return this.#failure ? Infinity : this.#committer.last
   }
 
-  take({ batch, head, at }: Pick<FollowedFrame, 'batch' | 'head' | 'at'>): void {
+  take({ batch, head, at, unrecorded = 0 }: Pick<FollowedFrame, 'batch' | 'head' | 'at' | 'unrecorded'>): void {
     const committer = this.#committer
     try {
       if (committer.next.history !== head.history) {
@@ -27,6 +27,7 @@ export class Indexing implements Companion {
         committer.turnTo(head, batch.written)
       }
       committer.add(batch, { ordinal: head.ordinal, at })
+      committer.lacks(unrecorded)
       this.#values += batch.entries.length + batch.opened.length
       if (this.#values >= transactionValues) this.#commit()
     } catch (error) {

@@ -23,6 +23,7 @@ import type { Feed, SealedVolume, WriterOptions } from './feed.ts'
 import { movesTo } from './folded-moves.ts'
 import { snapshotOf } from './folded-snapshot.ts'
 import { Indexing } from './indexing.ts'
+import { LettingGo } from './letting-go.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** The owner of a feed, which is told how its journal is kept. */
@@ -41,9 +42,12 @@ export class JournalFeed implements Feed {
   histories: readonly string[]
   #keeper: Keeper | undefined
   readonly #slices: Slices
+  /** Undefined where nothing is ever deleted. */
+  readonly #lettingGo: LettingGo | undefined
 
   constructor(options: WriterOptions, host: KeepingHost) {
-    const { file, log } = options
+    const { file, log, keeping, now } = options
+    this.#lettingGo = keeping && new LettingGo(keeping, now)
     this.#options = options
     this.#folder = volumeFolder(file)
     this.histories = log && 'previous' in log ? [log.history, log.previous] : []
@@ -113,6 +117,7 @@ export class JournalFeed implements Feed {
       throw error
     }
     indexing.end()
+    this.#lettingGo?.look(committer)
     this.#slices.begin()
     return this.#keeper.spent()
   }
@@ -132,13 +137,14 @@ export class JournalFeed implements Feed {
     this.#keeper = undefined
   }
 
-  /** Makes a checkpoint, or a step of a volume, if one is due. */
+  /** Makes a checkpoint, or a step of a volume that is due or of one that is thinned. */
   #keep(host: KeepingHost): boolean {
     const keeper = this.#keeper
     if (!keeper) return false
     if (keeper.checkpoint()) return true
     const step = keeper.seal()
-    if (!step) return false
+    const spare = this.#lettingGo?.spare
+    if (!step) return spare !== undefined && keeper.thin(spare)
     if (step.volume) {
       const { path: file, bytes, contents } = step.volume
       host.sealed({ file, first: contents.after + 1, last: contents.last, bytes })

@@ -16,6 +16,8 @@ import { DueTraffic } from './traffic-check.ts'
 const compared = ['tenant', 'key', 'model', 'time', 'json'] as const
 /** How many records of requests that cost nothing are remembered, as their end may come behind them. */
 const freeKept = 4096
+/** How many ends are remembered whose record may be gone: it comes soon behind them where it is not. */
+const oldKept = 65_536
 
 /** An end without a record. */
 interface Unrecorded {
@@ -38,6 +40,8 @@ export class RecordCheck {
   /** What was charged for parts of requests that have not ended. */
   readonly #parts = new Map<string, bigint>()
   readonly #ended = new Map<string, Unrecorded>()
+  /** What was charged for requests that ended without a record, and may have none any more. */
+  readonly #old = new Map<string, bigint>()
   /** What records say whose end is not there: something, or nothing. */
   readonly #charged = new Map<string, string>()
   readonly #free = new Set<string>()
@@ -67,6 +71,7 @@ export class RecordCheck {
       // As far back as there are records.
     } else if (this.#oldest !== undefined && time >= this.#oldest && time > this.#head.unrecorded)
       this.#ended.set(id, { entry, total })
+    else remember(this.#old, id, total)
   }
 
   /**
@@ -78,10 +83,11 @@ export class RecordCheck {
     const { cost_nano: said } = gist
     if (typeof said !== 'string') this.#report('I11', `request ${id}`, 'has money that is no decimal string')
     if (stored) this.#match(row, place, gist)
-    const ended = this.#ended.get(id)
-    if (ended) {
+    const total = this.#ended.get(id)?.total ?? this.#old.get(id)
+    if (total !== undefined) {
       this.#ended.delete(id)
-      this.#compare(id, said, ended.total)
+      this.#old.delete(id)
+      this.#compare(id, said, total)
     } else if (said !== '0') this.#charged.set(id, said)
     else {
       this.#free.add(id)
@@ -132,6 +138,12 @@ export class RecordCheck {
     const { done, value } = this.#rows.next()
     this.#row = done ? undefined : withId(value)
   }
+}
+
+/** Remembers the newest ends. */
+function remember(ends: Map<string, bigint>, id: string, total: bigint): void {
+  ends.set(id, total)
+  if (ends.size > oldKept) for (const first of ends.keys()) return void ends.delete(first)
 }
 
 /** Whether a row of the database says where a record is. */

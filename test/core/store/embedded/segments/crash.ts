@@ -36,6 +36,7 @@ for (let step = 0; step < Number(steps) && failures < 200; step++) {
   attempt(() => keeper.follow(writing.log.taken()))
   if (dice.below(12) === 0) attempt(() => keeper.checkpoint(true))
   if (dice.below(3) > 0) attempt(() => keeper.seal())
+  attempt(() => keeper.thin({ ordinal: Infinity, unrecorded: 1, answers: 0, now: 1 }))
   if (dice.below(5) === 0) for (const path of keeper.spent()) writing.log.give(path)
 }
 await writing.log.close()
