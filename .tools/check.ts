@@ -1,5 +1,6 @@
 // Runs all checks that are not tests at the same time: types, format, lint with its boundaries, floors, circular
-// imports, links and lengths of READMEs, generated documentation and code, vendor names, and money.
+// imports, links and lengths of READMEs, generated documentation and code, vendor names, money, and functions that V8
+// makes in the old space.
 import { spawn } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,7 +28,8 @@ const checks: Readonly<Record<string, () => Finding | Promise<Finding>>> = {
   references: findBrokenReferences,
   vendors: findVendors,
   markup: findLooseMarkup,
-  money: findFloatingMoney
+  money: findFloatingMoney,
+  functions: findKeptFunctions
 }
 
 /** Runs a script with this Node. */
@@ -130,6 +132,29 @@ function findFloatingMoney(): Finding {
     floating,
     (text) => `has ${text}: money is a bigint of nano-dollars, which core/money/money.ts reads and writes`,
     'plugins/log/metrics.ts'
+  )
+}
+
+/**
+ * Finds functions that are written where they are assigned to a property. V8 takes them for part of the program and
+ * makes them in the old space, where they keep all that they refer to until the next full collection: the exchange. A
+ * function that is a constant first is made like any other object. What is excepted runs at the start only.
+ */
+function findKeptFunctions(): Finding {
+  return findInCode(
+    /\.#?\w+ (?:\?\?)?= (?:async )?(?:function\b|(?:\((?:[^()]|\([^()]*\))*\)(?:: [^=]+)?|\w+) =>)/,
+    () => 'assigns a function to a property: make it a constant first, or it outlives its exchange',
+    'core/admin/',
+    'core/container.ts',
+    'core/credentials/credentials.ts',
+    'core/handover/',
+    'core/simulator/',
+    'core/store/cluster/store.ts',
+    'core/store/distant/line.ts',
+    'core/store/embedded/store.ts',
+    'core/store/shared/',
+    'core/telemetry/gate.ts',
+    'core/workers/'
   )
 }
 

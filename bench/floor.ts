@@ -57,7 +57,8 @@ function send({ target, headers, client }: Incoming, body: Buffer[]): void {
   const type = String(headers['content-type'])
   const request = { method: 'POST', path: target, headers: ['content-type', type], body } as const
   const call = transport.send(channel, request, new Relay(client))
-  client.onGone = () => call.abort()
+  const abort = (): void => call.abort()
+  client.onGone = abort
 }
 
 /** Relays one answer. */

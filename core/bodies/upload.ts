@@ -141,8 +141,10 @@ export class Upload {
         return block
       }
       this.#spill = new Spill()
-      this.#spill.onDrain = () => this.onDrain?.()
-      this.#spill.onError = (cause) => this.onError?.(cause)
+      const drained = (): void => this.onDrain?.()
+      const failed = (cause: Error): void => this.onError?.(cause)
+      this.#spill.onDrain = drained
+      this.#spill.onError = failed
     }
     return this.#spill.block()
   }

@@ -44,11 +44,12 @@ export class Inlet {
   feed(taker: Taker): void {
     this.#taker = taker
     if (this.#inPlace || this.#onData) return
-    this.#onData = (bytes) => {
+    const onData = (bytes: Buffer): void => {
       this.#taker!.input(bytes)
       free(bytes)
     }
-    this.socket.on('data', this.#onData).resume()
+    this.#onData = onData
+    this.socket.on('data', onData).resume()
   }
 
   /** Gives the socket back, paused. From now on it puts what it reads into its own queue, like any other socket. */

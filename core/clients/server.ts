@@ -228,10 +228,11 @@ export class Server implements Http1Front {
   #late(ms: number): Promise<false> {
     const { promise, resolve } = Promise.withResolvers<false>()
     const timer = setTimeout(resolve, this.#hurried ? 0 : ms, false)
-    this.#hurry = () => {
+    const hurry = (): void => {
       clearTimeout(timer)
       resolve(false)
     }
+    this.#hurry = hurry
     return promise
   }
 

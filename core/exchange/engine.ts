@@ -149,7 +149,9 @@ export class Engine {
   ): Promise<void> {
     this.#running.add(exchange)
     this.#inspection.begin()
-    exchange.client.onGone = () => this.#leave(exchange)
+    // Assigned where it is written, it would be made in the old space, and keep the exchange until a full collection.
+    const leave = (): void => this.#leave(exchange)
+    exchange.client.onGone = leave
     let ending: Ending
     let unsettled: Promise<void> | undefined
     try {

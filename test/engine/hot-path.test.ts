@@ -1,5 +1,5 @@
-// What a small request is made of: few promises, and objects that are of one shape whatever becomes of the request.
-// More of either makes all requests slower, and no other test would fail.
+// What a small request is made of: few promises, objects that are of one shape whatever becomes of the request, and
+// nothing that V8 makes in the old space. Else all requests are slower, and no other test would fail.
 import { promiseHooks, setFlagsFromString } from 'node:v8'
 import { runInThisContext } from 'node:vm'
 import t from 'tap'
@@ -7,7 +7,8 @@ import { definePlugin } from '../../core/contract/contract.ts'
 import type { Plugin } from '../../core/contract/contract.ts'
 import { plugins } from '../../plugins/index.ts'
 import { gateway } from '../kit/gateway.ts'
-import { Upstream } from '../kit/upstream.ts'
+import { endOfBody, events, head, until, Upstream } from '../kit/upstream.ts'
+import { channelTo, chatEvents, Workbench } from '../kit/workbench.ts'
 
 const answer = {
   id: 'c1',
@@ -108,4 +109,21 @@ t.test('what a request is kept in has one shape, however it is answered', async 
   for (const [n, one] of seen.entries())
     for (const name of Object.keys(one))
       t.ok(haveSameMap(seen[0]![name]!, one[name]!), `${name} of ${kinds[n]} is as that of a whole answer`)
+})
+
+t.test('what a client calls is no function that keeps the exchange until a full collection', async (t) => {
+  setFlagsFromString('--allow-natives-syntax')
+  const isYoung = runInThisContext('(made) => %InYoungGeneration(made)') as (made: unknown) => boolean
+  const upstream = await Upstream.start(t)
+  const bench = await Workbench.open(t, { channels: { up: channelTo(upstream) } })
+  const { promise: shown, resolve: show } = Promise.withResolvers<void>()
+  const all = [...chatEvents(2), 'data: [DONE]\n\n']
+  const streamed = head(200, { 'content-type': 'text/event-stream' })
+  upstream.script(streamed, events(all.slice(0, 2)), until(shown), events(all.slice(2)), endOfBody())
+  const { client, answer: told } = bench.start({ body: { stream: true } })
+  t.ok(isYoung(client.onGone), 'who is told that it left')
+  await client.began
+  t.ok(isYoung(client.onDrain), 'who is told that it reads on')
+  show()
+  t.equal((await told).complete, true)
 })

@@ -151,7 +151,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   commit(): void {
     this.outlet.commit()
     if (this.over) return
-    this.#options.client.onDrain = () => this.#resume()
+    const resume = (): void => this.#resume()
+    this.#options.client.onDrain = resume
     this.#flush()
   }
 

@@ -143,11 +143,13 @@ export class Showing implements Watched {
     this.#stall = stall
     this.#unlisten = recording.listen(() => this.#go())
     watchdog.add(this)
-    client.onDrain = () => {
+    const goOn = (): void => {
       this.#fullSince = undefined
       this.#go()
     }
-    client.onGone = () => this.stop()
+    const stop = (): void => this.stop()
+    client.onDrain = goOn
+    client.onGone = stop
   }
 
   head(status: number, headers: HeaderLines): void {

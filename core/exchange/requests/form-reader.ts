@@ -78,8 +78,10 @@ class FormReader implements Watched, BodySink {
     this.#boundary = boundaryOf(contentType)
     this.#parser = new Multipart(this.#boundary, bounds.sound ? (file, bytes) => this.#listen(file, bytes) : undefined)
     this.#upload = new Upload(bounds.memory, declared)
-    this.#upload.onDrain = () => source.resume()
-    this.#upload.onError = (cause) => this.#fail(notKept(cause))
+    const resume = (): void => source.resume()
+    const fail = (cause: Error): void => this.#fail(notKept(cause))
+    this.#upload.onDrain = resume
+    this.#upload.onError = fail
     bounds.watchdog.add(this)
     source.receive(this)
   }

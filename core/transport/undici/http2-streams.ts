@@ -30,11 +30,13 @@ function mend(stream: ClientHttp2Stream, owner: StreamOwner): void {
   const { push, close } = stream
   // Node pushes null in two cases: END_STREAM has come, or the stream was closed. In the second case, undici would take
   // a reset with NO_ERROR or CANCEL for a complete answer. Only in the first case the stream is not closed yet.
-  stream.push = (chunk, encoding) => {
+  const pushed: typeof push = (chunk, encoding) => {
     if (chunk === null && !stream.closed) owner.whole()
     return push.call(stream, chunk, encoding)
   }
+  stream.push = pushed
   // Undici gives up with NO_ERROR, which Node sends only after the whole request, and destroys the stream before that.
   // Then no reset is ever sent, and Node sends empty frames for ever and without a pause.
-  stream.close = (code = errorCodes.cancel, done) => close.call(stream, code, done)
+  const closed: typeof close = (code = errorCodes.cancel, done) => close.call(stream, code, done)
+  stream.close = closed
 }

@@ -52,7 +52,7 @@ class Sessions {
     const dialer = new Dialer(channel, tunnelsOf(channel), ['h2'])
     const clear = channel.baseUrl.protocol === 'http:'
     this.timeout = dialer.timeout
-    this.#open = () =>
+    const open = (): UndiciPool =>
       new SessionPool(channel.baseUrl.origin, {
         headersTimeout: 0,
         bodyTimeout: 0,
@@ -76,6 +76,7 @@ class Sessions {
           })
         }
       })
+    this.#open = open
   }
 
   get pool(): UndiciPool {
