@@ -43,6 +43,8 @@ const mostRenewed = 500
 const company = 5
 /** The most slots whose release is told when Redis is back. Others end with their lease. */
 const mostOwed = 10_000
+/** How many of these are told at a time: what is asked meanwhile comes before the next ones. */
+const portion = 50
 
 const noLease: Lease = { release: () => {} }
 /** For what nobody waits for. */
@@ -63,7 +65,7 @@ export class SharedLimits implements Limits {
   readonly #due: SharedLease[] = []
   #dueSoon: NodeJS.Timeout | undefined
   /** Leases that were released while Redis could not be told. */
-  readonly #owed = new Set<SharedLease>()
+  readonly #owed: SharedLease[] = []
   #nodes = 1
   /** Since when fewer nodes are seen than {@link #nodes}; undefined when they are not. */
   #fewerSince: number | undefined
@@ -223,14 +225,25 @@ export class SharedLimits implements Limits {
     clearTimeout(this.#dueSoon)
     this.#dueSoon = undefined
     for (const lease of this.#due.splice(0))
-      if (this.#redis.usable) this.#tellEnd(lease)
-      else if (this.#owed.size < mostOwed) this.#owed.add(lease)
+      if (this.#redis.usable) this.#tellEnd(lease, nobody)
+      else if (this.#owed.length < mostOwed) this.#owed.push(lease)
   }
 
-  #tellEnd({ id, slots, taken, used }: SharedLease): void {
+  #tellEnd({ id, slots, taken, used }: SharedLease, hearer: Hearer): void {
     const keys = slots.map(({ key }) => key)
     // What is not answered is not told again: tokens could be corrected twice, and slots end by themselves.
-    this.#redis.ask(releaseCall(id, keys, taken, used), nobody)
+    this.#redis.ask(releaseCall(id, keys, taken, used), hearer)
+  }
+
+  /** Tells what is owed, a portion after the other, until that is all or Redis is gone again. */
+  #tellOwed(): void {
+    if (!this.#redis.usable) return
+    const told = this.#owed.splice(0, portion)
+    let open = told.length
+    const answered = (): void => {
+      if (--open === 0) this.#tellOwed()
+    }
+    for (const lease of told) this.#tellEnd(lease, { answered })
   }
 
   /** Says for how long this node is to be believed to live. */
@@ -247,13 +260,11 @@ export class SharedLimits implements Limits {
     this.#fewerSince = undefined
   }
 
-  /** Redis is back: it is told what ended and what runs, before anybody asks it for more. */
+  /** Redis is back: it is told what runs before anybody asks it for more, and what ended soon. */
   #return(): void {
     this.#standsIn = false
-    const owed = [...this.#owed]
-    this.#owed.clear()
-    for (const lease of owed) this.#tellEnd(lease)
     this.#renew()
+    this.#tellOwed()
   }
 
   /** Renews all slots of this node: one call for those of a home, as they are in one place of a cluster. */

@@ -29,9 +29,20 @@ end
 
 local function capacity(limit, window) return math.max(limit, 1) * window end
 
+-- Whether the time of the bucket was ahead: what a clock that went back has left leaks out from now on.
 local function leak(state, at)
-  state[at] = math.max(0, state[at] - math.max(0, now - state[at + 2]) * state[at + 1])
+  local passed = now - state[at + 2]
+  state[at] = math.max(0, state[at] - math.max(0, passed) * state[at + 1])
   state[at + 2] = now
+  return passed < 0
+end
+
+-- No clock but one that went back has left names that end later than a lease from now. They do so unless they are
+-- renewed; the rest of very many is left to the next call.
+local function cap(key, lease)
+  local latest = string.format('%.17g', now + lease)
+  local later = redis.call('ZRANGEBYSCORE', key, '(' .. latest, '+inf', 'LIMIT', 0, 1000)
+  for _, name in ipairs(later) do redis.call('ZADD', key, latest, name) end
 end
 
 local function keep(key, state)
@@ -70,8 +81,8 @@ for i = 1, count do
   for name = 1, 3 do
     local limit, window, at = of[name], windows[name], name * 3 - 2
     if limit then
-      leak(state, at)
-      if state[at + 1] ~= limit then changed[i] = kept[i] and true end
+      local ahead = leak(state, at)
+      if ahead or state[at + 1] ~= limit then changed[i] = kept[i] and true end
       state[at + 1] = limit
       local most = capacity(limit, window)
       state[at] = math.min(state[at], 2 * most)
@@ -83,7 +94,10 @@ for i = 1, count do
   if slot ~= '' and tonumber(concurrency) then
     slots = slots + 1
     leases[i] = redis.call('ZCOUNT', KEYS[slots], '(' .. string.format('%.17g', now), '+inf')
-    if leases[i] >= tonumber(concurrency) then admitted = false end
+    if leases[i] >= tonumber(concurrency) then
+      admitted = false
+      cap(KEYS[slots], lease)
+    end
   end
   limits[i], states[i] = of, state
 end
@@ -104,7 +118,7 @@ for i = 1, count do
       leases[i] = leases[i] + 1
     end
   end
-  -- A limit that has changed holds from now on, whatever is decided.
+  -- A limit or a clock that has changed holds from now on, whatever is decided.
   if take and admitted or changed[i] then keep(KEYS[i], state) end
 end
 local answer = {admitted and 1 or 0, now}
@@ -174,7 +188,10 @@ for i = 1, #KEYS do
   -- As above.
   local renewed = redis.pcall('ZADD', KEYS[i], unpack(members))
   if type(renewed) == 'table' then answer = renewed
-  else redis.call('PEXPIRE', KEYS[i], math.ceil(lease / 1000)) end
+  else
+    cap(KEYS[i], lease)
+    redis.call('PEXPIRE', KEYS[i], math.ceil(lease / 1000))
+  end
   at = last + 1
 end
 return answer`,
@@ -192,6 +209,7 @@ local lease = tonumber(ARGV[2])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.17g', now))
 if lease == 0 then redis.call('ZREM', KEYS[1], ARGV[1])
 else
+  cap(KEYS[1], lease)
   redis.call('ZADD', KEYS[1], string.format('%.17g', now + lease), ARGV[1])
   redis.call('PEXPIRE', KEYS[1], math.ceil(lease / 1000))
 end

@@ -1,9 +1,11 @@
 // When Redis is told that a request has ended: before its client can know of it, and in company where that is later.
 import t from 'tap'
 import type { LimitSet } from '../../../../../core/catalogue/caller.ts'
-import type { SharedLimits } from '../../../../../core/store/cluster/limits/limits.ts'
+import { SharedLimits } from '../../../../../core/store/cluster/limits/limits.ts'
+import { placeOf } from '../../../../../core/store/cluster/redis/address.ts'
 import type { Lease } from '../../../../../core/store/limits.ts'
-import { sharedLimits } from '../../../../kit/limits.ts'
+import { silentLog } from '../../../../../core/telling/log.ts'
+import { redisOptions, sharedLimits } from '../../../../kit/limits.ts'
 import { eventually } from '../../../../kit/probe.ts'
 import { RedisServer, redisMissing } from '../../../../kit/redis.ts'
 
@@ -57,4 +59,30 @@ void t.test('it is told when money leaves, and soon where none does', { skip }, 
   third.release(0)
   await eventually(async () => !(await isFull(other)))
   t.equal(limits.health.running, 0)
+})
+
+void t.test('what is owed after an outage lets questions in between', { skip }, async (t) => {
+  const redis = await RedisServer.start(t)
+  const { command_timeout: command, connect_timeout: connect } = redisOptions
+  const place = placeOf({ url: redis.url })
+  const more = { times: { command, connect }, prefix: 'sluice', onUnavailable: 'share', liveNodes: () => 1 } as const
+  // No slot ends by itself, however long it takes.
+  const limits = new SharedLimits({ place, lease: 600_000, ...more }, silentLog)
+  t.teardown(() => limits.close())
+  await eventually(() => limits.health.usable, 20_000)
+  const many = { ...one, id: 'key:many', rates: { concurrency: 10_000 } }
+  // A server that has not seen a script yet is asked twice.
+  ;(await take(limits)).release(0)
+  await eventually(async () => !(await isFull(limits)))
+  const decided = await Promise.all(Array.from({ length: 5000 }, async () => limits.decide([many], 0)))
+  await redis.run(['REPLICAOF', '127.0.0.1', '1'])
+  await limits.decide([many], 0)
+  t.match(limits.health, { usable: false, running: 5001 })
+  for (const decision of decided) if (decision.admitted) decision.lease.release(undefined)
+  await redis.run(['REPLICAOF', 'NO', 'ONE'])
+  // In the turn of the loop in which it is back, or the next one.
+  while (!limits.health.usable) await new Promise(setImmediate)
+  const { states } = await limits.decide([many], 0)
+  t.ok(states[0]!.remaining < 6000, `behind ${states[0]!.remaining - 4998} releases`)
+  await eventually(async () => (await limits.look([many], 0)).states[0]!.remaining === 9998)
 })
