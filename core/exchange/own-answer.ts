@@ -136,7 +136,8 @@ async function replayed(
 
 /** Feeds a relay from what a plugin gives. */
 class Source implements UpstreamCall {
-  readonly unsent = false
+  /** No upstream has it: when its client leaves, there is nothing to be read on for. */
+  readonly unsent = true
   readonly #stream: StreamReply['stream']
   readonly #type: string
   readonly #sink: UpstreamSink

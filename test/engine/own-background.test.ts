@@ -326,6 +326,39 @@ t.test(
   }
 )
 
+t.test('who follows a response that is silent, and leaves, is gone soon', async (t) => {
+  // An upstream would be read on for so long.
+  const { overrides } = await open(t, { limits: { disconnect_drain: { time: '1h' } } })
+  const local = await gateway(t, overrides)
+  const listen = async (method: string, url: string, body?: object): Promise<{ text: string; leave(): void }> => {
+    const left = new AbortController()
+    const reply = await fetch(`${local.url}${url}`, {
+      method,
+      signal: left.signal,
+      headers: { authorization: `Bearer ${testKey}`, 'content-type': 'application/json' },
+      ...(body && { body: JSON.stringify(body) })
+    })
+    const reader = reply.body!.getReader()
+    let text = ''
+    while (!text.includes('delta"')) text += Buffer.from((await reader.read()).value!).toString()
+    return { text, leave: () => left.abort() }
+  }
+  const input = directive({ tokens: 50, cut: 'stall', after_events: 20 })
+  const first = await listen('POST', path, { model: 'via-chat', input, background: true, stream: true })
+  const [, id] = /"id":"(resp_[0-9a-f]{48})"/.exec(first.text)!
+  const followers = [
+    await listen('GET', `${path}/${id}?stream=true`),
+    await listen('GET', `${path}/${id}?stream=true&starting_after=0`)
+  ]
+  const underWay = async (): Promise<number> =>
+    ((await local.admin('/admin/v1/requests/under-way')) as { data: unknown[] }).data.length
+  t.equal(await underWay(), 3)
+  for (const { leave } of followers) leave()
+  await eventually(async () => (await underWay()) === 1, 20_000)
+  t.equal((await read(local, id!)).json().status, 'in_progress')
+  await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })
+})
+
 t.test('what a response was the answer to comes in pages, and a page that there is not is an error', async (t) => {
   const { overrides } = await open(t)
   const local = await gateway(t, overrides)

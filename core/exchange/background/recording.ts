@@ -12,6 +12,8 @@ const mostTold = 1024 * 1024
 /** How often a thread is asked that does not answer, and how many milliseconds later the next time. */
 const mostSilences = 12
 const askAgain = 500
+/** Milliseconds after which who follows an answer hears that there is nothing new. */
+const quiet = 2000
 /** Whoever follows may end it here. */
 const nothing = Buffer.alloc(0)
 
@@ -50,26 +52,21 @@ export class StreamRecording {
     return () => void this.#listeners.delete(listener)
   }
 
-  /** All of it, as it comes. */
+  /** All of it, as it comes, with an empty piece when nothing came for some time. */
   async *follow(): AsyncGenerator<Buffer> {
-    let wake: (() => void) | undefined
-    const leave = this.listen(() => wake?.())
-    try {
-      for (let at = 0; ;) {
-        while (at < this.chunks.length) yield this.chunks[at++]!
-        if (this.closed) return
-        await new Promise<void>((resolve) => (wake = resolve))
-      }
-    } finally {
-      leave()
+    for (let at = 0; ;) {
+      const { pieces, over } = await this.after(at)
+      for (let left = pieces.length; left > 0; left--) yield this.chunks[at++]!
+      if (over) return
+      if (pieces.length === 0) yield nothing
     }
   }
 
-  /** What comes after its first `from` pieces, some of it, when there is any; nothing when none has come in `ms`. */
-  async after(from: number, ms: number): Promise<Told> {
+  /** What comes after its first `from` pieces, some of it, when there is any; nothing when none comes for some time. */
+  async after(from: number): Promise<Told> {
     if (this.chunks.length <= from && !this.closed) {
       const { promise, resolve } = Promise.withResolvers<void>()
-      const timer = setTimeout(resolve, ms).unref()
+      const timer = setTimeout(resolve, quiet).unref()
       const leave = this.listen(resolve)
       await promise
       leave()

@@ -17,8 +17,6 @@ import type { Crowded, Turns } from './pool.ts'
 import type { StreamRecording } from './recording.ts'
 import { Run } from './run.ts'
 
-/** Milliseconds after which another thread that follows an answer hears that there is nothing new. */
-const quiet = 2000
 /**
  * Milliseconds for which an answer is there when it has ended and other threads follow it, since one of them has asked,
  * beyond the time for which a client may read nothing.
@@ -139,7 +137,7 @@ export class Runs {
     const { requestId } = work
     const followed = this.#followed.get(requestId) ?? this.#beFollowed(requestId)
     followed?.forgetting?.refresh()
-    return followed?.recording.after(from, quiet)
+    return followed?.recording.after(from)
   }
 
   #beFollowed(requestId: string): Followed | undefined {

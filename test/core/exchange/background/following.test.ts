@@ -1,6 +1,6 @@
 // Who follows what another thread makes: a thread that is silent for a while, one that is gone, and what is kept.
 import t from 'tap'
-import { followThere } from '../../../../core/exchange/background/recording.ts'
+import { followThere, StreamRecording } from '../../../../core/exchange/background/recording.ts'
 import { streamOf } from '../../../../core/operations/responses/own-background.ts'
 import type { Told, Work, Works } from '../../../../core/store/works.ts'
 import { work } from '../../store/embedded/sample.ts'
@@ -54,6 +54,27 @@ t.test('who follows learns where nothing comes, to leave there', async (t) => {
     break
   }
   t.equal(asked.asked.length, 1)
+})
+
+t.test('who follows what this process makes learns it as well', async (t) => {
+  // Nothing else keeps the process.
+  const waiting = setInterval(() => {}, 1000)
+  t.teardown(() => clearInterval(waiting))
+  const recording = new StreamRecording()
+  recording.push(Buffer.from('one'))
+  const following = recording.follow()
+  t.same((await following.next()).value, Buffer.from('one'))
+  const silent = following.next()
+  // Whoever has left meanwhile waits for it, to be forgotten.
+  const left = following.return(undefined)
+  t.same((await silent).value, Buffer.alloc(0))
+  t.equal((await left).done, true)
+  const other = recording.follow()
+  t.same((await other.next()).value, Buffer.from('one'))
+  recording.push(Buffer.from('two'))
+  t.same((await other.next()).value, Buffer.from('two'))
+  recording.close()
+  t.equal((await other.next()).done, true)
 })
 
 t.test('a thread that tells nothing of work that has ended is asked no more', async (t) => {
