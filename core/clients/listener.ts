@@ -190,7 +190,7 @@ export class Listener implements PeekHost {
 
   /** Closes the connections on which nothing is sent within `ms`. */
   leave(ms: number): void {
-    for (const peek of this.#peeking) peek.hasten(performance.now() + ms)
+    for (const peek of this.#peeking) peek.hasten(this.#options.watchdog.time() + ms)
   }
 
   /** Resolves true when the last connection is closed, false after the time. */
@@ -271,7 +271,7 @@ export class Listener implements PeekHost {
     // A connection may break at any moment; without a listener, the error would end the process.
     socket.on('error', () => {})
     if (!inlet) return
-    const peek = new Peek(inlet, isInner, performance.now() + this.#options.limits.clientHeader, this)
+    const peek = new Peek(inlet, isInner, this.#options.watchdog.time() + this.#options.limits.clientHeader, this)
     this.#peeking.add(peek)
     this.#options.watchdog.add(peek)
   }

@@ -21,14 +21,13 @@ export class Peek implements Taker, Watched {
   readonly inlet: Inlet
   readonly #host: PeekHost
   readonly #isInner: boolean
-  /** The end of the time for it (`performance.now()`). */
+  /** The end of the time for it, as the watchdog counts. */
   #until: number
-  #isLate = false
   #seen: Buffer | undefined
   #client: string | undefined
   readonly #leave = (): void => this.#given()
 
-  /** `isInner`: it begins with a line that has the address of the client. `until`: `performance.now()`. */
+  /** `isInner`: it begins with a line that has the address of the client. `until`: as the watchdog counts. */
   constructor(inlet: Inlet, isInner: boolean, until: number, host: PeekHost) {
     this.inlet = inlet
     this.#isInner = isInner
@@ -39,13 +38,10 @@ export class Peek implements Taker, Watched {
   }
 
   check(now: number): void {
-    if (now <= this.#until) return
-    // When the process stood still, what has arrived meanwhile is read first.
-    if (this.#isLate) this.#given()
-    this.#isLate = true
+    if (now > this.#until) this.#given()
   }
 
-  /** Leaves it no longer than until a time (`performance.now()`). */
+  /** Leaves it no longer than until a time, as the watchdog counts. */
   hasten(until: number): void {
     this.#until = Math.min(this.#until, until)
   }

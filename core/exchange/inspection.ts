@@ -36,7 +36,7 @@ export class Inspection implements Watched {
     if (now - this.#at < everyMs) return
     this.#at = now
     for (const exchange of this.#running) {
-      if (exchange.standIn || exchange.over || now - exchange.startedAt < everyMs) continue
+      if (exchange.standIn || exchange.over || performance.now() - exchange.startedAt < everyMs) continue
       if (!exchange.relay && !exchange.session) continue
       this.#ask(exchange, (error) => exchange.stop(reasonFor(error, exchange)))
     }

@@ -47,7 +47,6 @@ export function progressOf(exchange: LiveExchange, now: number): Progress {
   const { request, attempts, relay, session } = exchange
   const who = exchange.find(caller)
   const last = attempts.at(-1)
-  const heardAt = relay && !relay.over ? relay.heardAt : undefined
   return {
     id: exchange.id,
     receivedAt: exchange.receivedAt,
@@ -64,7 +63,7 @@ export function progressOf(exchange: LiveExchange, now: number): Progress {
     channel: last?.channel.name,
     attempts: attempts.length,
     attemptMs: last && now - last.startedAt,
-    silentMs: heardAt === undefined ? undefined : Math.max(0, now - heardAt),
+    silentMs: relay && !relay.over ? relay.silentMs : undefined,
     bytes: session?.bytes ?? relay?.outlet.bytes ?? 0,
     events: relay?.outlet.events ?? 0,
     clientLeft: exchange.gone,

@@ -7,6 +7,7 @@ import type { Front, SocketOffer } from '../client.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Headers } from '../request-head.ts'
 import { handshakeProtocols } from '../handshake.ts'
+import { Deadline } from '../../watchdog/deadline.ts'
 import type { Inlet } from '../inlet.ts'
 import { FrameSocket } from '../../wire/frame-socket.ts'
 import { renderHead } from '../../wire/response-head.ts'
@@ -103,13 +104,17 @@ export class Upgrade extends Answer implements SocketOffer {
     const socket = this.#socket
     this.release()
     const destroy = (): void => void socket.destroy()
-    let timer = setTimeout(destroy, this.#front.clientStall).unref()
+    const stalls = new Deadline(this.#front.clientStall, destroy)
+    let lingers: NodeJS.Timeout | undefined
     // Unread bytes would turn the end into a reset, so what the client still sends is thrown away for a while.
     socket.once('finish', () => {
-      clearTimeout(timer)
-      timer = setTimeout(destroy, lingerMs).unref()
+      stalls.clear()
+      lingers = setTimeout(destroy, lingerMs).unref()
     })
-    socket.once('close', () => clearTimeout(timer))
+    socket.once('close', () => {
+      stalls.clear()
+      clearTimeout(lingers)
+    })
     socket.resume()
     socket.end(last)
   }

@@ -4,6 +4,7 @@ import { Answer } from '../answer.ts'
 import type { SocketOffer } from '../client.ts'
 import { addOrigin } from '../cors.ts'
 import { FrameSocket } from '../../wire/frame-socket.ts'
+import { Deadline } from '../../watchdog/deadline.ts'
 import { errorCodes } from '../../wire/http2.ts'
 import { giveBlock } from '../../wire/read-blocks.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
@@ -130,8 +131,8 @@ export class Http2Client extends Answer {
   #pass(bytes: Buffer): void {
     const stream = this.#stream
     const { clientStall } = this.#connection.front
-    const stalls = setTimeout(() => stream.destroy(new Error('the client reads nothing')), clientStall)
-    stream.once('close', () => clearTimeout(stalls))
+    const stalls = new Deadline(clientStall, () => stream.destroy(new Error('the client reads nothing')))
+    stream.once('close', () => stalls.clear())
     this.#passing = true
     const pass = (at: number): void => {
       const to = at + pieceBytes

@@ -67,7 +67,7 @@ export class Http2Connection {
       if (this.#admits()) onStream(this, stream, headers, raw)
       else stream.close(errorCodes.refusedStream)
     })
-    session.on('timeout', () => this.#idle())
+    session.on('timeout', () => this.#ranOut())
     session.setTimeout(limits.idle)
     socket.once('finish', () => this.#linger())
   }
@@ -118,9 +118,14 @@ export class Http2Connection {
     return ++this.#opened <= this.#limits.streamsPerSecond
   }
 
-  #idle(): void {
+  #ranOut(): void {
     this.#idled = true
-    if (this.#running > 0) return
+    // The timer of the session comes before what has arrived on it.
+    setImmediate(() => this.#idle())
+  }
+
+  #idle(): void {
+    if (this.#running > 0 || !this.#idled) return
     this.#session.destroy()
     this.#linger()
   }

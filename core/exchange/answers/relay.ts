@@ -15,8 +15,6 @@ import type { Watched } from '../../watchdog/watchdog.ts'
 
 /** Bytes of an answer that may wait for the disk. */
 const waitingBytes = 64 * 1024
-/** The most milliseconds that count from one look at an answer to the next, which comes after fifty. */
-const longestLook = 500
 
 /**
  * One per attempt. Until {@link commit} nothing reaches the client, and the attempt may be given up for another;
@@ -50,12 +48,11 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   #ended = false
   /** The whole answer has come, and a scan or a stage is still at work on it. */
   #settling = false
+  /** Times are those of the watchdog. */
+  readonly #startedAt: number
   #heardAt: number
-  /** For how long the answer has been complete but for its trail, and when that was last looked at. */
-  #quietMs = 0
-  #lookedAt: number | undefined
-  /** At that look it had been so for long enough. */
-  #due = false
+  /** Since when the answer has been complete but for its trail. */
+  #quietSince: number | undefined
   #pausedAt: number | undefined
   /** Milliseconds for which the client has kept the answer from being read, without the present pause. */
   #pausedMs = 0
@@ -66,7 +63,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#options = options
     this.streaming = options.streaming
     this.outlet = new Outlet(options.client, options.framing)
-    this.#heardAt = attempt.startedAt
+    this.#startedAt = this.#heardAt = options.watchdog.time() - (performance.now() - attempt.startedAt)
     this.opened = new Promise((resolve, reject) => {
       this.#open = resolve
       this.#refuse = reject
@@ -79,9 +76,9 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     return this.outlet.whole
   }
 
-  /** When the upstream was last heard, as `performance.now()`; when the attempt began before that. */
-  get heardAt(): number {
-    return this.#heardAt
+  /** Milliseconds since the upstream was last heard, or before that since the attempt began. */
+  get silentMs(): number {
+    return Math.max(0, this.#options.watchdog.time() - this.#heardAt)
   }
 
   /** Not all of the request was sent, so no upstream can act on it. */
@@ -176,7 +173,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   /** The client left: reads on for the usage, writing nothing, until the answer ends or a bound is reached. */
   drain(timeMs: number, bytes: number): void {
     if (this.over) return
-    this.#drainUntil = performance.now() + timeMs
+    this.#drainUntil = this.#options.watchdog.time() + timeMs
     this.outlet.discard(bytes)
     this.#resume()
   }
@@ -243,11 +240,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     const trail = this.#settling ? undefined : this.#intake?.trail
     // What a client that reads slowly keeps from being read may be a postscript, unless the answer's end has been.
     if (trail !== undefined && (this.#pausedAt === undefined || this.outlet.holding)) {
-      // While the loop stood still nobody could hear the upstream. What came before a look is read before the next one.
-      if (this.#due) return this.#takeEnd()
-      this.#quietMs += Math.min(now - (this.#lookedAt ?? now), longestLook)
-      this.#lookedAt = now
-      this.#due = this.#quietMs > trail || now > this.#drainUntil
+      this.#quietSince ??= now
+      if (now - this.#quietSince > trail || now > this.#drainUntil) this.#takeEnd()
       return
     }
     const late = this.#late(now)
@@ -262,7 +256,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     const { attempt, isOpen } = this
     const { total, idle } = attempt.channel.timeouts
     const { clientStall, patience } = this.#options
-    const age = now - attempt.startedAt
+    const age = now - this.#startedAt
     if (now > this.#drainUntil) return new GatewayError('client_closed', 'The client left.')
     if (age > total) {
       // The upstream cannot be quicker than its client reads, and must not be left out for that.
@@ -358,19 +352,17 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
 
   #pause(): void {
     if (this.over || this.#pausedAt !== undefined) return
-    this.#pausedAt = performance.now()
+    this.#pausedAt = this.#options.watchdog.time()
     this.#decoder?.pause()
     this.#call?.pause()
   }
 
   #resume(): void {
     if (this.over || this.#pausedAt === undefined) return
-    this.#heardAt = performance.now()
+    this.#heardAt = this.#options.watchdog.time()
     this.#pausedMs += this.#heardAt - this.#pausedAt
     this.#pausedAt = undefined
-    this.#quietMs = 0
-    this.#lookedAt = undefined
-    this.#due = false
+    this.#quietSince = undefined
     this.#decoder?.resume()
     this.#call?.resume()
   }

@@ -1,6 +1,7 @@
 // Asks an upstream on the gateway's own account: a small question, and a small answer in JSON.
 import type { Channel } from '../../catalogue/catalogue.ts'
 import type { WorkQuestion } from '../../contract/background.ts'
+import { Deadline } from '../../watchdog/deadline.ts'
 import type { Transport, UpstreamCall, UpstreamSink } from '../../transport/transport.ts'
 
 /** Of an answer, unless its kind says otherwise; a larger one is none. */
@@ -31,11 +32,11 @@ export class Questions {
   ask(channel: Channel, { method, path }: WorkQuestion, largest = answerBytes): Promise<ChannelAnswer | undefined> {
     return new Promise((resolve) => {
       const sink = new Answer((answer) => {
-        clearTimeout(timer)
+        deadline.clear()
         this.#open.delete(sink)
         resolve(answer)
       }, largest)
-      const timer = setTimeout(() => sink.giveUp(), Math.min(patience, channel.timeouts.total)).unref()
+      const deadline = new Deadline(Math.min(patience, channel.timeouts.total), () => sink.giveUp())
       this.#open.add(sink)
       try {
         sink.call = this.#transport.send(channel, { method, path, headers, body: [] }, sink)

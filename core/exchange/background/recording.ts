@@ -177,7 +177,7 @@ export class Showing implements Watched {
     const { chunks, closed } = this.#recording
     while (this.#at < chunks.length) {
       if (client.write(chunks[this.#at++]!)) continue
-      this.#fullSince = performance.now()
+      this.#fullSince = this.#watchdog.time()
       return
     }
     if (!closed) return

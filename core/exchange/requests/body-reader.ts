@@ -80,7 +80,7 @@ class BodyReader<T> implements Watched, BodySink {
       this.#refuse(bodyTooLarge(this.#bounds.size, 'limits.json_body'))
     else if (declared === undefined || this.#hold(declared)) {
       bounds.watchdog.add(this)
-      this.#startedAt = bounds.watchdog.now
+      this.#startedAt = bounds.watchdog.time()
       source.receive(this)
     }
   }

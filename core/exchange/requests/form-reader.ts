@@ -74,7 +74,7 @@ class FormReader implements Watched, BodySink {
     this.#bounds = bounds
     this.#resolve = resolve
     this.#reject = reject
-    this.#startedAt = bounds.watchdog.now
+    this.#startedAt = bounds.watchdog.time()
     this.#boundary = boundaryOf(contentType)
     this.#parser = new Multipart(this.#boundary, bounds.sound ? (file, bytes) => this.#listen(file, bytes) : undefined)
     this.#upload = new Upload(bounds.memory, declared)

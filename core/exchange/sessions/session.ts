@@ -68,9 +68,9 @@ export class Session implements OpenSession, Watched, LaneHost, TurnHost {
   readonly #up: Lane
   readonly #down: Lane
   #client: FrameSocket | undefined
-  #openedAt = performance.now()
-  #activeAt = performance.now()
-  #pingedAt = performance.now()
+  #openedAt = 0
+  #activeAt = 0
+  #pingedAt = 0
   /** Which side reads nothing, and since when; undefined while both read. */
   #stalled: { side: Side; since: number } | undefined
   /** Until when the upstream may still report the usage of open turns, after the client has left. */
@@ -104,8 +104,8 @@ export class Session implements OpenSession, Watched, LaneHost, TurnHost {
   /** Begins to carry frames. */
   open(client: FrameSocket): void {
     this.#client = client
-    this.#openedAt = this.#activeAt = this.#pingedAt = performance.now()
     this.#watchdog.add(this)
+    this.#openedAt = this.#activeAt = this.#pingedAt = this.#watchdog.time()
     // The settings of a client secret are sent before the client's own frames.
     const settings = this.exchange.find(caller)?.secret?.settings
     if (settings !== undefined) this.#up.put(Message.frame(this.frames.configure(settings), 'client'))
@@ -253,21 +253,21 @@ export class Session implements OpenSession, Watched, LaneHost, TurnHost {
     this.attempt.firstByteAt ??= performance.now()
     if (this.#client!.send(data, binary)) return true
     this.#down.full = true
-    this.#stalled ??= { side: 'client', since: performance.now() }
+    this.#stalled ??= { side: 'client', since: this.#watchdog.time() }
     return false
   }
 
   #toUpstream({ data, binary }: Message): void {
     if (this.#upstream.send(data, binary)) return
     this.#up.full = true
-    this.#stalled ??= { side: 'upstream', since: performance.now() }
+    this.#stalled ??= { side: 'upstream', since: this.#watchdog.time() }
   }
 
   #ping(now: number): void {
     const upstream = this.#upstream
     const client = this.#client!
     this.#pingedAt = now
-    const dead = now - 2 * this.exchange.limits.realtime.ping
+    const dead = performance.now() - 2 * this.exchange.limits.realtime.ping
     // While a side is paused its pongs are not read.
     if (upstream.isPinged && !this.#down.paused && upstream.heardAt < dead)
       return this.fail(new GatewayError('upstream_timeout_idle', 'The upstream does not answer any more.'))
@@ -297,7 +297,7 @@ export class Session implements OpenSession, Watched, LaneHost, TurnHost {
 
   /** Cancels the open turns, and passes on nothing else from now on. */
   #drain(): void {
-    this.#drainUntil = performance.now() + this.exchange.limits.disconnectDrain.time
+    this.#drainUntil = this.#watchdog.time() + this.exchange.limits.disconnectDrain.time
     this.#turns.cancel()
   }
 

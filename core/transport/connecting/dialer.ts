@@ -2,6 +2,7 @@
 import type { OnReadOpts, Socket } from 'node:net'
 import type { Channel } from '../../catalogue/catalogue.ts'
 import type { Keeper } from '../carrier.ts'
+import { Deadline } from '../../watchdog/deadline.ts'
 import { Connector } from './connector.ts'
 import { ConnectTimeout } from '../failure.ts'
 import type { Dialed, Tunnel, Tunnels } from './tunnel.ts'
@@ -25,7 +26,7 @@ export class Dialer {
 export class Dial {
   readonly #dialer: Dialer
   readonly #keeper: Keeper
-  #timer: NodeJS.Timeout | undefined
+  readonly #deadline: Deadline
   /** Undefined once it was called. */
   #done: Dialed | undefined
   #tunnel: Tunnel | undefined
@@ -41,7 +42,7 @@ export class Dial {
     this.#dialer = dialer
     this.#keeper = keeper
     this.#done = done
-    this.#timer = setTimeout(() => this.destroy(new ConnectTimeout(`no connection within ${timeout} ms`)), timeout)
+    this.#deadline = new Deadline(timeout, () => this.destroy(new ConnectTimeout(`no connection within ${timeout} ms`)))
     keeper.opening()
     if (!tunnels) this.#watch(connector.open(onread))
     else if (connector.refusal) this.#closed(connector.refusal)
@@ -81,8 +82,7 @@ export class Dial {
   }
 
   #settle(error: Error | null, socket: Socket | null): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
+    this.#deadline.clear()
     const done = this.#done
     this.#done = undefined
     done?.(error, socket)

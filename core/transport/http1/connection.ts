@@ -1,5 +1,6 @@
 // One connection to an upstream: sends a request, reads its answer through a shared buffer, and is kept for the next
 // request.
+import { Deadline } from '../../watchdog/deadline.ts'
 import type { Socket } from 'node:net'
 import { isPieces, lengthOf } from '../../bodies/upload.ts'
 import type { StoredBody } from '../../bodies/upload.ts'
@@ -36,7 +37,7 @@ export class Connection implements Carrier {
   readonly #keeper: Keeper
   readonly #socket: Socket
   readonly #parser = new ResponseParser()
-  #connectTimer: NodeJS.Timeout | undefined
+  readonly #connecting: Deadline
   #call: Answering | undefined
   #open = false
   #reused = false
@@ -63,9 +64,8 @@ export class Connection implements Carrier {
     socket.on('end', () => this.#ended())
     socket.on('error', (cause) => this.#lost(cause))
     socket.on('close', () => this.#closed())
-    this.#connectTimer = setTimeout(
-      () => socket.destroy(new ConnectTimeout(`no connection within ${connectTimeout} ms`)),
-      connectTimeout
+    this.#connecting = new Deadline(connectTimeout, () =>
+      socket.destroy(new ConnectTimeout(`no connection within ${connectTimeout} ms`))
     )
   }
 
@@ -106,8 +106,7 @@ export class Connection implements Carrier {
   }
 
   #connected(): void {
-    clearTimeout(this.#connectTimer)
-    this.#connectTimer = undefined
+    this.#connecting.clear()
     this.#open = true
     this.#keeper.opened()
     if (this.#call) this.#write(this.#call)
@@ -230,7 +229,7 @@ export class Connection implements Carrier {
   }
 
   #closed(): void {
-    clearTimeout(this.#connectTimer)
+    this.#connecting.clear()
     this.#keeper.closed(this.#open)
     this.#lost(new Error('the connection was closed'))
   }

@@ -7,6 +7,7 @@ import { keepAliveMs } from '../http1/answer-head.ts'
 import type { Answering, Carrier, Keeper } from '../carrier.ts'
 import { Dial, Dialer } from '../connecting/dialer.ts'
 import { BadResponse, ConnectionLost, ConnectTimeout } from '../failure.ts'
+import { Deadline } from '../../watchdog/deadline.ts'
 import { ownNextStream } from './http2-streams.ts'
 import type { StreamOwner } from './http2-streams.ts'
 import { Pool } from '../pool.ts'
@@ -93,15 +94,15 @@ class Sessions {
 /** Closes the socket of a session that has ended, and of one on which not even the answer to a ping comes. */
 function watchOver(socket: Socket): void {
   let read = -1
-  const dead = setInterval(() => {
-    if (socket.bytesRead === read) socket.destroy(new Error('the session is dead'))
+  const dead = new Deadline(deadMs, () => {
+    if (socket.bytesRead === read) return void socket.destroy(new Error('the session is dead'))
     read = socket.bytesRead
-  }, deadMs)
-  dead.unref()
+    dead.refresh()
+  })
   let linger: NodeJS.Timeout | undefined
   socket.once('finish', () => (linger = setTimeout(() => socket.destroy(), lingerMs)))
   socket.once('close', () => {
-    clearInterval(dead)
+    dead.clear()
     clearTimeout(linger)
   })
 }
@@ -111,7 +112,7 @@ class SessionStream implements Carrier, Bearer, StreamOwner {
   readonly shared = true
   readonly #sessions: Sessions
   #call: UndiciCall | undefined
-  #timer: NodeJS.Timeout | undefined
+  #deadline: Deadline | undefined
   #paused = false
   #whole = false
 
@@ -130,7 +131,8 @@ class SessionStream implements Carrier, Bearer, StreamOwner {
     pool.dispatch(handler.request(call), handler)
     if (handler.started || this.#call === undefined) return
     // Sessions are opened one after another, so a call may have to wait for several that fail.
-    this.#timer = setTimeout(() => handler.fail(new ConnectTimeout(`no session within ${timeout} ms`)), timeout)
+    const late = (): void => handler.fail(new ConnectTimeout(`no session within ${timeout} ms`))
+    this.#deadline = new Deadline(timeout, late)
   }
 
   pause(): void {
@@ -144,7 +146,7 @@ class SessionStream implements Carrier, Bearer, StreamOwner {
   }
 
   destroy(): void {
-    clearTimeout(this.#timer)
+    this.#deadline?.clear()
     const call = this.#call
     this.#call = undefined
     call?.abort()
@@ -157,7 +159,7 @@ class SessionStream implements Carrier, Bearer, StreamOwner {
   }
 
   started(): void {
-    clearTimeout(this.#timer)
+    this.#deadline?.clear()
     ownNextStream(this)
   }
 
@@ -172,7 +174,7 @@ class SessionStream implements Carrier, Bearer, StreamOwner {
   }
 
   lost({ cause }: Error): boolean {
-    clearTimeout(this.#timer)
+    this.#deadline?.clear()
     const { heard } = this.#call!
     this.#call = undefined
     if (heard || !(cause instanceof Error)) return false

@@ -4,6 +4,7 @@ import type { Channel } from '../../catalogue/catalogue.ts'
 import type { FrameSocket } from '../../wire/frame-socket.ts'
 import type { Keeper } from '../carrier.ts'
 import { Dial, Dialer } from '../connecting/dialer.ts'
+import { Deadline } from '../../watchdog/deadline.ts'
 import { ConnectTimeout, describe } from '../failure.ts'
 import { Handshake, Reading } from './handshake.ts'
 import type { SocketRequest, UpstreamRefusal } from '../transport.ts'
@@ -64,10 +65,9 @@ export class Sockets implements Keeper {
     reading: Reading | undefined
   ): Promise<FrameSocket | UpstreamRefusal> {
     const { firstByte } = channel.timeouts
-    const timer = setTimeout(
-      () => stream.destroy(new ConnectTimeout(`no answer to the handshake within ${firstByte} ms`)),
-      firstByte
+    const deadline = new Deadline(firstByte, () =>
+      stream.destroy(new ConnectTimeout(`no answer to the handshake within ${firstByte} ms`))
     )
-    return new Handshake(channel, request, stream, reading).answer.finally(() => clearTimeout(timer))
+    return new Handshake(channel, request, stream, reading).answer.finally(() => deadline.clear())
   }
 }

@@ -215,6 +215,15 @@ testEach(
   }
 )
 
+testEach(both, 'a loop that stands still while a connection is made ends no call', async (t, kind) => {
+  const timeouts = { connect: 500, firstByte: 1, idle: 1, total: 1 }
+  const { transport, upstream, channel } = await pair(t, kind, { timeouts })
+  upstream.always(...hello)
+  const { over } = ask(transport, channel)
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2000)
+  t.match(await over, { status: 200, body: 'hello' })
+})
+
 testEach(both, 'a connection whose time is over before it could wait is closed', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   upstream.script(head(200, { 'content-length': '5', 'keep-alive': 'timeout=2' }), bytes('hello'))

@@ -1,4 +1,4 @@
-// A Redis whose clock goes back, as one that took over with a clock behind: its keys are as five minutes ahead left them.
+// A Redis whose clock goes back, as one that took over with a clock behind: its keys are as a clock ahead left them.
 import t from 'tap'
 import type { LimitSet, Rates } from '../../../../../core/catalogue/caller.ts'
 import type { SharedLimits } from '../../../../../core/store/cluster/limits/limits.ts'
