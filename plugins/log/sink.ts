@@ -9,6 +9,7 @@ export type Write = (bytes: Buffer, done: (error?: Error | null) => void) => voi
 const lingerMs = 100
 /** The most bytes of one write, unless a single line is longer. */
 const batchBytes = 512 * 1024
+const mostSpares = 2
 /** The longest time that a flush waits, in milliseconds. */
 const flushMs = 1000
 
@@ -92,8 +93,11 @@ export class Sink {
   readonly #dropped: (lines: number) => void
   /** Oldest first; new lines go into the last batch. */
   #batches: Batch[] = []
-  /** An empty batch for the next lines. New memory ten times a second would have V8 mark the whole heap for it. */
-  #spare: Batch | undefined
+  /**
+   * Empty batches for the next lines: one is filled while another is written. New memory some times a second would have
+   * V8 mark the whole heap for it.
+   */
+  readonly #spares: Batch[] = []
   /** The bytes of lines that wait or are being written. */
   #queued = 0
   #writing = false
@@ -132,8 +136,8 @@ export class Sink {
   /** Adds a batch with room for this line to the queue. */
   #begin(text: string): Batch {
     const size = text.length * 3 + 1
-    const batch = size <= batchBytes && this.#spare ? this.#spare : new Batch(Math.max(size, batchBytes))
-    if (batch === this.#spare) this.#spare = undefined
+    const spare = size <= batchBytes ? this.#spares.pop() : undefined
+    const batch = spare ?? new Batch(Math.max(size, batchBytes))
     this.#batches.push(batch)
     return batch
   }
@@ -152,7 +156,7 @@ export class Sink {
       this.#queued -= batch.length
       if (error) this.#dropped(batch.lines)
       batch.clear()
-      if (batch.bytes.length === batchBytes) this.#spare ??= batch
+      if (batch.bytes.length === batchBytes && this.#spares.length < mostSpares) this.#spares.push(batch)
       this.#next()
     })
   }

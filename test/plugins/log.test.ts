@@ -479,6 +479,28 @@ t.test('the queue in front of a sink', async (t) => {
     t.equal(dropped, 49_001, 'what a sink refuses is counted')
   })
 
+  t.test('lines that come while others are written need no new memory each time', async (t) => {
+    const memory = new Set<ArrayBufferLike>()
+    let done: (() => void) | undefined
+    const sink = new Sink(
+      (bytes, written) => {
+        memory.add(bytes.buffer)
+        done = written
+      },
+      () => t.fail('dropped')
+    )
+    for (let n = 0; n < 10; n++) {
+      sink.line('a line', 1000)
+      const flushed = sink.flush()
+      sink.line('a line that comes meanwhile', 1000)
+      // The second batch is written as soon as the first is.
+      done!()
+      done!()
+      await flushed
+    }
+    t.equal(memory.size, 2)
+  })
+
   t.test('an end does not wait for a stuck sink longer than a second', async (t) => {
     const sink = new Sink(
       () => {},
