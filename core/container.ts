@@ -257,7 +257,6 @@ async function supervise(
   parts: Pick<SupervisionOptions, 'threads' | 'workers' | 'estate' | 'finished' | 'relay' | 'credentials'>,
   log: Logger
 ): Promise<Supervision> {
-  if (store.sqlite === undefined) throw new Error('workers: several need a SQLite file as the store: set them to 1')
   const { Supervision } = await import('./workers/supervision.ts')
   return Supervision.open({ ...parts, store, listen, limits, config: reader.sent, log })
 }

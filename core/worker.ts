@@ -53,13 +53,12 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     return { ...rest, config: shareOf(config, order) }
   }
   const first = await read(order.config)
-  const seated = await joinStore(order.place)
+  const joined = new WorkerCustody(await joinStore(order.place))
   const commons = commonsOf(order.pots, supervisor.number)
-  const custody = new WorkerCustody(seated)
   const { give, get } = wire(
     log,
     first.config.settings,
-    { ...custody, cache: cacheThere(supervisor.line) },
+    { ...joined, cache: cacheThere(supervisor.line) },
     operations,
     undefined,
     commons,
@@ -83,9 +82,8 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   const generations = new Generations(await prepare(first.config, first.plugins, parts))
   give(tokens.generations, generations)
   const [engine, background, server] = [get(tokens.engine), get(tokens.background), get(tokens.server)]
-  background.start()
-  seated.follow((work) => background.takeUp(work), background)
-  const { store } = custody
+  joined.begin(background)
+  const { store } = joined
   const view = viewOf(engine)
   observeThread({ metrics, server, engine, background, transport, store, generations })
   const sockets = order.sockets.length > 0 ? await copiesOf(order.sockets) : []
@@ -107,6 +105,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   const leave = async (patience: number, patient = false): Promise<{ cut: number }> => {
     if (patience === 0) engine.refuse()
     engine.retire()
+    void joined.retire(background, engine.ids)
     const late = setTimeout(() => engine.stop(), patience)
     const drained = await server.drain(patience, patient)
     if (patience === 0) engine.stop()
@@ -149,11 +148,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
       },
       drop: () => next.drop(),
       leave,
-      handOver: async (thread: number) => ({
-        ...(await custody.leave(there, thread, background, engine.ids)),
-        shared: shared.leave()
-      }),
-      unsettled: () => custody.unsettled,
+      ...joined.duties({ there, background, engine, shared }),
       leaveTo: (path: string) => server.leaveTo(path),
       takeFrom: (path: string) => server.takeFrom(path, predecessor.promise),
       predecessorGone: () => predecessor.resolve(),

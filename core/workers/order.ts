@@ -23,7 +23,8 @@ export interface GatewayOrder {
   readonly shared: Estate['shared']
   /** What all threads may use together; the place of a worker in them is its number. */
   readonly pots: Pots
-  readonly place: Place
+  /** What it has of the store. */
+  readonly place: SeatPlace
 }
 
 /** What a worker says when it serves. */
@@ -31,4 +32,9 @@ export interface Serving {
   readonly address: Address
   /** The descriptor of the socket that it listens on, or of the first one. */
   readonly descriptor: number
+}
+
+/** The seat of a worker in a store that is in a file. */
+export interface SeatPlace extends Place {
+  readonly kind: 'seat'
 }

@@ -9,44 +9,36 @@ import type { WorkerLoad, WorkerPlace } from '../admin/api/worker-place.ts'
 import type { EngineView, EngineViews, Told } from '../admin/requests/engine-view.ts'
 import type { Explanation } from '../admin/requests/explanation.ts'
 import type { Settings, StoreSettings } from '../catalogue/settings.ts'
-import type { FilePlace } from '../catalogue/store-place.ts'
 import { bind } from '../clients/bind.ts'
 import type { BoundSocket } from '../clients/bind.ts'
 import { copiesOf } from '../clients/copies.ts'
 import type { Address, Server, ServerFigures } from '../clients/server.ts'
 import type { Credentials } from '../credentials/credentials.ts'
 import type { Secret } from '../credentials/grant.ts'
-import { storeOptionsOf } from '../handover/custody.ts'
-import { keptOf } from '../handover/messages.ts'
 import type { Estate } from '../handover/messages.ts'
-import { whenFree } from '../handover/when-free.ts'
+import type { Opened } from '../handover/opened.ts'
 import type { Turns } from '../exchange/background/pool.ts'
 import type { SentConfig } from '../program/configuration.ts'
 import { servedCache } from '../store/distant/cache.ts'
-import type { KeptHold } from '../store/embedded/book/book.ts'
 import { MemoryCache } from '../store/memory/cache.ts'
-import { openWorkerStore } from '../store/shared/worker-store.ts'
 import type { RequestTap } from '../store/request-tap.ts'
-import type { WorkerStore } from '../store/shared/worker-store.ts'
 import type { Measured, MeasureRelay } from '../telemetry/measures.ts'
 import type { Logger } from '../telling/log.ts'
 import type { MetricSnapshot, Metrics } from '../telling/metrics.ts'
 import { Crew } from './crew.ts'
 import type { CrewPlace } from './crew.ts'
 import { Figures } from './figures.ts'
-import { Passage } from './passage.ts'
-import { Place } from './place.ts'
 import { joinedHealth } from './health.ts'
 import type { Health } from './health.ts'
 import type { Member } from './member.ts'
 import type { GatewayOrder, Serving } from './order.ts'
 import type { Reserve } from './reserve.ts'
+import { SeatedStore } from './seated-store.ts'
 import { Sockets } from './sockets.ts'
 import { TurnsOfWorker } from './turns.ts'
+import type { WorkersStore } from './workers-store.ts'
 import { thrownText } from '../thrown.ts'
 
-/** Of sets of limits and of balances there may be so many at the same time. What is not used takes no memory. */
-const [sets, cells] = [2 ** 17, 2 ** 18]
 /** How long workers have to say what they are at, in milliseconds. */
 const patience = 200
 /** How long they have to explain a request, for which plugins may have to ask somebody. */
@@ -58,7 +50,7 @@ const farewell = 10_000
 export interface SupervisionOptions {
   readonly workers: number
   readonly threads: Reserve
-  readonly store: StoreSettings & FilePlace
+  readonly store: StoreSettings
   readonly listen: Settings['listen']
   readonly limits: Pick<Settings['limits'], 'connections' | 'bodyMemory' | 'cacheMemory' | 'drainTimeout'>
   /** The configuration that the workers begin with. */
@@ -79,7 +71,8 @@ export class Supervision implements Pick<
   Server,
   'listen' | 'certify' | 'drain' | 'close' | 'figures' | 'descriptors' | 'leaveTo' | 'takeFrom'
 > {
-  readonly opened: Place
+  /** The store as this thread has it. */
+  readonly opened: Opened
   /** That of plugins in all threads. */
   readonly cache: MemoryCache
   /** Whose turn it is to go on without a client, in all threads. Set before the workers start. */
@@ -89,7 +82,6 @@ export class Supervision implements Pick<
   readonly #options: SupervisionOptions
   readonly #crew: Crew
   readonly #figures: Figures
-  readonly #passage: Passage
   /** What each worker has last said. */
   readonly #health = new Map<Member, Health>()
   /** What each has taken of the turns. */
@@ -111,29 +103,26 @@ export class Supervision implements Pick<
    * @throws Error when it cannot be opened
    */
   static async open(options: SupervisionOptions): Promise<Supervision> {
-    const { workers, store, log, finished, estate } = options
-    const sizes = { seats: workers + 1, sets, cells }
-    const of = storeOptionsOf(store, log)
-    const open = (kept: readonly KeptHold[]): Promise<WorkerStore> =>
-      whenFree(() => openWorkerStore({ ...of, kept, busy: true }, sizes, finished))
-    const shared = await (estate ? open(keptOf(estate)) : openWorkerStore(of, sizes, finished))
-    return new Supervision(options, new Place(shared, open, estate))
+    const { store, limits } = options
+    if (store.sqlite === undefined) throw new Error('workers: several need a SQLite file as the store: set them to 1')
+    const renewal = [2 * limits.drainTimeout + farewell, limits.drainTimeout] as const
+    return new Supervision(options, await SeatedStore.open({ ...options, store, renewal }))
   }
 
-  private constructor(options: SupervisionOptions, place: Place) {
+  private constructor(options: SupervisionOptions, store: WorkersStore) {
     const { workers, threads, log, limits } = options
     const pots = makePots(workers + 1, { connections: limits.connections, bodies: limits.bodyMemory })
     this.cache = new MemoryCache(limits.cacheMemory)
     this.commons = commonsOf(pots, 0)
     this.#options = options
-    this.opened = place
+    this.opened = store.opened
     const { estate } = options
     this.#config = options.config
     this.#sockets = new Sockets(workers)
     const crew = new Crew(workers, {
       threads,
       recruit: (number) => {
-        const seat = place.shared.give()
+        const { seat, place, transfer } = store.give(number)
         const { host, port } = this.#address ?? options.listen
         const sockets = this.#sockets.of(number)
         const order: GatewayOrder = {
@@ -143,14 +132,14 @@ export class Supervision implements Pick<
           sockets,
           workers,
           shared: (!this.#listens && estate?.shared) || [],
-          place: seat,
+          place,
           pots
         }
         return {
           number,
-          seat: seat.seat,
+          seat,
           order,
-          transfer: [seat.port],
+          transfer,
           served: (member) => ({
             ...this.#turnsOf(member).served,
             report: (snapshot: readonly MetricSnapshot[], health: Health, measured: readonly Measured[]) => {
@@ -160,7 +149,7 @@ export class Supervision implements Pick<
             },
             credential: (key: string, refused: Secret | undefined) => options.credentials.lend(key, refused),
             ...servedCache(this.cache),
-            ...this.#passage.served(member)
+            ...store.served(member)
           })
         }
       },
@@ -170,9 +159,8 @@ export class Supervision implements Pick<
         this.#health.delete(member)
         this.#turns.get(member)?.close()
         this.#turns.delete(member)
-        if (member.seat === undefined) return this.#passage.ended(member)
         try {
-          await place.shared.leave(member.seat)
+          await store.bringHome(member)
         } catch (error) {
           log.error('what a worker has left could not be brought home: the next start does it', {
             worker: member.number,
@@ -180,13 +168,12 @@ export class Supervision implements Pick<
           })
         }
       },
-      hanging: () => place.shared.hanging(),
+      hanging: () => store.hanging(),
       onChange: () => this.#spread(),
       log
     })
     this.#crew = crew
-    this.#passage = new Passage(crew, place, 2 * limits.drainTimeout + farewell, limits.drainTimeout)
-    place.threads = this.#passage
+    store.attend(crew)
     options.credentials.onGrant = (key, grant) => crew.tell('credential', key, grant)
     this.#figures = new Figures((ms) => crew.ask(ms, 'metrics'))
   }

@@ -4,12 +4,12 @@ import { distantHeir, DistantHolds, servicesThere } from '../handover/distant.ts
 import { Faces, servicesOf } from '../handover/faces.ts'
 import { keptHolds } from '../handover/messages.ts'
 import type { Part } from '../handover/messages.ts'
-import type { Opened } from '../handover/opened.ts'
 import type { BackgroundWork } from '../exchange/background/background.ts'
-import type { Caller } from '../store/distant/line.ts'
+import type { Caller, Served } from '../store/distant/line.ts'
 import type { KeptHold } from '../store/embedded/book/book.ts'
 import type { KeptLease } from '../store/memory/limits.ts'
 import type { Seated } from '../store/shared/desk/seat-store.ts'
+import type { Joined, WorkerParts } from './joined.ts'
 
 /**
  * How long the journal may take for what was put before, in milliseconds, twice within the time that a worker has for
@@ -25,11 +25,11 @@ export interface LeftByWorker extends Pick<Part, 'holds' | 'running'> {
 }
 
 /** The store of one worker. */
-export class WorkerCustody implements Pick<Opened, 'store' | 'limits' | 'secrets' | 'claims'> {
-  readonly store: Opened['store']
-  readonly limits: Opened['limits']
-  readonly secrets: Opened['secrets']
-  readonly claims: Opened['claims']
+export class WorkerCustody implements Joined {
+  readonly store: Joined['store']
+  readonly limits: Joined['limits']
+  readonly secrets: Joined['secrets']
+  readonly claims: Joined['claims']
   readonly #seated: Seated
   readonly #faces: Faces
   #distant: DistantHolds | undefined
@@ -42,6 +42,24 @@ export class WorkerCustody implements Pick<Opened, 'store' | 'limits' | 'secrets
     this.limits = limits
     this.secrets = secrets
     this.claims = claims
+  }
+
+  begin(background: BackgroundWork): void {
+    background.start()
+    this.#seated.follow((work) => background.takeUp(work), background)
+  }
+
+  /** Nobody else can go on with anything. */
+  async retire(_background: unknown, _running: unknown): Promise<void> {}
+
+  duties({ there, background, engine, shared }: WorkerParts): Served {
+    return {
+      handOver: async (thread: number) => ({
+        ...(await this.leave(there, thread, background, engine.ids)),
+        shared: shared.leave()
+      }),
+      unsettled: () => this.unsettled
+    }
   }
 
   /**
