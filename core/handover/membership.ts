@@ -6,7 +6,7 @@ import type { BackgroundWork } from '../exchange/background/background.ts'
 import type { Server } from '../clients/server.ts'
 import type { Claims } from '../store/claims.ts'
 import { openSharedStore } from '../store/cluster/store.ts'
-import type { SharedStore } from '../store/cluster/store.ts'
+import type { SharedStore, SharedStoreOptions } from '../store/cluster/store.ts'
 import type { Limits } from '../store/limits.ts'
 import type { Secrets } from '../store/secrets.ts'
 import type { Store } from '../store/store.ts'
@@ -15,41 +15,45 @@ import type { Line } from '../store/distant/line.ts'
 import type { Going, Left, Opened } from './opened.ts'
 import type { Predecessor } from './predecessor.ts'
 
-/** The membership of one process. */
+/** The membership of one process, or of one of its workers. */
 export class Membership implements Opened {
   readonly store: Store
   readonly limits: Limits
   readonly secrets: Secrets
   readonly claims: Claims
-  readonly #shared: SharedStore
+  readonly shared: SharedStore
 
   private constructor(shared: SharedStore) {
-    this.#shared = shared
+    this.shared = shared
     this.store = shared
     this.limits = shared.limits
     this.secrets = shared.secrets
     this.claims = shared.claims
   }
 
-  /** Joins. */
-  static async open(settings: StoreSettings & SharedPlace, log: Logger): Promise<Membership> {
+  /** Joins; `node`: what it is beside other threads of its process. */
+  static async open(
+    settings: StoreSettings & SharedPlace,
+    log: Logger,
+    node: Pick<SharedStoreOptions, 'workers' | 'worker' | 'onSlots'> = {}
+  ): Promise<Membership> {
     const { durability, requests, answers, routes } = settings
     const bounds = { routeAge: routes.age, answers, requests }
     // Deferring is refused where the file is read.
     const synced = durability === 'deferred' ? 'power' : durability
-    return new Membership(await openSharedStore({ place: settings, durability: synced, bounds, log }))
+    return new Membership(await openSharedStore({ ...node, place: settings, durability: synced, bounds, log }))
   }
 
   begin(background: BackgroundWork): void {
     background.start()
-    this.#shared.follow(
+    this.shared.follow(
       (work) => background.takeUp(work),
       (work, what) => background.serve(work, what)
     )
   }
 
   tellConfig(hash: string): void {
-    this.#shared.tellConfig(hash)
+    this.shared.tellConfig(hash)
   }
 
   succeed(predecessor: Predecessor, _going: Going, server: Pick<Server, 'takeFrom'>): Promise<void> {
@@ -57,16 +61,21 @@ export class Membership implements Opened {
   }
 
   async retire(background: Pick<BackgroundWork, 'close'>, running: readonly string[]): Promise<void> {
-    const { works } = this.#shared
+    const { works } = this.shared
     // What an exchange still follows is given up when that has left it.
     background.close((work) => void works.giveUp(work))
     const going = new Set(running)
     await Promise.all(works.open().flatMap((work) => (going.has(work.requestId) ? [] : [works.giveUp(work)])))
   }
 
-  async leave(_line: Line, background: Pick<BackgroundWork, 'close'>, running: readonly string[]): Promise<Left> {
-    this.#shared.follow(undefined)
-    await this.retire(background, running)
+  /** Takes over no more, and gives up what others may go on with. */
+  async withdraw(...going: Parameters<Opened['retire']>): Promise<void> {
+    this.shared.follow(undefined)
+    await this.retire(...going)
+  }
+
+  async leave(_line: Line, ...going: Parameters<Opened['retire']>): Promise<Left> {
+    await this.withdraw(...going)
     return { parts: [], limits: { sets: [], leases: [] }, claims: [] }
   }
 
@@ -75,6 +84,6 @@ export class Membership implements Opened {
   }
 
   close(): Promise<void> {
-    return this.#shared.close()
+    return this.shared.close()
   }
 }

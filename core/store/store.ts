@@ -47,6 +47,8 @@ export interface StoreNode {
   readonly since: number
   /** Whether it is the one that is asked. */
   readonly own: boolean
+  /** How many workers of it share the store; 0 for one of a single thread. */
+  readonly workers: number
 }
 
 /** A trouble that a store has now. */

@@ -1,7 +1,7 @@
 // The limiter of a node whose limits Redis keeps.
 import type { Test } from 'tap'
 import { openSharedLimits } from '../../core/store/cluster/limits/open.ts'
-import type { SharedLimits } from '../../core/store/cluster/limits/limits.ts'
+import type { SharedLimits, SharedLimitsOptions } from '../../core/store/cluster/limits/limits.ts'
 import type { RedisOptions } from '../../core/store/cluster/limits/options.ts'
 import type { OnUnavailable } from '../../core/store/cluster/limits/stand-in.ts'
 import { silentLog } from '../../core/telling/log.ts'
@@ -20,9 +20,10 @@ export const redisOptions: RedisOptions = {
 export async function sharedLimits(
   t: Pick<Test, 'teardown'>,
   options: Partial<RedisOptions>,
-  onUnavailable: OnUnavailable = 'share'
+  onUnavailable: OnUnavailable = 'share',
+  node: Pick<Partial<SharedLimitsOptions>, 'node' | 'onSlots'> = {}
 ): Promise<SharedLimits> {
-  const limits = await openSharedLimits({ ...redisOptions, ...options }, onUnavailable, silentLog)
+  const limits = await openSharedLimits({ ...redisOptions, ...options }, onUnavailable, silentLog, node)
   t.teardown(() => limits.close())
   await eventually(() => limits.health.usable, 20_000)
   return limits

@@ -288,7 +288,7 @@ export const config = object({
   included: listOf(text),
   hash: text,
   store: text,
-  nodes: listOf(object({ name: text, version: text, config: text, since: time, own: flag })),
+  nodes: listOf(object({ name: text, version: text, config: text, since: time, own: flag, workers: count })),
   last_reload: nullable(reloaded),
   config: mapOf(anything)
 })

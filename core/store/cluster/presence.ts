@@ -16,6 +16,8 @@ interface Row {
   readonly version: string
   readonly config: string
   readonly since: number
+  /** The gateway whose worker it is. */
+  readonly of: string | null
   /** The change that a program must know to use the schema. */
   readonly least: number | null
 }
@@ -25,33 +27,41 @@ export class Presence {
   readonly #database: Database
   readonly #node: string
   readonly #version: string
+  readonly #of: string | undefined
   #config = ''
   #nodes: readonly StoreNode[]
+  #count = 1
   #least = 0
   readonly #stopping = new AbortController()
   #loop: Promise<void> | undefined
 
-  private constructor(database: Database, node: string, version: string) {
+  private constructor(database: Database, node: string, version: string, of: string | undefined) {
     this.#database = database
     this.#node = node
     this.#version = version
-    this.#nodes = [{ name: node, version, config: '', since: Date.now(), own: true }]
+    this.#of = of
+    this.#nodes = [{ name: of ?? node, version, config: '', since: Date.now(), own: true, workers: 0 }]
   }
 
   /**
-   * Tells of this gateway, until it is closed.
+   * Tells of this node, until it is closed. `of`: the gateway whose worker it is.
    * @throws DatabaseFault
    */
-  static async open(database: Database, node: string, version: string): Promise<Presence> {
-    const presence = new Presence(database, node, version)
+  static async open(database: Database, node: string, version: string, of?: string): Promise<Presence> {
+    const presence = new Presence(database, node, version, of)
     await presence.#tell(true)
     presence.#loop = presence.#follow()
     return presence
   }
 
-  /** Those that run, this one too, by their names. */
+  /** Those that run, this one too, by their names. Workers are in the count of their gateway. */
   get nodes(): readonly StoreNode[] {
     return this.#nodes
+  }
+
+  /** How many nodes there are, workers too. */
+  get count(): number {
+    return this.#count
   }
 
   /** Says that a newer version has made the schema unusable for this one; undefined while it has not. */
@@ -87,31 +97,34 @@ export class Presence {
     const { rows } = await persist(() =>
       this.#database.changes.query<Row>(
         `with told as (
-         insert into sluice.gateway as g (node, version, config) values ($1, $2, $3)
+         insert into sluice.gateway as g (node, version, config, worker_of) values ($1, $2, $3, $5)
          on conflict (node) do update set version = excluded.version, config = excluded.config,
            seen = excluded.seen, started = case when $4 then excluded.started else g.started end
-         returning node, version, config, started
+         returning node, version, config, started, worker_of
        ), gone as (
          delete from sluice.gateway where node in (
            select node from sluice.gateway where node <> $1 and seen < clock_timestamp() - interval '${goneAfter}'
            for update skip locked
          )
        )
-       select node, version, config, (extract(epoch from started) * 1000)::float8 as since,
+       select node, version, config, worker_of as "of", (extract(epoch from started) * 1000)::float8 as since,
          (select max(min_program) from sluice.migration) as least from (
-         select * from told union all select node, version, config, started from sluice.gateway
+         select * from told union all select node, version, config, started, worker_of from sluice.gateway
          where node <> $1 and seen >= clock_timestamp() - interval '${goneAfter}'
        ) alive order by node`,
-        [this.#node, this.#version, this.#config, begun]
+        [this.#node, this.#version, this.#config, begun, this.#of ?? null]
       )
     )
     this.#least = rows[0]?.least ?? 0
-    this.#nodes = rows.map(({ node, version, config, since }) => ({
+    this.#count = rows.length
+    const workers = Map.groupBy(rows, ({ of }) => of)
+    this.#nodes = (workers.get(null) ?? []).map(({ node, version, config, since }) => ({
       name: node,
       version,
       config,
       since,
-      own: node === this.#node
+      own: node === (this.#of ?? this.#node),
+      workers: workers.get(node)?.length ?? 0
     }))
   }
 }

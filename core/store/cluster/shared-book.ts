@@ -1,4 +1,4 @@
-// The parts of the store that are in PostgreSQL, over the connections of one process.
+// The parts of the store that are in PostgreSQL, over the connections of one node.
 import type { Logger } from '../../telling/log.ts'
 import { steadyNow } from '../../watchdog/steady-time.ts'
 import { ClaimBook } from './answers/claim-book.ts'
@@ -37,29 +37,43 @@ export interface SharedBook {
   close(): Promise<void>
 }
 
+/** How they are opened. */
+export interface BookOptions {
+  /** Unix milliseconds. */
+  readonly now?: (() => number) | undefined
+  /** Is told of what waits. */
+  readonly log?: Logger
+  /** Whose open work is; by default a name made by chance. */
+  readonly owner?: string | undefined
+  /** Whether what is over is removed from here. */
+  readonly sweeps?: boolean
+}
+
 /**
- * Opens the parts over connections whose schema is up to date. `now`: Unix milliseconds. `log` is told of what waits.
+ * Opens the parts over connections whose schema is up to date.
  * @throws DatabaseFault when they cannot be read
  */
 export async function openSharedBook(
   database: Database,
   bounds: BookBounds,
-  { now = steadyNow, log }: { readonly now?: (() => number) | undefined; readonly log?: Logger } = {}
+  { now = steadyNow, log, owner, sweeps = true }: BookOptions = {}
 ): Promise<SharedBook> {
   const documents = await DocumentBook.open(database)
-  const works = await WorkList.open(database, now, { log })
+  const works = await WorkList.open(database, now, { log, owner })
   const routes = new RouteBook(database, bounds.routeAge, now)
   const answers = new Shelf(database, bounds.answers, now)
   const claims = new ClaimBook(database)
   const secrets = new SecretBook(database, now)
   const requests = new Logbook(database, bounds.requests, now)
-  const upkeep = new Upkeep([
-    () => routes.sweep(),
-    () => answers.sweep(),
-    () => requests.sweep(),
-    () => secrets.sweep(),
-    () => works.sweepErrands()
-  ])
+  const upkeep = sweeps
+    ? new Upkeep([
+        () => routes.sweep(),
+        () => answers.sweep(),
+        () => requests.sweep(),
+        () => secrets.sweep(),
+        () => works.sweepErrands()
+      ])
+    : undefined
   const flush = async (): Promise<void> => {
     await Promise.all([routes.idle(), answers.idle(), works.flushed(), requests.idle(), secrets.idle()])
   }
@@ -73,7 +87,7 @@ export async function openSharedBook(
     requests,
     flush,
     async close() {
-      await upkeep.close()
+      await upkeep?.close()
       await Promise.all([requests.close(), secrets.close()])
       await flush()
       await Promise.all([documents.close(), works.close(), claims.close()])

@@ -1,12 +1,13 @@
 // Whether a server has room for the connections of one more process.
 import { readAddress } from './address.ts'
+import { connectionsOf } from './database.ts'
 import { Session } from './session.ts'
 
 /**
- * Asks a server for its room, on a connection that is closed again.
+ * Asks a server for its room, on a connection that is closed again. `workers`: how many the process has, 0 for none.
  * @throws Error with the sum when the connections do not fit; DatabaseFault when the server cannot be asked
  */
-export async function checkCapacity(url: string, needed: number, name: string): Promise<void> {
+export async function checkCapacity(url: string, workers: number, name: string): Promise<void> {
   const address = readAddress(url)
   const session = await Session.open(address, name)
   let row: { most: number; spared: number; used: number }
@@ -24,10 +25,11 @@ export async function checkCapacity(url: string, needed: number, name: string): 
     await session.close()
   }
   const { most, spared, used } = row
+  const needed = connectionsOf(workers)
   if (used + needed <= most - spared) return
   throw new Error(
     `PostgreSQL (${address.shown}) has no room for this gateway: ${used} connections are in use and it needs ${needed}, ` +
       `which makes ${used + needed}, and max_connections = ${most} leaves ${most - spared} (${spared} are reserved): ` +
-      'raise max_connections, or put a pooler before it and name both in store.postgres (url, listen_url)'
+      `raise max_connections,${workers > 0 ? ' have fewer workers,' : ''} or put a pooler before it and name both in store.postgres (url, listen_url)`
   )
 }

@@ -20,6 +20,8 @@ export interface DatabaseOptions {
   readonly log?: Logger | undefined
   /** The changes of the schema. Default: those of this program. */
   readonly migrations?: readonly Migration[]
+  /** Operators ask another thread: searches have no connections of their own, and go with the reads. */
+  readonly serving?: boolean
   /** Opens it also while a store is being moved into it, which nobody may use yet. */
   readonly moving?: boolean
 }
@@ -27,10 +29,15 @@ export interface DatabaseOptions {
 /** How many connections there are for changes, for reads, and for searches, so that a large one holds up no others. */
 const [changers, readers, searchers] = [2, 2, 2]
 
-/** How many connections one process has: for batches of money, other changes, reads, searches, and the listener. */
-export const connectionsOfProcess = 1 + changers + readers + searchers + 1
+/** How many connections a worker has: for batches of money, other changes, reads, and the listener. */
+const connectionsOfWorker = 1 + changers + readers + 1
 
-/** The connections of one process. */
+/** How many one process has with so many workers: its own are those of a worker, and some for searches. */
+export function connectionsOf(workers: number): number {
+  return connectionsOfWorker * (1 + workers) + searchers
+}
+
+/** The connections of one process, or of one of its workers. */
 export class Database {
   /** For batches of money alone, one after another. */
   readonly batches: Lane
@@ -48,6 +55,7 @@ export class Database {
     listenUrl,
     name = 'sluice',
     log = silentLog,
+    serving = false,
     migrations = readMigrations()
   }: DatabaseOptions) {
     const address = readAddress(url)
@@ -56,7 +64,7 @@ export class Database {
     this.batches = new Lane(address, `${name} batches`, 1, lineage)
     this.changes = new Lane(address, `${name} changes`, changers, lineage)
     this.reads = new Lane(address, `${name} reads`, readers, lineage)
-    this.searches = new Lane(address, `${name} searches`, searchers, lineage)
+    this.searches = serving ? this.reads : new Lane(address, `${name} searches`, searchers, lineage)
     this.listener = new Listener(listenAddress, `${name} listener`, lineage, log)
     this.migrations = migrations
     for (const { shown } of new Set([address, listenAddress].filter(({ exposed }) => exposed)))
@@ -82,7 +90,7 @@ export class Database {
 
   /** Waits for what is under way, and ends the connections. */
   async close(): Promise<void> {
-    const lanes = [this.batches, this.changes, this.reads, this.searches]
-    await Promise.all([...lanes.map((lane) => lane.close()), this.listener.close()])
+    const lanes = new Set([this.batches, this.changes, this.reads, this.searches])
+    await Promise.all([...Array.from(lanes, (lane) => lane.close()), this.listener.close()])
   }
 }

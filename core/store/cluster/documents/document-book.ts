@@ -82,6 +82,11 @@ export class DocumentBook implements Documents {
     }
   }
 
+  /** Resolves when all is here that was committed before. @throws DatabaseFault */
+  follow(): Promise<void> {
+    return this.#catchUp()
+  }
+
   /** For how many milliseconds nobody has known whether other gateways changed something. */
   get behind(): number {
     return performance.now() - this.#current

@@ -32,13 +32,18 @@ export interface TakenAt {
   readonly tokens: readonly TakenTokens[]
 }
 
+/** Is told of the key of slots, before any of them is taken. It may be told of the same one again. */
+export type SlotsHeard = (home: string, key: string) => void
+
 /** The keys of sets. Those of one `home` are in one hash slot of a cluster. */
 export class Keys {
   readonly #prefix: string
   readonly #known = new WeakMap<CountedSet, SetKeys>()
+  readonly #onSlots: SlotsHeard | undefined
 
-  constructor(prefix: string) {
+  constructor(prefix: string, onSlots?: SlotsHeard) {
     this.#prefix = prefix
+    this.#onSlots = onSlots
   }
 
   get nodes(): string {
@@ -54,9 +59,11 @@ export class Keys {
   #make({ id, home, rates: { concurrency, rps, rpm, tpm } }: CountedSet): SetKeys {
     // Ids may be anything, such as a pattern that ends like another key: what is in a key comes before them.
     const key = (what: 'rates' | 'slots'): string => `${this.#prefix}:{${home}}:${what}:${id}`
+    const slots = concurrency === undefined ? undefined : key('slots')
+    if (slots !== undefined) this.#onSlots?.(home, slots)
     return {
       rates: key('rates'),
-      slots: concurrency === undefined ? undefined : key('slots'),
+      slots,
       limits: [concurrency, rps, rpm, tpm].map((limit) => limit ?? '-').join(' ')
     }
   }

@@ -10,9 +10,10 @@ import type { Duty, Hearer, RedisHealth, RedisTimes } from '../redis/redis.ts'
 import type { Reply } from '../redis/replies.ts'
 import type { Call } from '../redis/script.ts'
 import { decideCall, Figures, Keys, releaseCall } from './figures.ts'
+import type { SlotsHeard } from './figures.ts'
 import { SharedLease } from './lease.ts'
 import type { HeldSlot } from './lease.ts'
-import { attend, renew } from './scripts.ts'
+import { attend, free, renew } from './scripts.ts'
 import { StandIn } from './stand-in.ts'
 import type { OnUnavailable } from './stand-in.ts'
 
@@ -27,6 +28,14 @@ export interface SharedLimitsOptions {
   readonly onUnavailable: OnUnavailable
   /** How many nodes live as others see them, such as the book: a node that never saw Redis shares with them, too. */
   readonly liveNodes: () => number
+  /** The name of the node, another one with each start; see {@link limitNode}. Default: a new one. */
+  readonly node?: string | undefined
+  readonly onSlots?: SlotsHeard | undefined
+}
+
+/** A name for a node. All are equally long, so that none begins with another. */
+export function limitNode(): string {
+  return randomBytes(9).toString('base64url')
 }
 
 /** How the limiter is, for operators. */
@@ -56,8 +65,7 @@ export class SharedLimits implements Limits {
   readonly #keys: Keys
   readonly #lease: number
   readonly #liveNodes: () => number
-  /** The name of this node: another one with each start. */
-  readonly #node = randomBytes(9).toString('base64url')
+  readonly #node: string
   #lastLease = 0
   /** The leases with slots that were not released. */
   readonly #held = new Roster<SharedLease>()
@@ -75,12 +83,13 @@ export class SharedLimits implements Limits {
   readonly #renewing: NodeJS.Timeout
 
   constructor(options: SharedLimitsOptions, log: Logger) {
-    this.#keys = new Keys(options.prefix)
+    this.#node = options.node ?? limitNode()
+    this.#keys = new Keys(options.prefix, options.onSlots)
     this.#lease = options.lease
     this.#liveNodes = options.liveNodes
     this.#standIn = new StandIn(options.onUnavailable)
     this.#begin()
-    const probe = this.#attendance(this.#lease)
+    const probe = this.#attendance(this.#node, this.#lease)
     const duty: Duty = {
       probe,
       probed: (reply) => this.#count(reply),
@@ -102,8 +111,19 @@ export class SharedLimits implements Limits {
   /** Ends the connection. Its slots end with their lease, unless they were released before. */
   async close(): Promise<void> {
     clearInterval(this.#renewing)
-    if (this.#redis.usable) await new Promise((answered) => this.#redis.ask(this.#attendance(0), { answered }))
+    if (this.#redis.usable)
+      await new Promise((answered) => this.#redis.ask(this.#attendance(this.#node, 0), { answered }))
     this.#redis.close()
+  }
+
+  /**
+   * Frees what a node has taken that is gone, without waiting for its lease. `slots`: the keys of its slots, by their
+   * homes. What Redis cannot be told ends with the lease.
+   */
+  free(node: string, slots: ReadonlyMap<string, ReadonlySet<string>>): void {
+    if (!this.#redis.usable) return
+    for (const keys of slots.values()) this.#redis.ask({ script: free, keys: [...keys], args: [node] }, nobody)
+    this.#redis.ask(this.#attendance(node, 0), nobody)
   }
 
   decide<S extends CountedSet>(sets: readonly S[], tokens: number, within = false): Awaitable<Decision<S>> {
@@ -246,9 +266,9 @@ export class SharedLimits implements Limits {
     for (const lease of told) this.#tellEnd(lease, { answered })
   }
 
-  /** Says for how long this node is to be believed to live. */
-  #attendance(ms: number): Call {
-    return { script: attend, keys: [this.#keys.nodes], args: [this.#node, String(ms * 1000)] }
+  /** Says for how long a node is to be believed to live. */
+  #attendance(node: string, ms: number): Call {
+    return { script: attend, keys: [this.#keys.nodes], args: [node, String(ms * 1000)] }
   }
 
   /** A Redis that is back empty sees one node after another: fewer are believed when that stays so for a lease. */

@@ -3,6 +3,7 @@ import type { Logger } from '../../../telling/log.ts'
 import { placeOf } from '../redis/address.ts'
 import { loadPackage } from '../redis/package.ts'
 import { SharedLimits } from './limits.ts'
+import type { SharedLimitsOptions } from './limits.ts'
 import type { RedisOptions } from './options.ts'
 import type { OnUnavailable } from './stand-in.ts'
 
@@ -18,10 +19,10 @@ export async function openSharedLimits(
   { url, sentinels, cluster, ca, prefix, command_timeout, connect_timeout }: RedisOptions,
   onUnavailable: OnUnavailable,
   log: Logger,
-  liveNodes = () => 1
+  { liveNodes = () => 1, ...rest }: Partial<Pick<SharedLimitsOptions, 'liveNodes' | 'node' | 'onSlots'>> = {}
 ): Promise<SharedLimits> {
   const place = placeOf({ url, sentinels, cluster, ca })
   if (place.cluster) await loadPackage()
   const times = { command: command_timeout, connect: connect_timeout }
-  return new SharedLimits({ place, times, prefix, lease: slotLease, onUnavailable, liveNodes }, log)
+  return new SharedLimits({ place, times, prefix, lease: slotLease, onUnavailable, liveNodes, ...rest }, log)
 }

@@ -199,6 +199,27 @@ return answer`,
 )
 
 /**
+ * Frees the slots of a node that is gone.
+ *
+ * Keys: slots of sets. Argument: what the names of its slots begin with.
+ */
+export const free = new Script(
+  `local answer = 0
+for i = 1, #KEYS do
+  local names = redis.pcall('ZRANGE', KEYS[i], 0, -1)
+  -- As above.
+  if names.err then answer = names
+  else
+    for _, name in ipairs(names) do
+      if string.sub(name, 1, #ARGV[1]) == ARGV[1] then redis.call('ZREM', KEYS[i], name) end
+    end
+  end
+end
+return answer`,
+  answersNumber
+)
+
+/**
  * Says that a node lives, and counts those that do.
  *
  * Key: the nodes. Arguments: the name of the node, and for how long it is believed; 0 removes it.

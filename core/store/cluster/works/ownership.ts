@@ -43,6 +43,13 @@ function left(expired: string): string {
   return `sluice.work where open and until <= case when ${expired} then statement_timestamp() else '-infinity' end`
 }
 
+/** Gives up all open work of an owner: anybody may have it now. What cannot be written ends with its lease. */
+export async function giveUpAll(database: Pick<Database, 'changes'>, owner: string): Promise<void> {
+  await database.changes
+    .query(`update sluice.work set until = '-infinity' where open and owner = $1`, [owner])
+    .catch(() => {})
+}
+
 /** The ownership of one gateway. */
 export class Ownership {
   readonly #database: Database
@@ -117,9 +124,7 @@ export class Ownership {
   async close(): Promise<void> {
     this.#stopping.abort()
     await this.#loop
-    await this.#database.changes
-      .query(`update sluice.work set until = '-infinity' where open and owner = $1`, [this.#owner])
-      .catch(() => {})
+    await giveUpAll(this.#database, this.#owner)
   }
 
   async #follow(): Promise<void> {

@@ -59,12 +59,11 @@ export class WorkList implements Works {
    */
   bring: (work: Work) => Promise<unknown> = () => Promise.resolve()
 
-  private constructor(database: Database, now: () => number, lease: number, log: Logger) {
+  private constructor(database: Database, now: () => number, lease: number, log: Logger, owner: string) {
     this.#database = database
     this.#now = now
     this.room = new Room()
     this.#arrivals = new Arrivals(log, (work) => this.bring(work))
-    const owner = randomUUID()
     this.#results = new Results(database, owner)
     this.#ownership = new Ownership(database, owner, lease, this.room, {
       held: () => [
@@ -85,15 +84,20 @@ export class WorkList implements Works {
 
   /**
    * Takes part: takes over the work of gateways that are gone, until it is closed. `taken` is told of it, to go on
-   * with. `lease`: milliseconds. `log` is told when what belongs to work cannot be brought.
+   * with. `lease`: milliseconds. `log` is told when what belongs to work cannot be brought. `owner`: whose the work is,
+   * which no other start may have.
    * @throws DatabaseFault when the work cannot be read
    */
   static async open(
     database: Database,
     now: () => number,
-    { lease = usualLease, log = silentLog }: { readonly lease?: number; readonly log?: Logger | undefined } = {}
+    {
+      lease = usualLease,
+      log = silentLog,
+      owner = randomUUID()
+    }: { readonly lease?: number; readonly log?: Logger | undefined; readonly owner?: string | undefined } = {}
   ): Promise<WorkList> {
-    const list = new WorkList(database, now, lease, log)
+    const list = new WorkList(database, now, lease, log, owner)
     try {
       await list.#ownership.look()
       return list

@@ -6,6 +6,26 @@ import { postgresMissing, sharedPostgres } from '../../../kit/postgres.ts'
 
 const skip = postgresMissing
 
+t.test('workers are nodes, and are told of with their gateway', { skip }, async (t) => {
+  const server = await sharedPostgres()
+  const database = await Database.open({ url: await server.book() })
+  t.teardown(() => database.close())
+  const workers = [await Presence.open(database, 'a/1', '1', 'a'), await Presence.open(database, 'a/2', '1', 'a')]
+  const one = await Presence.open(database, 'a', '1')
+  const other = await Presence.open(database, 'b', '1')
+  t.match(other.nodes, [
+    { name: 'a', own: false, workers: 2 },
+    { name: 'b', own: true, workers: 0 }
+  ])
+  t.equal(other.nodes.length, 2)
+  t.equal(other.count, 4)
+  for (const worker of workers) await worker.close()
+  const again = await Presence.open(database, 'a', '1')
+  t.match(again.nodes, [{ workers: 0 }, {}])
+  t.equal(again.count, 2)
+  for (const each of [one, other, again]) await each.close()
+})
+
 t.test(
   'gateways that start again at once, and have long been silent, remove nobody and all start',
   { skip },

@@ -134,7 +134,7 @@ void t.test('a node that is busy itself blames nobody', { skip }, async (t) => {
 void t.test('a node that has never seen Redis shares with those that the book knows', { skip }, async (t) => {
   const redis = await RedisServer.start(t)
   await redis.kill()
-  const limits = await openSharedLimits({ ...redisOptions, url: redis.url }, 'share', silentLog, () => 4)
+  const limits = await openSharedLimits({ ...redisOptions, url: redis.url }, 'share', silentLog, { liveNodes: () => 4 })
   t.teardown(() => limits.close())
   const key = set('key:k', { concurrency: 9 })
   const admitted = Array.from({ length: 9 }, () => atOnce(t, limits, [key])).filter((one) => one.admitted)

@@ -1,7 +1,7 @@
 // When Redis is told that a request has ended: before its client can know of it, and in company where that is later.
 import t from 'tap'
 import type { LimitSet } from '../../../../../core/catalogue/caller.ts'
-import { SharedLimits } from '../../../../../core/store/cluster/limits/limits.ts'
+import { limitNode, SharedLimits } from '../../../../../core/store/cluster/limits/limits.ts'
 import { placeOf } from '../../../../../core/store/cluster/redis/address.ts'
 import type { Lease } from '../../../../../core/store/limits.ts'
 import { silentLog } from '../../../../../core/telling/log.ts'
@@ -85,4 +85,29 @@ void t.test('what is owed after an outage lets questions in between', { skip }, 
   const { states } = await limits.decide([many], 0)
   t.ok(states[0]!.remaining < 6000, `behind ${states[0]!.remaining - 4998} releases`)
   await eventually(async () => (await limits.look([many], 0)).states[0]!.remaining === 9998)
+})
+
+void t.test('what a node has that is gone is freed by another one, and what others have stays', { skip }, async (t) => {
+  const { url } = await RedisServer.start(t)
+  const two = { ...one, rates: { concurrency: 2 } }
+  const slots = new Map<string, Set<string>>()
+  const node = limitNode()
+  const onSlots = (home: string, key: string): void => void slots.set(home, (slots.get(home) ?? new Set()).add(key))
+  const gone = await sharedLimits(t, { url }, 'share', { node, onSlots })
+  const other = await sharedLimits(t, { url })
+  const own = await other.decide([two], 0)
+  t.ok(own.admitted)
+  t.ok((await gone.decide([two], 0)).admitted)
+  t.same([...slots], [['tenant:a', new Set(['sluice:{tenant:a}:slots:key:a'])]])
+  await gone.close()
+  // A server that has not seen a script yet is asked twice: from then on everything is in order.
+  other.free(limitNode(), slots)
+  await other.look([two], 0)
+  await other.look([two], 0)
+  t.notOk((await other.look([two], 0)).admitted, 'its slot stays until its lease ends')
+  other.free(node, slots)
+  t.ok((await other.look([two], 0)).admitted, 'it is free')
+  t.ok((await other.decide([two], 0)).admitted)
+  t.notOk((await other.look([two], 0)).admitted, 'and the other one was not')
+  await eventually(() => other.health.nodes === 1)
 })
