@@ -82,7 +82,7 @@ export function readSettings(
         to: resolve(report.folder(['store', 'backups', 'to']), store.backups.to)
       }
     },
-    workers: readWorkers(file.workers, place, report),
+    workers: readWorkers(file.workers),
     limits: readLimits(file.limits, env),
     state,
     tasks: { ...tasks, baseUrl: baseUrl.replace(/\/+$/, '') }

@@ -156,7 +156,7 @@ async function start(
   })
   const watch = startAlerts({
     ...parts,
-    store,
+    store: { documents: store.documents, ledger: supervision?.watched ?? store.ledger },
     settings: () => generations.current.config.alerts,
     scope: (id) => generations.current.catalogue.scope(id)
   })

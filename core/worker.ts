@@ -2,7 +2,7 @@
 import './program/heap.ts'
 import './program/globals.ts'
 import { plugins as shipped } from '../plugins/index.ts'
-import type { Config } from './catalogue/settings.ts'
+import type { Config, StoreSettings } from './catalogue/settings.ts'
 import { commonsOf } from './allowance.ts'
 import type { WorkerLoad } from './admin/api/worker-place.ts'
 import { viewOf } from './admin/requests/engine-view.ts'
@@ -19,11 +19,13 @@ import { Generations, Shared } from './program/generation.ts'
 import type { GenerationParts } from './program/generation.ts'
 import { observeThread } from './program/metrics.ts'
 import { cacheThere } from './store/distant/cache.ts'
-import type { Caller } from './store/distant/line.ts'
+import type { Caller, Line } from './store/distant/line.ts'
 import { joinStore } from './store/shared/desk/join.ts'
 import { MeasureRelay } from './telemetry/measures.ts'
+import type { Logger } from './telling/log.ts'
 import { LogTap } from './telling/tap.ts'
 import { tokens, wire } from './wiring.ts'
+import type { Joined } from './workers/joined.ts'
 import { StandIn } from './workers/stand-in.ts'
 import type { GatewayOrder, Serving } from './workers/order.ts'
 import { Prepared } from './workers/prepared.ts'
@@ -44,6 +46,15 @@ function shareOf(config: Config, { host, port, workers }: GatewayOrder): Config 
   }
 }
 
+/** Joins the store, of whichever kind it is. */
+async function join(place: GatewayOrder['place'], settings: StoreSettings, log: Logger, line: Line): Promise<Joined> {
+  if (place.kind === 'seat') return new WorkerCustody(await joinStore(place))
+  if (settings.sqlite !== undefined) throw new Error('the store of a node is in PostgreSQL')
+  // Gateways of one machine start without what only shared stores need.
+  const { WorkerMembership } = await import('./workers/worker-membership.ts')
+  return WorkerMembership.join(place, settings, log, line)
+}
+
 async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   const { order } = supervisor
   const tap = new LogTap()
@@ -53,14 +64,14 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
     return { ...rest, config: shareOf(config, order) }
   }
   const first = await read(order.config)
-  const joined = new WorkerCustody(await joinStore(order.place))
+  const joined = await join(order.place, first.config.settings.store, log, supervisor.line)
   const commons = commonsOf(order.pots, supervisor.number)
   const { give, get } = wire(
     log,
     first.config.settings,
     { ...joined, cache: cacheThere(supervisor.line) },
     operations,
-    undefined,
+    joined.finished,
     commons,
     turnsThere(supervisor.line)
   )
@@ -82,7 +93,7 @@ async function work(supervisor: Supervisor<GatewayOrder>): Promise<void> {
   const generations = new Generations(await prepare(first.config, first.plugins, parts))
   give(tokens.generations, generations)
   const [engine, background, server] = [get(tokens.engine), get(tokens.background), get(tokens.server)]
-  joined.begin(background)
+  joined.begin(background, (id) => generations.current.catalogue.scope(id))
   const { store } = joined
   const view = viewOf(engine)
   observeThread({ metrics, server, engine, background, transport, store, generations })

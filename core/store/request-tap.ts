@@ -7,11 +7,16 @@ export type RecordListener = (record: RequestRecord) => void
 /** Who hears the records of one process. Without a listener a record costs one comparison. */
 export class RequestTap {
   readonly #listeners = new Set<RecordListener>()
+  /** Is told when somebody listens from now on, and when nobody does any more. */
+  onHeard: (isHeard: boolean) => void = () => {}
 
   /** The returned function ends it. */
   listen(listener: RecordListener): () => void {
     this.#listeners.add(listener)
-    return () => void this.#listeners.delete(listener)
+    if (this.#listeners.size === 1) this.onHeard(true)
+    return () => {
+      if (this.#listeners.delete(listener) && this.#listeners.size === 0) this.onHeard(false)
+    }
   }
 
   /** Whether anybody listens. */

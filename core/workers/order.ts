@@ -3,6 +3,7 @@ import type { SentConfig } from '../program/configuration.ts'
 import type { Address } from '../clients/listener.ts'
 import type { Estate } from '../handover/messages.ts'
 import type { Pots } from '../allowance.ts'
+import type { WorkerNode } from '../store/cluster/store.ts'
 import type { Place } from '../store/shared/worker-store.ts'
 
 /** It is sent to the thread with the port of the place to be transferred. */
@@ -24,7 +25,7 @@ export interface GatewayOrder {
   /** What all threads may use together; the place of a worker in them is its number. */
   readonly pots: Pots
   /** What it has of the store. */
-  readonly place: SeatPlace
+  readonly place: SeatOrder | NodeOrder
 }
 
 /** What a worker says when it serves. */
@@ -35,6 +36,14 @@ export interface Serving {
 }
 
 /** The seat of a worker in a store that is in a file. */
-export interface SeatPlace extends Place {
+export interface SeatOrder extends Place {
   readonly kind: 'seat'
+}
+
+/** The node of a worker in a store that gateways share. */
+export interface NodeOrder {
+  readonly kind: 'node'
+  readonly node: WorkerNode
+  /** Whether somebody wants to hear of the requests that end. */
+  readonly isHeard: boolean
 }

@@ -55,6 +55,10 @@ export class SeatedStore implements WorkersStore {
     this.#renewal = renewal
   }
 
+  get watched(): WorkersStore['watched'] {
+    return this.opened.store.ledger
+  }
+
   attend(crew: Crew): void {
     this.#passage = new Passage(crew, this.opened, ...this.#renewal)
     this.opened.threads = this.#passage

@@ -9,6 +9,7 @@ import type { WorkerLoad, WorkerPlace } from '../admin/api/worker-place.ts'
 import type { EngineView, EngineViews, Told } from '../admin/requests/engine-view.ts'
 import type { Explanation } from '../admin/requests/explanation.ts'
 import type { Settings, StoreSettings } from '../catalogue/settings.ts'
+import type { SharedPlace } from '../catalogue/store-place.ts'
 import { bind } from '../clients/bind.ts'
 import type { BoundSocket } from '../clients/bind.ts'
 import { copiesOf } from '../clients/copies.ts'
@@ -73,6 +74,8 @@ export class Supervision implements Pick<
 > {
   /** The store as this thread has it. */
   readonly opened: Opened
+  /** The ledger for who watches budgets. */
+  readonly watched: WorkersStore['watched']
   /** That of plugins in all threads. */
   readonly cache: MemoryCache
   /** Whose turn it is to go on without a client, in all threads. Set before the workers start. */
@@ -104,7 +107,7 @@ export class Supervision implements Pick<
    */
   static async open(options: SupervisionOptions): Promise<Supervision> {
     const { store, limits } = options
-    if (store.sqlite === undefined) throw new Error('workers: several need a SQLite file as the store: set them to 1')
+    if (store.sqlite === undefined) return new Supervision(options, await openNodes(options, store))
     const renewal = [2 * limits.drainTimeout + farewell, limits.drainTimeout] as const
     return new Supervision(options, await SeatedStore.open({ ...options, store, renewal }))
   }
@@ -116,6 +119,7 @@ export class Supervision implements Pick<
     this.commons = commonsOf(pots, 0)
     this.#options = options
     this.opened = store.opened
+    this.watched = store.watched
     const { estate } = options
     this.#config = options.config
     this.#sockets = new Sockets(workers)
@@ -368,4 +372,12 @@ export class Supervision implements Pick<
     const left = await this.#crew.close<{ cut: number }>((patient ? 2 : 1) * timeoutMs + farewell, timeoutMs, patient)
     return { cut: left.reduce((sum, { cut }) => sum + cut, 0) }
   }
+}
+
+async function openNodes(
+  { workers, finished, log }: SupervisionOptions,
+  store: StoreSettings & SharedPlace
+): Promise<WorkersStore> {
+  const { NodesStore } = await import('./nodes-store.ts')
+  return NodesStore.open(store, workers, finished, log)
 }

@@ -50,7 +50,7 @@ export class WorkerCustody implements Joined {
   }
 
   /** Nobody else can go on with anything. */
-  async retire(_background: unknown, _running: unknown): Promise<void> {}
+  readonly retire = async (): Promise<void> => {}
 
   duties({ there, background, engine, shared }: WorkerParts): Served {
     return {

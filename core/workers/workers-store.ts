@@ -2,6 +2,7 @@
 import type { Transferable } from 'node:worker_threads'
 import type { Opened } from '../handover/opened.ts'
 import type { Served } from '../store/distant/line.ts'
+import type { Ledger } from '../store/ledger.ts'
 import type { Crew } from './crew.ts'
 import type { Member } from './member.ts'
 import type { GatewayOrder } from './order.ts'
@@ -18,6 +19,8 @@ export interface Share {
 export interface WorkersStore {
   /** The store as this thread has it. */
   readonly opened: Opened
+  /** The ledger for who watches budgets: tells of what is charged in any thread. */
+  readonly watched: Pick<Ledger, 'watch'>
   /** Called once, before any worker starts. */
   attend(crew: Crew): void
   /**

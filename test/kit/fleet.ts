@@ -100,6 +100,11 @@ export class FleetNode {
     if (this.alive) await this.#running!.end(signal)
   }
 
+  /** Sends it a signal, and waits for nothing. */
+  signal(signal: NodeJS.Signals): void {
+    process.kill(this.#running!.pid, signal)
+  }
+
   /** Stops it where it is, and lets it go on after some milliseconds. */
   async pause(ms: number): Promise<void> {
     const gap: Gap = { from: performance.now(), to: Infinity }

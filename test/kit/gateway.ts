@@ -223,7 +223,7 @@ function folderOf(t: Test): string {
 function fileText(file: string, overrides: Overrides | string, setup: GatewaySetup): string {
   const text = typeof overrides === 'string' ? overrides : configText(file, overrides, setup)
   // Plugins and operations of a test itself cannot be given to a thread.
-  const alone = workersOfAll === 1 || setup.plugins || setup.operations || /^workers:|^ +postgres:/m.test(text)
+  const alone = workersOfAll === 1 || setup.plugins || setup.operations || /^workers:/m.test(text)
   return alone ? text : `workers: ${workersOfAll}\n${text}`
 }
 

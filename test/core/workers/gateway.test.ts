@@ -163,15 +163,10 @@ t.test('a gateway of which one worker cannot start leaves nobody behind that ser
   socket.destroy()
 })
 
-t.test('what several workers cannot do is said with its remedy', async (t) => {
+t.test('that somebody else has the port is said', async (t) => {
   const other = createServer().listen(0, '127.0.0.1')
   await once(other, 'listening')
   t.teardown(() => other.close())
   const { port } = other.address() as AddressInfo
   await t.rejects(gatewayOfTwo(t, { listen: { host: '127.0.0.1', port } }), { message: /is in use by another process/ })
-  const upstream = await PlannedUpstream.start(t)
-  const shared = { postgres: 'postgres://u:p@127.0.0.1:1/x', redis: 'redis://127.0.0.1:1' }
-  await t.rejects(gatewayOfTwo(t, stringify(configOf([upstream], { store: shared }))), {
-    message: /workers: several need a SQLite file as the store/
-  })
 })

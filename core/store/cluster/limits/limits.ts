@@ -46,7 +46,7 @@ export interface SharedLimitsHealth extends RedisHealth {
   readonly running: number
 }
 
-/** The most slots that one call renews, so that no other question waits long. */
+/** The most slots that one call renews, and keys that one frees slots in, so that no other question waits long. */
 const mostRenewed = 500
 /** How long a release that nobody sees may wait to be told together with something else, in milliseconds. */
 const company = 5
@@ -122,7 +122,9 @@ export class SharedLimits implements Limits {
    */
   free(node: string, slots: ReadonlyMap<string, ReadonlySet<string>>): void {
     if (!this.#redis.usable) return
-    for (const keys of slots.values()) this.#redis.ask({ script: free, keys: [...keys], args: [node] }, nobody)
+    for (const ofHome of slots.values())
+      for (let keys = [...ofHome]; keys.length > 0; keys = keys.slice(mostRenewed))
+        this.#redis.ask({ script: free, keys: keys.slice(0, mostRenewed), args: [node] }, nobody)
     this.#redis.ask(this.#attendance(node, 0), nobody)
   }
 
