@@ -3,6 +3,7 @@
 import { get } from 'node:http'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { child, stoppedAt } from '../core/handover/scene.ts'
@@ -230,9 +231,11 @@ t.test('a worker that ends is brought home at once, and replaced, while the othe
   t.same(await holds(), [], 'its hold has ended')
   t.equal(await slots(), 0, 'its slot is free')
   const ends = await all.sql(
-    `select node, epoch, source from sluice.journal where class = 'terminal' and source <> 'upstream' order by epoch`
+    `select node, source from sluice.journal where class = 'terminal' and source <> 'upstream'`
   )
-  t.match(ends, [{ node, epoch: 2 }], 'it was ended as its own, by estimate, and not taken over by another one')
+  t.match(ends, [{ node }], 'it was ended as its own, by estimate, and not taken over by another one')
+  const [{ epoch }] = (await all.sql(`select epoch from sluice.node where name = '${node}'`)) as [{ epoch: number }]
+  t.ok(epoch >= 3, `the supervisor has joined as it, and the next one: ${epoch}`)
   t.notOk(
     many.lines.some(({ message }) => /could not be brought home/.test(message)),
     'nothing failed'
@@ -298,6 +301,64 @@ t.test('workers that are killed under load lose no charge, and double none', { s
   t.same([...charges.values()].filter((all) => all.length > 1).slice(0, 3), [], 'nothing is charged twice')
   await eventually(async () => Object.keys(await fleet.slots()).length === 0, patience)
   t.same(await brokenIn(fleet.direct), [], 'the book is in order')
+})
+
+t.test(
+  'workers that end while PostgreSQL is away lose no charge, and are replaced when it is back',
+  { skip },
+  async (t) => {
+    const upstream = await PlannedUpstream.start(t)
+    const gate = Promise.withResolvers<void>()
+    upstream.gate = gate.promise
+    const fleet = await Fleet.start(t, { nodes: 1, config: configOf([upstream]), launch: () => withWorkers(2) })
+    const [node] = fleet.nodes as [(typeof fleet.nodes)[number]]
+    const asked = inParallel(8, 8, (i) => ask(node.url, { id: `a${i}`, units, words: 3 }))
+    await eventually(() => upstream.count === 8)
+    await eventually(async () => (await fleet.sql('select from sluice.hold')).length === 8)
+    await fleet.postgres.stop('QUIT')
+    gate.resolve()
+    const seen = await asked
+    t.ok(
+      seen.every(({ ended }) => ended),
+      'their ends are in the logs of the workers'
+    )
+    for (const number of [1, 2]) {
+      const ended = new RegExp(`a worker has ended[^\\n]*"worker":${number}`)
+      await eventually(async () => {
+        if (!ended.test(node.output)) node.signal('SIGHUP')
+        await sleep(200)
+        return ended.test(node.output)
+      }, patience)
+    }
+    await fleet.postgres.resume()
+    await eventually(async () => (await node.admin('/readyz')).status === 200, patience)
+    t.equal((await askPatiently(node.url, { id: 'after', units, words: 3 })).status, 200)
+    await fleet.noHolds(patience)
+    const charges = Map.groupBy(
+      (await fleet.journal()).filter((entry) => entry.class === 'terminal'),
+      ({ request_id }) => request_id
+    )
+    t.same(
+      seen.filter(({ id }) => charges.get(id!)?.length !== 1 || charges.get(id!)![0]!.source !== 'upstream'),
+      [],
+      'each is charged once, for what it came to'
+    )
+    t.same(await brokenIn(fleet.direct), [], 'the book is in order')
+  }
+)
+
+t.test('a worker that hangs is ended, and replaced', { skip }, async (t) => {
+  const all = await Installation.make(t, named)
+  const many = await all.node()
+  const [one] = await lanes(t, many)
+  one!.send({
+    path: '/v1/chat/completions',
+    headers: { authorization: `Bearer ${testKey}`, 'x-bomb': 'request hang' },
+    body: said({})
+  })
+  await eventually(() => many.lines.some(({ message }) => /a worker hangs: it is ended/.test(message)), patience)
+  await eventually(() => many.lines.some(({ message }) => /serves in the place/.test(message)), patience)
+  t.match(await many.admin('/readyz'), { status: 'ok' })
 })
 
 t.test('a gateway of workers hands over to another one, and serves on when that cannot start', { skip }, async (t) => {
