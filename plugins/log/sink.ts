@@ -9,6 +9,7 @@ export type Write = (bytes: Buffer, done: (error?: Error | null) => void) => voi
 const lingerMs = 100
 /** The most bytes of one write, unless a single line is longer. */
 const batchBytes = 512 * 1024
+/** How many empty batches are kept. */
 const mostSpares = 2
 /** The longest time that a flush waits, in milliseconds. */
 const flushMs = 1000

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Book } from './book/book.ts'
-import { hasLog, takeOver } from './care/takeover.ts'
+import { hasLog } from './care/has-log.ts'
 import { tellLog } from './care/tell.ts'
 import type { KeptHold } from './book/book.ts'
 import { DocumentBook } from './book/document-book.ts'
@@ -130,6 +130,7 @@ export async function openStore({
     else {
       // Once as ever, so that its log is in its database and what a crash left is ended.
       await (await openStore({ file, durability, kept, log, ...(now && { now }) })).close()
+      const { takeOver } = await import('./care/takeover.ts')
       const aside = await takeOver(file, (now ?? Date.now)(), tellLog(log, { store: file }))
       if (aside !== undefined)
         log.warn('the store was taken over: its journal is in segments now', { store: file, put_aside: aside })

@@ -1,35 +1,14 @@
 // Takes a store with a commit log over into one whose journal is in segments, at the first start that asks for it.
-import { existsSync, statSync } from 'node:fs'
 import { backUp } from './backup.ts'
 import { convert } from './conversion.ts'
+import { hasLog } from './has-log.ts'
 import { wholeness } from './verify/invariants.ts'
 import { folderFor } from './restore.ts'
 import { toldAs } from './tell.ts'
 import type { Tell } from './tell.ts'
 import { verify } from './verify/verify.ts'
-import { readHead } from '../database/head.ts'
 import { Ownership } from '../files/lock.ts'
-import { openForReading } from '../files/sqlite.ts'
-import { volumeFolder } from '../journal/volume.ts'
-import { segmentPaths } from '../log/segment.ts'
-import { hasJournal } from '../segments/folder.ts'
 import { contentsOf, dropStaged, pendingSwap, stagedPath, swap } from '../files/swap.ts'
-
-/** Whether a store is there that has begun without a journal in segments. */
-export function hasLog(file: string): boolean {
-  if (!statSync(file, { throwIfNoEntry: false })?.size || hasJournal(volumeFolder(file))) return false
-  try {
-    const database = openForReading(file)
-    try {
-      return readHead(database).history !== ''
-    } finally {
-      database.close()
-    }
-  } catch {
-    // After a kill it can only be read by who writes it. One whose journal had not begun has no log.
-    return segmentPaths(file).some((path) => existsSync(path))
-  }
-}
 
 /**
  * Copies a store that was closed, writes the journal of the copy and verifies it, and puts it in the place of the
