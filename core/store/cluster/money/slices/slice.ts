@@ -47,6 +47,8 @@ export class Slice {
   /** What is admitted from it and leaves with a later batch, and what the database was told of that. */
   unwritten = 0n
   #told: bigint | undefined = 0n
+  /** The hour until which it was told to be. */
+  #toldHour = 0
   readonly #sizing: Sizing
   #room = 0n
   /** By which limit and from which hour on the room was given. */
@@ -114,9 +116,9 @@ export class Slice {
     return true
   }
 
-  /** Whether the database does not know what is admitted and not written. */
+  /** Whether the database does not know what is admitted and not written, or until which hour that may be. */
   get untold(): boolean {
-    return this.unwritten !== this.#told
+    return this.unwritten !== this.#told || (this.unwritten > 0n && this.#latestHour !== this.#toldHour)
   }
 
   /** Puts back what was taken for a request that was not admitted. */
@@ -156,6 +158,7 @@ export class Slice {
     this.#room = left
     this.#asking = true
     this.#told = this.unwritten
+    this.#toldHour = this.#hour
     return {
       slice: this,
       back,

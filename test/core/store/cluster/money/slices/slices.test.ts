@@ -1,7 +1,7 @@
 // Slices by random schedules against an oracle: never more than a budget, and nothing is refused that could be paid.
 import t from 'tap'
 import { grantOf, Slices } from '../../../../../../core/store/cluster/money/slices/slices.ts'
-import type { Share } from '../../../../../../core/store/cluster/money/slices/slices.ts'
+import type { Share, Taken } from '../../../../../../core/store/cluster/money/slices/slices.ts'
 import { chance } from '../../../../../kit/chance.ts'
 import { ModelNode, SliceBook } from '../../../../../kit/slice-book.ts'
 import type { ModelAnswer, ModelRequest, Verdict } from '../../../../../kit/slice-book.ts'
@@ -411,6 +411,29 @@ t.test('what waits takes what it lacks from slices that carry all of it, or noth
   slices.ahead(all!, -7n)
   t.same(told(), [0n, 0n])
 })
+
+t.test(
+  'the database is told until which hour it is that is not written, also where it is as much as before',
+  async (t) => {
+    const slices = new Slices({ span: 200, ahead: 4, few: 4, least: 4, rest: 0, idle: 600 })
+    const shareOf = (hour: number): Share[] => [{ key: 'tenant:acme 30d', limit: 1000n, hour }]
+    const take = (hour: number, now: number): Taken => slices.take(shareOf(hour), 10n, now)
+    for (const now of [0, 1]) take(7, now)
+    slices.changes(10, 2)[0]!.slice.answered(100n)
+    const told = (now: number): unknown =>
+      slices.changes(10, now).flatMap(({ slice, unwritten, hour }) => {
+        slice.answered(0n)
+        return unwritten === undefined ? [] : [[unwritten, hour]]
+      })
+    const first = take(7, 3)
+    slices.ahead(first, 10n)
+    t.same(told(4), [[10n, 7]])
+    slices.ahead(first, -10n)
+    slices.ahead(take(8, 5), 10n)
+    t.same(told(6), [[10n, 8]], 'what was of the hour before is written, and this is of the next')
+    t.same(told(7), [])
+  }
+)
 
 t.test('what waits and has nothing any more, as its epoch is over, takes all of it', async (t) => {
   const slices = new Slices({ span: 200, ahead: 4, few: 4, least: 4, rest: 0, idle: 600 })
