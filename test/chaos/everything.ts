@@ -3,8 +3,8 @@
 import { startSimulator } from '../../core/simulator/simulator.ts'
 import type { Owner } from '../kit/fleet.ts'
 import { nanoCost } from '../kit/oracle.ts'
-import { call, goesOn, lookAt, pictures, responses, wrongResponses, wrongTalks, wrongTasks } from '../money/lasting.ts'
-import type { Part, Task } from '../money/lasting.ts'
+import { call, goesOn, lookAt, responses, wrongResponses, wrongTalks, wrongTasks } from '../money/lasting.ts'
+import type { Part } from '../money/lasting.ts'
 import type { PlannedUpstream } from '../money/planned.ts'
 import { configOf, key, prices } from '../money/rig.ts'
 import type { More } from '../money/rig.ts'
@@ -104,16 +104,12 @@ export function judgeAll(
   )
   const chats = wrongChats(clients, ends, byIndex)
   const tasks = wrongTasks(new Map(entries.map((entry) => [entry.request_id, entry])), clients.tasks, shown.tasks)
-  // What a gateway makes itself is charged before its end is written: a kill between the two fails it.
-  const cut = (tasks as { task: Task; status: string; end?: Part }[]).filter(
-    ({ task, status, end }) => task.path === pictures && status === 'failed' && end?.kind === 'settle'
-  )
   const answered = wrongResponses(ends, clients.known, shown.responses) as { end?: Part }[]
   const talks = wrongTalks(entries, clients.talks) as { parts: Part[] }[]
   const wrong = [
     ...chats.filter(({ end }) => !excused(end)),
     ...answered.filter(({ end }) => !excused(end)),
-    ...tasks.filter((one) => !(cut as object[]).includes(one)),
+    ...tasks,
     ...talks.filter(({ parts }) => !parts.some(excused))
   ]
   const { doubled, unwritten, unpaid } = heldChats(byIndex, upstreams)
@@ -133,7 +129,6 @@ export function judgeAll(
       'given back': entries.length - settled.length,
       'asked for in the moment of a kill, and given back': unpaid,
       'asked for in the moment of a kill, and in no book': unwritten,
-      'pictures that failed after their charge': cut.length,
       'charged by others': chats.filter(({ end }) => excused(end)).length,
       ...Object.fromEntries([...clients.codes].sort().map(([code, times]) => [`reply ${code}`, times]))
     },
