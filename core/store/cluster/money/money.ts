@@ -214,6 +214,7 @@ class Node implements Money {
         endurance: this.#options.patience ?? usualPatience,
         rejoin: (work) => this.#rejoin(work),
         leaveOut: (work) => this.#holds.leaveOut(work),
+        tooLate: (end) => this.#holds.tooLate(end),
         leaving: () => this.#options.leaving?.(),
         answered: (ends) => {
           this.#holds.ended(ends)

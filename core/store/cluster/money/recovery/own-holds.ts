@@ -245,7 +245,7 @@ export class OwnHolds {
         if (names.has(nameOf(hold.requestId, hold.part))) again.touch(hold, hold.lease, undefined)
     for (const end of work.ends) {
       if (names.has(nameOf(end.requestId, end.part))) again.ends.push(end)
-      else this.#tooLate(end)
+      else this.tooLate(end)
     }
     return again
   }
@@ -264,7 +264,7 @@ export class OwnHolds {
     ])
     for (const end of ends.splice(0))
       if (end.corrects || names.has(nameOf(end.requestId, end.part))) ends.push(end)
-      else this.#tooLate(end)
+      else this.tooLate(end)
     for (const [hold, touch] of touches) {
       const { requestId, part } = hold
       const own = ledger.find(requestId, part) === hold
@@ -275,8 +275,8 @@ export class OwnHolds {
     }
   }
 
-  /** Somebody else has ended the hold. Whether a correction was written that failed, the journal says. */
-  #tooLate(end: End): void {
+  /** Somebody else has ended the hold, or will. Whether a correction was written that failed, the journal says. */
+  tooLate(end: End): void {
     const { late } = this.#parts
     const charge = end.corrects ?? end
     this.#taken.delete(nameOf(end.requestId, end.part))

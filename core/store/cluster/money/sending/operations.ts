@@ -263,3 +263,18 @@ export class Queue {
     return halves
   }
 }
+
+/**
+ * Refuses what a process was sending, and what waited for that, as a later start of its node has begun. That start has
+ * ended what the database had of it, which may be all that was sent: such ends come too late, and are kept.
+ */
+export function abandon(sending: readonly Queue[], waiting: Queue, error: Error, tooLate: (end: End) => void): void {
+  const sent = new Set(sending.flatMap(({ admissions }) => admissions.filter(({ sure }) => sure)))
+  const { admissions, ends, touches } = Queue.of([...sending, waiting.take(Infinity)])
+  for (const one of [...ends, ...touches.values()]) one.failed(error)
+  for (const end of ends) tooLate(end)
+  for (const admission of admissions) {
+    admission.failed(error, !sent.has(admission))
+    if (sent.has(admission)) admission.admitted(false)
+  }
+}

@@ -13,7 +13,7 @@ import { Commits } from './commits.ts'
 import { faultOf, fencedCode, lostCode, replacedCode } from './faults.ts'
 import { Outage } from './outage.ts'
 import type { OwnLog } from './own-log.ts'
-import { Queue } from './operations.ts'
+import { abandon, Queue } from './operations.ts'
 import type { End } from './operations.ts'
 import { Recent } from './recent.ts'
 import type { Standing } from './recent.ts'
@@ -54,6 +54,8 @@ export interface SenderParts {
   rejoin(work: Queue): Promise<readonly Queue[]>
   /** Leaves out ends and progress of holds that this node does not have in the database, and sees to those. */
   leaveOut(work: Queue): Promise<void>
+  /** Takes an end that somebody else makes: it is kept, and compared with theirs. */
+  readonly tooLate: (end: End) => void
   /** A batch leaves. */
   leaving(): void
   /** A batch was answered. */
@@ -389,8 +391,6 @@ export class Sender {
   /** Sends nothing any more: what waits is no longer this process's to write. */
   #stop(fault: DatabaseFault): void {
     this.#closing = true
-    const { admissions, ends, touches } = Queue.of([...this.#flights, this.#queue.take(Infinity)])
-    for (const admission of admissions) admission.failed(fault, true)
-    for (const one of [...ends, ...touches.values()]) one.failed(fault)
+    abandon(this.#flights, this.#queue, fault, this.#parts.tooLate)
   }
 }

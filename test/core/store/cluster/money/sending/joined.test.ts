@@ -11,7 +11,7 @@ import { DatabaseProxy } from '../../../../../kit/database-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../../../kit/postgres.ts'
 import { eventually } from '../../../../../kit/probe.ts'
 import { noon, scope } from '../../../embedded/sample.ts'
-import { charge, endsIn, hold, requestFor } from '../oracle.ts'
+import { charge, correctionsIn, endsIn, hold, requestFor } from '../oracle.ts'
 
 const scopes = [scope('tenant', 'acme', 10n ** 12n, 'month'), scope('key', 'laptop', 10n ** 12n)]
 const now = (): number => noon
@@ -26,6 +26,7 @@ interface Setting {
   readonly url: string
   readonly proxy: DatabaseProxy
   readonly node: MoneyNode
+  readonly folder: string
   sql(query: string): Promise<any[]>
 }
 
@@ -33,8 +34,9 @@ async function setting(t: Test): Promise<Setting> {
   const server = await sharedPostgres()
   const url = await moneyBook()
   const proxy = await DatabaseProxy.start(t, server.socket)
-  const node = await moneyNode(t, proxy.url(url), 'one', { folder: logFolder(t), now, ...patient })
-  return { url, proxy, node, sql: (query) => server.sql(query, url) }
+  const folder = logFolder(t)
+  const node = await moneyNode(t, proxy.url(url), 'one', { folder, now, ...patient })
+  return { url, proxy, node, folder, sql: (query) => server.sql(query, url) }
 }
 
 /** Holds an amount in memory: slices are asked for until they carry it. */
@@ -178,5 +180,26 @@ test('a node that was fenced shows nothing of what it has not written by then', 
   await next.settle(charge(2))
   const ends = await endsIn(url)
   t.same([ends.get(made.requestId), ends.get(next.requestId)], [undefined, ['settle 2 upstream']])
+  t.same(await brokenIn(url), [])
+})
+
+test('of a process that was replaced what another one has found of it is charged by the next start', async (t) => {
+  const { url, proxy, node, folder } = await setting(t)
+  const made = await early(node)
+  made.dispatched('openai')
+  proxy.keeps = (sent) => sent.includes('money_batch')
+  const shown = made.durable
+  await eventually(async () => (await (await sharedPostgres()).sql('select 1 from sluice.hold', url)).length === 1)
+  const other = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+  await other.close()
+  t.same((await endsIn(url)).get(made.requestId), ['settle 20 recovered'])
+  proxy.keeps = () => false
+  proxy.cut()
+  await t.rejects(shown, { code: 'billing_unavailable' })
+  await eventually(() => node.trouble?.refuses === true, 60_000)
+  await made.settle(charge(7)).catch(() => {})
+  await node.close()
+  await (await moneyNode(t, url, 'one', { folder, now })).close()
+  t.same(await correctionsIn(url), { [made.requestId]: -13 })
   t.same(await brokenIn(url), [])
 })
