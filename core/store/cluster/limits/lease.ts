@@ -27,7 +27,7 @@ export class SharedLease implements Lease {
   /** Whether Redis may know of it. */
   told = false
   released = false
-  /** As told at the release. */
+  /** As told at the release, until Redis is told. */
   used: number | undefined
   readonly #ended: Ended
 

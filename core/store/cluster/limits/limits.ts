@@ -111,6 +111,7 @@ export class SharedLimits implements Limits {
   /** Ends the connection. Its slots end with their lease, unless they were released before. */
   async close(): Promise<void> {
     clearInterval(this.#renewing)
+    this.flush()
     if (this.#redis.usable)
       await new Promise((answered) => this.#redis.ask(this.#attendance(this.#node, 0), { answered }))
     this.#redis.close()
@@ -247,14 +248,27 @@ export class SharedLimits implements Limits {
     clearTimeout(this.#dueSoon)
     this.#dueSoon = undefined
     for (const lease of this.#due.splice(0))
-      if (this.#redis.usable) this.#tellEnd(lease, nobody)
-      else if (this.#owed.length < mostOwed) this.#owed.push(lease)
+      if (this.#redis.usable) this.#tellEnd(lease)
+      else this.#owe(lease)
   }
 
-  #tellEnd({ id, slots, taken, used }: SharedLease, hearer: Hearer): void {
+  #owe(lease: SharedLease): void {
+    if (this.#owed.length < mostOwed) this.#owed.push(lease)
+  }
+
+  #tellEnd(lease: SharedLease, next?: () => void): void {
+    const { id, slots, taken, used } = lease
     const keys = slots.map(({ key }) => key)
-    // What is not answered is not told again: tokens could be corrected twice, and slots end by themselves.
-    this.#redis.ask(releaseCall(id, keys, taken, used), hearer)
+    // Tokens are corrected once: what is lost of that leaks out. Slots may be freed again, or would end with a lease.
+    if (taken) lease.used = undefined
+    const call = releaseCall(id, keys, taken, used)
+    if (call.keys.length === 0) return next?.()
+    this.#redis.ask(call, {
+      answered: (reply) => {
+        if (reply === undefined && !this.#redis.usable && slots.length > 0) this.#owe(lease)
+        next?.()
+      }
+    })
   }
 
   /** Tells what is owed, a portion after the other, until that is all or Redis is gone again. */
@@ -265,7 +279,7 @@ export class SharedLimits implements Limits {
     const answered = (): void => {
       if (--open === 0) this.#tellOwed()
     }
-    for (const lease of told) this.#tellEnd(lease, { answered })
+    for (const lease of told) this.#tellEnd(lease, answered)
   }
 
   /** Says for how long a node is to be believed to live. */

@@ -1,5 +1,6 @@
 // When Redis is told that a request has ended: before its client can know of it, and in company where that is later.
 import t from 'tap'
+import type { Test } from 'tap'
 import type { LimitSet } from '../../../../../core/catalogue/caller.ts'
 import { limitNode, SharedLimits } from '../../../../../core/store/cluster/limits/limits.ts'
 import { placeOf } from '../../../../../core/store/cluster/redis/address.ts'
@@ -27,6 +28,17 @@ async function take(limits: SharedLimits): Promise<Lease> {
 
 async function isFull(limits: SharedLimits): Promise<boolean> {
   return !(await limits.look([one], 0)).admitted
+}
+
+/** One whose slots do not end by themselves, however long a test takes. */
+async function patient(t: Test, { url }: RedisServer): Promise<SharedLimits> {
+  const { command_timeout: command, connect_timeout: connect } = redisOptions
+  const times = { command, connect }
+  const more = { prefix: 'sluice', onUnavailable: 'share', liveNodes: () => 1 } as const
+  const limits = new SharedLimits({ place: placeOf({ url }), times, lease: 600_000, ...more }, silentLog)
+  t.teardown(() => limits.close())
+  await eventually(() => limits.health.usable, 20_000)
+  return limits
 }
 
 void t.test('what nobody sees yet is told with the next question, and before it', { skip }, async (t) => {
@@ -61,15 +73,20 @@ void t.test('it is told when money leaves, and soon where none does', { skip }, 
   t.equal(limits.health.running, 0)
 })
 
+void t.test('what waits for company is told before a gateway is gone', { skip }, async (t) => {
+  const redis = await RedisServer.start(t)
+  const limits = await sharedLimits(t, { url: redis.url })
+  // A server that has not seen a script yet is asked twice.
+  ;(await take(limits)).release(0)
+  await eventually(async () => !(await isFull(limits)))
+  ;(await take(limits)).release(0, true)
+  await limits.close()
+  t.equal(await redis.run(['EXISTS', 'sluice:{tenant:a}:slots:key:a']), 0)
+})
+
 void t.test('what is owed after an outage lets questions in between', { skip }, async (t) => {
   const redis = await RedisServer.start(t)
-  const { command_timeout: command, connect_timeout: connect } = redisOptions
-  const place = placeOf({ url: redis.url })
-  const more = { times: { command, connect }, prefix: 'sluice', onUnavailable: 'share', liveNodes: () => 1 } as const
-  // No slot ends by itself, however long it takes.
-  const limits = new SharedLimits({ place, lease: 600_000, ...more }, silentLog)
-  t.teardown(() => limits.close())
-  await eventually(() => limits.health.usable, 20_000)
+  const limits = await patient(t, redis)
   const many = { ...one, id: 'key:many', rates: { concurrency: 10_000 } }
   // A server that has not seen a script yet is asked twice.
   ;(await take(limits)).release(0)
@@ -110,4 +127,35 @@ void t.test('what a node has that is gone is freed by another one, and what othe
   t.ok((await other.decide([two], 0)).admitted)
   t.notOk((await other.look([two], 0)).admitted, 'and the other one was not')
   await eventually(() => other.health.nodes === 1)
+})
+
+void t.test('a slot whose release was refused or lost is free when Redis is back', { skip }, async (t) => {
+  const redis = await RedisServer.start(t)
+  const ways: Record<string, [string[], string[]]> = {
+    'a replica': [
+      ['REPLICAOF', '127.0.0.1', '1'],
+      ['REPLICAOF', 'NO', 'ONE']
+    ],
+    full: [
+      ['CONFIG', 'SET', 'maxmemory', '1'],
+      ['CONFIG', 'SET', 'maxmemory', '0']
+    ],
+    'loses its clients': [['CLIENT', 'KILL', 'TYPE', 'normal'], ['PING']]
+  }
+  for (const [what, [gone, back]] of Object.entries(ways)) {
+    const limits = await patient(t, redis)
+    const lease = await take(limits)
+    const tokens = { ...one, id: 'key:tokens', rates: { tpm: 1_000_000 } }
+    const taken = await limits.decide([tokens], 1000)
+    await redis.run(gone)
+    lease.release(0)
+    if (taken.admitted) taken.lease.release(500_000)
+    await eventually(() => !limits.health.usable, 20_000)
+    await redis.run(back)
+    await eventually(() => limits.health.usable, 20_000)
+    await eventually(async () => !(await isFull(limits)), 5000)
+    const { states } = await limits.look([tokens], 1)
+    t.ok(states[0]!.remaining >= 499_000, `${what}: tokens are corrected once at most`)
+    await redis.run(['FLUSHALL'])
+  }
 })
