@@ -49,8 +49,18 @@ export function dueFor(json: Value | undefined, price: StoredPrice): bigint | st
   return (2n * millionths + 1_000_000n) / 2_000_000n
 }
 
+/** What was read last: the checks of a row ask for its usage one after the other. */
+let last:
+  | { readonly json: Value | undefined; readonly object: Readonly<Record<string, unknown>> | undefined }
+  | undefined
+
 /** The object in a JSON column; undefined when the column holds something else. */
-export function readObject(json: Value | undefined): Record<string, unknown> | undefined {
+export function readObject(json: Value | undefined): Readonly<Record<string, unknown>> | undefined {
+  if (last?.json !== json || !last) last = { json, object: parsed(json) }
+  return last.object
+}
+
+function parsed(json: Value | undefined): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(String(json))
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined

@@ -50,13 +50,13 @@ const column = Object.fromEntries(entryColumns.map((name, index) => [name, index
 
 /** Sums of entries that are not written yet. */
 export class SpendSums {
-  readonly #cells = new Map<string, SpendCell>()
-  /** The cell of the last entry: most entries belong where the one before does. */
-  #last: SpendCell | undefined
+  /** By the text of the scopes, which is long, and the same one in many rows. */
+  readonly #scopes = new Map<string, CellsOfScopes>()
+  #size = 0
 
   /** How many sums there are. */
   get size(): number {
-    return this.#cells.size
+    return this.#size
   }
 
   /** Adds an entry, whose columns are those of `entryColumns` from index `at` on. */
@@ -77,40 +77,65 @@ export class SpendSums {
 
   /** Returns the sums, and begins anew. */
   take(): SpendCell[] {
-    const cells = [...this.#cells.values()]
-    this.#cells.clear()
-    this.#last = undefined
+    const cells = [...this.#scopes.values()].flatMap(({ cells }) => [...cells.values()])
+    this.#scopes.clear()
+    this.#size = 0
     return cells
   }
 
   #cellOf(entries: readonly Value[], at: number): SpendCell {
-    const text = (index: number): string => (entries[at + index] as string | null) ?? ''
-    const place: SpendPlace = {
-      day: Math.floor(Number(entries[at + column.ts_ms]) / day),
-      scopes: text(column.scopes),
-      tags: text(column.tags),
-      model: text(column.model),
-      channel: text(column.channel),
-      price: text(column.price_version),
-      costPrice: text(column.cost_price)
+    const scopes = textAt(entries, at + column.scopes)
+    let known = this.#scopes.get(scopes)
+    if (!known) this.#scopes.set(scopes, (known = { cells: new Map(), last: undefined }))
+    const { last } = known
+    if (last && isAt(last.place, entries, at)) return last
+    const place = placeOf(entries, at)
+    const name = `${place.day}\0${place.tags}\0${place.model}\0${place.channel}\0${place.price}\0${place.costPrice}`
+    let cell = known.cells.get(name)
+    if (!cell) {
+      known.cells.set(name, (cell = { place, requests: 0, charge: 0n, failed: 0n, cost: 0n, units: {} }))
+      this.#size++
     }
-    if (this.#last && isSame(place, this.#last.place)) return this.#last
-    const name = `${place.day}\0${place.scopes}\0${place.tags}\0${place.model}\0${place.channel}\0${place.price}\0${place.costPrice}`
-    let cell = this.#cells.get(name)
-    if (!cell) this.#cells.set(name, (cell = { place, requests: 0, charge: 0n, failed: 0n, cost: 0n, units: {} }))
-    return (this.#last = cell)
+    return (known.last = cell)
   }
 }
 
-function isSame(one: SpendPlace, other: SpendPlace): boolean {
+/** The sums of the same scopes, by all else that they are told apart by. */
+interface CellsOfScopes {
+  readonly cells: Map<string, SpendCell>
+  /** The one of the last entry: most entries belong where the one before does. */
+  last: SpendCell | undefined
+}
+
+function textAt(entries: readonly Value[], at: number): string {
+  return (entries[at] as string | null) ?? ''
+}
+
+function dayAt(entries: readonly Value[], at: number): number {
+  return Math.floor(Number(entries[at + column.ts_ms]) / day)
+}
+
+function placeOf(entries: readonly Value[], at: number): SpendPlace {
+  return {
+    day: dayAt(entries, at),
+    scopes: textAt(entries, at + column.scopes),
+    tags: textAt(entries, at + column.tags),
+    model: textAt(entries, at + column.model),
+    channel: textAt(entries, at + column.channel),
+    price: textAt(entries, at + column.price_version),
+    costPrice: textAt(entries, at + column.cost_price)
+  }
+}
+
+/** Whether an entry belongs to a place with the same scopes. */
+function isAt(place: SpendPlace, entries: readonly Value[], at: number): boolean {
   return (
-    one.day === other.day &&
-    one.scopes === other.scopes &&
-    one.tags === other.tags &&
-    one.model === other.model &&
-    one.channel === other.channel &&
-    one.price === other.price &&
-    one.costPrice === other.costPrice
+    place.day === dayAt(entries, at) &&
+    place.tags === textAt(entries, at + column.tags) &&
+    place.model === textAt(entries, at + column.model) &&
+    place.channel === textAt(entries, at + column.channel) &&
+    place.price === textAt(entries, at + column.price_version) &&
+    place.costPrice === textAt(entries, at + column.cost_price)
   )
 }
 

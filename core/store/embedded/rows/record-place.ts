@@ -29,6 +29,12 @@ export function withId(row: Row): Row & RecordRow {
   return row as Row & RecordRow
 }
 
+/** Whether a row has this place in place of its record, wherever the frame begins. */
+export function isPlace(text: string, { ordinal, batch, index }: Omit<RecordPlace, 'at'>): boolean {
+  const [before, behind] = [`${ordinal}.${batch}.`, `.${index}`]
+  return text.length > before.length + behind.length && text.startsWith(before) && text.endsWith(behind)
+}
+
 /** Reads what a row has in place of its record; undefined when it has the record. None begins as a place does. */
 export function placeIn(text: string): RecordPlace | undefined {
   if (text.startsWith('[') || text.startsWith('{')) return undefined

@@ -205,15 +205,13 @@ async function originsOf(transaction: Transaction, report: Report): Promise<{ no
 /** Adds a row to what its balances should be. */
 function post(name: string, row: Row, accounts: Accounts, report: Report): void {
   const { kind, amount, reserved } = row as { kind: string; amount: bigint; reserved: bigint }
-  const balances = accounts.of(name, row)
+  const debited = accounts.of(name, row)
   if (kind === 'cost') {
     if (row['channel'] === null) report('I5', name, 'is a cost that is owed to no channel')
     return
   }
-  for (const balance of balances) {
-    balance.posted += amount
-    balance.excess += amount > reserved ? amount - reserved : 0n
-  }
+  debited.posted += amount
+  if (amount > reserved) debited.excess += amount - reserved
 }
 
 /** Checks I3 and I9 for the open holds. */
@@ -232,7 +230,7 @@ async function checkHolds(
      from sluice.hold h left join sluice.node n on n.name = h.node`
   )) {
     const name = `hold ${row['request_id']}`
-    for (const balance of accounts.of(name, row)) balance.pending += row['amount'] as bigint
+    accounts.of(name, row).pending += row['amount'] as bigint
     if (row['over'] as unknown) report('I3', name, 'is open, and has an end in the journal')
     if (row['known'] === null) report('I9', name, `belongs to ${row['node']}, which is no node`)
     if (++count % stride === 0) progress('reservation', count)

@@ -21,12 +21,13 @@ interface Debited {
   /** The hour of the last row, and the balances of it: no window ends within an hour. */
   hour: number
   balances: readonly Expected[]
+  /** What rows of that hour add to each of them, which is not added yet. */
+  readonly waiting: Expected
 }
 
 /** The expected balances of a book. `verify` makes one and passes it every row. */
 export class Accounts {
-  /** The keys are `<scope> <window>`. */
-  readonly balances = new Map<string, Expected>()
+  readonly #balances = new Map<string, Expected>()
   readonly #report: Report
   /** By the text of the column `scopes`: most rows repeat one of a few. */
   readonly #read = new Map<Value | undefined, Debited>()
@@ -35,11 +36,17 @@ export class Accounts {
     this.#report = report
   }
 
+  /** What rows add up to, by `<scope> <window>`. */
+  get balances(): ReadonlyMap<string, Readonly<Expected>> {
+    for (const debited of this.#read.values()) spread(debited)
+    return this.#balances
+  }
+
   /**
-   * Returns the balances in which a journal row or a hold counts; the caller adds to them. Reports a row whose scopes
-   * break I5 or I14.
+   * Returns what a journal row or a hold adds to: the caller adds to it before it asks for another. Reports a row
+   * whose scopes break I5 or I14.
    */
-  of(name: string, row: Row): readonly Expected[] {
+  of(name: string, row: Row): Expected {
     const text = row['scopes']
     let scopes = this.#read.get(text)
     if (!scopes) {
@@ -51,7 +58,8 @@ export class Accounts {
         }),
         problem: nesting(entries.map(([scope]) => scope)),
         hour: NaN,
-        balances: []
+        balances: [],
+        waiting: nothing()
       }
       this.#read.set(text, scopes)
       if (scopes.spans.length < entries.length)
@@ -61,19 +69,34 @@ export class Accounts {
     const time = Number(row['ts_ms'])
     const of = Math.floor(time / hour)
     if (scopes.hour !== of) {
+      spread(scopes)
       scopes.balances = scopes.spans.flatMap(([scope, spans]) =>
         windowsOf(spans, time).map((window) => this.#balance(`${scope} ${window}`))
       )
       scopes.hour = of
     }
-    return scopes.balances
+    return scopes.waiting
   }
 
   #balance(name: string): Expected {
-    let balance = this.balances.get(name)
-    if (!balance) this.balances.set(name, (balance = { posted: 0n, excess: 0n, pending: 0n }))
+    let balance = this.#balances.get(name)
+    if (!balance) this.#balances.set(name, (balance = nothing()))
     return balance
   }
+}
+
+function nothing(): Expected {
+  return { posted: 0n, excess: 0n, pending: 0n }
+}
+
+/** Adds what waits to its balances. */
+function spread({ balances, waiting }: Debited): void {
+  for (const balance of balances) {
+    balance.posted += waiting.posted
+    balance.excess += waiting.excess
+    balance.pending += waiting.pending
+  }
+  Object.assign(waiting, nothing())
 }
 
 /**

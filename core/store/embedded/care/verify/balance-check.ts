@@ -11,7 +11,8 @@ export function checkHolds(holds: Iterable<Row>, boot: number, accounts: Account
     count++
     const name = `reservation ${row['request_id']}`
     const { amount } = row
-    for (const balance of accounts.of(name, row)) if (typeof amount === 'bigint') balance.pending += amount
+    const debited = accounts.of(name, row)
+    if (typeof amount === 'bigint') debited.pending += amount
     if (Number(row['boot_id']) !== boot && row['lease_until'] === null)
       report('I9', name, `is open since boot ${row['boot_id']}, and this is ${boot}`)
   }

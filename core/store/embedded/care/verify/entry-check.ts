@@ -34,16 +34,13 @@ export function checkAmount(name: string, row: Row, prices: StoredPrices, report
 /** Adds a row to what its balances should be. `counted`: the balances at hand include it. */
 export function post(name: string, row: Row, counted: boolean, accounts: Accounts, report: Report): void {
   const { kind, amount, reserved } = row
-  const balances = accounts.of(name, row)
+  const debited = accounts.of(name, row)
   if (kind === 'cost') {
     if (row['channel'] === null) report('I5', name, 'is a cost that is owed to no channel')
     return
   }
   // An amount that is not an integer counts as 0 here, and is reported as a breach of I11.
   if (!counted || typeof amount !== 'bigint') return
-  const beyond = typeof reserved === 'bigint' && amount > reserved ? amount - reserved : 0n
-  for (const balance of balances) {
-    balance.posted += amount
-    balance.excess += beyond
-  }
+  debited.posted += amount
+  if (typeof reserved === 'bigint' && amount > reserved) debited.excess += amount - reserved
 }

@@ -3,7 +3,7 @@ import { readRows } from '../../files/sqlite.ts'
 import type { Database, Row, Statement } from '../../files/sqlite.ts'
 import type { RecordGist } from '../../../requests.ts'
 import type { Head } from '../../database/head.ts'
-import { placeIn, withId } from '../../rows/record-place.ts'
+import { isPlace, withId } from '../../rows/record-place.ts'
 import type { RecordPlace } from '../../rows/record-place.ts'
 import { gistIn } from '../../rows/record-text.ts'
 import type { RecordRow } from '../../rows/record-text.ts'
@@ -147,14 +147,8 @@ function remember(ends: Map<string, bigint>, id: string, total: bigint): void {
 }
 
 /** Whether a row of the database says where a record is. */
-function isAt(stored: RecordRow, record: RecordRow, { ordinal, batch, index }: Omit<RecordPlace, 'at'>): boolean {
-  const place = placeIn(stored.json)
-  return (
-    place?.ordinal === ordinal &&
-    place.batch === batch &&
-    place.index === index &&
-    Number(stored.time) === Number(record.time)
-  )
+function isAt(stored: RecordRow, record: RecordRow, place: Omit<RecordPlace, 'at'>): boolean {
+  return isPlace(stored.json, place) && Number(stored.time) === Number(record.time)
 }
 
 /** Whether a row of the database has a record itself, as in a store that was taken over. */
