@@ -126,7 +126,7 @@ export class Keeper {
   }
 
   /**
-   * Does a step, of some milliseconds, of thinning the oldest volume that has what may go. Returns whether there is one.
+   * Does a step of thinning the oldest volume that has what may go. Returns whether there is one.
    * @throws VolumeDamage when the volume is damaged: it stays as it is, and the next one is thinned
    */
   thin(spare: Spare): boolean {

@@ -30,8 +30,7 @@ export interface Keeping {
    */
   patience: number
   /**
-   * Of a journal in segments: milliseconds from the deletion of a row of the database to that of its record. Default: an
-   * hour.
+   * Of a journal in segments: milliseconds from the deletion of a row to that of its record. Default: an hour.
    */
   lag?: number | undefined
 }

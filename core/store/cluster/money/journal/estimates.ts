@@ -10,7 +10,7 @@ export interface Estimate {
   readonly kind: string | null
   readonly source: string | null
   readonly channel: string | null
-  /** Whether a cost of {@link lostClass} stands beside it: it was given back as nobody was known to have seen anything. */
+  /** Whether a cost of {@link lostClass} stands beside it: nobody was known to have seen anything of it. */
   readonly lost: boolean
 }
 

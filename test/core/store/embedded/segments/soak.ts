@@ -1,6 +1,6 @@
 // Lets a store with a journal in segments live for long, with kills, and with records that are let go of:
 // node test/core/store/embedded/segments/soak.ts [minutes, default 60] [requests a second, default 300] [seed]
-// Each life is verified, and holds what was acknowledged in it. It ends with a line for each life: what the store takes,
+// Each life is verified, and holds what was acknowledged in it. A line for each life says what the store takes,
 // by kind of file, what its process took, and how long the verification did. What is wrong ends it with code 1.
 import { spawn } from 'node:child_process'
 import { randomUUIDv7 } from 'node:crypto'
