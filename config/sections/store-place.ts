@@ -32,8 +32,8 @@ const ofSharedAlone = {
 
 /** What a journal in segments has no use for, and why. */
 const ofDatabaseAlone = {
-  'journal.age': 'is for entries in a database, and segments stay as they are: remove this',
-  'journal.size': 'is for entries in a database, and segments stay as they are: remove this'
+  'journal.age': 'is for entries in a database, and those in segments stay for ever: remove this',
+  'journal.size': 'is for entries in a database, and those in segments stay for ever: remove this'
 } as const
 
 /** Where the store is; undefined when that is faulty, which is reported. */

@@ -53,7 +53,7 @@ export const storeShape = {
           enum: ['database', 'segments'],
           description:
             'Where the journal is. `segments`: in files of the folder with `.journal`, to which it is only appended, and from which the database is made: a third of ' +
-            'what is written for a request, and a faster start. A store that has begun without them is moved by its next start, which may take minutes; its old files stay ' +
+            'what is written for a request. A store that has begun without them is moved by its next start, which takes long where it is large; its old files stay ' +
             'beside it. There is no way back. Left out: where it is, and for a new store `database`.'
         },
         age: { ...age, default: '90d', description: 'How long an entry stays in a database.' },

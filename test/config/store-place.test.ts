@@ -60,7 +60,7 @@ t.test('a journal in segments has no bounds', (t) => {
   t.match(loaded('{ journal: { form: segments } }').settings.store.journal, { form: 'segments' })
   t.equal(loaded('{ journal: { age: 1d } }').settings.store.journal.form, undefined)
   t.match(messages('{ journal: { form: segments, age: 1d, size: 1GiB } }'), [
-    /^:4:37 store.journal.age: is for entries in a database, and segments stay as they are: remove this$/,
+    /^:4:37 store.journal.age: is for entries in a database, and those in segments stay for ever: remove this$/,
     /^:4:46 store.journal.size: /
   ])
   t.match(messages('{ journal: { form: file } }'), [/store.journal.form: .*database.*segments/])
