@@ -127,14 +127,14 @@ export class Deputy {
     for (const work of this.#attended.values()) this.#takeUp(work)
   }
 
-  /** Ends holds, by their names: those of work that goes on are the work's. */
+  /** Ends holds, by their names. Those of work that goes on are the work's, which may have ended some by now. */
   #abandon(names: readonly string[]): void {
     const { services, log, passOn } = this.#parts
     const left = names.flatMap((name) => this.#holds.get(name) ?? [])
     for (const name of names) this.#holds.delete(name)
     // Only whoever has the store knows all that the requests were charged.
     if (this.#book.left) return passOn(names)
-    const holds = (left as Hold[]).filter(({ detached }) => !detached)
+    const holds = (left as Hold[]).filter(({ detached, ended }) => !detached && !ended)
     const total = endAbandoned(holds, services.requests, log)
     if (holds.length > 0)
       log.warn('a process that had handed over left requests open: they were ended and charged by estimate', {
@@ -162,7 +162,7 @@ export class Deputy {
   #end(requestId: string, part: string, end: HoldEnd): Promise<void> {
     const name = nameOf(requestId, part)
     const hold = this.#holds.get(name)
-    // Nobody but its process ends it: it ended before a call that is repeated.
+    // It ended before a call that is repeated.
     if (!hold) return Promise.resolve()
     this.#holds.delete(name)
     return 'settlement' in end ? hold.settle(end.settlement) : hold.void(end.costs)

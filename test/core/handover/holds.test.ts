@@ -230,6 +230,25 @@ t.test('a hold that the next process has ended at once is ended no second time',
   await close(t, file, successor)
 })
 
+t.test('a process that is gone leaves what work has ended meanwhile, and all else is ended', async (t) => {
+  const { file, before, open, hold } = await begin(t)
+  const [video, chat] = [hold('video'), hold('chat')]
+  chat.dispatched('a')
+  await Promise.all([video.detach(later), chat.durable])
+  const successor = await handOver(before, open)
+  const { after, deputies } = successor
+  // The next process has taken the work up, and it is over.
+  await after.store.ledger.detached('video')!.settle(charge(20))
+  after.store.requests.append(record({ request_id: 'video', cost_nano: '20', cost_usd: '0' }))
+  deputies.end()
+  await after.store.flush()
+  t.match(query(file, 'SELECT kind, amount, source FROM journal ORDER BY request_id'), [
+    { kind: 'settle', amount: 20n, source: 'recovered' },
+    { kind: 'settle', amount: 20n, source: 'upstream' }
+  ])
+  await close(t, file, successor)
+})
+
 t.test('a session whose process is gone is charged for all of its turns, and its record says so', async (t) => {
   const { file, before, own, open, hold } = await begin(t)
   const session = { endpoint: 'realtime', clientProtocol: 'openai-realtime', streamed: true } as const
