@@ -78,7 +78,8 @@ export class Lane {
   }
 
   /**
-   * Runs a statement, which is committed when it was answered.
+   * Runs a statement, which is committed when it was answered. The server ends its waits for locks before the deadline
+   * (`55P03`, a conflict).
    * @throws DatabaseFault whose `unknown` tells whether it may have been done
    */
   query<Row = Record<string, unknown>>(
@@ -86,7 +87,7 @@ export class Lane {
     values?: readonly unknown[],
     { deadline = this.timeout, wait = Math.min(deadline, this.timeout), left }: Limits = {}
   ): Promise<Result<Row>> {
-    return this.#enqueue((session) => session.query<Row>(text, values, deadline), wait, left)
+    return this.#enqueue((session) => session.query<Row>(text, values, deadline, lockTimeoutOf(deadline)), wait, left)
   }
 
   /**
@@ -105,7 +106,7 @@ export class Lane {
   ): Promise<T> {
     // One text, so that it takes no trip more, and for this transaction alone, as a pooler hands the connection on.
     const begin = `begin; set local idle_in_transaction_session_timeout = ${idle};
-      set local lock_timeout = ${Math.ceil(deadline * serversShare)}`
+      set local lock_timeout = ${lockTimeoutOf(deadline)}`
     return this.#enqueue(
       async (session) => {
         let result: T
@@ -217,6 +218,10 @@ export class Lane {
     for (const session of this.#idle.splice(0)) void session.close()
     await Promise.all(this.#loops)
   }
+}
+
+function lockTimeoutOf(deadline: number): number {
+  return Math.ceil(deadline * serversShare)
 }
 
 function leftFault(): DatabaseFault {

@@ -107,10 +107,15 @@ export class Session {
 
   /**
    * Runs a statement. Without values it may be several statements. `deadline` in milliseconds: the connection is
-   * destroyed when it passes, as nobody knows then what an answer would belong to.
+   * destroyed when it passes, as nobody knows then what an answer would belong to. `lockTimeout`: as of {@link Statement}.
    * @throws DatabaseFault
    */
-  async query<Row>(text: string, values: readonly unknown[] | undefined, deadline: number): Promise<Result<Row>> {
+  async query<Row>(
+    text: string,
+    values: readonly unknown[] | undefined,
+    deadline: number,
+    lockTimeout?: number
+  ): Promise<Result<Row>> {
     if (this.#fault) throw new DatabaseFault('lost', this.#fault.message)
     const timer = setTimeout(
       () =>
@@ -120,7 +125,7 @@ export class Session {
       deadline
     )
     try {
-      return await this.#client.query(new Statement<Row>(text, values, this.#reader)).answer
+      return await this.#client.query(new Statement<Row>(text, values, this.#reader, lockTimeout)).answer
     } catch (error) {
       // Of a connection that we ended ourselves the reason is ours, and not that it ended.
       const { fault: ours } = this

@@ -13,23 +13,33 @@ export type Reader = (type: number) => (text: string) => unknown
 
 /** Behind the values of a statement: all of the answer as text; describe, execute and sync. */
 const behind = Buffer.from('\0\0D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04', 'latin1')
+/** What goes before a statement that waits for locks for so many milliseconds at most, by that number. */
+const before = new Map<number, Buffer>()
 
 /** A statement as the package takes it, which calls its methods with what the server answers. */
 export class Statement<Row> implements Submittable {
   readonly #text: string
   readonly #values: readonly unknown[] | undefined
   readonly #reader: Reader
+  readonly #lockTimeout: number | undefined
   readonly #answer = Promise.withResolvers<Result<Row>>()
   #columns: { readonly name: string; readonly read: (text: string) => unknown }[] = []
   #rows: Row[] = []
   #command = ''
+  /** Whether what comes is of what goes before the statement. */
+  #ahead = false
   #failure: unknown
 
-  /** `values`: for `$1` and so on. Without any there may be several statements, of which the last gives the result. */
-  constructor(text: string, values: readonly unknown[] | undefined, reader: Reader) {
+  /**
+   * `values`: for `$1` and so on. Without any there may be several statements, of which the last gives the result.
+   * `lockTimeout`: for how many milliseconds the server waits for locks. It is set for this statement alone, in the same
+   * trip, as a pooler hands the connection on. Default: as its transaction, or the server, says.
+   */
+  constructor(text: string, values: readonly unknown[] | undefined, reader: Reader, lockTimeout?: number) {
     this.#text = text
     this.#values = values?.length === 0 ? undefined : values
     this.#reader = reader
+    this.#lockTimeout = lockTimeout
   }
 
   /** Rejects with the error of the server, or with why the connection ended. */
@@ -38,9 +48,15 @@ export class Statement<Row> implements Submittable {
   }
 
   submit(connection: Connection): void {
-    if (this.#values === undefined) connection.query(this.#text)
+    const timeout = this.#lockTimeout
+    if (this.#values === undefined)
+      connection.query(timeout === undefined ? this.#text : `set local lock_timeout = ${timeout}; ${this.#text}`)
     // Of a connection that has ended the package tells by itself.
-    else if (connection.stream.writable) connection.stream.write(bytesOf(this.#text, this.#values))
+    else if (connection.stream.writable) {
+      this.#ahead = timeout !== undefined
+      const bytes = bytesOf(this.#text, this.#values)
+      connection.stream.write(timeout === undefined ? bytes : Buffer.concat([beforeOf(timeout), bytes]))
+    }
   }
 
   handleRowDescription({ fields }: { fields: FieldDef[] }): void {
@@ -49,7 +65,7 @@ export class Statement<Row> implements Submittable {
   }
 
   handleDataRow({ fields }: { fields: (string | null)[] }): void {
-    if (this.#failure !== undefined) return
+    if (this.#failure !== undefined || this.#ahead) return
     try {
       const row: Record<string, unknown> = {}
       for (const [i, { name, read }] of this.#columns.entries()) {
@@ -65,6 +81,7 @@ export class Statement<Row> implements Submittable {
 
   handleCommandComplete({ text }: { text: string }): void {
     this.#command = text
+    this.#ahead = false
   }
 
   handleReadyForQuery(): void {
@@ -87,6 +104,19 @@ export class Statement<Row> implements Submittable {
   }
 
   handleCopyData(): void {}
+}
+
+/** A statement without an end, so that the next one is in its transaction. */
+function beforeOf(timeout: number): Buffer {
+  const known = before.get(timeout)
+  if (known) return known
+  const all = bytesOf(`select set_config('lock_timeout', '${timeout}', true)`, [])
+  // Neither is it described, nor is it the last.
+  const [describe, sync] = [7, 5]
+  const end = all.length - behind.length + 2
+  const made = Buffer.concat([all.subarray(0, end), all.subarray(end + describe, all.length - sync)])
+  before.set(timeout, made)
+  return made
 }
 
 /** All messages of a statement, which the server does not prepare for later ones. */

@@ -60,7 +60,29 @@ t.test('those that wait for a lock leave no process behind, and go on when it is
   await group.close()
 })
 
-t.test('the times of a transaction are for it alone, and who works in between has none', { skip }, async (t) => {
+t.test('single statements that wait for a lock leave no process behind either', { skip }, async (t) => {
+  const server = await sharedPostgres()
+  const url = await server.database(2)
+  const holder = await Session.open(readAddress(url), 'holder')
+  const lane = new Lane(readAddress(url), 'single', 1)
+  t.teardown(() => Promise.all([lane.close(), holder.close()]))
+  await lane.query('create table thing (id int)')
+  await holder.query('begin; lock thing in access exclusive mode', undefined, 60_000)
+  const statements: [string, unknown[]?][] = [
+    ['select * from thing'],
+    ['select * from thing where id = $1', [1]],
+    ['insert into thing values ($1)', [1]]
+  ]
+  for (const [text, values] of [...statements, ...statements])
+    await t.rejects(lane.query(text, values, { wait: 60_000 }), { code: '55P03', unknown: false, conflict: true }, text)
+  const processes = `select pid from pg_stat_activity where application_name = 'single' and datname = current_database()`
+  t.equal((await server.sql(processes, url)).length, 1)
+  await holder.query('rollback', undefined, 60_000)
+  for (const [text, values] of statements) await lane.query(text, values, { wait: 60_000 })
+  t.same((await lane.query('select id from thing')).rows, [{ id: 1 }])
+})
+
+t.test('the times of a transaction, and of a statement, are for it alone', { skip }, async (t) => {
   const server = await sharedPostgres()
   const lane = new Lane(readAddress(await server.database()), 'test', 1)
   t.teardown(() => lane.close())
@@ -70,5 +92,7 @@ t.test('the times of a transaction are for it alone, and who works in between ha
   t.same(await timesIn({ deadline: 50_000 }), { idle: '40s', lock: '40s' })
   t.same(await timesIn({ deadline: 100_000 }), { idle: '48s', lock: '80s' })
   t.same(await timesIn({ deadline: 100_000, idle: 0 }), { idle: '0', lock: '80s' })
-  t.same((await lane.query(times)).rows, [{ idle: '0', lock: '0' }])
+  t.same((await lane.query(times)).rows, [{ idle: '0', lock: '48s' }])
+  t.same((await lane.query(`${times} where $1 = 1`, [1], { deadline: 5000 })).rows, [{ idle: '0', lock: '4s' }])
+  t.same((await lane.query(`select from generate_series(1, $1::int)`, [3])).count, 3)
 })
