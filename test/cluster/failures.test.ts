@@ -159,6 +159,34 @@ t.test(
 )
 
 t.test(
+  'a response in the background that others have ended meanwhile fails as such, and is not shown in their place',
+  { skip: nodesMissing },
+  async (t) => {
+    const all = await installation(t, {
+      models: { demo: { price: { input: 1, output: 2 }, state: 'gateway' } },
+      state: { key: 'a secret of the operator that nobody else knows' }
+    })
+    const node = await all.node()
+    const input = directive({ text: 'Too late.', first_byte_ms: 15_000 })
+    const reply = await node.ask({ path: '/v1/responses', body: { model: 'demo', input, background: true } })
+    t.equal(reply.status, 200, reply.text)
+    const { id } = reply.json()
+    await eventually(async () => (await all.sql('select 1 from sluice.hold where channel is not null')).length === 1)
+    // As after a stand-still for longer than a lease. It finds out when it renews it.
+    await all.sql(`update sluice.work set owner = 'another', epoch = epoch + 1, open = false, until = null,
+      json = jsonb_set(json::jsonb, '{status}', '"failed"')::text`)
+    await eventually(async () => (await holds(all)) === 0, patience)
+    const logged = async (): Promise<any[]> => (await node.admin('/admin/v1/requests')).data
+    await eventually(async () => (await logged()).length === 1, patience)
+    t.match(await logged(), [{ error_code: 'task_under_way' }])
+    const shown = await node.ask({ method: 'GET', path: `/v1/responses/${id}` })
+    t.match(shown.json(), { status: 'failed' })
+    await node.gateway.close()
+    t.same(await brokenIn(all.database), [])
+  }
+)
+
+t.test(
   'work has ended in the database only when its hold has, as a hold without open work is charged by estimate',
   { skip: nodesMissing },
   async (t) => {

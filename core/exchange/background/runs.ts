@@ -72,11 +72,11 @@ export class Runs {
       exchange,
       work,
       async (answer) => {
-        const current = this.#works.current(work, work.id)!
+        const current = this.#current(work)
         const kept = keep
           ? await keep(exchange, current, answer, context)
           : await this.#works.keepResult(current, answer)
-        await this.#succeeds(exchange, { ...(this.#works.current(work, work.id) ?? current), ...kept })
+        await this.#succeeds(exchange, { ...this.#current(work), ...kept })
       },
       turn,
       () => void this.#runs.delete(work.requestId)
@@ -161,6 +161,13 @@ export class Runs {
     run?.cancel()
     if (run) await forAWhile(run.over)
     return run !== undefined
+  }
+
+  /** @throws GatewayError `task_under_way` when another process has taken the work over meanwhile */
+  #current(work: Work): Work {
+    const current = this.#works.current(work, work.id)
+    if (!current) throw new GatewayError('task_under_way', 'Others have taken this over, or ended it, meanwhile.')
+    return current
   }
 
   /** The result is kept. A crash changes nothing now: whoever takes the work up charges for it and shows it. */

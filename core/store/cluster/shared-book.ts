@@ -47,6 +47,8 @@ export interface BookOptions {
   readonly owner?: string | undefined
   /** Whether what is over is removed from here. */
   readonly sweeps?: boolean
+  /** Milliseconds between two removals. */
+  readonly upkeepEvery?: number
 }
 
 /**
@@ -56,7 +58,7 @@ export interface BookOptions {
 export async function openSharedBook(
   database: Database,
   bounds: BookBounds,
-  { now = steadyNow, log, owner, sweeps = true }: BookOptions = {}
+  { now = steadyNow, log, owner, sweeps = true, upkeepEvery }: BookOptions = {}
 ): Promise<SharedBook> {
   const documents = await DocumentBook.open(database)
   const works = await WorkList.open(database, now, { log, owner })
@@ -65,15 +67,15 @@ export async function openSharedBook(
   const claims = new ClaimBook(database)
   const secrets = new SecretBook(database, now)
   const requests = new Logbook(database, bounds.requests, now)
-  const upkeep = sweeps
-    ? new Upkeep([
-        () => routes.sweep(),
-        () => answers.sweep(),
-        () => requests.sweep(),
-        () => secrets.sweep(),
-        () => works.sweepErrands()
-      ])
-    : undefined
+  const over = [
+    () => routes.sweep(),
+    () => answers.sweep(),
+    () => requests.sweep(),
+    () => secrets.sweep(),
+    () => works.sweepErrands(),
+    () => works.sweepGone()
+  ]
+  const upkeep = sweeps ? new Upkeep(database.clock, over, upkeepEvery) : undefined
   const flush = async (): Promise<void> => {
     await Promise.all([routes.idle(), answers.idle(), works.flushed(), requests.idle(), secrets.idle()])
   }

@@ -1,5 +1,6 @@
 // Removes what is over, now and then. Every gateway does it, and what one is removing others leave alone.
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { DatabaseClock } from './database/clock.ts'
 
 /** How often it is looked, in milliseconds. */
 const usualPause = 300_000
@@ -11,12 +12,14 @@ export type Sweep = () => Promise<boolean>
 
 /** The upkeep of one gateway. */
 export class Upkeep {
+  readonly #clock: Pick<DatabaseClock, 'compare' | 'agrees'>
   readonly #sweeps: readonly Sweep[]
   readonly #stopping = new AbortController()
   readonly #loop: Promise<void>
 
   /** Looks for the first time after a pause. `pause`: milliseconds. */
-  constructor(sweeps: readonly Sweep[], pause = usualPause) {
+  constructor(clock: Pick<DatabaseClock, 'compare' | 'agrees'>, sweeps: readonly Sweep[], pause = usualPause) {
+    this.#clock = clock
     this.#sweeps = sweeps
     this.#loop = this.#follow(pause)
   }
@@ -32,6 +35,9 @@ export class Upkeep {
       await sleep(pause * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {})
       for (const sweep of this.#sweeps) {
         try {
+          await this.#clock.compare()
+          // What is over by one clock alone may not be over.
+          if (!this.#clock.agrees) break
           for (let i = 0; i < mostSlices && !signal.aborted && (await sweep()); i++);
         } catch {
           // What cannot be removed now is removed at the next look.

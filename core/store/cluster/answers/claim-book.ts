@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Claims } from '../../claims.ts'
+import { databaseTime } from '../database/clock.ts'
 import type { Database } from '../database/database.ts'
 import { Group } from '../database/group.ts'
 import { persist } from '../database/persist.ts'
@@ -11,6 +12,8 @@ import { unavailable } from '../unavailable.ts'
 
 /** How long a claim stands when its gateway is gone, and how often gateways renew theirs. Milliseconds. */
 const [lease, renewEvery] = [15_000, 5000]
+/** How soon they do after a failure, in milliseconds: a server may have taken over that lacks some. */
+const againAfter = 250
 
 /** A claim of this gateway. Each has a holder of its own, so that who lost one does not leave that of another. */
 interface Held {
@@ -56,10 +59,11 @@ export class ClaimBook implements Claims {
   }
 
   async look(name: string): Promise<Buffer | undefined> {
+    const { by, beyond } = this.#soundness.gone
     try {
       const { rows } = await this.#database.reads.query<{ what: Buffer }>(
-        'select what from sluice.claim where name = $1 and (until >= statement_timestamp() or not $2)',
-        [plain(name), this.#soundness.holds]
+        'select what from sluice.claim where name = $1 and until >= $2::timestamptz and until <= $3::timestamptz',
+        [plain(name), by, beyond]
       )
       return rows[0]?.what
     } catch (cause) {
@@ -83,17 +87,18 @@ export class ClaimBook implements Claims {
 
   /** Takes nobody's name, or a claim whose gateway is gone; asked for again, it is still the one of this holder. */
   async #take(name: string, what: Buffer, holder: string): Promise<{ what: Buffer; mine: boolean } | undefined> {
+    const { by, beyond } = this.#soundness.gone
     const { rows } = await this.#database.changes.query<{ what: Buffer; mine: boolean }>(
       `with taken as (
          insert into sluice.claim as c values ($1, $2, $3, clock_timestamp() + $4 * interval '1 ms')
          on conflict (name) do update set what = excluded.what, holder = excluded.holder, until = excluded.until
-           where (c.until < clock_timestamp() and $5) or c.holder = excluded.holder
+           where c.until < $5::timestamptz or c.until > $6::timestamptz or c.holder = excluded.holder
          returning what
        )
        select what, true as mine from taken
        union all select what, false from sluice.claim where name = $1
        order by mine desc limit 1`,
-      [plain(name), what, holder, this.#lease, this.#soundness.holds]
+      [plain(name), what, holder, this.#lease, by, beyond]
     )
     return rows[0]
   }
@@ -113,11 +118,16 @@ export class ClaimBook implements Claims {
 
   async #renewAll(every: number): Promise<void> {
     const { signal } = this.#stopping
-    while (!signal.aborted) {
-      await sleep(every, undefined, { signal }).catch(() => {})
+    for (let pause = every; !signal.aborted;) {
+      await sleep(pause, undefined, { signal }).catch(() => {})
       if (signal.aborted) return
       const held = [...this.#held]
-      await this.#soundness.watch(() => this.#renew(held)).catch(() => {})
+      pause = await this.#soundness
+        .watch(() => this.#renew(held))
+        .then(
+          () => every,
+          () => Math.min(every, againAfter)
+        )
       // What was left meanwhile may have been put back.
       for (const [name, claim] of held) if (this.#held.get(name) !== claim) this.#giveUp(name, claim)
     }
@@ -126,17 +136,23 @@ export class ClaimBook implements Claims {
   /** Renews claims, puts back those that a server lacks which took over, and deletes what was left over by others. */
   async #renew(claims: readonly (readonly [string, Held])[]): Promise<void> {
     const held = claims.map(([name, { what, holder }]) => ({ name: plain(name), what: what.toString('hex'), holder }))
+    const { by, beyond } = this.#soundness.gone
+    const began = performance.now()
     // In the order of names, so that two who renew the same ones do not stop each other.
-    await this.#database.changes.query(
+    const { rows } = await this.#database.changes.query<{ now: number }>(
       `with held as (select * from json_to_recordset($1) h(name text, what text, holder uuid)),
          renewed as (
            insert into sluice.claim as c
              select name, decode(what, 'hex'), holder, clock_timestamp() + $2 * interval '1 ms' from held order by name
            on conflict (name) do update set until = excluded.until where c.holder = excluded.holder
+         ), gone as (
+           delete from sluice.claim c
+           where (c.until < $3::timestamptz - interval '1 minute' or c.until > $4::timestamptz)
+             and not exists (select from held h where h.name = c.name and h.holder = c.holder)
          )
-       delete from sluice.claim c where $3 and c.until < statement_timestamp() - interval '1 minute'
-         and not exists (select from held h where h.name = c.name and h.holder = c.holder)`,
-      [JSON.stringify(held), this.#lease, this.#soundness.holds]
+       select ${databaseTime} as now`,
+      [JSON.stringify(held), this.#lease, by, beyond]
     )
+    this.#soundness.saw(rows[0]!.now, began)
   }
 }

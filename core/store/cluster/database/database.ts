@@ -2,6 +2,7 @@
 import type { Logger } from '../../../telling/log.ts'
 import { silentLog } from '../../../telling/log.ts'
 import { readAddress } from './address.ts'
+import { DatabaseClock } from './clock.ts'
 import { Lane } from './lane.ts'
 import { Lineage } from './lineage.ts'
 import { Listener } from './listener.ts'
@@ -48,6 +49,7 @@ export class Database {
   /** For what operators ask, which may take long. */
   readonly searches: Lane
   readonly listener: Listener
+  readonly clock: DatabaseClock
   readonly migrations: readonly Migration[]
 
   private constructor({
@@ -66,6 +68,7 @@ export class Database {
     this.reads = new Lane(address, `${name} reads`, readers, lineage)
     this.searches = serving ? this.reads : new Lane(address, `${name} searches`, searchers, lineage)
     this.listener = new Listener(listenAddress, `${name} listener`, lineage, log)
+    this.clock = new DatabaseClock(this.reads)
     this.migrations = migrations
     for (const { shown } of new Set([address, listenAddress].filter(({ exposed }) => exposed)))
       log.warn('the connection to PostgreSQL is not encrypted: set sslmode=verify-full in its URL', { database: shown })
@@ -81,6 +84,7 @@ export class Database {
     try {
       await migrate(database.changes, database.migrations, { log: options.log })
       if (!options.moving) await refuseUnfinished(database.reads)
+      await database.clock.compare()
       return database
     } catch (error) {
       await database.close()

@@ -15,7 +15,6 @@ import { Alarms } from './holds/alarms.ts'
 import { Anchors } from './journal/anchors.ts'
 import { Book } from './holds/book.ts'
 import { nameOf } from './holds/live.ts'
-import { DatabaseClock } from '../database/clock.ts'
 import type { Figures } from './sending/commits.ts'
 import { Days } from './journal/days.ts'
 import { LateEnds } from './recovery/late-ends.ts'
@@ -41,7 +40,7 @@ import { Views } from './balances/views.ts'
 
 /** Where the book is, and who this node is. */
 export interface MoneyOptions extends Heard {
-  readonly database: Pick<Database, 'batches' | 'changes' | 'reads' | 'listener'>
+  readonly database: Pick<Database, 'batches' | 'changes' | 'reads' | 'listener' | 'clock'>
   /** Its name, the same at each start. A start ends the right of the process before it to write. */
   readonly node: string
   /** For what becomes of holds while the database is away. It is this node's alone. */
@@ -64,8 +63,6 @@ export interface MoneyOptions extends Heard {
 
 const usualLease = 15_000
 const usualPatience = 2000
-/** How far this node's clock may differ from the database's, in milliseconds, before no money is decided on. */
-const mostSkew = 60_000
 
 /** The ledger of a node, open. */
 export interface Money {
@@ -109,7 +106,9 @@ class Node implements Money {
   readonly #start = randomUUID()
   readonly #lease: number
   readonly #ownLog: OwnLog
-  readonly #clock: DatabaseClock
+  readonly #clock: Database['clock']
+  /** By the clock of the database. */
+  readonly #now: () => number
   readonly #prices: Prices
   readonly #alarms: Alarms
   readonly #mirror: Mirror
@@ -136,7 +135,8 @@ class Node implements Money {
     this.#lease = lease
     this.#soundness = new Soundness(lease)
     this.#ownLog = new OwnLog(folder, durability)
-    this.#clock = new DatabaseClock(database.reads, options.now)
+    this.#clock = database.clock
+    this.#now = options.now ?? (() => database.clock.now())
     this.#mirror = new Mirror(database.batches)
     this.#prices = new Prices(database.reads)
     this.#days = new Days(database.changes)
@@ -172,8 +172,8 @@ class Node implements Money {
   }
 
   get trouble(): Money['trouble'] {
-    const { skew } = this.#clock
-    if (Math.abs(skew) > mostSkew)
+    const { skew, agrees } = this.#clock
+    if (!agrees)
       return {
         text: `the clock differs from that of the database by ${Math.round(skew / 1000)} s`,
         error: '',
@@ -245,8 +245,8 @@ class Node implements Money {
     this.#sender.wake()
     await this.#sender.flush()
     await this.#late.look()
-    const past = new PastWindows(database.changes, () => this.#clock.now())
-    this.#upkeep = new Upkeep([() => past.sweep()])
+    const past = new PastWindows(database.changes, this.#now)
+    this.#upkeep = new Upkeep(this.#clock, [() => past.sweep()])
     this.#timer = setInterval(() => void (this.#beating ??= this.#beat()), this.#lease / 3).unref()
     this.#recalls = new Recalls({
       slices: this.#slices,
@@ -294,10 +294,9 @@ class Node implements Money {
 
   /** How far the database has come with this node; undefined when it knows of none. */
   async #standing(): Promise<Standing | undefined> {
-    const { rows } = await this.#options.database.batches.query<{ epoch: number; batch: bigint }>(
-      'select joined as epoch, batch from sluice.node where name = $1',
-      [this.#options.node]
-    )
+    const { database, node } = this.#options
+    const query = 'select joined as epoch, batch from sluice.node where name = $1'
+    const { rows } = await database.batches.query<{ epoch: number; batch: bigint }>(query, [node])
     const [row] = rows
     return row && { epoch: row.epoch, batch: Number(row.batch) }
   }
@@ -354,19 +353,21 @@ class Node implements Money {
 
   /** Makes the days of now and of what comes next. */
   async #makeDays(): Promise<void> {
-    const now = this.#clock.now()
+    const now = this.#now()
     await Promise.all([this.#days.make(now), this.#days.make(now + day)])
   }
 
   async #compareClocks(): Promise<void> {
-    const differ = await this.#clock.compare()
-    if (differ) this.#log.warn('the clock differs from that of the database', differ)
+    const { time, began } = await this.#clock.compare()
+    this.#soundness.saw(time, began)
+    const { skew, differs } = this.#clock
+    if (differs) this.#log.warn('the clock differs from that of the database', { seconds: Math.round(skew / 1000) })
   }
 
   async #takeOver(): Promise<void> {
-    await this.#holds.takeSlices(this.#sender.epoch)
+    await this.#holds.takeSlices(this.#sender.epoch, this.#soundness.gone)
     for (;;) {
-      const holds = await this.#holds.takeOver(this.#sender.epoch)
+      const holds = await this.#holds.takeOver(this.#sender.epoch, this.#soundness.gone)
       if (holds.length === 0) return
       this.#end(holds)
       await this.#sender.flush()

@@ -22,6 +22,16 @@ create index work_request on sluice.work (request_id) where open;  -- for whoeve
 create index work_expires on sluice.work (expires) where expires is not null;
 create index work_oldest on sluice.work (tenant, created) where not open and bytes is not null;
 
+-- Work that was deleted and has had several owners, for a day. One of them may not know that it is not its own any more,
+-- and puts back what the database lacks, as a server does that took over without it.
+create table sluice.work_gone (
+  tenant text not null,
+  project text not null,
+  id text not null,
+  at timestamptz not null default clock_timestamp(),
+  primary key (tenant, project, id)
+);
+
 -- Results, in pieces.
 create table sluice.work_result (
   tenant text not null,
@@ -69,8 +79,8 @@ create trigger work_changed after update on sluice.work referencing new table as
   for each statement execute function sluice.count_work_room();
 
 -- Saves work of a gateway, a row each. What it knows to be there as its own (`known`) is changed only while it is, in the
--- same epoch: whoever was away for so long that another went on with it writes nothing. Other work is added, or written
--- over what has ended. Returns the rows that were refused.
+-- same epoch: whoever was away for so long that another went on with it writes nothing. It is added again when it is not
+-- there and was not deleted. Other work is added, or written over what has ended. Returns the rows that were refused.
 create function sluice.put_works(p_owner text, p_works json, p_lease interval)
 returns table (tenant text, project text, id text) language plpgsql as $$
 #variable_conflict use_column
@@ -88,6 +98,8 @@ begin
     from put p
     where not p.known or exists (
       select from sluice.work w where w.tenant = p.tenant and w.project = p.project and w.id = p.id)
+      or not exists (
+      select from sluice.work_gone g where g.tenant = p.tenant and g.project = p.project and g.id = p.id)
     on conflict (tenant, project, id) do update set kind = excluded.kind, open = excluded.open,
       created = excluded.created, expires = excluded.expires, request_id = excluded.request_id, bytes = excluded.bytes,
       json = excluded.json, owner = excluded.owner, epoch = excluded.epoch, until = excluded.until

@@ -210,8 +210,9 @@ create function sluice.hold_is_left_1(p_lease bigint, p_request text) returns bo
 $$;
 
 -- Takes over what a node has left open that has not been heard of for its lease, and fences it. Several may try at once.
--- What is taken over is not detached any more.
-create function sluice.money_take_over_1(p_node text, p_epoch int, p_most int)
+-- What is taken over is not detached any more. A lease has ended that was to end by `p_by`, or beyond `p_beyond`, where
+-- the clock was set back.
+create function sluice.money_take_over_1(p_node text, p_epoch int, p_most int, p_by timestamptz, p_beyond timestamptz)
   returns setof sluice.hold language plpgsql as $$
 declare
   gone text;
@@ -219,7 +220,7 @@ begin
   perform from sluice.node where name = p_node and epoch = p_epoch for share;
   if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
   select n.name into gone from sluice.node n
-    where n.name <> p_node and n.expires < clock_timestamp() and exists (
+    where n.name <> p_node and (n.expires < p_by or n.expires > p_beyond) and exists (
       select from sluice.hold h where h.node = n.name and sluice.hold_is_left_1(h.lease_until, h.request_id))
     limit 1 for update skip locked;
   if not found then return; end if;
@@ -234,14 +235,15 @@ begin
 end $$;
 
 -- Ends the slices of a node that has not been heard of for its lease, and fences it. Returns whether there was one.
-create function sluice.slices_take_over_1(p_node text, p_epoch int) returns boolean language plpgsql as $$
+create function sluice.slices_take_over_1(p_node text, p_epoch int, p_by timestamptz, p_beyond timestamptz)
+  returns boolean language plpgsql as $$
 declare
   gone text;
 begin
   perform from sluice.node where name = p_node and epoch = p_epoch for share;
   if not found then raise exception 'fenced' using errcode = 'SL001'; end if;
   select n.name into gone from sluice.node n
-    where n.name <> p_node and n.expires < clock_timestamp() and exists (
+    where n.name <> p_node and (n.expires < p_by or n.expires > p_beyond) and exists (
       select from sluice.slice s where s.node = n.name)
     limit 1 for update skip locked;
   if not found then return false; end if;

@@ -37,6 +37,10 @@ export class Arrivals {
     return this.#held.size
   }
 
+  has(name: string): boolean {
+    return this.#held.has(name)
+  }
+
   get held(): Iterable<HeldWork> {
     return this.#held.values()
   }

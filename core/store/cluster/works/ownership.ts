@@ -2,9 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Owner } from '../../owner.ts'
 import type { Work } from '../../works.ts'
+import { databaseTime } from '../database/clock.ts'
 import type { Database } from '../database/database.ts'
-import { errandsOf } from './errands.ts'
 import { Soundness } from '../database/soundness.ts'
+import { errandsOf } from './errands.ts'
 import type { Room } from './room.ts'
 
 /** How often a gateway looks for work that nobody has, in milliseconds; with short leases more often. */
@@ -24,23 +25,26 @@ export interface Holding {
   held(): readonly HeldWork[]
   /** It is another gateway's now. */
   lost(work: HeldWork): void
+  /** The database does not have it: it is just being written, or a server has taken over that lacks it. */
+  lacking(work: HeldWork): void
   /** Others ask for something of it. */
   asked(): void
   /** It was taken over. Resolves when it is this gateway's, or with false when it was lost before; never rejects. */
   taken(work: Work, epoch: bigint): Promise<boolean>
 }
 
-/** What a look finds: by tenant, what others have and what results take; whether work is left, and errands. */
+/** What a look finds: by tenant, what others have and what results take; whether work is left, and errands; the time. */
 interface Look {
   readonly elsewhere: Readonly<Record<string, number>>
   readonly room: Readonly<Record<string, number>>
   readonly gone: boolean
   readonly asked: boolean
+  readonly now: number
 }
 
-/** Work that was given up, and with `expired` what nobody has renewed. */
-function left(expired: string): string {
-  return `sluice.work where open and until <= case when ${expired} then statement_timestamp() else '-infinity' end`
+/** Work that was given up, or that nobody has renewed: the two times of {@link Gone}. */
+function left(by: string, beyond: string): string {
+  return `sluice.work where open and (until <= ${by}::timestamptz or until > ${beyond}::timestamptz)`
 }
 
 /** Gives up all open work of an owner: anybody may have it now. What cannot be written ends with its lease. */
@@ -92,16 +96,20 @@ export class Ownership {
    */
   async look(): Promise<boolean> {
     const { written } = this.#room
+    const { by, beyond } = this.#soundness.gone
+    const began = performance.now()
     const { rows } = await this.#database.reads.query<Look>(
       `select
          (select coalesce(json_object_agg(tenant, count), '{}') from (
            select tenant, count(*) from sluice.work where open and owner <> $1 group by tenant) elsewhere) as elsewhere,
          (select coalesce(json_object_agg(tenant, bytes), '{}') from sluice.work_room where bytes > 0) as room,
-         exists (select from ${left('$2')}) as gone,
-         exists (select from ${errandsOf('$1')}) as asked`,
-      [this.#owner, this.#soundness.holds]
+         exists (select from ${left('$2', '$3')}) as gone,
+         exists (select from ${errandsOf('$1')}) as asked,
+         ${databaseTime} as now`,
+      [this.#owner, by, beyond]
     )
-    const { elsewhere, room, gone, asked } = rows[0]!
+    const { elsewhere, room, gone, asked, now } = rows[0]!
+    this.#soundness.saw(now, began)
     this.#elsewhere = new Map(Object.entries(elsewhere))
     // What was written meanwhile may be missing in what was read: the next look has it.
     if (this.#room.written === written) this.#room.count(new Map(Object.entries(room)))
@@ -134,8 +142,14 @@ export class Ownership {
     while (!signal.aborted) {
       if (!more) await sleep(pause * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {})
       if (signal.aborted) return
-      // The leases go on for a while; what follows from their end is found when the database is there again.
-      more = await this.#soundness.watch(() => this.#turn()).catch(() => false)
+      more = await this.#soundness
+        .watch(() => this.#turn())
+        .catch(() => {
+          // The leases go on for a while. They are renewed first when the database is there again, which may be another
+          // server by then that lacks some of the work.
+          this.#renewed = -Infinity
+          return false
+        })
     }
   }
 
@@ -149,7 +163,7 @@ export class Ownership {
     const held = this.#holding.held()
     const began = performance.now()
     if (held.length > 0) {
-      const { rows } = await this.#database.changes.query<{ i: number }>(
+      const { rows } = await this.#database.changes.query<{ i: number; lacking: boolean }>(
         `with held as (
            select h.*, row_number() over () as i
            from json_to_recordset($1) h(tenant text, project text, id text, epoch bigint)
@@ -159,12 +173,11 @@ export class Ownership {
              and w.open and w.owner = $2 and w.epoch = h.epoch
            returning h.i
          )
-         select (h.i - 1)::int as i from held h join sluice.work w using (tenant, project, id)
+         select (h.i - 1)::int as i, w.id is null as lacking from held h left join sluice.work w using (tenant, project, id)
          where h.i not in (select i from renewed)`,
         [JSON.stringify(held.map((one) => ({ ...one, epoch: String(one.epoch) }))), this.#owner, this.#lease]
       )
-      // What is not in the database yet, as it is just being written, is not among these.
-      for (const { i } of rows) this.#holding.lost(held[i]!)
+      for (const { i, lacking } of rows) this.#holding[lacking ? 'lacking' : 'lost'](held[i]!)
     }
     this.#renewed = began
   }
@@ -174,15 +187,16 @@ export class Ownership {
    * there was any.
    */
   async #take(tell: (work: Work) => void): Promise<boolean> {
+    const { by, beyond } = this.#soundness.gone
     const { rows } = await this.#database.changes.query<{ json: string; epoch: bigint }>(
       `update sluice.work w set owner = $1, epoch = w.epoch + 1, until = clock_timestamp() + $2 * interval '1 ms'
        from (
-         select tenant, project, id from ${left('$3')}
+         select tenant, project, id from ${left('$3', '$4')}
          order by until limit ${mostAtOnce} for update skip locked
        ) gone
        where w.tenant = gone.tenant and w.project = gone.project and w.id = gone.id
        returning w.json, w.epoch`,
-      [this.#owner, this.#lease, this.#soundness.holds]
+      [this.#owner, this.#lease, by, beyond]
     )
     for (const { json, epoch } of rows) {
       const work = JSON.parse(json) as Work

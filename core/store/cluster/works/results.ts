@@ -79,7 +79,12 @@ export class Results {
        where tenant = $1 and project = $2 and id = $3 for share`,
       [tenant, project, id, this.#owner, epoch, known]
     )
-    return rows[0]?.may ?? !known
+    if (rows[0] || !known) return rows[0]?.may ?? true
+    const gone = await transaction.query(
+      'select from sluice.work_gone where tenant = $1 and project = $2 and id = $3',
+      [tenant, project, id]
+    )
+    return gone.rows.length === 0
   }
 
   /** Reads a result; undefined when there is none. */

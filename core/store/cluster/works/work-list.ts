@@ -9,28 +9,23 @@ import { isOpen } from '../../works.ts'
 import type { Errand, Work, WorkQuery, Works } from '../../works.ts'
 import type { Database } from '../database/database.ts'
 import { Group } from '../database/group.ts'
-import { persist } from '../database/persist.ts'
 import { plain } from '../database/text.ts'
 import { unavailable } from '../unavailable.ts'
 import { Arrivals } from './arrivals.ts'
 import type { Delay } from './arrivals.ts'
 import { Errands } from './errands.ts'
 import type { Serve } from './errands.ts'
+import { Losses } from './losses.ts'
 import { Ownership } from './ownership.ts'
+import type { HeldWork } from './ownership.ts'
 import { newTenure, Results } from './results.ts'
 import type { Tenure } from './results.ts'
 import { Room } from './room.ts'
+import { keyOf, nameOf, Rows } from './rows.ts'
+import type { Put } from './rows.ts'
 
 /** How long open work is its gateway's after that was heard of last, in milliseconds. */
 const usualLease = 15_000
-
-interface Put {
-  readonly name: string
-  readonly work: Work
-  readonly tenure: Tenure
-  /** Whether another gateway has it. */
-  refused: boolean
-}
 
 /** Open work of this gateway. `shown`: the state before, while the latest is not committed. */
 interface Own {
@@ -48,6 +43,8 @@ export class WorkList implements Works {
   readonly #errands: Errands
   readonly #group: Group<Put>
   readonly #own = new Map<string, Own>()
+  readonly #losses = new Losses()
+  readonly #rows: Rows
   readonly #arrivals: Arrivals
   /** The work of this gateway by account and upstream id. */
   readonly #places = new Map<string, Work>()
@@ -64,13 +61,15 @@ export class WorkList implements Works {
     this.#now = now
     this.room = new Room()
     this.#arrivals = new Arrivals(log, (work) => this.bring(work))
+    this.#rows = new Rows(database, owner, lease)
     this.#results = new Results(database, owner)
     this.#ownership = new Ownership(database, owner, lease, this.room, {
       held: () => [
         ...[...this.#own.values()].map(({ work, tenure: { epoch } }) => ({ ...keyOf(work), epoch })),
         ...this.#arrivals.held
       ],
-      lost: (key) => this.#end(nameOf(key, key.id)),
+      lost: (held) => void (this.#has(held) && this.#lose(nameOf(held, held.id))),
+      lacking: (held) => this.#putBack(held),
       asked: () => void this.#errands.look(),
       taken: (work, epoch) => this.#arrive(work, epoch)
     })
@@ -78,7 +77,7 @@ export class WorkList implements Works {
     this.#group = new Group({
       most: 200,
       bytesOf: ({ work }) => work.bytes ?? 1000,
-      write: (puts) => this.#write(puts, owner, lease)
+      write: (puts) => this.#write(puts)
     })
   }
 
@@ -127,6 +126,11 @@ export class WorkList implements Works {
     return this.#errands.sweep()
   }
 
+  /** Forgets what was deleted long ago. Returns whether there may be more. */
+  sweepGone(): Promise<boolean> {
+    return this.#rows.sweepGone()
+  }
+
   /** Calls `tell` with work whose gateway is gone, which is this one's from then on. Without it none is taken over. */
   set onTaken(tell: ((work: Work) => void) | undefined) {
     this.#ownership.onTaken = tell
@@ -163,6 +167,7 @@ export class WorkList implements Works {
   /** @throws GatewayError rejects with `task_under_way` when another gateway has taken it over */
   async put(work: Work, after?: Promise<void>): Promise<void> {
     const name = nameOf(work, work.id)
+    if (this.#losses.has(name)) throw takenOver()
     const before = this.#own.get(name)
     const tenure = before?.tenure ?? newTenure()
     const counted = this.room.expect(work.tenant, (work.bytes ?? 0) - (before?.work.bytes ?? 0))
@@ -184,6 +189,7 @@ export class WorkList implements Works {
 
   note(work: Work): void {
     const name = nameOf(work, work.id)
+    if (this.#losses.has(name)) return
     if (isOpen(work)) this.#begin(work, this.#own.get(name)?.tenure ?? newTenure())
     else this.#end(name)
   }
@@ -232,14 +238,7 @@ export class WorkList implements Works {
     const counted = this.room.expect(work.tenant, -(work.bytes ?? 0))
     try {
       await this.#group.idle()
-      const { tenant, project, id } = keyOf(work)
-      await persist(() =>
-        this.#database.changes.query(
-          `with result as (delete from sluice.work_result where tenant = $1 and project = $2 and id = $3)
-         delete from sluice.work where tenant = $1 and project = $2 and id = $3`,
-          [tenant, project, id]
-        )
-      )
+      await this.#rows.remove(keyOf(work))
       counted(true)
     } catch (cause) {
       counted(false)
@@ -256,8 +255,11 @@ export class WorkList implements Works {
     return !this.#group.failing
   }
 
-  expired(limit: number): Promise<readonly Work[]> {
-    return this.#read('where expires <= $1 order by expires limit $2', [this.#now(), limit])
+  async expired(limit: number): Promise<readonly Work[]> {
+    // What is over by one clock alone may not be over.
+    return !this.#database.clock.agrees
+      ? []
+      : this.#read('where expires <= $1 order by expires limit $2', [this.#now(), limit])
   }
 
   sweep(): Promise<number> {
@@ -267,9 +269,10 @@ export class WorkList implements Works {
   /** @throws GatewayError rejects with `task_under_way` when another gateway has taken the work over */
   async keepResult(work: Work, bytes: Buffer): Promise<void> {
     const name = nameOf(work, work.id)
-    const kept = await this.#results.put(keyOf(work), bytes, this.#own.get(name)?.tenure ?? newTenure())
-    if (kept) return
-    this.#end(name)
+    const tenure = this.#own.get(name)?.tenure ?? newTenure()
+    if (!this.#losses.has(name) && (await this.#results.put(keyOf(work), bytes, tenure))) return
+    if (tenure.known) this.#lose(name)
+    else this.#end(name)
     throw takenOver()
   }
 
@@ -303,6 +306,7 @@ export class WorkList implements Works {
   async #arrive(work: Work, epoch: bigint): Promise<boolean> {
     const name = nameOf(work, work.id)
     const held = { ...keyOf(work), epoch }
+    this.#losses.delete(name)
     if (!(await this.#arrivals.arrive(name, work, held))) return false
     this.#begin(work, { epoch, known: true })
     return true
@@ -321,6 +325,26 @@ export class WorkList implements Works {
     this.#arrivals.lose(name)
   }
 
+  /** Whether this gateway has the work still, as it was when it was held. */
+  #has(held: HeldWork): boolean {
+    const name = nameOf(held, held.id)
+    const tenure = this.#own.get(name)?.tenure
+    return tenure ? tenure.known && tenure.epoch === held.epoch : this.#arrivals.has(name)
+  }
+
+  /** Another gateway has it, or has ended it: nothing is written of it here any more. */
+  #lose(name: string): void {
+    this.#end(name)
+    this.#losses.add(name)
+  }
+
+  /** A server took over that lacks the work. What this gateway is just beginning is written by itself. */
+  #putBack(held: HeldWork): void {
+    const own = this.#own.get(nameOf(held, held.id))
+    // What cannot be put back now is put back at the next renewal.
+    if (own && this.#has(held)) this.put(own.work).catch(() => {})
+  }
+
   #leave(work: Work | undefined): void {
     if (work && work.upstreamId !== null) this.#places.delete(placeOf(work.account, work.upstreamId))
   }
@@ -337,35 +361,12 @@ export class WorkList implements Works {
     }
   }
 
-  async #write(puts: readonly Put[], owner: string, lease: number): Promise<void> {
-    const last = [...new Map(puts.map((put) => [put.name, put])).values()]
-    const sent = last.map(({ work, tenure: { epoch, known } }) => ({
-      ...keyOf(work),
-      kind: work.kind,
-      open: isOpen(work),
-      created: work.created,
-      expires: work.expires,
-      request_id: plain(work.requestId),
-      bytes: work.bytes,
-      json: JSON.stringify(work),
-      epoch: String(epoch),
-      known
-    }))
-    const { rows } = await this.#database.changes.query<Owner & { id: string }>(
-      `select * from sluice.put_works($1, $2, $3 * interval '1 ms')`,
-      [owner, JSON.stringify(sent), lease]
-    )
-    const refused = new Set(rows.map((key) => nameOf(key, key.id)))
-    for (const name of refused) this.#end(name)
-    for (const put of puts) {
-      put.refused = refused.has(put.name)
-      put.tenure.known ||= !put.refused
-    }
+  async #write(puts: readonly Put[]): Promise<void> {
+    await this.#rows.write(puts)
+    for (const { name, tenure, refused } of puts)
+      if (refused && tenure.known) this.#lose(name)
+      else if (refused) this.#end(name)
   }
-}
-
-function keyOf({ tenant, project, id }: Work): { tenant: string; project: string; id: string } {
-  return { tenant, project, id: plain(id) }
 }
 
 function takenOver(): GatewayError {
@@ -375,9 +376,4 @@ function takenOver(): GatewayError {
 /** The name of work at an upstream. It is unique, because a fingerprint has no line break. */
 function placeOf(account: string, upstreamId: string): string {
   return `${account}\n${upstreamId}`
-}
-
-/** The name of work among all owners. It is unique, because no part of an owner's name has a line break. */
-function nameOf({ tenant, project }: Owner, id: string): string {
-  return `${tenant}\n${project}\n${plain(id)}`
 }

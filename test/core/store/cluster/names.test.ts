@@ -9,6 +9,7 @@ import { Shelf } from '../../../../core/store/cluster/answers/shelf.ts'
 import { Database } from '../../../../core/store/cluster/database/database.ts'
 import { RouteBook } from '../../../../core/store/cluster/routes/route-book.ts'
 import type { Route } from '../../../../core/store/routes.ts'
+import { DatabaseProxy } from '../../../kit/database-proxy.ts'
 import { PostgresProxy } from '../../../kit/postgres-proxy.ts'
 import { postgresMissing, sharedPostgres } from '../../../kit/postgres.ts'
 import { eventually } from '../../../kit/probe.ts'
@@ -187,6 +188,17 @@ t.test('claims', { skip }, async (t) => {
     await sleep(50)
     t.same(await one.look('lacking'), digest('other'))
     other.leave('lacking')
+  })
+
+  await t.test('after a failure claims are put back soon, and not when they would be renewed', async (t) => {
+    const proxy = await DatabaseProxy.start(t, server.socket)
+    const claims = new ClaimBook(await connected(t, proxy.url(url)), 600_000)
+    t.teardown(() => claims.close())
+    await claims.take('soon', digest('soon'))
+    proxy.loses = (sent) => sent.includes('renewed as')
+    await eventually(() => proxy.lost > 0)
+    const { lost } = proxy
+    await eventually(() => proxy.lost >= lost + 3, 8000)
   })
 
   await t.test('a claim stands while its gateway is there, and for its lease after that', async (t) => {

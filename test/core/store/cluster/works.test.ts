@@ -144,8 +144,9 @@ t.test('who was away while another ended its work changes nothing of it, opens o
   t.equal(await one.list.find(owner, 'gone'), undefined)
   t.equal(String(await one.list.result(work('result'))), 'second')
   t.same(one.list.open(), [])
-  // What has ended is anybody's to replace, such as a value that is stored again under its id.
-  await one.list.put(work('put', { ...done, progress: 7 }))
+  // What has ended is anybody's to replace who has not lost it, such as a value that is stored again under its id.
+  const third = await node(t, url)
+  await third.list.put(work('put', { ...done, progress: 7 }))
   t.match(await other.list.find(owner, 'put'), { progress: 7 })
 })
 

@@ -4,6 +4,7 @@ import type { ReserveRequest } from '../../../ledger.ts'
 import { day } from '../../../window.ts'
 import type { Logger } from '../../../../telling/log.ts'
 import type { Database } from '../../database/database.ts'
+import type { Gone } from '../../database/soundness.ts'
 import { nameOf } from '../holds/live.ts'
 import type { Book } from '../holds/book.ts'
 import { Queue } from '../sending/operations.ts'
@@ -120,25 +121,24 @@ export class OwnHolds {
   }
 
   /** Has the slices of nodes that are gone be nobody's, which fences them. */
-  async takeSlices(epoch: number): Promise<void> {
+  async takeSlices(epoch: number, { by, beyond }: Gone): Promise<void> {
     const { database, node } = this.#parts
     for (;;) {
       const { rows } = await database.changes.query<{ taken: boolean }>(
-        'select sluice.slices_take_over_1($1, $2) as taken',
-        [node, epoch]
+        'select sluice.slices_take_over_1($1, $2, $3, $4) as taken',
+        [node, epoch, by, beyond]
       )
       if (!rows[0]!.taken) return
     }
   }
 
   /** Takes over some of what a node has left that is gone. */
-  async takeOver(epoch: number): Promise<Hold[]> {
+  async takeOver(epoch: number, { by, beyond }: Gone): Promise<Hold[]> {
     const { database, node } = this.#parts
-    const { rows } = await database.changes.query<HoldRow>('select * from sluice.money_take_over_1($1, $2, $3)', [
-      node,
-      epoch,
-      mostTaken
-    ])
+    const { rows } = await database.changes.query<HoldRow>(
+      'select * from sluice.money_take_over_1($1, $2, $3, $4, $5)',
+      [node, epoch, mostTaken, by, beyond]
+    )
     return this.#takeAnew(rows)
   }
 
