@@ -103,6 +103,7 @@ export class DocumentBook implements Documents {
   async change(changes: readonly DocumentChange[], entry?: AuditEntry): Promise<void> {
     // What is known here by now is what this change was decided on: a note that was not sent is replaced by it.
     const names = changes.map(nameOf)
+    const from = this.#shelves.seen
     const bases = changes.map(({ kind, id }) => this.#shelves.versionOf(kind, id))
     const replaced = names.flatMap((name) => this.#notes.get(name) ?? [])
     for (const name of names) this.#notes.delete(name)
@@ -112,9 +113,10 @@ export class DocumentBook implements Documents {
       return { ...change, base: own?.base === bases[i] ? own!.version : bases[i]! }
     })
     try {
-      await this.#send(based, entry, false)
+      await this.#send(based, entry, false, from)
     } catch (error) {
-      for (const note of replaced) if (!this.#notes.has(nameOf(note))) this.#notes.set(nameOf(note), note)
+      for (const note of isConflict(error) ? replaced.filter(isNew) : replaced)
+        if (!this.#notes.has(nameOf(note))) this.#notes.set(nameOf(note), note)
       if (replaced.length > 0) this.#noting ??= this.#sendNotes()
       throw error
     }
@@ -169,11 +171,15 @@ export class DocumentBook implements Documents {
     await (this.#next ?? this.#reading)?.catch(() => {})
   }
 
-  /** Has changes made, once, and shelves what the database answers: they are there, and what others changed before. */
+  /**
+   * Has changes made, once, and shelves what the database answers: they are there, and what others changed before.
+   * `from`: what was seen when they were decided on, however late they come there.
+   */
   async #send(
     changes: readonly Note[],
     entry: AuditEntry | undefined,
-    notes: boolean
+    notes: boolean,
+    from: Head
   ): Promise<readonly DocumentRow[]> {
     const sent = changes.map(({ kind, id, value, base }) => ({
       kind,
@@ -184,7 +190,6 @@ export class DocumentBook implements Documents {
     const id = randomUUID()
     const until = performance.now() + changeWithin
     for (;;) {
-      const from = this.#shelves.seen
       try {
         const { rows } = await this.#database.changes.query<DocumentRow & { stamp: string }>(
           'select * from sluice.change_documents($1, $2, $3, $4, $5, $6)',
@@ -220,16 +225,17 @@ export class DocumentBook implements Documents {
     while (this.#notes.size > 0) {
       const notes = this.#notes
       this.#notes = new Map()
-      const sending = this.#send([...notes.values()], undefined, true)
+      const sending = this.#send([...notes.values()], undefined, true, this.#shelves.seen)
       this.#underWay = sending.then(
         (rows) => takenOf(notes, rows),
         () => new Map()
       )
       try {
         await sending
-      } catch {
+      } catch (error) {
         // They are kept until the database is there again; what was noted since then is newer.
-        this.#notes = new Map([...notes, ...this.#notes])
+        const kept = isConflict(error) ? [...notes].filter(([, note]) => isNew(note)) : notes
+        this.#notes = new Map([...kept, ...this.#notes])
         if (this.#stopping.signal.aborted) break
         await sleep(pollEvery, undefined, { signal: this.#stopping.signal }).catch(() => {})
       }
@@ -243,7 +249,7 @@ export class DocumentBook implements Documents {
       await sleep(pollEvery * (0.7 + Math.random() * 0.6), undefined, { signal }).catch(() => {})
       if (signal.aborted) return
       await this.#catchUp().catch(() => {})
-      if (performance.now() - this.#swept < sweepEvery) continue
+      if (performance.now() - this.#swept < sweepEvery || !this.#database.clock.agrees) continue
       this.#swept = performance.now()
       await this.#database.changes.query('select sluice.sweep_documents()').catch(() => {})
     }
@@ -285,7 +291,10 @@ export class DocumentBook implements Documents {
     const head: Head = { version, stamp }
     const found = rows.filter(({ kind }) => kind !== null)
     if (!whole) this.#tell(this.#shelves.put(found, from, head))
-    else if (from === this.#shelves.seen) this.#tell(this.#shelves.replace(found, head))
+    else if (from === this.#shelves.seen) {
+      this.#notes = new Map([...this.#notes].filter(([, note]) => isNew(note)))
+      this.#tell(this.#shelves.replace(found, head))
+    }
     // A change was answered meanwhile, and brought what this may lack.
     else return this.#read()
     this.#current = asked
@@ -294,6 +303,19 @@ export class DocumentBook implements Documents {
   #tell(changes: readonly DocumentChange[]): void {
     if (changes.length > 0) for (const tell of this.#watchers) tell(changes)
   }
+}
+
+/** Whether it was refused as it was decided on something else than there is. */
+function isConflict(error: unknown): boolean {
+  return error instanceof GatewayError && error.details.shownCode === 'changed_meanwhile'
+}
+
+/**
+ * Whether it is of a document that was not there. Where the history of before is lost, or too old, a note of any other
+ * is left out: the version that it was made on may be that of something else.
+ */
+function isNew({ base }: Note): boolean {
+  return base === 0n
 }
 
 /** The changes are made, and what they have led to could not be read: they are asked for again. */
