@@ -107,7 +107,8 @@ export class Session {
 
   /**
    * Runs a statement. Without values it may be several statements. `deadline` in milliseconds: the connection is
-   * destroyed when it passes, as nobody knows then what an answer would belong to. `lockTimeout`: as of {@link Statement}.
+   * destroyed when it passes, as nobody knows then what an answer would belong to. `lockTimeout`: as of a
+   * {@link Statement}.
    * @throws DatabaseFault
    */
   async query<Row>(

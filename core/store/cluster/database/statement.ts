@@ -32,8 +32,8 @@ export class Statement<Row> implements Submittable {
 
   /**
    * `values`: for `$1` and so on. Without any there may be several statements, of which the last gives the result.
-   * `lockTimeout`: for how many milliseconds the server waits for locks. It is set for this statement alone, in the same
-   * trip, as a pooler hands the connection on. Default: as its transaction, or the server, says.
+   * `lockTimeout`: for how many milliseconds the server waits for locks. It is set for this statement alone, in the
+   * same trip, as a pooler hands the connection on. Default: as its transaction, or the server, says.
    */
   constructor(text: string, values: readonly unknown[] | undefined, reader: Reader, lockTimeout?: number) {
     this.#text = text

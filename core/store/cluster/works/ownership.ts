@@ -33,7 +33,7 @@ export interface Holding {
   taken(work: Work, epoch: bigint): Promise<boolean>
 }
 
-/** What a look finds: by tenant, what others have and what results take; whether work is left, and errands; the time. */
+/** What a look finds: by tenant, what others have and what results take; whether work is left, and errands; when. */
 interface Look {
   readonly elsewhere: Readonly<Record<string, number>>
   readonly room: Readonly<Record<string, number>>

@@ -25,7 +25,7 @@ interface FailOver {
   /** Has read a change of the document that is lost, which gave it the version 2. */
   readonly book: DocumentBook
   readonly proxy: DatabaseProxy
-  /** A server takes over that lacks it, and another gateway gives the document the version 2 with a change of its own. */
+  /** A server takes over that lacks it, and another gateway makes the version 2 of the document. */
   takeOver(): Promise<void>
 }
 
