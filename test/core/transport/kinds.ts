@@ -1,5 +1,4 @@
 // The implementations of the transport, each of which has to pass the same tests.
-import t from 'tap'
 import type { Test } from 'tap'
 import type { Channel } from '../../../core/catalogue/catalogue.ts'
 import { Http1Transport } from '../../../core/transport/http1/transport.ts'
@@ -32,6 +31,11 @@ export function open(t: Test, kind: Kind): HttpTransport {
 }
 
 /** A test of each of these kinds. */
-export function testEach(kinds: readonly Kind[], sentence: string, run: (t: Test, kind: Kind) => Promise<void>): void {
+export function testEach(
+  t: Test,
+  kinds: readonly Kind[],
+  sentence: string,
+  run: (t: Test, kind: Kind) => Promise<void>
+): void {
   for (const kind of kinds) t.test(`${sentence} (${kind.name})`, (t) => run(t, kind))
 }

@@ -65,7 +65,7 @@ async function server(t: Test, accept: (socket: Socket) => void): Promise<Server
   return Object.assign(listening, { port: (listening.address() as AddressInfo).port })
 }
 
-testEach(both, 'a request is one head and one body', async (t, kind) => {
+testEach(t, both, 'a request is one head and one body', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind, { headers: { 'x-team': 'platform' } })
   upstream.always(...hello)
   const host = upstream.url.host
@@ -93,7 +93,7 @@ testEach(both, 'a request is one head and one body', async (t, kind) => {
   }
 })
 
-testEach(both, 'what would be read as something else is not sent', async (t, kind) => {
+testEach(t, both, 'what would be read as something else is not sent', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   const requests: Parameters<typeof ask>[2][] = [
     ...['/a b', '/a\r\nx: y', '/a\nb', '/\xe4', '/a#b', '/a\0', '/a\x7f'].map((path) => ({ path })),
@@ -118,7 +118,7 @@ testEach(both, 'what would be read as something else is not sent', async (t, kin
   t.equal(upstream.connections.length, 0)
 })
 
-testEach(both, 'an answer comes as head, body and end, however it is cut', async (t, kind) => {
+testEach(t, both, 'an answer comes as head, body and end, however it is cut', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   upstream.script(
     bytes(
@@ -144,7 +144,7 @@ testEach(both, 'an answer comes as head, body and end, however it is cut', async
   t.equal(upstream.connections.length, 1)
 })
 
-testEach(both, 'a connection is used again unless one side said otherwise', async (t, kind) => {
+testEach(t, both, 'a connection is used again unless one side said otherwise', async (t, kind) => {
   const rows: [what: string, steps: Step[], kept: boolean][] = [
     ['a length', hello, true],
     ['chunks', [head(200), chunk('hello'), endOfBody()], true],
@@ -185,6 +185,7 @@ testEach(both, 'a connection is used again unless one side said otherwise', asyn
 })
 
 testEach(
+  t,
   both,
   'the connection that was used last is used first, and one that has waited too long not at all',
   async (t, kind) => {
@@ -215,7 +216,7 @@ testEach(
   }
 )
 
-testEach(both, 'a loop that stands still while a connection is made ends no call', async (t, kind) => {
+testEach(t, both, 'a loop that stands still while a connection is made ends no call', async (t, kind) => {
   const timeouts = { connect: 500, firstByte: 1, idle: 1, total: 1 }
   const { transport, upstream, channel } = await pair(t, kind, { timeouts })
   upstream.always(...hello)
@@ -224,7 +225,7 @@ testEach(both, 'a loop that stands still while a connection is made ends no call
   t.match(await over, { status: 200, body: 'hello' })
 })
 
-testEach(both, 'a connection whose time is over before it could wait is closed', async (t, kind) => {
+testEach(t, both, 'a connection whose time is over before it could wait is closed', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   upstream.script(head(200, { 'content-length': '5', 'keep-alive': 'timeout=2' }), bytes('hello'))
   await ask(
@@ -240,7 +241,7 @@ testEach(both, 'a connection whose time is over before it could wait is closed',
   t.equal((await upstream.connections[0]!.closed).by, 'peer')
 })
 
-testEach(both, 'bytes that nobody asked for answer nothing', async (t, kind) => {
+testEach(t, both, 'bytes that nobody asked for answer nothing', async (t, kind) => {
   const evil = 'HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil'
   for (const [what, steps] of Object.entries<Step[]>({
     'in the same write': [bytes(`HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello${evil}`)],
@@ -265,7 +266,7 @@ testEach(both, 'bytes that nobody asked for answer nothing', async (t, kind) => 
   }
 })
 
-testEach(both, 'an upstream that closes while nobody asks costs nothing', async (t, kind) => {
+testEach(t, both, 'an upstream that closes while nobody asks costs nothing', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   for (const end of [fin(), reset()]) {
     upstream.script(...hello, pause(10), end).script(...hello)
@@ -277,6 +278,7 @@ testEach(both, 'an upstream that closes while nobody asks costs nothing', async 
 })
 
 testEach(
+  t,
   both,
   'a request is sent again only when its reused connection broke unheard, soon, and once',
   async (t, kind) => {
@@ -307,7 +309,7 @@ testEach(
   }
 )
 
-testEach(both, 'a broken answer is an error of its kind', async (t, kind) => {
+testEach(t, both, 'a broken answer is an error of its kind', async (t, kind) => {
   const rows: [what: string, steps: Step[], heard: string[], code: string][] = [
     ['closed at once', [fin()], ['error'], 'upstream_connection_failed'],
     ['reset at once', [reset()], ['error'], 'upstream_connection_failed'],
@@ -357,6 +359,7 @@ testEach(both, 'a broken answer is an error of its kind', async (t, kind) => {
 })
 
 testEach(
+  t,
   both,
   'an answer before the request is all sent is delivered, and its connection not used again',
   async (t, kind) => {
@@ -381,7 +384,7 @@ testEach(
   }
 )
 
-testEach(both, '64 MiB for a sink that pauses stay where they are', async (t, kind) => {
+testEach(t, both, '64 MiB for a sink that pauses stay where they are', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   const piece = Buffer.from(Array.from({ length: 64 * 1024 }, (_, i) => (i * 7) % 251))
   const flood = (framed: boolean): Step[] => {
@@ -428,7 +431,7 @@ testEach(both, '64 MiB for a sink that pauses stay where they are', async (t, ki
   }
 })
 
-testEach(both, 'what a sink was given does not change', async (t, kind) => {
+testEach(t, both, 'what a sink was given does not change', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   const calls = Array.from({ length: 8 }, (_, n) => {
     const letter = String.fromCharCode(97 + n)
@@ -447,7 +450,7 @@ testEach(both, 'what a sink was given does not change', async (t, kind) => {
   for (const body of bodies) t.ok(body.length === 330_000 && body === body[0]!.repeat(330_000))
 })
 
-testEach(both, 'a call that is aborted hears nothing more, and its connection is closed', async (t, kind) => {
+testEach(t, both, 'a call that is aborted hears nothing more, and its connection is closed', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   const answer = [head(200), chunk('hello'), pause(10), chunk('more'), endOfBody()]
   for (const at of ['head', 'data'] as const) {
@@ -483,7 +486,7 @@ testEach(both, 'a call that is aborted hears nothing more, and its connection is
   }
 })
 
-testEach(both, 'an abort after the end closes nothing', async (t, kind) => {
+testEach(t, both, 'an abort after the end closes nothing', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   upstream.always(...hello)
   for (let n = 0; n < 3; n++) {
@@ -496,7 +499,7 @@ testEach(both, 'an abort after the end closes nothing', async (t, kind) => {
   t.equal(upstream.connections.length, 1)
 })
 
-testEach(both, 'a sink that throws is told so, and its connection is closed', async (t, kind) => {
+testEach(t, both, 'a sink that throws is told so, and its connection is closed', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   for (const at of ['head', 'data']) {
     upstream.script(...hello)
@@ -514,7 +517,7 @@ testEach(both, 'a sink that throws is told so, and its connection is closed', as
   }
 })
 
-testEach(both, 'connections that cannot be had are errors', async (t, kind) => {
+testEach(t, both, 'connections that cannot be had are errors', async (t, kind) => {
   const { transport, upstream } = await pair(t, kind)
   const failed = (channel: Channel): Promise<{ error: GatewayError | undefined }> => ask(transport, channel).over
   const closed = await server(t, () => {})
@@ -540,7 +543,7 @@ testEach(both, 'connections that cannot be had are errors', async (t, kind) => {
   t.equal(upstream.connections.length, 0)
 })
 
-testEach(both, 'a channel that is not private reaches no private address, by number or by name', async (t, kind) => {
+testEach(t, both, 'a channel that is not private reaches no private address, by number or by name', async (t, kind) => {
   const { transport, upstream } = await pair(t, kind)
   const { port } = upstream.url
   for (const host of ['127.0.0.1', '[::1]', '[::ffff:127.0.0.1]', 'localhost', '10.0.0.1', '169.254.169.254']) {
@@ -563,7 +566,7 @@ testEach(both, 'a channel that is not private reaches no private address, by num
   )
 })
 
-testEach(both, 'closing ends what waits at once and what runs when it has ended', async (t, kind) => {
+testEach(t, both, 'closing ends what waits at once and what runs when it has ended', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   let go!: () => void
   upstream
@@ -589,7 +592,7 @@ testEach(both, 'closing ends what waits at once and what runs when it has ended'
   t.equal(transport.connections, 0)
 })
 
-testEach(both, 'whatever becomes of a thousand requests, no connection is left', async (t, kind) => {
+testEach(t, both, 'whatever becomes of a thousand requests, no connection is left', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   const kinds: Step[][] = [
     hello,
@@ -621,7 +624,7 @@ testEach(both, 'whatever becomes of a thousand requests, no connection is left',
   await eventually(() => upstream.open === 0)
 })
 
-testEach(both, 'a large request to an upstream that does not read holds no more than its body', async (t, kind) => {
+testEach(t, both, 'a large request to an upstream that does not read holds no more than its body', async (t, kind) => {
   const { transport, upstream, channel } = await pair(t, kind)
   const body = Buffer.alloc(16 * MiB)
   upstream.scriptFromHead(({ socket }) => void socket.pause(), stall())

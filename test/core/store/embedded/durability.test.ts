@@ -15,7 +15,7 @@ import { query, reserve, scope, settle } from './sample.ts'
 
 t.setTimeout(600_000)
 
-testDurability(forms.log)
+testDurability(t, forms.log)
 
 t.test('a file has one owner, whose process id a second one is told', async (t) => {
   const file = join(t.testdir(), 'sluice.db')

@@ -4,7 +4,7 @@ import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import t from 'tap'
+import type { Test } from 'tap'
 import { openDatabase } from '../../../../core/store/embedded/files/sqlite.ts'
 import { openStore as open } from '../../../../core/store/embedded/store.ts'
 import type { OwnStore, StoreOptions } from '../../../../core/store/embedded/store.ts'
@@ -22,7 +22,7 @@ const namespaces =
   spawnSync('unshare', ['-rm', 'sh', '-c', 'mount -t tmpfs -o size=1m tmpfs /mnt'], { stdio: 'ignore' }).status === 0
 
 /** Tests a form. */
-export function testDurability({ name, options }: Form): void {
+export function testDurability(t: Test, { name, options }: Form): void {
   const openStore = (given: StoreOptions): Promise<OwnStore> => open({ ...given, ...options })
   const startCrash = (mode: string, file: string, command: string[] = []): CrashChild =>
     start(mode, file, command, name)

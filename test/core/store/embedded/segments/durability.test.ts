@@ -5,4 +5,4 @@ import { forms } from '../forms.ts'
 
 t.setTimeout(600_000)
 
-testDurability(forms.journal)
+testDurability(t, forms.journal)
