@@ -27,9 +27,9 @@ export class Times {
     return this.#measured.get(file) ?? (seconds && seconds * 1000)
   }
 
-  /** Whether a file is known to take long, whatever was measured. */
-  isLong(file: string): boolean {
-    return this.#usual.has(file)
+  /** The seconds of a file that is known to take long, whatever was measured; undefined of others. */
+  usual(file: string): number | undefined {
+    return this.#usual.get(file)
   }
 
   set(file: string, ms: number): void {
