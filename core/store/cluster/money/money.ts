@@ -164,8 +164,9 @@ class Node implements Money {
     this.#late = new LateEnds({
       ...common,
       lane: database.reads,
-      keep: (ends) => this.#ownLog.write(recordOf(ends, [])),
-      correct: (end) => this.ledger.queueEnd(end)
+      keep: (ends) => this.#ownLog.write(recordOf(ends, [], this.#prices.find)),
+      correct: (end) => this.ledger.queueEnd(end),
+      bring: (ended, prices) => this.#sender.bring(ended, prices)
     })
     this.#holds = new OwnHolds({ ...common, database, node, lease, ledger: this.ledger, late: this.#late })
     this.#refusals = new Refusals({ ...common, holds: this.#holds, ownLog: this.#ownLog, folder })
@@ -208,6 +209,7 @@ class Node implements Money {
         mirror: this.#mirror,
         slices: this.#slices,
         log: this.#ownLog,
+        priceOf: this.#prices.find,
         late: this.#late,
         node,
         lease: this.#lease,

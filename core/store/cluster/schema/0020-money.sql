@@ -292,6 +292,7 @@ create function sluice.money_batch_1(
   p_slices int[], p_slice_used int[], p_slice_limits bigint[],      -- slices that change: their cells, what counts, and the limits;
   p_backs bigint[], p_wants bigint[], p_least bigint[],             -- what is given back, wanted, and must be left for each node;
   p_unwritten bigint[],                                             -- what of them is admitted and not in this batch; null: as before
+  p_restored int,                                                   -- how many admissions, the last ones, were lost and come back
   p_all_edges boolean,                                              -- to tell of all slices of the node whose others wait for
   p_prices json, p_touched json, p_leased json,
   p_ended text[], p_ended_parts text[],                             -- the open holds that end
@@ -416,6 +417,14 @@ begin
     select array_agg(n.place) filter (where exists (
         select from sluice.hold h where h.request_id = n.request_id and h.part = n.part))
       into taken from unnest(p_requests, p_parts) with ordinality as n(request_id, part, place);
+    -- Another node may have had the end of such a hold, and brought that back.
+    if p_restored > 0 then
+      taken := taken || (select array_agg(n.place)
+        from unnest(p_requests, p_parts, p_times) with ordinality as n(request_id, part, "time", place)
+        where n.place > cardinality(p_requests) - p_restored and n."time" is not null and exists (
+          select from sluice.journal j where j.day = date '1970-01-01' + (n."time" / 86400000)::int
+            and j.request_id = n.request_id and j.part = n.part and j.class = 'terminal'));
+    end if;
     for run in 1 .. cardinality(p_runs_to) loop
       kind := p_kinds[first];
       first_count := coalesce(p_counts_to[kind - 1], 0) + 1;

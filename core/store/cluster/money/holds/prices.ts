@@ -20,10 +20,10 @@ export class Prices {
     this.#lane = lane
   }
 
-  find(version: string): Price | undefined {
+  readonly find = (version: string): Price | undefined => {
     const json = this.#json.get(version)
     return json === undefined ? undefined : parsePrice(version, json)
-  }
+  };
 
   /**
    * Those of a sale that are not in the book yet.

@@ -1,13 +1,17 @@
-// Ends that came too late, as others had ended their holds by estimate. The difference is written as a correction.
+// Ends that came too late. Where others had ended the hold by estimate, the difference is written as a correction; where
+// the database has lost the hold, it gets both.
 import { entryWidth } from '../../../embedded/journal/journal.ts'
 import { entryColumns } from '../../../embedded/rows/batch.ts'
 import type { Value } from '../../../embedded/files/sqlite.ts'
 import { day } from '../../../window.ts'
+import type { Price } from '../../../../money/price.ts'
 import type { Logger } from '../../../../telling/log.ts'
 import type { Lane } from '../../database/lane.ts'
+import type { Prices } from '../holds/prices.ts'
 import { correctionClass, isEstimate, lostClass } from '../journal/estimates.ts'
 import type { Estimate } from '../journal/estimates.ts'
-import type { End, Charge } from '../sending/operations.ts'
+import { pricesIn } from '../sending/outage.ts'
+import type { End, Charge, Restored } from '../sending/operations.ts'
 
 /** How many are looked for at once. */
 const mostAtOnce = 500
@@ -36,6 +40,9 @@ export interface LateEndParts {
   keep(ends: readonly Charge[]): Promise<void>
   /** Has a correction written. */
   correct(end: End): void
+  /** Has an end written whose hold is not there, and the prices that it was made at. */
+  bring(ended: Restored, prices: readonly Price[]): void
+  readonly prices: Pick<Prices, 'find'>
   /** Is told of each whose record may say something else than the journal does from now on. */
   corrected(requestId: string): void
 }
@@ -111,12 +118,21 @@ export class LateEnds {
     if (found.kind === null && found.held) return
     this.#waiting.delete(end)
     if (found.classes.includes(correctionClass) || (found.kind !== null && found.amount === end.charged)) return
-    const { log, correct, corrected } = this.#parts
+    const { log, correct, bring, prices, corrected } = this.#parts
     const told = {
       exchange: end.requestId,
       part: end.part,
       charged_nano: found.kind === null ? null : String(found.amount),
       would_be_nano: String(end.charged)
+    }
+    const { requestId, part, places, scopes, time } = end
+    const common = { requestId, part, places, scopes, time, held: 0n, corrects: end, logged: true }
+    const whole = { ...common, done: () => corrected(requestId), failed: () => {} }
+    if (found.kind === null) {
+      log.warn('the database has lost the hold of an end: it is charged without', told)
+      const { charged, entries } = end
+      const ended = { requestId, part, amount: 0n, row: undefined, places, end: { ...whole, charged, entries } }
+      return bring(ended, pricesIn(entries, entryColumns, prices.find))
     }
     if (!isEstimate(found)) {
       log.error('an end came too late, and is not charged', told)
@@ -126,21 +142,7 @@ export class LateEnds {
       'others had ended a request by estimate, as this node was not heard of for too long: it is corrected',
       told
     )
-    const { requestId, part, places, scopes, time } = end
-    correct({
-      requestId,
-      part,
-      places,
-      scopes,
-      time,
-      held: 0n,
-      charged: end.charged - found.amount,
-      entries: correctionOf(end, found),
-      corrects: end,
-      logged: true,
-      done: () => corrected(requestId),
-      failed: () => {}
-    })
+    correct({ ...whole, charged: end.charged - found.amount, entries: correctionOf(end, found) })
   }
 }
 

@@ -1,6 +1,7 @@
 // What the database refuses for good is told, and an end is kept for a program that can write it.
 import type { Logger } from '../../../../telling/log.ts'
 import type { DatabaseFault } from '../../database/fault.ts'
+import { isTaken } from '../sending/faults.ts'
 import type { Queue } from '../sending/operations.ts'
 import { recordOf } from '../sending/outage.ts'
 import type { OwnLog } from '../sending/own-log.ts'
@@ -9,8 +10,8 @@ import type { OwnHolds } from './own-holds.ts'
 
 /** What it needs of its node. */
 export interface RefusalParts {
-  readonly prices: Pick<Prices, 'refuse'>
-  readonly holds: Pick<OwnHolds, 'leave'>
+  readonly prices: Pick<Prices, 'find' | 'refuse'>
+  readonly holds: Pick<OwnHolds, 'leave' | 'tooLate'>
   readonly ownLog: Pick<OwnLog, 'keep'>
   /** Where that log is. */
   readonly folder: string
@@ -36,7 +37,8 @@ export class Refusals {
   }
 
   /** Takes one operation that is refused by itself. */
-  take({ prices, ends, joined, touches, admissions }: Queue, { message: error }: DatabaseFault): void {
+  take({ prices, ends, joined, touches, admissions, restored }: Queue, fault: DatabaseFault): void {
+    const { message: error } = fault
     const { log, holds, ownLog } = this.#parts
     const told = 'the database refuses'
     for (const { version } of prices) {
@@ -47,10 +49,15 @@ export class Refusals {
       log.error(`${told} a request`, { exchange: hold.requestId, part: hold.part, error })
     for (const end of [...ends, ...joined]) {
       const { requestId: exchange, part, charged } = end
+      // Others were first: it is compared with what they have written.
+      if (isTaken(fault) && (end.corrects || restored.length > 0)) {
+        holds.tooLate(end)
+        continue
+      }
       holds.leave(end)
       this.#ends.push(exchange)
       log.error(`${told} the end of a request`, { exchange, part, would_be_nano: String(charged), error })
-      ownLog.keep(recordOf([end], [])).then(
+      ownLog.keep(recordOf([end], [], this.#parts.prices.find)).then(
         () => end.done(),
         (failed: Error) => end.failed(failed)
       )

@@ -16,7 +16,7 @@ import type { Admission, End, Restored } from './operations.ts'
 import { Positions } from './positions.ts'
 
 /** The call of a batch. */
-export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 74 }, (_, i) => `$${i + 1}`).join(', ')})`
+export const batchCall = `select * from sluice.money_batch_1(${Array.from({ length: 75 }, (_, i) => `$${i + 1}`).join(', ')})`
 
 /**
  * What the call answers: a verdict for each admission, posted and used of each balance and sum, how much each slice
@@ -101,6 +101,7 @@ export function batchOf(work: Queue, mirror: Mirror, chain: Chain, rowIds: RowId
     changes.map(({ want }) => want),
     changes.map(({ least }) => smaller(least, mostHeld)),
     changes.some(({ unwritten }) => unwritten !== undefined) ? changes.map(({ unwritten }) => unwritten ?? null) : [],
+    restored.length,
     work.size === 0,
     json(prices.map((price) => ({ version: price.version, json: renderPrice(price) }))),
     json(touchedBy(touchedOf(work))),

@@ -72,7 +72,10 @@ export interface Charge {
 /** The end of a hold. */
 export interface End extends Charge {
   readonly held: bigint
-  /** Of a correction: the end that came too late. Its hold has ended by estimate. */
+  /**
+   * Of what is made of an end that came too late: that end. Its hold has ended by estimate, which is corrected, or is not
+   * in the database.
+   */
   readonly corrects?: Charge
   /** Whether it is in the node's own log, or on its way there. */
   logged?: boolean
@@ -214,7 +217,10 @@ export class Queue {
 
   /** Whether some of it is in the node's own log, which must stay until it is in the database. */
   get logged(): boolean {
-    return this.ends.some(({ logged }) => logged) || [...this.touches.values()].some(({ logged }) => logged)
+    return (
+      [...this.ends, ...this.joined].some(({ logged }) => logged) ||
+      [...this.touches.values()].some(({ logged }) => logged)
+    )
   }
 
   /** Notes progress of a hold. */
@@ -234,6 +240,7 @@ export class Queue {
     taken.prices.push(...this.prices.splice(0, most))
     if (this.prices.length > 0) return taken
     taken.ends.push(...this.ends.splice(0, most))
+    taken.restored.push(...this.restored.splice(0, most))
     // Each batch has a map of its own: the tables of one that loses its members again and again keep them for long.
     const touches = [...this.touches]
     taken.touches = new Map(touches.splice(0, most))
@@ -270,9 +277,9 @@ export class Queue {
  */
 export function abandon(sending: readonly Queue[], waiting: Queue, error: Error, tooLate: (end: End) => void): void {
   const sent = new Set(sending.flatMap(({ admissions }) => admissions.filter(({ sure }) => sure)))
-  const { admissions, ends, touches } = Queue.of([...sending, waiting.take(Infinity)])
+  const { admissions, ends, touches, restored } = Queue.of([...sending, waiting.take(Infinity)])
   for (const one of [...ends, ...touches.values()]) one.failed(error)
-  for (const end of ends) tooLate(end)
+  for (const end of [...ends, ...restored.flatMap((one) => one.end ?? [])]) tooLate(end)
   for (const admission of admissions) {
     admission.failed(error, !sent.has(admission))
     if (sent.has(admission)) admission.admitted(false)

@@ -1,7 +1,8 @@
 // Looks after what waits while the database is silent: ends go to the node's own log, and nobody waits for ever.
-import { touchColumns } from '../../../embedded/rows/batch.ts'
+import { entryColumns, touchColumns } from '../../../embedded/rows/batch.ts'
 import type { Value } from '../../../embedded/files/sqlite.ts'
 import { renderPrice } from '../../../../money/price.ts'
+import type { Price } from '../../../../money/price.ts'
 import { DatabaseFault } from '../../database/fault.ts'
 import type { Lane } from '../../database/lane.ts'
 import { touchedBy } from './batch.ts'
@@ -29,6 +30,8 @@ export interface OutageParts {
   readonly queue: Queue
   /** What is being sent, or was taken out of the queue for that. */
   flights(): readonly Queue[]
+  /** A price by its version. */
+  readonly priceOf: PriceOf
   /** Whether no other node can have taken this one for gone. */
   sure(): boolean
   troubled(error: Error): void
@@ -110,12 +113,11 @@ export class Outage {
     if (progress) this.#progressAt += progressEvery
     if (ends.length === 0 && touches.length === 0) return
     for (const one of [...ends, ...touches]) one.logged = true
-    const prices = work.flatMap((one) => one.prices).flatMap((price) => [price.version, renderPrice(price)])
     const left = touches.map((touch) => touch.leave())
     // Once others may have ended these holds by what they knew, the log is no promise that they are charged.
     if (!this.#parts.sure()) for (const one of left.splice(0)) one.failed(new DatabaseFault('deadline', silent))
     const waiters = [...ends, ...left]
-    this.#parts.log.write({ ...recordOf(ends, touches), prices }).then(
+    this.#parts.log.write(recordOf(ends, touches, this.#parts.priceOf)).then(
       () => {
         for (const one of waiters) one.done()
       },
@@ -140,8 +142,18 @@ export class Outage {
   }
 }
 
-/** Ends and progress as the node's log has them. A correction is the end that it corrects: it is compared again. */
-export function recordOf(ends: readonly Pick<End, 'entries' | 'corrects'>[], touches: readonly Touch[]): Record {
+/** Finds a price by its version. */
+export type PriceOf = (version: string) => Price | undefined
+
+/**
+ * Ends and progress as the node's log has them, with their prices, which the database may have lost by then. What is
+ * made of an end that came too late is that end: it is compared again.
+ */
+export function recordOf(
+  ends: readonly Pick<End, 'entries' | 'corrects'>[],
+  touches: readonly Touch[],
+  priceOf: PriceOf
+): Record {
   const touched = touchedBy(touches.map(({ hold }) => hold)).flatMap(
     ({ request_id: request, part, delivered, ...touch }): Value[] =>
       touchColumns.map((name) =>
@@ -152,5 +164,14 @@ export function recordOf(ends: readonly Pick<End, 'entries' | 'corrects'>[], tou
             : (touch[name] as Value)
       )
   )
-  return { prices: [], touched, entries: ends.flatMap(({ entries, corrects }) => [...(corrects?.entries ?? entries)]) }
+  const entries = ends.flatMap(({ entries: own, corrects }) => [...(corrects?.entries ?? own)])
+  const prices = [...pricesIn(entries, entryColumns, priceOf), ...pricesIn(touched, touchColumns, priceOf)]
+  return { prices: prices.flatMap((price) => [price.version, renderPrice(price)]), touched, entries }
+}
+
+/** The prices that rows were made at. */
+export function pricesIn(values: readonly Value[], columns: readonly string[], priceOf: PriceOf): Price[] {
+  const at = ['price_version', 'cost_price'].map((name) => columns.indexOf(name))
+  const versions = new Set(values.filter((value, i) => value !== null && at.includes(i % columns.length)))
+  return [...versions].flatMap((version) => priceOf(version as string) ?? [])
 }

@@ -1,6 +1,7 @@
 // Sends batches to the database, one at a time and each once, and finds what is at fault where one is refused.
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { RowIds } from '../../../embedded/rows/row-ids.ts'
+import type { Price } from '../../../../money/price.ts'
 import { DatabaseFault } from '../../database/fault.ts'
 import type { Lane } from '../../database/lane.ts'
 import { Chain } from '../journal/chain.ts'
@@ -12,9 +13,10 @@ import type { Answer, Batch } from './batch.ts'
 import { Commits } from './commits.ts'
 import { faultOf, fencedCode, lostCode, replacedCode } from './faults.ts'
 import { Outage } from './outage.ts'
+import type { PriceOf } from './outage.ts'
 import type { OwnLog } from './own-log.ts'
 import { abandon, Queue } from './operations.ts'
-import type { End } from './operations.ts'
+import type { End, Restored } from './operations.ts'
 import { Recent } from './recent.ts'
 import type { Standing } from './recent.ts'
 
@@ -43,6 +45,7 @@ export interface SenderParts {
   readonly mirror: Mirror
   readonly slices: Slices
   readonly log: OwnLog
+  readonly priceOf: PriceOf
   /** Whether the log has what is neither in the queue nor under way. */
   readonly late: { readonly size: number }
   readonly node: string
@@ -78,12 +81,14 @@ interface Made {
 /** The way of one node into the book. */
 export class Sender {
   readonly #parts: SenderParts
-  readonly #queue = new Queue()
+  /** What is to be sent: add to it, and call {@link Sender.wake}. */
+  readonly queue = new Queue()
   readonly #outage: Outage
   /** Holds have rows by number, as in a file. */
   readonly rowIds = new RowIds(0)
   readonly #days: Days
-  readonly #recent = new Recent()
+  /** What was answered in the last minutes. */
+  readonly recent = new Recent()
   readonly commits = new Commits()
   #chain: Chain
   /** The number of the last batch that was answered in this epoch. */
@@ -108,7 +113,7 @@ export class Sender {
   #running: Promise<void> | undefined
 
   constructor(parts: SenderParts, epoch: number) {
-    const { lane, log, late, node, endurance, troubled } = parts
+    const { lane, log, late, node, endurance, troubled, priceOf } = parts
     this.#parts = parts
     this.#chain = Chain.of(node, epoch)
     this.#days = new Days(lane)
@@ -119,8 +124,9 @@ export class Sender {
       late,
       endurance,
       troubled,
+      priceOf,
       sure,
-      queue: this.#queue,
+      queue: this.queue,
       flights: () => this.#flights
     })
   }
@@ -134,19 +140,14 @@ export class Sender {
     return { epoch: this.#chain.epoch, batch: this.#number }
   }
 
-  /** What was answered in the last minutes. */
-  get recent(): Recent {
-    return this.#recent
-  }
-
   /** Whether no more may be admitted: too much waits, or the database has been away for some seconds. */
   get full(): boolean {
-    return this.#closing || this.#queue.size > mostWaiting || this.#outage.long
+    return this.#closing || this.queue.size > mostWaiting || this.#outage.long
   }
 
   /** How much waits for an answer. What is told about slices ends with its epoch in any case. */
   get waiting(): number {
-    return this.#flights.reduce((sum, { size, changes }) => sum + size - changes.length, this.#queue.size)
+    return this.#flights.reduce((sum, { size, changes }) => sum + size - changes.length, this.queue.size)
   }
 
   /** Whether no other node can have taken this one for gone, at a time by performance.now(). */
@@ -154,14 +155,16 @@ export class Sender {
     return now - this.#heardAt < (2 * this.#parts.lease) / 3
   }
 
-  /** What is to be sent: add to it, and call {@link Sender.wake}. */
-  get queue(): Queue {
-    return this.#queue
-  }
-
   /** The ends that wait for an answer. */
   get ends(): readonly End[] {
-    return [this.#queue, ...this.#flights].flatMap(({ ends }) => ends)
+    return [this.queue, ...this.#flights].flatMap(({ ends }) => ends)
+  }
+
+  /** Sends an end whose hold the database has lost, and prices that it may have lost as well. */
+  bring(one: Restored, prices: readonly Price[]): void {
+    this.queue.prices.push(...prices)
+    this.queue.restored.push(one)
+    this.wake()
   }
 
   /** Sends what is queued at the end of this turn, or behind the batch under way. `hurried`: it keeps no distance. */
@@ -218,7 +221,7 @@ export class Sender {
     while (!this.#closing) {
       if (this.#flights.length === 0) {
         if (!this.#woken) {
-          if (this.#queue.size === 0) this.#outage.end()
+          if (this.queue.size === 0) this.#outage.end()
           await new Promise<void>((resolve) => (this.#awake = resolve))
           this.#awake = undefined
           // More comes in the same turn of the loop.
@@ -226,13 +229,13 @@ export class Sender {
           continue
         }
         const early = this.#answeredAt + company - performance.now()
-        if (early > 0 && this.#queue.size < enough && !this.#hurried) await sleep(early)
+        if (early > 0 && this.queue.size < enough && !this.#hurried) await sleep(early)
         this.#hurried = false
         clearTimeout(this.#soon)
         this.#soon = undefined
-        const work = this.#queue.take(mostAtOnce, usualAtOnce)
+        const work = this.queue.take(mostAtOnce, usualAtOnce)
         work.changes.push(...this.#parts.slices.changes(mostAtOnce, performance.now()))
-        this.#woken = this.#queue.size > 0
+        this.#woken = this.queue.size > 0
         if (work.size === 0 && !this.#renewing) continue
         this.#renewing = false
         this.#trusting = true
@@ -275,13 +278,13 @@ export class Sender {
   /** The database has done a batch: whatever those make of it who are told, it is not sent again. */
   #answered(work: Queue, { batch }: Made, answer: Answer): void {
     this.#flights.shift()
-    this.#recent.keep(this.standing, batch.again(answer))
+    this.recent.keep(this.standing, batch.again(answer))
     this.#outage.answered()
     this.commits.add(work.size, this.#took)
     const told = [
       () => batch.answer(answer),
       () => this.#recall(answer),
-      () => answer.grants.some((grant) => grant > 0n) && this.#queue.retry(),
+      () => answer.grants.some((grant) => grant > 0n) && this.queue.retry(),
       () => this.#parts.answered(batch.ends)
     ]
     for (const tell of told)
@@ -391,6 +394,6 @@ export class Sender {
   /** Sends nothing any more: what waits is no longer this process's to write. */
   #stop(fault: DatabaseFault): void {
     this.#closing = true
-    abandon(this.#flights, this.#queue, fault, this.#parts.tooLate)
+    abandon(this.#flights, this.queue, fault, this.#parts.tooLate)
   }
 }

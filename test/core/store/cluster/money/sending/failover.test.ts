@@ -1,33 +1,13 @@
 // A server takes over that lacks the last batches, as an asynchronous standby may: what was answered is sent again.
-import { execFileSync } from 'node:child_process'
-import { rmSync } from 'node:fs'
-import { dirname, join } from 'node:path'
 import t from 'tap'
 import { brokenIn, logFolder, moneyNode } from '../../../../../kit/cluster-money.ts'
 import { Postgres, postgresMissing } from '../../../../../kit/postgres.ts'
+import { Snapshot } from '../../../../../kit/postgres-snapshot.ts'
 import { eventually } from '../../../../../kit/probe.ts'
 import { scope } from '../../../embedded/sample.ts'
 import { charge, endsBy, hold } from '../oracle.ts'
 
 const scopes = [scope('tenant', 'acme', 1_000_000n, 'month'), scope('key', 'laptop', 1_000_000n)]
-
-/** The data of a server that is stopped. */
-class Snapshot {
-  readonly #data: string
-  readonly #copy: string
-
-  constructor(server: Postgres) {
-    this.#data = join(dirname(server.socket), 'data')
-    this.#copy = `${this.#data}-copy`
-    execFileSync('cp', ['-a', this.#data, this.#copy])
-  }
-
-  /** Puts it in the place of what the server has now. */
-  restore(): void {
-    rmSync(this.#data, { recursive: true })
-    execFileSync('mv', [this.#copy, this.#data])
-  }
-}
 
 t.test(
   'what a server has answered that is lost is sent again',
@@ -43,9 +23,7 @@ t.test(
     before[0]!.dispatched('openai')
     await before[0]!.settle(charge(1))
     await one!.flush()
-    await server.stop('INT')
-    const snapshot = new Snapshot(server)
-    await server.resume()
+    const snapshot = await Snapshot.take(server)
 
     // All of this is lost: holds of before that end, holds that begin, new balances, a new price, and progress.
     const price = { version: 'other:1', perMillion: { output: 1_000_000n } }
@@ -66,9 +44,7 @@ t.test(
     const others = await Promise.all(Array.from({ length: 3 }, () => hold(two!.ledger, fresh, 100n)))
     await others[0]!.settle(charge(5))
     await Promise.all([one, two].map((node) => node!.flush()))
-    await server.stop('QUIT')
-    snapshot.restore()
-    await server.resume()
+    await snapshot.restore()
 
     for (const node of [two!, one!])
       await eventually(
