@@ -180,6 +180,21 @@ export async function openStore({
       requests: ended
     })
   if (doubtful > 0) log.error(doubted, { store: path, requests: doubtful })
+  const close = async (): Promise<void> => {
+    try {
+      answers.close()
+      await Promise.all([reader.quiet(), searcher.quiet()])
+      await Promise.all([reader.close(), searcher.close()])
+      owner.loosen()
+      await accounting.close()
+      await writer.close()
+    } finally {
+      troubles.close()
+      owner.release()
+      if (file === ':memory:') rmSync(dirname(path), { recursive: true })
+    }
+  }
+  let closing: Promise<void> | undefined
   return {
     path,
     ledger,
@@ -201,20 +216,7 @@ export async function openStore({
     },
     health: () => writer.report(),
     nodes: () => [],
-    async close() {
-      try {
-        answers.close()
-        await Promise.all([reader.quiet(), searcher.quiet()])
-        await Promise.all([reader.close(), searcher.close()])
-        owner.loosen()
-        await accounting.close()
-        await writer.close()
-      } finally {
-        troubles.close()
-        owner.release()
-        if (file === ':memory:') rmSync(dirname(path), { recursive: true })
-      }
-    }
+    close: () => (closing ??= close())
   }
 }
 

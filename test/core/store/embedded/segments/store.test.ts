@@ -219,3 +219,12 @@ t.test('a volume that cannot be made is told of, tried again, and nothing is los
   t.same(verify(file), [])
   t.match(query(file, 'SELECT count(*) AS n FROM journal'), [{ n: BigInt(made) + 1n }])
 })
+
+t.test('a store that is closed again is closed', async (t) => {
+  for (const { name, options } of Object.values(forms)) {
+    const store = await openStore({ file: join(t.testdir(), `${name}.db`), durability: 'process', ...options })
+    await charge(store, 1)
+    await Promise.all([store.close(), store.close()])
+    await t.resolves(store.close(), name)
+  }
+})
