@@ -34,7 +34,7 @@ async function live(t: Test, sqlite: string, form: string | undefined, workers: 
 for (const workers of [1, 2])
   t.test(`a store that is there goes on in segments, with ${workers} workers`, async (t) => {
     const sqlite = join(folder(t), 'sluice.db')
-    const before = await live(t, sqlite, undefined, workers)
+    const before = await live(t, sqlite, 'database', workers)
     t.notOk(existsSync(`${sqlite}.journal`))
     const moved = await live(t, sqlite, 'segments', workers)
     t.ok(moved.lines.includes('the store was taken over: its journal is in segments now'))

@@ -18,6 +18,7 @@ import { Backups } from '../../../core/program/backups.ts'
 import { backupsIn, makeBackup } from '../../../core/store/embedded/care/backup-folder.ts'
 import { restore } from '../../../core/store/embedded/care/restore.ts'
 import { openStore } from '../../../core/store/embedded/store.ts'
+import type { JournalForm } from '../../../core/store/embedded/store.ts'
 import type { Store } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/embedded/care/verify/verify.ts'
 import { Metrics } from '../../../core/telling/metrics.ts'
@@ -31,17 +32,18 @@ t.setTimeout(600_000)
 const charge = (store: Store): Promise<void> =>
   settle(store, reserve(store.ledger, [scope('tenant', 'acme')], 1000n), 7)
 
-async function closedStore(file: string, charges = 1): Promise<string> {
-  const store = await openStore({ file, durability: 'process' })
+async function closedStore(file: string, charges = 1, form?: JournalForm): Promise<string> {
+  const store = await openStore({ file, durability: 'process', form })
   for (let i = 0; i < charges; i++) await charge(store)
   await store.close()
   return file
 }
 
+/** What is there, but for what belongs to another file of its name. */
 const namesIn = (folder: string): string[] =>
   existsSync(folder)
     ? readdirSync(folder)
-        .filter((name) => !/-(?:shm|wal)$|^\./.test(name))
+        .filter((name) => !/-(?:shm|wal)$|\.journal$|^\./.test(name))
         .sort()
     : []
 
@@ -239,7 +241,7 @@ t.test('whoever means it begins anew in a folder that was emptied', async (t) =>
 
 t.test('a store that is damaged leaves the older backups alone', async (t) => {
   const folder = t.testdir()
-  const file = await closedStore(join(folder, 'sluice.db'), 3)
+  const file = await closedStore(join(folder, 'sluice.db'), 3, 'database')
   const to = join(folder, 'backups')
   await makeBackup(to, file, 1, Date.now() - 1000)
   const [before] = namesIn(to)
@@ -267,6 +269,7 @@ t.test(
     const twin = join(folder, 'twin', 'sluice.db')
     mkdirSync(join(folder, 'twin'))
     cpSync(shared, twin)
+    if (existsSync(`${shared}.journal`)) cpSync(`${shared}.journal`, `${twin}.journal`, { recursive: true })
     await closedStore(one)
     await closedStore(twin)
     await makeBackup(to, one, 5, Date.now())

@@ -1,5 +1,5 @@
 // A process for the durability tests to kill: `node crash.ts serve|defer|hold|open|fill <file> [log|journal]`. It says
-// on stdout what it was promised.
+// on stdout what it was promised. Without a form the store is as it is, or as a new one is.
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, rmSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -14,8 +14,8 @@ import { forms } from './forms.ts'
 import type { Form } from './forms.ts'
 import { giveBack, query, reserve, scope, settle } from './sample.ts'
 
-const [mode, file = '', form = 'log'] = process.argv.slice(2)
-const { options } = forms[form as Form['name']]
+const [mode, file = '', form] = process.argv.slice(2)
+const options = form === undefined ? {} : forms[form as Form['name']].options
 
 /** Is out of the process before anything else happens, as the next moment may be its last. */
 function say(...words: unknown[]): void {

@@ -16,7 +16,7 @@ export interface Form {
 
 /** Both. Segments are small, so that a test has many. */
 export const forms = {
-  log: { name: 'log', options: {} },
+  log: { name: 'log', options: { form: 'database' } },
   journal: { name: 'journal', options: { form: 'segments', segments: { least: 64 * 1024, most: 256 * 1024 } } }
 } as const satisfies Readonly<Record<string, Form>>
 

@@ -39,7 +39,7 @@ async function owner(t: Test, file: string): Promise<{ process: ChildProcess; ki
   return { process: child, kill }
 }
 
-const open = (file: string): Promise<Store> => openStore({ file, durability: 'process' })
+const open = (file: string): Promise<Store> => openStore({ file, durability: 'process', form: 'database' })
 
 t.test('a gateway whose lock file is removed or put in another one’s place still owns its database', async (t) => {
   const file = join(t.testdir(), 'sluice.db')

@@ -54,7 +54,7 @@ export async function capture(
   chance: Chance,
   starts: number,
   steps: number,
-  options: Form['options'] = {}
+  options: Form['options'] = { form: 'database' }
 ): Promise<Captured[]> {
   const all: Captured[] = []
   let now = noon

@@ -31,7 +31,7 @@ async function open(
   now = (): number => noon
 ): Promise<{ store: Store; file: string }> {
   const file = join(t.testdir(), 'sluice.db')
-  return { store: await openStore({ file, durability: 'process', keeping, now }), file }
+  return { store: await openStore({ file, durability: 'process', form: 'database', keeping, now }), file }
 }
 
 /** That many requests, charged and recorded, and in the database. */
