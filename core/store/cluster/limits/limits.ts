@@ -13,7 +13,8 @@ import { decideCall, Figures, Keys, releaseCall } from './figures.ts'
 import type { SlotsHeard } from './figures.ts'
 import { SharedLease } from './lease.ts'
 import type { HeldSlot } from './lease.ts'
-import { attend, free, renew } from './scripts.ts'
+import { Renewals } from './renewals.ts'
+import { attend, free } from './scripts.ts'
 import { StandIn } from './stand-in.ts'
 import type { OnUnavailable } from './stand-in.ts'
 
@@ -46,8 +47,8 @@ export interface SharedLimitsHealth extends RedisHealth {
   readonly running: number
 }
 
-/** The most slots that one call renews, and keys that one frees slots in, so that no other question waits long. */
-const mostRenewed = 500
+/** The most keys that one call frees slots in, so that no other question waits long. */
+const mostFreed = 500
 /** How long a release that nobody sees may wait to be told together with something else, in milliseconds. */
 const company = 5
 /** The most slots whose release is told when Redis is back. Others end with their lease. */
@@ -80,6 +81,7 @@ export class SharedLimits implements Limits {
   readonly #standIn: StandIn
   /** Whether the stand-in counts what this node has. */
   #standsIn = false
+  readonly #renewals: Renewals
   readonly #renewing: NodeJS.Timeout
 
   constructor(options: SharedLimitsOptions, log: Logger) {
@@ -94,13 +96,14 @@ export class SharedLimits implements Limits {
       probe,
       probed: (reply) => this.#count(reply),
       gone: () => this.#begin(),
-      returned: () => this.#return()
+      returned: (ready) => this.#return(ready)
     }
     this.#redis = new Redis(options.place, options.times, duty, log)
+    this.#renewals = new Renewals(this.#redis, this.#held, this.#lease)
     this.#renewing = setInterval(() => {
       if (!this.#redis.usable) return
       this.#redis.ask(probe, { answered: (reply) => this.#count(reply ?? null) })
-      this.#renew()
+      this.#renewals.renew()
     }, this.#lease / 3).unref()
   }
 
@@ -124,8 +127,8 @@ export class SharedLimits implements Limits {
   free(node: string, slots: ReadonlyMap<string, ReadonlySet<string>>): void {
     if (!this.#redis.usable) return
     for (const ofHome of slots.values())
-      for (let keys = [...ofHome]; keys.length > 0; keys = keys.slice(mostRenewed))
-        this.#redis.ask({ script: free, keys: keys.slice(0, mostRenewed), args: [node] }, nobody)
+      for (let keys = [...ofHome]; keys.length > 0; keys = keys.slice(mostFreed))
+        this.#redis.ask({ script: free, keys: keys.slice(0, mostFreed), args: [node] }, nobody)
     this.#redis.ask(this.#attendance(node, 0), nobody)
   }
 
@@ -297,36 +300,11 @@ export class SharedLimits implements Limits {
   }
 
   /** Redis is back: it is told what runs before anybody asks it for more, and what ended soon. */
-  #return(): void {
-    this.#standsIn = false
-    this.#renew()
-    this.#tellOwed()
-  }
-
-  /** Renews all slots of this node: one call for those of a home, as they are in one place of a cluster. */
-  #renew(): void {
-    const homes = new Map<string, Map<string, string[]>>()
-    let size = 0
-    const send = (): void => {
-      for (const keys of homes.values()) {
-        const args = [...keys.values()].flatMap((names) => [String(names.length), ...names])
-        const call = { script: renew, keys: [...keys.keys()], args: [String(this.#lease * 1000), ...args] }
-        this.#redis.ask(call, nobody)
-      }
-      homes.clear()
-      size = 0
-    }
-    for (const lease of this.#held) {
-      lease.told = true
-      for (const { home, key } of lease.slots) {
-        if (size++ === mostRenewed) send()
-        let keys = homes.get(home)
-        if (!keys) homes.set(home, (keys = new Map()))
-        const names = keys.get(key)
-        if (names) names.push(lease.id)
-        else keys.set(key, [lease.id])
-      }
-    }
-    send()
+  #return(ready: () => void): void {
+    this.#renewals.restore(() => {
+      this.#standsIn = false
+      ready()
+      this.#tellOwed()
+    })
   }
 }

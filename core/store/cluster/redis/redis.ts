@@ -23,9 +23,12 @@ export interface Duty {
   readonly probe: Call
   /** Called with each answer to the probe. */
   probed(reply: Reply): void
-  /** Called when Redis does its work again, before anything else is asked. */
-  returned(): void
-  /** Called when it does not any more. */
+  /**
+   * Called when Redis does its work again: it may be told what it has to know before anybody asks. It is usable when
+   * `ready` is called, unless it is gone again by then.
+   */
+  returned(ready: () => void): void
+  /** Called when it is not usable any more. */
   gone(): void
 }
 
@@ -73,6 +76,8 @@ export class Redis {
   readonly #log: Logger
   #connection: Connection | undefined
   #usable = false
+  /** Its return, until it is usable or gone again. */
+  #return: object | undefined
   #since = Date.now()
   #reason: string | null = 'not connected yet'
   /** Those that wait for their answers, the oldest first. Of a cluster some behind it may be over. */
@@ -102,11 +107,16 @@ export class Redis {
     return this.#usable
   }
 
+  /** Whether it is usable, or is told what it has to know before. */
+  get hears(): boolean {
+    return this.#usable || this.#return !== undefined
+  }
+
   get health(): RedisHealth {
     return { usable: this.#usable, since: this.#since, reason: this.#reason }
   }
 
-  /** Runs a script, once. Only asked while `usable`. */
+  /** Runs a script, once. Only asked while it `hears`. */
   ask(call: Call, hearer: Hearer): void {
     const connection = this.#connection!
     const question: Question = { at: performance.now(), hearer, over: false }
@@ -160,6 +170,7 @@ export class Redis {
 
   /** Asks nothing any more until a probe succeeds. Nobody waits any longer for what was asked. */
   #giveUp(reason: string): void {
+    this.#return = undefined
     if (this.#usable) {
       this.#usable = false
       this.#since = Date.now()
@@ -283,12 +294,16 @@ export class Redis {
 
   #take(reply: Reply): void {
     this.#pause = pauses.first
-    this.#usable = true
-    this.#since = Date.now()
-    this.#reason = null
-    this.#told = false
+    const one = (this.#return = {})
     this.#duty.probed(reply)
-    this.#duty.returned()
-    this.#log.info('Redis keeps the limits')
+    this.#duty.returned(() => {
+      if (this.#return !== one) return
+      this.#return = undefined
+      this.#usable = true
+      this.#since = Date.now()
+      this.#reason = null
+      this.#told = false
+      this.#log.info('Redis keeps the limits')
+    })
   }
 }
