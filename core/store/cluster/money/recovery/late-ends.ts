@@ -1,5 +1,5 @@
-// Ends that came too late. Where others had ended the hold by estimate, the difference is written as a correction; where
-// the database has lost the hold, it gets both.
+// Ends that came too late. Where others had ended the hold by estimate, the difference is written as a correction.
+// Where the database has lost the hold, it gets the end without.
 import { entryWidth } from '../../../embedded/journal/journal.ts'
 import { entryColumns } from '../../../embedded/rows/batch.ts'
 import type { Value } from '../../../embedded/files/sqlite.ts'

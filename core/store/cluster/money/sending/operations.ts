@@ -73,8 +73,8 @@ export interface Charge {
 export interface End extends Charge {
   readonly held: bigint
   /**
-   * Of what is made of an end that came too late: that end. Its hold has ended by estimate, which is corrected, or is not
-   * in the database.
+   * Of what is made of an end that came too late: that end. Its hold has ended by estimate, which is corrected, or is
+   * not in the database.
    */
   readonly corrects?: Charge
   /** Whether it is in the node's own log, or on its way there. */

@@ -48,7 +48,7 @@ async function timeOf(redis: RedisServer): Promise<number> {
   return Number(seconds) * 1_000_000 + Number(micros)
 }
 
-/** What Redis has done since the log was emptied, in order: names of commands, microseconds, and their first arguments. */
+/** What Redis has done since its log was emptied, in order: commands, microseconds, and how many arguments. */
 async function logged(redis: RedisServer): Promise<{ name: string; micros: number; size: number }[]> {
   const entries = (await redis.run(['SLOWLOG', 'GET', '-1'])) as [number, number, number, string[]][]
   return entries
