@@ -144,6 +144,40 @@ function footerOf(blocks: readonly Block[], { contents, charges }: Summed): Buff
   return room.subarray(0, packer.write(room, 0))
 }
 
+/** What the footer of a volume says, and the size of its file. */
+interface ReadFooter {
+  readonly bytes: number
+  readonly contents: Footer
+  readonly blocks: readonly Block[]
+  readonly charged: readonly Value[]
+}
+
+function readFooter(fd: number, path: string): ReadFooter {
+  const { size } = fstatSync(fd)
+  const head = readAt(fd, 0, headBytes)
+  const end = readAt(fd, Math.max(0, size - tail.bytes), tail.bytes)
+  if (size < headBytes + tail.bytes || mark.compare(head, 0, mark.length) !== 0)
+    throw new VolumeDamage(path, 'does not begin as a volume does')
+  const found = head.readUInt32BE(mark.length)
+  if (found !== format)
+    throw new Error(`${path} has format ${found}, which this program does not know: start the one that wrote it`)
+  const from = readNumber(end, tail.footer)
+  const length = size - tail.bytes - from
+  const footer = readAt(fd, from, Math.max(0, length))
+  if (length <= 0 || crc32(footer) !== end.readUInt32BE(tail.checksum))
+    throw new VolumeDamage(path, 'is damaged: it has no sound footer')
+  const rows = new Unpacker(footer)
+  const values = rows.next(members.length)
+  const contents = Object.fromEntries(members.map((name, i) => [name, values[i]])) as unknown as Footer
+  const numbers = rows.next(3) as number[]
+  const blocks = Array.from({ length: numbers.length / 3 }, (_, i) => ({
+    from: numbers[3 * i]!,
+    bytes: numbers[3 * i + 1]!,
+    first: numbers[3 * i + 2]!
+  }))
+  return { bytes: size, contents, blocks, charged: rows.next(3) }
+}
+
 /** A volume, of which only the footer was read. */
 export class Volume {
   readonly path: string
@@ -163,48 +197,21 @@ export class Volume {
    */
   constructor(path: string) {
     this.path = path
-    const fd = openSync(path, 'r')
-    try {
-      const { size } = fstatSync(fd)
-      this.bytes = size
-      const head = readAt(fd, 0, headBytes)
-      const end = readAt(fd, Math.max(0, size - tail.bytes), tail.bytes)
-      if (size < headBytes + tail.bytes || mark.compare(head, 0, mark.length) !== 0)
-        throw new VolumeDamage(path, 'does not begin as a volume does')
-      const found = head.readUInt32BE(mark.length)
-      if (found !== format)
-        throw new Error(`${path} has format ${found}, which this program does not know: start the one that wrote it`)
-      const from = readNumber(end, tail.footer)
-      const length = size - tail.bytes - from
-      const footer = readAt(fd, from, Math.max(0, length))
-      if (length <= 0 || crc32(footer) !== end.readUInt32BE(tail.checksum))
-        throw new VolumeDamage(path, 'is damaged: it has no sound footer')
-      const rows = new Unpacker(footer)
-      const values = rows.next(members.length)
-      this.contents = Object.fromEntries(members.map((name, i) => [name, values[i]])) as unknown as Footer
-      const blocks = rows.next(3) as number[]
-      this.#blocks = Array.from({ length: blocks.length / 3 }, (_, i) => ({
-        from: blocks[3 * i]!,
-        bytes: blocks[3 * i + 1]!,
-        first: blocks[3 * i + 2]!
-      }))
-      this.charged = rows.next(3)
-    } finally {
-      closeSync(fd)
-    }
+    const { bytes, contents, blocks, charged } = withFile(path, (fd) => readFooter(fd, path))
+    this.bytes = bytes
+    this.contents = contents
+    this.#blocks = blocks
+    this.charged = charged
   }
 
   /**
-   * Yields its frames behind the batch `after`.
+   * Yields its frames behind the batch `after`, of the file that has its name now: one that was thinned meanwhile has its
+   * blocks at other places.
    * @throws VolumeDamage when a block is not what was written
    */
   *frames(after: number): Generator<Frame> {
     const { history } = this.contents
-    const begin = Math.max(
-      0,
-      this.#blocks.findLastIndex(({ first }) => first <= after + 1)
-    )
-    for (const block of this.#unpacked(begin)) yield* framesIn(block, history, after)
+    for (const block of this.#unpacked(after + 1)) yield* framesIn(block, history, after)
   }
 
   /**
@@ -224,11 +231,13 @@ export class Volume {
     return undefined
   }
 
-  /** Unpacks its blocks, which have checksums of their own. */
-  *#unpacked(begin: number): Generator<Buffer> {
+  /** Unpacks its blocks from the one with a batch on. They have checksums of their own. */
+  *#unpacked(batch: number): Generator<Buffer> {
     const fd = openSync(this.path, 'r')
     try {
-      for (const { from, bytes } of this.#blocks.slice(begin)) yield this.#unpack(readAt(fd, from, bytes), from)
+      const { blocks } = readFooter(fd, this.path)
+      const begin = blocks.findLastIndex(({ first }) => first <= batch)
+      for (const { from, bytes } of blocks.slice(Math.max(0, begin))) yield this.#unpack(readAt(fd, from, bytes), from)
     } finally {
       closeSync(fd)
     }

@@ -7,6 +7,11 @@ import { backUp } from '../../../../../core/store/embedded/care/backup.ts'
 import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
 import { volumeFolder } from '../../../../../core/store/embedded/journal/volume.ts'
 import { listNumbered } from '../../../../../core/store/embedded/segments/folder.ts'
+import { framesOf, sealedSourcesOf } from '../../../../../core/store/embedded/segments/frames.ts'
+import type { SourceOfFrames } from '../../../../../core/store/embedded/segments/frames.ts'
+import { surveyJournal } from '../../../../../core/store/embedded/segments/journal-survey.ts'
+import { checkVolume } from '../../../../../core/store/embedded/segments/sealing.ts'
+import { thinning } from '../../../../../core/store/embedded/segments/thinning.ts'
 import { Volume } from '../../../../../core/store/embedded/segments/volume.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { OwnStore, StoreOptions } from '../../../../../core/store/embedded/store.ts'
@@ -94,6 +99,39 @@ t.test('records that are let go of leave the volumes, and entries stay', async (
   await backUp(file, copy, {})
   t.same(verify(copy), [], 'a copy of it is whole')
   t.ok(volumesOf(copy)[0]!.contents.unrecorded > 0)
+})
+
+t.test('a volume that is thinned while somebody reads the journal is read as it is then', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  // Of several blocks each.
+  const size = 2 * 1024 * 1024
+  const store = await open(file, noon, { segments: { least: size, most: size } })
+  await eventually(async () => {
+    await serve(store, 1000, noon)
+    return volumesOf(file).length >= 2
+  }, 60_000)
+  await store.close()
+  const folder = volumeFolder(file)
+  const found = surveyJournal(folder)
+  const sources = sealedSourcesOf(found)
+  const numbersIn = (from: SourceOfFrames): number[] =>
+    [...framesOf(from, from.head.after)].map(({ batch }) => batch.number)
+  const numbers = sources.map(numbersIn)
+  const [first, ...others] = found.volumes as [Volume, ...Volume[]]
+  const begun = first.frames(0)
+  const before = begun.next().value!
+  for (const volume of found.volumes) {
+    const steps = thinning(folder, volume, { ordinal: 99, unrecorded: 1, answers: 0, now: 0 }, 'process')
+    while (steps.next().done !== true);
+  }
+  t.same(
+    [before, ...begun].map(({ batch }) => batch.number),
+    numbers[0],
+    'what was begun ends as it was'
+  )
+  t.same(sources.map(numbersIn), numbers)
+  for (const volume of found.volumes) t.equal(checkVolume(volume), undefined)
+  for (const volume of others) t.equal(recordsIn(volume), 0)
 })
 
 t.test('a database that is made anew of it has the same money, and what is left of the records', async (t) => {
