@@ -17,6 +17,7 @@ const entries = [
   'core/program/reading-thread.ts',
   'core/store/embedded/reader/reader-thread.ts',
   'core/store/embedded/care/verify/verify-process.ts',
+  'core/store/embedded/care/verify/record-thread.ts',
   'core/store/embedded/care/backup-process.ts',
   'core/store/cluster/money/verify/verify-process.ts',
   'core/commands/output/progress-thread.ts',

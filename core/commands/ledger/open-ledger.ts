@@ -5,7 +5,7 @@ import type { Breach, InvariantName } from '../../store/embedded/care/verify/inv
 import { LedgerFile } from '../../store/embedded/care/ledger-file.ts'
 import type { Entry, EntryFilter } from '../../store/embedded/care/ledger-file.ts'
 import type { Reached } from '../../store/embedded/care/tell.ts'
-import { verify } from '../../store/embedded/care/verify/verify.ts'
+import { verifyInThreads } from '../../store/embedded/care/verify/verify.ts'
 import type { Progress } from '../../store/embedded/care/verify/checking.ts'
 import { ofBook } from '../../store/cluster/money/verify/verify.ts'
 import type { Balance } from '../../store/ledger.ts'
@@ -59,7 +59,7 @@ function ofFile(file: string): OpenLedger {
     },
     price: (version) => ledger.price(version),
     spend: async (query) => ledger.spend(query),
-    verify: async (progress) => verify(file, progress),
+    verify: (progress) => verifyInThreads(file, progress),
     note: () => noteLog(file),
     close: async () => ledger.close()
   }

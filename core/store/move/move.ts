@@ -8,7 +8,7 @@ import { verifyBook } from '../cluster/money/verify/verify.ts'
 import type { Breach } from '../embedded/care/verify/invariants.ts'
 import type { Tell } from '../embedded/care/tell.ts'
 import { toldOf } from '../embedded/care/verify/checking.ts'
-import { verify } from '../embedded/care/verify/verify.ts'
+import { verifyInThreads } from '../embedded/care/verify/verify.ts'
 import { BookSource, waitForGateways } from './book-source.ts'
 import { BookTarget, refuseRows } from './book-target.ts'
 import { carry, differences } from './carry.ts'
@@ -70,7 +70,7 @@ async function toBook({ from, to, dryRun, tell = () => {} }: MoveOptions): Promi
     }
     const database = await Database.open({ url: to, name: 'sluice ledger move', moving: true })
     try {
-      const check = (): readonly Breach[] => verify(source.file, toldOf(tell))
+      const check = (): Promise<readonly Breach[]> => verifyInThreads(source.file, toldOf(tell))
       return await move(source, new BookTarget(database, shown), check, tell)
     } finally {
       await database.close()

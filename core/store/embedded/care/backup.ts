@@ -37,7 +37,7 @@ import type { LogSurvey } from '../recovery/survey.ts'
 import type { Tell } from './tell.ts'
 import { diagnose } from '../files/troubles.ts'
 import { toldOf } from './verify/checking.ts'
-import { verify } from './verify/verify.ts'
+import { verifyInThreads } from './verify/verify.ts'
 import { volumeFolder } from '../journal/volume.ts'
 import { hasJournal, listNumbered } from '../segments/folder.ts'
 import { nameOf } from '../book/open-work.ts'
@@ -111,7 +111,7 @@ export async function backUp(
     )
     const kept = resultsIn(part).filter((name) => existsSync(join(results.from, name)))
     const taken = kept.length > 0 ? copyFiles(kept, results, tell, true) : 0
-    const breaches = verified ? check(part, tell) : 0
+    const breaches = verified ? await check(part, tell) : 0
     for (const { part: made, to } of folders) if (existsSync(made)) renameSync(made, to)
     renameSync(part, target)
     syncDirectory(dirname(part))
@@ -179,8 +179,8 @@ function inMebibytes(bytes: number): string {
  * Checks a copy. Returns how many rows break an invariant although they are what was written.
  * @throws Error when something in the copy is not what was written
  */
-function check(part: string, tell: Tell): number {
-  const breaches = verify(part, toldOf(tell))
+async function check(part: string, tell: Tell): Promise<number> {
+  const breaches = await verifyInThreads(part, toldOf(tell))
   const [first] = breaches.filter(({ invariant }) => wholeness.has(invariant))
   if (first) throw new Error(`the copy is not whole: ${first.invariant} ${first.row} ${first.message}`)
   return breaches.length

@@ -6,7 +6,7 @@ import { wholeness } from './verify/invariants.ts'
 import { folderFor } from './restore.ts'
 import { toldAs } from './tell.ts'
 import type { Tell } from './tell.ts'
-import { verify } from './verify/verify.ts'
+import { verifyInThreads } from './verify/verify.ts'
 import { Ownership } from '../files/lock.ts'
 import { contentsOf, dropStaged, pendingSwap, stagedPath, swap } from '../files/swap.ts'
 
@@ -26,7 +26,8 @@ export async function takeOver(given: string, now: number, tell: Tell = () => {}
     await backUp(file, staged, { tell })
     convert(staged, toldAs(tell, 'writing the journal'))
     tell('verifying the journal')
-    const [first] = verify(staged).filter(({ invariant }) => wholeness.has(invariant) || proved.has(invariant))
+    const breaches = await verifyInThreads(staged)
+    const [first] = breaches.filter(({ invariant }) => wholeness.has(invariant) || proved.has(invariant))
     if (first)
       throw new Error(
         `${file} cannot be taken over: ${first.invariant} ${first.row} ${first.message}. Nothing was changed`

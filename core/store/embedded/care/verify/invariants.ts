@@ -98,3 +98,9 @@ export interface Breach {
  * `drift` is by how many nano-dollars a balance is off.
  */
 export type Report = (invariant: InvariantName, row: string, message: string, drift?: bigint) => void
+
+/** Adds what is reported to breaches. */
+export function breachesOf(breaches: Breach[]): Report {
+  return (invariant, row, message, drift) =>
+    void breaches.push({ invariant, row, message, ...(drift !== undefined && { drift_nano: String(drift) }) })
+}

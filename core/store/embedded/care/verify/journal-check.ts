@@ -1,4 +1,4 @@
-// Checks a journal in segments, for `verify`: its files, what they add up to, and the database that is made of it.
+// Checks a journal in segments, for `verify`: its files, what they add up to, and what the database made of that.
 import { basename } from 'node:path'
 import type { Head } from '../../database/head.ts'
 import { readRows } from '../../files/sqlite.ts'
@@ -6,7 +6,7 @@ import type { Database, Row } from '../../files/sqlite.ts'
 import { entryWidth } from '../../journal/journal.ts'
 import { volumeFolder } from '../../journal/volume.ts'
 import { rowOf } from '../../recovery/folded-leftovers.ts'
-import { entryColumns, recordRow, requestColumns } from '../../rows/batch.ts'
+import { entryColumns } from '../../rows/batch.ts'
 import type { Batch } from '../../rows/batch.ts'
 import { Fold } from '../../segments/fold.ts'
 import { framesOf, historyAt, sealedSourcesOf } from '../../segments/frames.ts'
@@ -23,31 +23,24 @@ import { stride } from './checking.ts'
 import { EndCheck } from './end-check.ts'
 import { checkAmount, post } from './entry-check.ts'
 import type { Report } from './invariants.ts'
-import { RecordCheck } from './record-check.ts'
 import { checkSpend } from './spend-check.ts'
 
 const at = Object.fromEntries(entryColumns.map((name, i) => [name, i])) as Record<(typeof entryColumns)[number], number>
 
 /**
- * Checks all volumes as a whole, that the frames follow each other from the first one, every entry and record, and that
- * checkpoint and database have the same place and the same money. A gateway may be running. Returns whether all of it
- * could be read: then the records of the database were compared, too.
+ * Checks all volumes as a whole, that the frames follow each other from the first one, every entry, and that checkpoint
+ * and database have the same place and the same money. A gateway may be running. Returns what the journal adds up to;
+ * undefined when it could not be read to its end. Records are not looked at: `record-comparison` does that.
  */
-export function checkSegments(checking: Checking): boolean {
-  const { database, file, head, accounts, spend, report, progress, check } = checking
-  const folder = volumeFolder(file)
-  let whole = false
+export function checkSegments(checking: Checking): Fold | undefined {
+  const { file, head, report, check } = checking
   const fold = new Fold()
-  check(['I3', 'I4', 'I5', 'I7', 'I8', 'I10', 'I16', 'I18', 'I20'], () => {
-    const found = surveyWhileWritten(folder)
+  let whole = false
+  check(['I3', 'I4', 'I5', 'I7', 'I10', 'I16', 'I18'], () => {
+    const found = surveyWhileWritten(volumeFolder(file))
     for (const { file: path, text } of [...found.damage, ...found.passed]) report('I18', basename(path), text)
     if (found.damage.length > 0) return
-    const journal = new JournalCheck(checking, found, fold)
-    try {
-      whole = journal.run()
-    } finally {
-      journal.close()
-    }
+    whole = new JournalCheck(checking, found, fold).run()
     const last = lastBatch(found)
     if (head.history !== '' && historyAt(found, head.batch) !== head.history && head.batch <= last)
       report(
@@ -56,7 +49,11 @@ export function checkSegments(checking: Checking): boolean {
         `has batch ${head.batch} of history ${head.history}, which the journal does not have`
       )
   })
-  if (!whole) return false
+  return whole ? fold : undefined
+}
+
+/** Checks open holds, balances and spend against what a whole journal adds up to. */
+export function checkFold({ database, accounts, spend, report, progress, check }: Checking, fold: Fold): void {
   check(['I9'], () => {
     const holds = [...fold.holds].map(rowOf)
     progress('reservation', checkHolds(holds, fold.place.boot, accounts, report))
@@ -69,10 +66,9 @@ export function checkSegments(checking: Checking): boolean {
       pending,
       limit
     }))
-    progress('balance', checkBalances(rows, { whole, upToDate: true, past: () => false }, accounts, report))
+    progress('balance', checkBalances(rows, { whole: true, upToDate: true, past: () => false }, accounts, report))
   })
-  check(['I19'], () => checkSpend(database, whole, spend, report))
-  return true
+  check(['I19'], () => checkSpend(database, true, spend, report))
 }
 
 /** One reading of a journal, from the first batch on. */
@@ -81,7 +77,6 @@ class JournalCheck {
   readonly #found: JournalSurvey
   readonly #fold: Fold
   readonly #ends = new EndCheck()
-  readonly #records: RecordCheck
   #seq = 0
   #batch = 0
 
@@ -90,7 +85,6 @@ class JournalCheck {
     this.#checking = checking
     this.#found = found
     this.#fold = fold
-    this.#records = new RecordCheck(checking.database, checking.head, checking.report)
   }
 
   /** Returns whether all of it could be read. */
@@ -102,14 +96,14 @@ class JournalCheck {
         // What ends again much later is found by the names of all ends.
         fold.marked()
         if (from.source instanceof Volume) {
-          const wrong = checkVolume(from.source, fold, (batch) => this.#add(batch, from.head.ordinal))
+          const wrong = checkVolume(from.source, fold, (batch) => this.#add(batch))
           if (wrong !== undefined) report('I18', basename(from.source.path), wrong)
           // What follows it has nothing to go on from.
           if (fold.place.batch !== from.last) return false
         } else
           for (const { batch, head } of framesOf(from, fold.place.batch)) {
             fold.add(batch, head)
-            this.#add(batch, from.head.ordinal)
+            this.#add(batch)
           }
       }
     } catch (error) {
@@ -118,17 +112,12 @@ class JournalCheck {
     }
     progress('journal', this.#seq, this.#seq)
     this.#ends.report(() => namesIn(this.#found), report)
-    this.#records.finish(Date.now())
     return true
   }
 
-  close(): void {
-    this.#records.close()
-  }
-
-  #add(batch: Batch, ordinal: number): void {
+  #add(batch: Batch): void {
     const { database, head, spend, report, progress } = this.#checking
-    const { number, entries, records } = batch
+    const { number, entries } = batch
     // The database may be behind.
     const stored = number <= head.batch
     if (Math.floor(this.#seq / stride) < Math.floor((this.#seq + entries.length / entryWidth) / stride))
@@ -138,8 +127,6 @@ class JournalCheck {
       this.#entry(entries, i)
       if (stored) spend.add(entries, i)
     }
-    for (let i = 0; i < records.length; i += requestColumns.length)
-      this.#records.record(recordRow(records, i), { ordinal, batch: number, index: i / requestColumns.length }, stored)
     if (number === this.#found.fold.place.batch) compareCheckpoint(this.#found.fold, this.#fold, report)
     if (number === head.batch) compareDatabase(database, head, this.#fold, report)
   }
@@ -164,9 +151,7 @@ class JournalCheck {
     checkAmount(name, row, prices, report)
     post(name, row, true, accounts, report)
     if (entries[i + at.class] !== 'terminal') return
-    const [id, part] = [entries[i + at.request_id] as string, entries[i + at.part] as string]
-    this.#ends.add(nameOf(id, part))
-    this.#records.end(seq, id, part, row['amount'] as bigint, row['ts_ms'] as number)
+    this.#ends.add(nameOf(entries[i + at.request_id] as string, entries[i + at.part] as string))
   }
 }
 

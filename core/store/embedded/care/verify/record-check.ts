@@ -96,12 +96,11 @@ export class RecordCheck {
   }
 
   /** Reports what is left, and compares traffic (I20). `now` is in Unix milliseconds. */
-  finish(now: number): void {
-    for (const [id, { entry }] of this.#ended) this.#report('I8', `journal ${entry}`, `${id} has no request record`)
-    for (const [id, said] of this.#charged)
-      this.#report('I8', `request ${id}`, `says ${said} where the journal has nothing`)
-    for (; this.#row; this.#next()) this.#strange()
-    this.#traffic.compare(now, this.#report)
+  finish(now: number, report: Report): void {
+    for (const [id, { entry }] of this.#ended) report('I8', `journal ${entry}`, `${id} has no request record`)
+    for (const [id, said] of this.#charged) report('I8', `request ${id}`, `says ${said} where the journal has nothing`)
+    for (; this.#row; this.#next()) strange(this.#row, report)
+    this.#traffic.compare(now, report)
   }
 
   close(): void {
@@ -120,7 +119,7 @@ export class RecordCheck {
       const found = this.#find.get(...idForms(id))?.['seq'] as number | undefined
       if (found === undefined) return this.#report('I16', `request ${id}`, 'is missing in the database')
       if (!this.#row || found < Number(this.#row['seq'])) return
-      for (; this.#row && Number(this.#row['seq']) < found; this.#next()) this.#strange()
+      for (; this.#row && Number(this.#row['seq']) < found; this.#next()) strange(this.#row, this.#report)
     }
     this.#begun = true
     const stored = this.#row!
@@ -130,14 +129,15 @@ export class RecordCheck {
     this.#next()
   }
 
-  #strange(): void {
-    this.#report('I16', `request ${this.#row!.request_id}`, 'is not in the journal')
-  }
-
   #next(): void {
     const { done, value } = this.#rows.next()
     this.#row = done ? undefined : withId(value)
   }
+}
+
+/** Reports a row of the database that no record belongs to. */
+function strange({ request_id: id }: RecordRow, report: Report): void {
+  report('I16', `request ${id}`, 'is not in the journal')
 }
 
 /** Remembers the newest ends. */

@@ -2,15 +2,15 @@
 // once, and has a low priority. It prints what a VerifyTeller tells.
 import { explain } from '../../files/troubles.ts'
 import { tellingOnOutput } from './verify-lines.ts'
-import { verify } from './verify.ts'
+import { verifyInThreads } from './verify.ts'
 
-function run(file: string): void {
+async function run(file: string): Promise<void> {
   const teller = tellingOnOutput()
   try {
-    teller.found(verify(file, teller.progress))
+    teller.found(await verifyInThreads(file, teller.progress))
   } catch (error) {
     teller.failed(explain(error, file).message)
   }
 }
 
-run(process.argv[2]!)
+await run(process.argv[2]!)

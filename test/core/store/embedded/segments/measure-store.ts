@@ -15,7 +15,7 @@ import { formatDollars } from '../../../../../core/money/money.ts'
 import { costOf } from '../../../../../core/money/price.ts'
 import type { Reservation } from '../../../../../core/store/ledger.ts'
 import type { RequestRecord } from '../../../../../core/store/requests.ts'
-import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
+import { verifyInThreads } from '../../../../../core/store/embedded/care/verify/verify.ts'
 import { openStore } from '../../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../../core/store/store.ts'
 import { writeFigures } from '../../../../kit/figures.ts'
@@ -137,7 +137,7 @@ async function measure(form: FormName, requests: number, rate: number, before: n
   const { total, parts } = leftBy(file)
   const cpu = process.cpuUsage()
   began = performance.now()
-  const breaches = verify(file)
+  const breaches = await verifyInThreads(file)
   const seconds = (performance.now() - began) / 1000
   const { user, system } = process.cpuUsage(cpu)
   if (breaches.length > 0) console.log(breaches.slice(0, 3))
