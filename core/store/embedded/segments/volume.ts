@@ -205,8 +205,8 @@ export class Volume {
   }
 
   /**
-   * Yields its frames behind the batch `after`, of the file that has its name now: one that was thinned meanwhile has its
-   * blocks at other places.
+   * Yields its frames behind the batch `after`, of the file that has its name now: one that was thinned meanwhile has
+   * its blocks at other places.
    * @throws VolumeDamage when a block is not what was written
    */
   *frames(after: number): Generator<Frame> {

@@ -23,8 +23,8 @@ import { hasJournal } from '../../segments/folder.ts'
 
 /**
  * Reads a store, and returns every row that breaks one of the {@link invariants} that its files can show. A gateway may
- * be running on it. Pending money is compared only when the balances are up to date: a running gateway writes them every
- * second or every few seconds, and a start after a crash brings them up to date.
+ * be running on it. Pending money is compared only when the balances are up to date: a running gateway writes them
+ * every second or every few seconds, and a start after a crash brings them up to date.
  * @throws Error when the file is not a store of this version
  */
 export function verify(given: string, progress: Progress = () => {}): Breach[] {

@@ -1,5 +1,5 @@
-// Verifying in two threads: they find what one finds, each by its own look at a store that goes on, and what ends one of
-// them ends both.
+// Verifying in two threads: they find what one finds, each by its own look at a store that goes on, and what ends one
+// of them ends both.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
