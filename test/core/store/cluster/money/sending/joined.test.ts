@@ -183,6 +183,34 @@ test('a node that was fenced shows nothing of what it has not written by then', 
   t.same(await brokenIn(url), [])
 })
 
+for (const settled of ['before it knows', 'when it knows'] as const)
+  test(`a hold whose answer was lost and that others have ended is corrected, where it ends ${settled}`, async (t) => {
+    const { url, proxy, node, sql } = await setting(t)
+    const made = await early(node)
+    proxy.keeps = (sent) => sent.includes('money_batch')
+    const shown = made.durable
+    await eventually(async () => (await sql('select from sluice.hold')).length === 1)
+    // Its lease is over for another node, which ends the hold.
+    await sql(`update sluice.node set expires = '-infinity' where name = 'one'`)
+    await moneyNode(t, url, 'two', { folder: logFolder(t), now, lease: 1500 })
+    await eventually(async () => (await endsIn(url)).has(made.requestId))
+    made.dispatched('openai')
+    const before = settled === 'before it knows' ? made.settle(charge(7)) : undefined
+    proxy.keeps = () => false
+    proxy.cut()
+    if (before) await before
+    else {
+      await shown.catch(() => {})
+      await hold(node.ledger, scopes, 100n).then((next) => next.void())
+      await made.settle(charge(7))
+    }
+    await node.flush()
+    await node.close()
+    t.same((await endsIn(url)).get(made.requestId), ['void 0'])
+    t.same(await correctionsIn(url), { [made.requestId]: 7 })
+    t.same(await brokenIn(url), [])
+  })
+
 test('of a process that was replaced what another one has found of it is charged by the next start', async (t) => {
   const { url, proxy, node, folder } = await setting(t)
   const made = await early(node)
