@@ -231,3 +231,22 @@ test('of a process that was replaced what another one has found of it is charged
   t.same(await correctionsIn(url), { [made.requestId]: -13 })
   t.same(await brokenIn(url), [])
 })
+
+test('of a process that was replaced what was under way and never came is charged by the next start', async (t) => {
+  const { url, proxy, node, folder } = await setting(t)
+  const made = await early(node)
+  made.dispatched('openai')
+  proxy.stand()
+  const shown = made.durable
+  const other = await moneyNode(t, url, 'one', { folder: logFolder(t), now })
+  await other.close()
+  proxy.cut()
+  proxy.goOn()
+  await t.rejects(shown, { code: 'billing_unavailable' })
+  await eventually(() => node.trouble?.refuses === true, 60_000)
+  await made.settle(charge(7))
+  await node.close()
+  await (await moneyNode(t, url, 'one', { folder, now })).close()
+  t.same((await endsIn(url)).get(made.requestId), ['settle 7 upstream'], 'it was shown')
+  t.same(await brokenIn(url), [])
+})
