@@ -93,7 +93,7 @@ async function started(): Promise<{ adminUrl: string; pid: number; stop(): void 
   const adminUrl = await new Promise<string>((resolve, reject) => {
     const take = (text: Buffer): void => {
       output += text.toString()
-      const addresses = /^.*ready.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
+      const addresses = /^.*\bready\b.*https?:\/\/.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
       if (addresses) resolve(addresses[1]!)
     }
     child.stdout.on('data', take)

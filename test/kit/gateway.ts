@@ -150,7 +150,7 @@ export async function spawnGateway(
   const [url, adminUrl] = await new Promise<string[]>((resolve, reject) => {
     const take = (text: Buffer): void => {
       output += text.toString()
-      const addresses = /^.*ready.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
+      const addresses = /^.*\bready\b.*https?:\/\/.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
       if (addresses) resolve(addresses)
     }
     child.stdout.on('data', take)

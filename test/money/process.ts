@@ -57,7 +57,7 @@ export async function launch(
   const addresses = await new Promise<string[]>((resolve, reject) => {
     const take = (text: Buffer): void => {
       output += text.toString()
-      const found = /^.*ready.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
+      const found = /^.*\bready\b.*https?:\/\/.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
       if (found) resolve(found)
     }
     child.stdout.on('data', take)

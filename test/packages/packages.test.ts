@@ -124,7 +124,7 @@ async function startGateway(t: Test): Promise<[url: string, adminUrl: string]> {
     for (const stream of [gateway.stdout, gateway.stderr]) {
       stream.on('data', (text: Buffer) => {
         output += text.toString()
-        const found = /^.*ready.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
+        const found = /^.*\bready\b.*https?:\/\/.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
         if (found) resolve([found[0]!, found[1]!])
       })
     }

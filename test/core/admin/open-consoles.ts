@@ -84,7 +84,7 @@ function addresses(gateway: ChildProcess): Promise<string[]> {
   return new Promise((resolve, reject) => {
     const take = (text: Buffer): void => {
       output += text.toString()
-      const found = /^.*ready.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
+      const found = /^.*\bready\b.*https?:\/\/.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
       if (found) resolve(found)
     }
     gateway.stdout!.on('data', take)
