@@ -22,7 +22,7 @@ const oldKept = 65_536
 /** An end without a record. */
 interface Unrecorded {
   readonly entry: number
-  readonly total: bigint
+  total: bigint
 }
 
 /** Takes the entries and records of a journal, in order. */
@@ -45,6 +45,8 @@ export class RecordCheck {
   /** What records say whose end is not there: something, or nothing. */
   readonly #charged = new Map<string, string>()
   readonly #free = new Set<string>()
+  /** What records say that is not what was charged, unless ends of parts follow. */
+  readonly #differing = new Map<string, { readonly said: string; total: bigint }>()
   readonly #traffic: DueTraffic
 
   constructor(database: Database, head: Head, report: Report) {
@@ -60,8 +62,8 @@ export class RecordCheck {
 
   /** Adds the terminal entry of a request, or of a part of one, which arrived at `time`. */
   end(entry: number, id: string, part: string, amount: bigint, time: number): void {
+    if (part !== '') return this.#endPart(id, amount)
     const total = (this.#parts.get(id) ?? 0n) + amount
-    if (part !== '') return void this.#parts.set(id, total)
     this.#parts.delete(id)
     const said = this.#charged.get(id) ?? (this.#free.has(id) ? '0' : undefined)
     if (said !== undefined) {
@@ -99,6 +101,10 @@ export class RecordCheck {
   finish(now: number, report: Report): void {
     for (const [id, { entry }] of this.#ended) report('I8', `journal ${entry}`, `${id} has no request record`)
     for (const [id, said] of this.#charged) report('I8', `request ${id}`, `says ${said} where the journal has nothing`)
+    for (const [id, { said, total }] of this.#differing)
+      if (said !== String(total)) report('I8', `request ${id}`, `says ${said} where the journal says ${total}`)
+    for (const [id, total] of this.#parts)
+      if (this.#find.get(...idForms(id))) report('I8', `request ${id}`, `lacks ${total}, which parts of it cost`)
     for (; this.#row; this.#next()) strange(this.#row, report)
     this.#traffic.compare(now, report)
   }
@@ -108,7 +114,16 @@ export class RecordCheck {
   }
 
   #compare(id: string, said: string, total: bigint): void {
-    if (said !== String(total)) this.#report('I8', `request ${id}`, `says ${said} where the journal says ${total}`)
+    if (said !== String(total)) this.#differing.set(id, { said, total })
+  }
+
+  /** A part may end behind the request that it is of, and behind the record of that. */
+  #endPart(id: string, amount: bigint): void {
+    const ended = this.#differing.get(id) ?? this.#ended.get(id)
+    const old = this.#old.get(id)
+    if (ended) ended.total += amount
+    else if (old !== undefined) this.#old.set(id, old + amount)
+    else this.#parts.set(id, (this.#parts.get(id) ?? 0n) + amount)
   }
 
   /** Compares a record with the next row of the database. One that was logged twice is there once. */

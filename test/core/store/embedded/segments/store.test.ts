@@ -15,7 +15,7 @@ import type { Logger } from '../../../../../core/telling/log.ts'
 import { chance } from '../../../../kit/chance.ts'
 import { eventually } from '../../../../kit/probe.ts'
 import { begunIn, forms, image } from '../forms.ts'
-import { query, reserve, scope, settle } from '../sample.ts'
+import { query, record, reserve, scope, settle, used } from '../sample.ts'
 import { capture } from './captured.ts'
 
 t.setTimeout(300_000)
@@ -226,5 +226,44 @@ t.test('a store that is closed again is closed', async (t) => {
     await charge(store, 1)
     await Promise.all([store.close(), store.close()])
     await t.resolves(store.close(), name)
+  }
+})
+
+t.test('the record of a session is compared with all of its parts, in whatever order their ends come', async (t) => {
+  const orders = [
+    'part end record',
+    'part record end',
+    'end part record',
+    'end record part',
+    'record part end',
+    'record end part'
+  ]
+  for (const { name, options } of Object.values(forms)) {
+    const file = join(t.testdir(), `${name}.db`)
+    const store = await openStore({ file, durability: 'process', ...options })
+    for (const cost of [17n, 9n, 8n])
+      for (const order of orders) {
+        const requestId = `${order} ${cost}`
+        const end = reserve(store.ledger, scopes, 50n, { requestId })
+        const part = reserve(store.ledger, scopes, 50n, { requestId, part: 'one' })
+        const amounts = { end: [end, 9n], part: [part, 8n] } as const
+        for (const what of order.split(' '))
+          if (what === 'record')
+            store.requests.append(record({ request_id: requestId, cost_nano: String(cost), cost_usd: '0' }))
+          else {
+            const [reservation, amount] = amounts[what as 'end' | 'part']
+            await reservation.settle({ usage: used(Number(amount)), amount, source: 'upstream', channel: 'openai' })
+          }
+        await store.flush()
+      }
+    await store.close()
+    const wrong = orders.flatMap((order) => [9, 8].map((cost) => `I8 request ${order} ${cost}`))
+    t.same(
+      verify(file)
+        .map(({ invariant, row }) => `${invariant} ${row}`)
+        .sort(),
+      wrong.sort(),
+      name
+    )
   }
 })
