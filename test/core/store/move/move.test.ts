@@ -284,7 +284,7 @@ t.test('every table of either store is carried, or known to follow from others',
   )
   // Likewise, or of running gateways alone. What was told of budgets is in documents, too.
   const ofGateways =
-    'anchor anchor_head journal_chain work_room node slice gateway errand claim document_change told book migration move'
+    'anchor anchor_head journal_chain work_room work_gone node slice gateway errand claim document_change told book migration move'
   // Documents in a file.
   const secrets = 'client_secret client_secret_hold'
   t.same(
