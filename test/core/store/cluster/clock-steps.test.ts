@@ -13,6 +13,9 @@ import { eventually } from '../../../kit/probe.ts'
 import { noon, scope, work } from '../embedded/sample.ts'
 import { charge, endsIn, hold } from './money/oracle.ts'
 
+// All wait for leases to end.
+t.jobs = 4
+
 const skip = postgresMissing
 const day = 86_400_000
 const [mine, yours] = ['mine', 'yours'].map((text) => hash('sha256', text, 'buffer')) as [Buffer, Buffer]
@@ -67,7 +70,7 @@ for (const [what, ahead] of [
 ] as const)
   t.test(
     `a clock that is set ${what} by a day takes nothing from who lives, and leaves nothing of who is gone`,
-    { skip },
+    { skip, buffered: true },
     async (t) => {
       const { lives, takes, shift, url } = await gateways(t)
       const server = await sharedPostgres()
@@ -97,7 +100,7 @@ for (const [what, ahead] of [
 for (const ahead of [day, -day])
   t.test(
     `nodes of money keep their holds when the clock is set by ${ahead / day} days, and others do not`,
-    { skip },
+    { skip, buffered: true },
     async (t) => {
       const url = await moneyBook()
       const server = await sharedPostgres()
