@@ -79,7 +79,7 @@ export function checkBalances(
 }
 
 /** How far a balance is from what it should be; undefined when it is no money at all, which is a breach of its own. */
-function offBy(one: Value | undefined, other: bigint): bigint | undefined {
+export function offBy(one: Value | undefined, other: bigint): bigint | undefined {
   if (typeof one !== 'bigint') return undefined
   return one > other ? one - other : other - one
 }

@@ -17,7 +17,7 @@ import type { JournalSurvey } from '../../segments/journal-survey.ts'
 import { checkVolume } from '../../segments/sealing.ts'
 import { Volume } from '../../segments/volume.ts'
 import { pastHours } from '../../upkeep/past-hours.ts'
-import { checkBalances, checkHolds } from './balance-check.ts'
+import { checkBalances, checkHolds, offBy } from './balance-check.ts'
 import type { Checking } from './checking.ts'
 import { stride } from './checking.ts'
 import { EndCheck } from './end-check.ts'
@@ -213,8 +213,18 @@ function compareMoney(what: string, found: Money, right: Money, report: Report):
   for (const name of new Set([...found.keys(), ...right.keys()])) {
     const [one, other] = [found.get(name) ?? none, right.get(name) ?? none]
     if (one.posted !== other.posted)
-      report('I1', `${what} ${name}`, `has ${one.posted} posted where the segments make ${other.posted}`)
+      report(
+        'I1',
+        `${what} ${name}`,
+        `has ${one.posted} posted where the segments make ${other.posted}`,
+        offBy(one.posted, other.posted)
+      )
     if (one.pending !== other.pending)
-      report('I2', `${what} ${name}`, `has ${one.pending} pending where the segments make ${other.pending}`)
+      report(
+        'I2',
+        `${what} ${name}`,
+        `has ${one.pending} pending where the segments make ${other.pending}`,
+        offBy(one.pending, other.pending)
+      )
   }
 }
