@@ -7,9 +7,9 @@ import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { stringify } from 'yaml'
+import { query } from '../core/store/embedded/sample.ts'
 import { makeCertificate } from '../kit/certificate.ts'
 import { key, Load } from './load.ts'
 import type { Noticed, Processes } from './load.ts'
@@ -256,16 +256,16 @@ function judge(
   folder: string,
   load: Load
 ): Pick<Tally, 'lost' | 'doubled' | 'unasked' | 'due' | 'charged' | 'verified'> {
-  const database = new DatabaseSync(join(folder, 'sluice.db'), { readOnly: true })
-  const statement = database.prepare("SELECT request_id AS id, part, amount FROM journal WHERE kind = 'settle'")
-  statement.setReadBigInts(true)
+  const ends = query(
+    join(folder, 'sluice.db'),
+    "SELECT request_id AS id, part, amount FROM journal WHERE kind = 'settle'"
+  )
   const charges = new Map<string, bigint[]>()
   const turns: bigint[] = []
-  for (const { id, part, amount } of statement.all() as { id: string; part: string; amount: bigint }[]) {
+  for (const { id, part, amount } of ends as { id: string; part: string; amount: bigint }[]) {
     if (part !== '') turns.push(amount)
     else charges.set(id, [...(charges.get(id) ?? []), amount])
   }
-  database.close()
   const sum = (amounts: Iterable<bigint>): bigint => [...amounts].reduce((total, amount) => total + amount, 0n)
   const missing = [...load.due].filter(([id, amount]) => charges.get(id)?.[0] !== amount).length
   const doubled = [...charges.values()].filter(({ length }) => length > 1).length
