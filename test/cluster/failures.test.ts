@@ -42,6 +42,27 @@ async function installation(t: Test, overrides: object = {}): Promise<Installati
   })
 }
 
+/** An installation whose gateways keep the state of responses themselves. */
+const keepingState = (t: Test): Promise<Installation> =>
+  installation(t, {
+    models: { demo: { price: { input: 1, output: 2 }, state: 'gateway' } },
+    state: { key: 'a secret of the operator that nobody else knows' }
+  })
+
+/** Has a gateway begin a response in the background. Resolves with its id when its upstream was asked. */
+async function respondInBackground(
+  t: Test,
+  all: Installation,
+  node: Pick<TestGateway, 'ask'>,
+  members: object
+): Promise<string> {
+  const body = { model: 'demo', input: directive(members), background: true }
+  const reply = await node.ask({ path: '/v1/responses', body })
+  t.equal(reply.status, 200, reply.text)
+  await eventually(async () => (await all.sql('select 1 from sluice.hold where channel is not null')).length === 1)
+  return reply.json().id
+}
+
 async function begun(node: TestGateway, members: object): Promise<string> {
   const reply = await node.ask({ path: video, body: { model: 'demo', prompt: directive(members) } })
   if (reply.status !== 202) throw new Error(reply.text)
@@ -130,16 +151,9 @@ t.test(
   'a response in the background whose gateway is killed costs nobody what nobody can get, and is in the log',
   { skip: nodesMissing },
   async (t) => {
-    const all = await installation(t, {
-      models: { demo: { price: { input: 1, output: 2 }, state: 'gateway' } },
-      state: { key: 'a secret of the operator that nobody else knows' }
-    })
+    const all = await keepingState(t)
     const [a, b] = [await all.process(), await all.node()]
-    const input = directive({ text: 'Never.', first_byte_ms: 300_000 })
-    const reply = await a.ask({ path: '/v1/responses', body: { model: 'demo', input, background: true } })
-    t.equal(reply.status, 200, reply.text)
-    const { id } = reply.json()
-    await eventually(async () => (await all.sql('select 1 from sluice.hold where channel is not null')).length === 1)
+    const id = await respondInBackground(t, all, a, { text: 'Never.', first_byte_ms: 300_000 })
     a.process.kill('SIGKILL')
     await a.exited
     const shown = async (): Promise<any> => (await b.ask({ method: 'GET', path: `/v1/responses/${id}` })).json()
@@ -162,16 +176,9 @@ t.test(
   'a response in the background that others have ended meanwhile fails as such, and is not shown in their place',
   { skip: nodesMissing },
   async (t) => {
-    const all = await installation(t, {
-      models: { demo: { price: { input: 1, output: 2 }, state: 'gateway' } },
-      state: { key: 'a secret of the operator that nobody else knows' }
-    })
+    const all = await keepingState(t)
     const node = await all.node()
-    const input = directive({ text: 'Too late.', first_byte_ms: 15_000 })
-    const reply = await node.ask({ path: '/v1/responses', body: { model: 'demo', input, background: true } })
-    t.equal(reply.status, 200, reply.text)
-    const { id } = reply.json()
-    await eventually(async () => (await all.sql('select 1 from sluice.hold where channel is not null')).length === 1)
+    const id = await respondInBackground(t, all, node, { text: 'Too late.', first_byte_ms: 15_000 })
     // As after a stand-still for longer than a lease. It finds out when it renews it.
     await all.sql(`update sluice.work set owner = 'another', epoch = epoch + 1, open = false, until = null,
       json = jsonb_set(json::jsonb, '{status}', '"failed"')::text`)
@@ -190,16 +197,9 @@ t.test(
   'work has ended in the database only when its hold has, as a hold without open work is charged by estimate',
   { skip: nodesMissing },
   async (t) => {
-    const all = await installation(t, {
-      models: { demo: { price: { input: 1, output: 2 }, state: 'gateway' } },
-      state: { key: 'a secret of the operator that nobody else knows' }
-    })
+    const all = await keepingState(t)
     const node = await all.node()
-    const input = directive({ text: 'Never.', first_byte_ms: 300_000 })
-    const reply = await node.ask({ path: '/v1/responses', body: { model: 'demo', input, background: true } })
-    t.equal(reply.status, 200, reply.text)
-    const { id } = reply.json()
-    await eventually(async () => (await all.sql('select 1 from sluice.hold where channel is not null')).length === 1)
+    const id = await respondInBackground(t, all, node, { text: 'Never.', first_byte_ms: 300_000 })
     await all.sql(`create function late() returns trigger language plpgsql as
         $$ begin perform pg_sleep(3); return old; end $$;
       create trigger late before delete on sluice.hold for each row execute function late()`)
