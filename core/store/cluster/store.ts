@@ -124,6 +124,7 @@ async function open(
   const leaving = (): void => limits.flush()
   const money = await openMoney({ ...common, uncharged, leaving, node, folder: ownLog })
   book.requests.follows = () => money.ledger.decided()
+  book.answers.follows = () => money.ledger.turn.durable()
   closes.push(() => money.close())
   const spend = new SpendBook(database)
   const upkeep = new AbortController()

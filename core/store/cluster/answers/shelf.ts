@@ -30,6 +30,12 @@ export class Shelf implements Answers {
   readonly #bounds: ShelfBounds
   readonly #now: () => number
   readonly #group: Group<Put>
+  readonly #putting = new Set<Promise<void>>()
+  /**
+   * Resolves when what was charged in the same tick is durable: an answer that were there before it would be given again
+   * by other gateways, and charged nobody, where its own was killed in between.
+   */
+  follows: () => Promise<void> = () => Promise.resolve()
 
   constructor(database: Database, bounds: ShelfBounds, now: () => number) {
     this.#database = database
@@ -57,9 +63,18 @@ export class Shelf implements Answers {
     }
   }
 
-  async put(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void> {
+  put(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void> {
+    const put = this.#put({ id, tenant, time: this.#now(), answer })
+    this.#putting.add(put)
+    const over = (): void => void this.#putting.delete(put)
+    put.then(over, over)
+    return put
+  }
+
+  async #put(put: Put): Promise<void> {
+    await this.follows()
     try {
-      await this.#group.add({ id, tenant, time: this.#now(), answer })
+      await this.#group.add(put)
     } catch (cause) {
       throw unavailable(cause)
     }
@@ -89,8 +104,8 @@ export class Shelf implements Answers {
   }
 
   /** Resolves when nothing waits to be written. */
-  idle(): Promise<void> {
-    return this.#group.idle()
+  async idle(): Promise<void> {
+    await Promise.allSettled(this.#putting)
   }
 
   /** The time of the oldest that counts. */

@@ -1,7 +1,6 @@
 // The ledger of a node: the holds that it has made and goes on with. Slices admit them in memory, or the database does.
 import type { Scope } from '../../../../catalogue/caller.ts'
 import type { Price } from '../../../../money/price.ts'
-import type { Logger } from '../../../../telling/log.ts'
 import { Roster } from '../../../../watchdog/roster.ts'
 import { Hold } from '../../../embedded/balance/hold.ts'
 import type { HoldKeeper } from '../../../embedded/balance/hold.ts'
@@ -36,26 +35,25 @@ import { nameOf } from './live.ts'
 import type { Live } from './live.ts'
 import type { Prices } from './prices.ts'
 import { KnownPurses } from './purses.ts'
+import { Turn } from './turn.ts'
+import { endUnwritten } from './unwritten.ts'
+import type { Told } from './unwritten.ts'
 
 /** Milliseconds after which progress is written that nobody waits for. */
 const company = 250
 
-const durable = Promise.resolve()
 const none: Taken = []
 
 /** What a book is made of. */
-export interface BookParts {
+export interface BookParts extends Told {
   readonly mirror: Mirror
   readonly slices: Slices
   readonly plans: Plans
   readonly prices: Prices
   readonly views: Views
   readonly alarms: Alarms
-  readonly log: Logger
   /** Takes the end of a hold that others have ended; resolves when it is in the log of the node. */
   late(end: Charge): Promise<void>
-  /** Is told of a hold that ended with a charge, and is not in the book: its request was not charged for it. */
-  uncharged(hold: Hold): void
   /** How long a request waits for the slices of others, in milliseconds. */
   readonly patience: number
   /** Why no money may be decided on at present; undefined when nothing is in the way. */
@@ -79,6 +77,8 @@ export class Book implements Ledger, HoldKeeper {
   readonly #early = new Roster<EarlyHold>()
   /** When the latest of them will be in the database. */
   #latest: Promise<void> | undefined
+  /** What is ended and detached in the present turn of the event loop. */
+  readonly turn = new Turn()
 
   constructor(parts: BookParts) {
     this.#parts = parts
@@ -268,7 +268,7 @@ export class Book implements Ledger, HoldKeeper {
   charged(): undefined {}
 
   detach(hold: Hold, until: number): Promise<void> {
-    return this.#touch(hold, until)
+    return this.turn.add(this.#touch(hold, until))
   }
 
   #touch(hold: Hold, until: number | undefined): Promise<void> {
@@ -294,6 +294,10 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   end(hold: Hold, charged: bigint): Promise<void> {
+    return this.turn.add(this.#end(hold, charged))
+  }
+
+  #end(hold: Hold, charged: bigint): Promise<void> {
     const { requestId, part } = hold
     const live = this.#of(hold)!
     this.#live.delete(live)
@@ -301,9 +305,8 @@ export class Book implements Ledger, HoldKeeper {
     hold.writeEnd(rows, this.#sender.rowIds)
     const { places, scopes } = live
     const due = { requestId, part, places, charged, entries: rows.entries, scopes, time: hold.request.time }
-    if (live.lost) return live.written ? this.#parts.late(due) : this.#unwritten(hold, charged)
+    if (live.lost) return live.written ? this.#parts.late(due) : endUnwritten(hold, charged, this.#parts)
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    promise.catch(ignore)
     const end: End = {
       ...due,
       held: hold.amount,
@@ -317,7 +320,7 @@ export class Book implements Ledger, HoldKeeper {
       early.then(() => {
         if (early.ended) return
         if (!early.lost) return this.queueEnd(end)
-        this.#unwritten(hold, charged).then(resolve, reject)
+        endUnwritten(hold, charged, this.#parts).then(resolve, reject)
       }, reject)
       this.#sender.wake()
     }
@@ -374,20 +377,6 @@ export class Book implements Ledger, HoldKeeper {
   /** Other nodes have ended all holds but those of these names ({@link nameOf}). */
   loseAllBut(names: ReadonlySet<string>): void {
     for (const live of this.#live) live.lost ||= !names.has(nameOf(live.requestId, live.part))
-  }
-
-  /** The database never had this hold: nothing of it was shown, and nothing that costs may be. */
-  #unwritten(hold: Hold, charged: bigint): Promise<void> {
-    if (charged === 0n) return durable
-    this.#parts.log.error('a request is not charged, as the database never had its hold', {
-      exchange: hold.requestId,
-      part: hold.part,
-      would_be_nano: String(charged)
-    })
-    this.#parts.uncharged(hold)
-    const refused = Promise.reject<void>(unavailable('its hold was not written in time'))
-    refused.catch(ignore)
-    return refused
   }
 
   /** Ends it: nothing may be called after it. */
