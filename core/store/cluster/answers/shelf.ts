@@ -32,8 +32,8 @@ export class Shelf implements Answers {
   readonly #group: Group<Put>
   readonly #putting = new Set<Promise<void>>()
   /**
-   * Resolves when what was charged in the same tick is durable: an answer that were there before it would be given again
-   * by other gateways, and charged nobody, where its own was killed in between.
+   * Resolves when what was charged in the same tick is durable. An answer waits for it: where its gateway was killed in
+   * between, others would give it again, and it would be charged nobody.
    */
   follows: () => Promise<void> = () => Promise.resolve()
 
