@@ -31,6 +31,8 @@ export interface Limits {
   readonly wait?: number
   /** Aborted when nobody wants the answer any more. What runs ends with its connection. */
   readonly left?: AbortSignal | undefined
+  /** Whether a statement ends its waits for locks by itself. Default: the server is told to, which costs CPU time. */
+  readonly boundsLocks?: boolean
 }
 
 /** Milliseconds. */
@@ -85,9 +87,10 @@ export class Lane {
   query<Row = Record<string, unknown>>(
     text: string,
     values?: readonly unknown[],
-    { deadline = this.timeout, wait = Math.min(deadline, this.timeout), left }: Limits = {}
+    { deadline = this.timeout, wait = Math.min(deadline, this.timeout), left, boundsLocks = false }: Limits = {}
   ): Promise<Result<Row>> {
-    return this.#enqueue((session) => session.query<Row>(text, values, deadline, lockTimeoutOf(deadline)), wait, left)
+    const lockTimeout = boundsLocks ? undefined : lockTimeoutOf(deadline)
+    return this.#enqueue((session) => session.query<Row>(text, values, deadline, lockTimeout), wait, left)
   }
 
   /**

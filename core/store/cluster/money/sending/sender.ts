@@ -319,7 +319,7 @@ export class Sender {
     // One that is sent again may have been done when it was sent first.
     this.#sentAt ??= performance.now()
     // After its time the connection is destroyed, and the same batch is sent again.
-    const { rows } = await lane.query<Answer>(batchCall, values)
+    const { rows } = await lane.query<Answer>(batchCall, values, { boundsLocks: true })
     this.#heardAt = this.#sentAt
     this.#answeredAt = performance.now()
     this.#took = this.#answeredAt - this.#sentAt
