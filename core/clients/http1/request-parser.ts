@@ -3,6 +3,7 @@ import { GatewayError } from '../../errors.ts'
 import { invalid, maxHeadBytes } from '../request-head.ts'
 import { ChunkDecoder } from '../../wire/chunks.ts'
 import { Malformed } from '../../wire/malformed.ts'
+import { HeadBefore } from './head-before.ts'
 import { readHead } from './request-head.ts'
 import type { Http1Head } from './request-head.ts'
 import { Section } from '../../wire/section.ts'
@@ -27,6 +28,9 @@ export class RequestParser {
   /** The bytes that a body with a declared length still lacks. */
   #left = 0
   #passedLine = false
+  /** Undefined until the second request of the connection: many have only one. */
+  #before: HeadBefore | undefined
+  #isFirst = true
 
   /** Whether a part of a head has come. */
   get begun(): boolean {
@@ -44,6 +48,11 @@ export class RequestParser {
    */
   readHead(bytes: Buffer, at: number): number {
     this.head = undefined
+    const same = this.begun ? undefined : this.#before?.recognize(bytes, at)
+    if (same) {
+      this.#begin(same)
+      return this.#before!.end
+    }
     try {
       let end = this.#section.read(bytes, at, bytes.length)
       if (end !== -1 && this.#section.text === emptyLine && !this.#passedLine) {
@@ -53,13 +62,19 @@ export class RequestParser {
       if (end === -1) return bytes.length
       this.#passedLine = false
       const head = readHead(this.#section.text)
-      if (head.length === undefined) (this.#chunks ??= new ChunkDecoder()).begin()
-      else this.#left = head.length
-      this.head = head
+      if (this.#isFirst) this.#isFirst = false
+      else (this.#before ??= new HeadBefore()).keep(head, this.#section.text)
+      this.#begin(head)
       return end
     } catch (error) {
       return this.#fail(error, bytes)
     }
+  }
+
+  #begin(head: Http1Head): void {
+    if (head.length === undefined) (this.#chunks ??= new ChunkDecoder()).begin()
+    else this.#left = head.length
+    this.head = head
   }
 
   /**

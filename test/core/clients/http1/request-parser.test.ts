@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { maxExtensionBytes, maxTrailerBytes } from '../../../../core/wire/chunks.ts'
 import { maxHeadBytes } from '../../../../core/clients/request-head.ts'
+import { RequestParser } from '../../../../core/clients/http1/request-parser.ts'
 import { cuts, parse, parseWithNode } from './requests.ts'
 import type { Parsed, Request } from './requests.ts'
 
@@ -404,6 +405,55 @@ t.test(
     t.ok(taken > runs / 4, `${taken} requests were accepted`)
   }
 )
+
+/** One of few, so that most are like the one before but for their length. */
+const similar = fc
+  .tuple(
+    fc.constantFrom('/', '/v1'),
+    fc.constantFrom('Content-Length:', 'content-length: ', 'X: Content-Length:'),
+    fc.constantFrom('', '0', '5', '7', '12', '0005', '5 ', '5a', '-5', '1234567890123456'),
+    fc.constantFrom('', 'Accept: a\r\n', 'Host: y\r\n', 'Content-Length: 5\r\n', 'Transfer-Encoding: chunked\r\n')
+  )
+  .map(
+    ([target, name, length, more]) =>
+      `POST ${target} HTTP/1.1\r\n${host}${length === '' ? '' : `${name}${length}\r\n`}${more}\r\n`
+  )
+
+t.test('a head is read alike whatever heads came before it on its connection', (t) => {
+  let known = 0
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(similar, fc.nat(3)), { minLength: 1, maxLength: 6 }),
+      fc.nat(200),
+      (heads, missing) => {
+        const parser = new RequestParser()
+        const seen = new Set<string>()
+        for (const [text, times] of heads) {
+          for (let i = 0; i <= times; i++) {
+            const bytes = bytesOf(`!${text}hello`)
+            const alone = new RequestParser()
+            const [end, expected] = [parser.readHead(bytes, 1), alone.readHead(bytes, 1)]
+            if (end !== expected || JSON.stringify(parser.head) !== JSON.stringify(alone.head)) return false
+            if (parser.fault?.message !== alone.fault?.message || parser.ended !== alone.ended) return false
+            if (parser.fault) return true
+            const whole = seen.has(text)
+            seen.add(text)
+            if (whole) known++
+            // Whoever has a head may change it.
+            parser.head!.headers['host'] = 'changed'
+          }
+        }
+        // An incomplete one is waited for.
+        const [last] = heads.at(-1)!
+        const bytes = bytesOf(last.slice(0, Math.max(0, last.length - 1 - missing)))
+        return parser.readHead(bytes, 0) === bytes.length && parser.head === undefined && !parser.fault
+      }
+    ),
+    { numRuns: long ? 100_000 : 5000 }
+  )
+  t.ok(known > 1000, `${known} heads were like one before`)
+  t.end()
+})
 
 /**
  * With what this server does on purpose undone: the target in origin-form. And what Node cannot help: a list, and a
