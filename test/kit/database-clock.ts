@@ -10,6 +10,7 @@ const functions = ['clock_timestamp', 'statement_timestamp', 'transaction_timest
 export async function settableClock(url: string): Promise<(ahead: number) => Promise<void>> {
   const server = await sharedPostgres()
   const name = new URL(url).pathname.slice(1)
+  const path = 'shifted, pg_catalog, public'
   const shifted = functions.map(
     (one) => `create function shifted.${one}() returns timestamptz language sql volatile as
       'select pg_catalog.${one}() + ahead from shifted.clock'`
@@ -17,7 +18,7 @@ export async function settableClock(url: string): Promise<(ahead: number) => Pro
   await server.sql(
     `create schema shifted; create table shifted.clock (ahead interval not null);
      insert into shifted.clock values ('0'); ${shifted.join(';')};
-     alter database ${name} set search_path = shifted, pg_catalog, public`,
+     alter database ${name} set search_path = ${path}; set search_path = ${path}`,
     url
   )
   return async (ahead) => {

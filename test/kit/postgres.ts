@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import pg from 'pg'
 import type { Test } from 'tap'
+import { Administrator } from './administrator.ts'
 
 const run = promisify(execFile)
 const cache = join(import.meta.dirname, '../../.cache/postgres')
@@ -66,6 +66,7 @@ kill -QUIT "$server" 2>/dev/null; wait "$server"`
 export class Postgres {
   readonly #folder: string
   readonly #options: PostgresOptions
+  readonly #administrator = new Administrator()
   #guard: ChildProcess | undefined
   #made = 0
   #tables: Promise<string> | undefined
@@ -186,22 +187,12 @@ export class Postgres {
     return this.#folder
   }
 
-  /** Runs statements as the administrator, in a database that is given by its URL. */
-  async sql(text: string, url = this.url('postgres'), values?: unknown[]): Promise<any[]> {
-    const { searchParams, pathname } = new URL(url)
-    const client = new pg.Client({
-      host: searchParams.get('host')!,
-      port: 5432,
-      user: 'sluice',
-      database: pathname.slice(1)
-    })
-    client.on('error', () => {})
-    await client.connect()
-    try {
-      return (await client.query(text, values)).rows
-    } finally {
-      await client.end()
-    }
+  /**
+   * Runs statements as the administrator, in a database that is given by its URL. Each has a connection to itself, which
+   * is kept for the next one.
+   */
+  sql(text: string, url = this.url('postgres'), values?: unknown[]): Promise<any[]> {
+    return this.#administrator.query(text, url, values)
   }
 
   /**
