@@ -38,17 +38,20 @@ function countSteps(): void {
   }
 }
 
+/** The thread does nothing for so many milliseconds, or for ever. To others that is like a loop, and it is cheaper. */
+function stand(ms?: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+}
+
 const ways: Readonly<Record<string, (count: number) => void>> = {
   exit: () => process.exit(7),
   fault: () =>
     void setImmediate(() => {
       throw new Error('a fault that nothing caught')
     }),
-  hang: () => {
-    for (;;);
-  },
+  hang: () => void stand(),
   late: (ms) => {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+    stand(ms)
     process.exit(7)
   },
   steps: (count) => void (left = count)
