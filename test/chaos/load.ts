@@ -88,7 +88,7 @@ export class Load {
       // After a pause of this process there is no use in catching up at once.
       for (let burst = 0; this.#sent < wanted && burst < 50; burst++) this.#send(kinds[this.#sent++ % kinds.length]!)
     }, 5)
-    for (let one = 0; one < sessions; one++) this.#follow(this.#session())
+    for (let one = 0; one < sessions; one++) this.#follow(this.#session((sessions * 1000) / rate))
   }
 
   /** What the clients noticed until now, the most frequent first. */
@@ -232,8 +232,11 @@ export class Load {
     this.tally.answered++
   }
 
-  /** Opens sessions one after another, and asks for one response after another in each, until it is closed. */
-  async #session(): Promise<void> {
+  /**
+   * Opens sessions one after another, and asks for one response after another in each, until it is closed. After each it
+   * pauses for so many milliseconds, so that all sessions together ask about as often as the other clients.
+   */
+  async #session(pause: number): Promise<void> {
     while (!this.#ending) {
       const socket = new WebSocket(`${this.#url.origin.replace('http', 'ws')}/v1/realtime?model=demo`, {
         headers: { authorization: `Bearer ${key}` },
@@ -256,7 +259,7 @@ export class Load {
         connection.usedAt = performance.now()
         const { input_tokens: input, output_tokens: output } = event.response.usage
         this.turns.push(costOf(input, output))
-        setTimeout(ask, 20)
+        setTimeout(ask, pause)
       })
       socket.on('error', (error) => this.#failed('session', error, began, connection))
       const [code] = await once(socket, 'close').catch(() => [0])
