@@ -62,6 +62,7 @@ const programs = [
   'test/core/store/embedded/crash.ts',
   'test/core/store/embedded/segments/crash.ts',
   'test/core/store/move/mover.ts',
+  'test/core/workers/victim.ts',
   'test/kit/command-process.ts'
 ]
 
