@@ -233,8 +233,8 @@ export class Load {
   }
 
   /**
-   * Opens sessions one after another, and asks for one response after another in each, until it is closed. After each it
-   * pauses for so many milliseconds, so that all sessions together ask about as often as the other clients.
+   * Opens sessions one after another, and asks for one response after another in each, until it is closed. After each
+   * it pauses for so many milliseconds, so that all sessions together ask about as often as the other clients.
    */
   async #session(pause: number): Promise<void> {
     while (!this.#ending) {

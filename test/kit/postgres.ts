@@ -188,8 +188,8 @@ export class Postgres {
   }
 
   /**
-   * Runs statements as the administrator, in a database that is given by its URL. Each has a connection to itself, which
-   * is kept for the next one.
+   * Runs statements as the administrator, in a database that is given by its URL. Each has a connection of its own,
+   * which is kept for the next one.
    */
   sql(text: string, url = this.url('postgres'), values?: unknown[]): Promise<any[]> {
     return this.#administrator.query(text, url, values)
