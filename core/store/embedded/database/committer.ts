@@ -20,6 +20,7 @@ import { placedRow, storedValues } from '../rows/record-place.ts'
 import type { RecordPlace } from '../rows/record-place.ts'
 import { checkedText, gistIn } from '../rows/record-text.ts'
 import { isReadSide } from './read-side.ts'
+import type { Place } from '../segments/chain.ts'
 import { RecordBlocks } from './record-blocks.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
 import { SpendTable } from './spend-table.ts'
@@ -32,6 +33,11 @@ const bodyColumn = answerColumns.indexOf('body')
 /** Where a row of a hold has what changes while it is open; `dispatched` follows from the channel. */
 const changing = touchColumns.slice(0, -1).map((name) => holdColumns.indexOf(name as (typeof holdColumns)[number]))
 const dispatchedColumn = holdColumns.indexOf('dispatched')
+
+/** Where the frame of a batch is in a journal, and the place behind it, where its rows are hashed already. */
+interface FrameOfBatch extends Pick<RecordPlace, 'ordinal' | 'at'> {
+  readonly place?: Pick<Place, 'seq' | 'hash'> | undefined
+}
 
 /**
  * Applies batches through one connection. After any error the connection must be closed, because the state here may no
@@ -110,16 +116,13 @@ export class Committer {
     this.#next.history = history
   }
 
-  /**
-   * Adds the next batch. It is stored by the next commit. `from`: where its frame is in a journal, in which its records
-   * stay.
-   */
-  add(batch: Batch, from?: Pick<RecordPlace, 'ordinal' | 'at'>): void {
+  /** Adds the next batch. It is stored by the next commit. `from`: its frame in a journal, in which its records stay. */
+  add(batch: Batch, from?: FrameOfBatch): void {
     this.#begin()
     forEach(batch.prices, 2, this.#sql.price)
     this.#balances(batch.moves, batch.limits)
     if (!this.readSide) this.#gather(batch)
-    this.#journal(batch.entries)
+    this.#journal(batch.entries, from?.place)
     this.#records(batch, from)
     this.#documents(batch.documents)
     this.#audit(batch.audit)
@@ -204,12 +207,13 @@ export class Committer {
   }
 
   /** Adds journal rows, and moves the head to the last of them. */
-  #journal(entries: readonly Value[]): void {
+  #journal(entries: readonly Value[], place: FrameOfBatch['place']): void {
     const { entry } = this.#sql
     const hashes = this.#hashes
     const next = this.#next
     for (let i = 0; i < entries.length; i += entryWidth) {
       this.#spend.add(entries, i)
+      if (place) continue
       const previous = hashes[next.seq % hashes.length]!
       next.seq++
       next.hash = entryHash(next.hash, next.seq, next.boot, entries, i)
@@ -218,6 +222,7 @@ export class Committer {
       hash.write(next.hash, 'hex')
       entry.add(entries, i, next.seq, next.boot, previous, hash)
     }
+    if (place) [next.seq, next.hash] = [place.seq, place.hash]
   }
 
   /** Has the rows that are added from here on be of another boot: for a store that is made of another one. */
@@ -233,7 +238,7 @@ export class Committer {
     this.commit()
   }
 
-  #records({ number, records, written }: Batch, from: Pick<RecordPlace, 'ordinal' | 'at'> | undefined): void {
+  #records({ number, records, written }: Batch, from: FrameOfBatch | undefined): void {
     const { record } = this.#sql
     const { length } = requestColumns
     for (let i = 0; i < records.length; i += length) {

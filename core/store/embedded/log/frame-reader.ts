@@ -7,6 +7,14 @@ import { decodeBatch, findMark, headBytes, readFrameHead } from './frame.ts'
 /** How many bytes are read at a time. The buffer grows for a longer frame. */
 const windowBytes = 256 * 1024
 
+/** The number of a batch, and the bytes of its frame, which are valid until the next one is read. */
+export interface RawFrame {
+  readonly number: number
+  readonly bytes: Buffer
+  /** The position behind it in what it was read from. */
+  readonly end: number
+}
+
 /** A batch, and its frame, which is valid until the next one is read. */
 export interface Frame {
   batch: Batch
@@ -54,9 +62,15 @@ export class Window {
  * `after`. Ends at the first bytes that are not the next frame: those are left from an earlier use of the segment.
  */
 export function* readFrames(fd: number, history: string, after: number, from: number): Generator<Frame> {
+  let batch: Batch | undefined
+  for (const { bytes, end } of rawFrames(fd, history, after, from))
+    yield { batch: (batch = decodeBatch(bytes.subarray(headBytes), batch)), bytes, end }
+}
+
+/** Likewise, but does not decode what they have. */
+export function* rawFrames(fd: number, history: string, after: number, from: number): Generator<RawFrame> {
   const window = new Window(fd, from)
   const own = Buffer.from(history, 'hex')
-  let batch: Batch | undefined
   for (let last = 0; window.fill(headBytes);) {
     const head = readFrameHead(window.bytes, window.at, own)
     if (!head || (last > 0 && head.number !== last + 1) || !window.fill(headBytes + head.length)) return
@@ -65,8 +79,8 @@ export function* readFrames(fd: number, history: string, after: number, from: nu
     last = head.number
     window.at += headBytes + head.length
     if (last <= after) continue
-    batch = decodeBatch(payload, batch)
-    yield { batch, bytes: window.bytes.subarray(window.at - headBytes - head.length, window.at), end: window.place }
+    const bytes = window.bytes.subarray(window.at - headBytes - head.length, window.at)
+    yield { number: last, bytes, end: window.place }
   }
 }
 

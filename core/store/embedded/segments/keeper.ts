@@ -9,8 +9,10 @@ import { pathOf } from './folder.ts'
 import { Following } from './following.ts'
 import type { FollowedFrame } from './following.ts'
 import { placeAfter, sealing } from './sealing.ts'
+import type { SegmentHead } from './segment-head.ts'
 import type { Written } from './segment-log.ts'
 import type { OpenedJournal } from './state.ts'
+import { Summary } from './summary.ts'
 import { isSpare, thinning } from './thinning.ts'
 import type { Spare } from './thinning.ts'
 import { Volume } from './volume.ts'
@@ -19,8 +21,8 @@ import { Volume } from './volume.ts'
 export interface Companion {
   /** The last batch that it has; infinite when it takes no more. */
   readonly last: number
-  /** Takes the next batch. It does not throw. */
-  take(frame: Pick<FollowedFrame, 'batch' | 'head' | 'at' | 'unrecorded'>): void
+  /** Takes the next batch. It does not throw. `place`: that behind it, where somebody has hashed its rows already. */
+  take(frame: Pick<FollowedFrame, 'batch' | 'head' | 'at' | 'unrecorded'>, place?: Readonly<Place>): void
 }
 
 /**
@@ -41,6 +43,8 @@ export class Keeper {
   readonly #volumes: Set<number>
   readonly #places: Map<number, Readonly<Place>>
   readonly #following = new Following()
+  /** What the segments without a volume add up to that were followed from their first batch on, by their ordinals. */
+  readonly #summaries = new Map<number, Summary>()
   /** The volume that is being made, of the oldest segment without one. */
   #sealing: ReturnType<typeof sealing> | undefined
   /** The volumes that have their records, in order. */
@@ -80,10 +84,13 @@ export class Keeper {
     for (const frame of this.#following.frames(written, from)) {
       const { batch, bytes, head } = frame
       if (batch.number > fold.place.batch) {
+        const summary = this.#summaryOf(head)
         fold.add(batch, head)
+        summary?.add(batch, fold.place)
         this.#bytes += bytes.length
       }
-      if (companion && batch.number > companion.last) companion.take(frame)
+      if (companion && batch.number > companion.last)
+        companion.take(frame, batch.number === fold.place.batch ? fold.place : undefined)
     }
   }
 
@@ -107,7 +114,7 @@ export class Keeper {
     const { head, path, last } = segment
     const before = this.#places.get(head.after)
     if (!before) throw new Error(`${path} goes on behind batch ${head.after}, with which no volume ends`)
-    this.#sealing ??= sealing(this.#folder, segment, before, this.#durability)
+    this.#sealing ??= sealing(this.#folder, segment, before, this.#durability, this.#summaries.get(head.ordinal))
     const steps = this.#sealing
     // After a failure the volume is made anew.
     this.#sealing = undefined
@@ -117,6 +124,7 @@ export class Keeper {
       return {}
     }
     this.#unsealed.shift()
+    this.#summaries.delete(head.ordinal)
     this.#volumes.add(head.ordinal)
     this.#places.delete(head.after)
     this.#places.set(last, placeAfter(volume.contents))
@@ -160,6 +168,13 @@ export class Keeper {
     this.#sealing?.return(undefined as never)
     this.#thinning?.return(undefined as never)
     this.#following.close()
+  }
+
+  /** What a segment adds up to, whose next batch is to be folded; undefined where a start has passed over others. */
+  #summaryOf(head: SegmentHead): Summary | undefined {
+    const { place } = this.fold
+    if (head.after === place.batch) this.#summaries.set(head.ordinal, new Summary(head, place))
+    return this.#summaries.get(head.ordinal)
   }
 
   /** Notes how far a segment was written. */

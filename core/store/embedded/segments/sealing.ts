@@ -3,8 +3,7 @@ import { closeSync, openSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { Durability } from '../files/sqlite.ts'
 import type { Batch } from '../rows/batch.ts'
-import { readFrames } from '../log/frame-reader.ts'
-import type { Frame } from '../log/frame-reader.ts'
+import { rawFrames, readFrames } from '../log/frame-reader.ts'
 import { Chain } from './chain.ts'
 import type { Place, Start } from './chain.ts'
 import { pathOf } from './folder.ts'
@@ -13,10 +12,13 @@ import type { Written } from './segment-log.ts'
 import { Summary } from './summary.ts'
 import type { Contents } from './summary.ts'
 import { Volume, writeVolume } from './volume.ts'
+import type { VolumeFrame } from './volume.ts'
 
 /**
- * Makes the volume of a segment that nothing is written to any more, in steps of some milliseconds. `before` is the
- * place in front of its first frame. The volume is on disk, and was read back, when this returns.
+ * Makes the volume of a segment that nothing is written to any more, in steps of some milliseconds. `followed` is what
+ * its frames add up to where somebody has followed all of them: then they are taken as they are. Else they are decoded
+ * and hashed for it, from `before` on, the place in front of the first one. The volume is on disk, and was read back,
+ * when this returns.
  * @throws VolumeDamage when what was read back is not what was written
  * @throws Error when the segment does not have all of its frames; then there is no volume
  */
@@ -24,30 +26,49 @@ export function* sealing(
   folder: string,
   segment: Written,
   before: Readonly<Place>,
-  durability: Durability
+  durability: Durability,
+  followed?: Summary
 ): Generator<void, Volume> {
-  const { head } = segment
-  const chain = new Chain(before)
-  const summary = new Summary(head, before)
-  const frames = chained(segment, chain, summary)
-  return new Volume(yield* writeVolume(folder, head.ordinal, frames, summary, durability))
+  const { ordinal } = segment.head
+  const summary = followed ?? new Summary(segment.head, before)
+  const frames = followed ? framesOf(segment) : chained(segment, new Chain(before), summary)
+  return new Volume(yield* writeVolume(folder, ordinal, frames, summary, durability))
 }
 
-/** Yields the frames of a segment, each after it was added to its summary. Throws where one is missing. */
-function* chained({ head, path, last }: Written, chain: Chain, summary: Summary): Generator<Frame> {
+/** Yields the frames of a segment. Throws where one is missing. */
+function* framesOf({ head, path, last }: Written): Generator<VolumeFrame> {
   const fd = openSync(path, 'r')
   try {
-    for (const frame of readFrames(fd, head.history, head.after, framesFrom)) {
-      if (frame.batch.number > last) break
-      chain.add(frame.batch, head)
-      summary.add(frame.batch, chain.place)
+    let reached = head.after
+    for (const frame of rawFrames(fd, head.history, head.after, framesFrom)) {
+      if (frame.number !== reached + 1 || reached === last) break
       yield frame
+      reached = frame.number
     }
-    const { batch } = chain.place
-    if (batch !== last) throw new Error(`${path} ends with batch ${batch}, and had batch ${last}: it was changed`)
+    checkEnd(path, reached, last)
   } finally {
     closeSync(fd)
   }
+}
+
+/** Likewise, each after it was added to a summary. */
+function* chained({ head, path, last }: Written, chain: Chain, summary: Summary): Generator<VolumeFrame> {
+  const fd = openSync(path, 'r')
+  try {
+    for (const { batch, bytes } of readFrames(fd, head.history, head.after, framesFrom)) {
+      if (batch.number > last) break
+      chain.add(batch, head)
+      summary.add(batch, chain.place)
+      yield { number: batch.number, bytes }
+    }
+    checkEnd(path, chain.place.batch, last)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function checkEnd(path: string, batch: number, last: number): void {
+  if (batch !== last) throw new Error(`${path} ends with batch ${batch}, and had batch ${last}: it was changed`)
 }
 
 /** What batches are added to, one after the other. */

@@ -1,10 +1,10 @@
 // Thins volumes: writes one anew without what operators let go of, when the database has let go of all of it.
 import type { Durability } from '../files/sqlite.ts'
-import type { Frame } from '../log/frame-reader.ts'
 import { FrameEncoder } from '../log/frame.ts'
 import { answerColumns, routeColumns } from '../rows/batch.ts'
 import type { Batch } from '../rows/batch.ts'
 import { Volume, writeVolume } from './volume.ts'
+import type { VolumeFrame } from './volume.ts'
 
 /** What may go from a journal. */
 export interface Spare {
@@ -46,12 +46,9 @@ export function* thinning(
   return new Volume(yield* writeVolume(folder, contents.ordinal, frames, summary, durability))
 }
 
-function* thinned(volume: Volume, spare: Spare): Generator<Frame> {
+function* thinned(volume: Volume, spare: Spare): Generator<VolumeFrame> {
   const encoder = new FrameEncoder(volume.contents.history)
-  for (const frame of volume.frames(0)) {
-    const batch = without(frame.batch, spare)
-    yield { ...frame, batch, bytes: encoder.encode(batch) }
-  }
+  for (const { batch } of volume.frames(0)) yield { number: batch.number, bytes: encoder.encode(without(batch, spare)) }
 }
 
 const [kept, expires] = [answerColumns.indexOf('time'), routeColumns.indexOf('expires')]

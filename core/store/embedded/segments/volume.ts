@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs'
 import { constants, crc32, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { framesIn } from '../log/frame-reader.ts'
-import type { Frame } from '../log/frame-reader.ts'
+import type { Frame, RawFrame } from '../log/frame-reader.ts'
 import { readNumber, writeNumber } from '../log/frame.ts'
 import { Packer, Unpacker } from '../rows/packing.ts'
 import { withFile } from '../files/reading.ts'
@@ -69,6 +69,9 @@ const members = [
   'unrecorded'
 ] as const satisfies readonly (keyof Footer)[]
 
+/** What a volume is made of. */
+export type VolumeFrame = Pick<RawFrame, 'number' | 'bytes'>
+
 /** Thrown when a volume is not what was written. */
 export class VolumeDamage extends JournalDamage {}
 
@@ -80,7 +83,7 @@ export class VolumeDamage extends JournalDamage {}
 export function* writeVolume(
   folder: string,
   ordinal: number,
-  frames: Iterable<Frame>,
+  frames: Iterable<VolumeFrame>,
   summary: Summed,
   durability: Durability
 ): Generator<void, string> {
@@ -114,11 +117,11 @@ export function* writeVolume(
 const compression = { params: { [constants.ZSTD_c_compressionLevel]: 3, [constants.ZSTD_c_checksumFlag]: 1 } }
 
 /** Joins frames to blocks. */
-function* blocksOf(frames: Iterable<Frame>): Generator<{ first: number; bytes: Buffer }> {
+function* blocksOf(frames: Iterable<VolumeFrame>): Generator<{ first: number; bytes: Buffer }> {
   let parts: Buffer[] = []
   let [first, length] = [0, 0]
-  for (const { batch, bytes } of frames) {
-    if (parts.length === 0) first = batch.number
+  for (const { number, bytes } of frames) {
+    if (parts.length === 0) first = number
     parts.push(Buffer.from(bytes))
     length += bytes.length
     if (length < blockBytes) continue

@@ -1,6 +1,7 @@
 // Brings the batches of a journal into the database, from which clients and operators read.
 import type { Committer } from '../database/committer.ts'
 import { transactionValues } from '../recovery/replay.ts'
+import type { Place } from '../segments/chain.ts'
 import type { Companion } from '../segments/keeper.ts'
 import type { FollowedFrame } from '../segments/following.ts'
 
@@ -18,7 +19,10 @@ export class Indexing implements Companion {
     return this.#failure ? Infinity : this.#committer.last
   }
 
-  take({ batch, head, at, unrecorded = 0 }: Pick<FollowedFrame, 'batch' | 'head' | 'at' | 'unrecorded'>): void {
+  take(
+    { batch, head, at, unrecorded = 0 }: Pick<FollowedFrame, 'batch' | 'head' | 'at' | 'unrecorded'>,
+    place?: Readonly<Place>
+  ): void {
     const committer = this.#committer
     try {
       if (committer.next.history !== head.history) {
@@ -26,7 +30,7 @@ export class Indexing implements Companion {
         this.#commit()
         committer.turnTo(head, batch.written)
       }
-      committer.add(batch, { ordinal: head.ordinal, at })
+      committer.add(batch, { ordinal: head.ordinal, at, place })
       committer.lacks(unrecorded)
       this.#values += batch.entries.length + batch.opened.length
       if (this.#values >= transactionValues) this.#commit()

@@ -185,6 +185,58 @@ t.test('a segment that changed after it was written gets no volume', async (t) =
   t.same(keeper.spent(), [])
 })
 
+t.test('a volume of frames that were followed is the one that is made of reading them again', async (t) => {
+  const folder = join(t.testdir(), 'journal')
+  const writing = new Writing(folder)
+  const keeper = new Keeper(folder, writing.opened, 'power')
+  for (const count of [1, 30, 70, 40]) {
+    await writing.go(count)
+    keeper.follow(writing.log.taken())
+  }
+  await writing.log.close()
+  while (keeper.seal());
+  keeper.close()
+  const made = volumes(folder)
+  t.ok(made.length >= 4, `${made.length} volumes`)
+  const bytes = made.map(({ path }) => readFileSync(path))
+  for (const { path } of made) rmSync(path)
+  const reading = new Keeper(folder, openJournal(folder, folder, 'power'), 'power')
+  while (reading.seal());
+  t.same(
+    made.map(({ path }) => readFileSync(path)),
+    bytes
+  )
+})
+
+t.test('a segment that changed after it was followed gets no volume', async (t) => {
+  const folder = join(t.testdir(), 'journal')
+  const writing = new Writing(folder)
+  const keeper = new Keeper(folder, writing.opened, 'power')
+  await writing.go(100)
+  const taken = writing.log.taken()
+  keeper.follow(taken)
+  const [{ path, last }] = taken as [(typeof taken)[number]]
+  const whole = readFileSync(path)
+  for (const at of [4096 + 40, 8192]) {
+    const changed = Buffer.from(whole)
+    changed[at]! ^= 1
+    writeFileSync(path, changed)
+    t.throws(
+      () => {
+        while (keeper.seal());
+      },
+      new RegExp(`${path} ends with batch \\d+, and had batch ${last}: it was changed`),
+      `byte ${at}`
+    )
+    t.same(volumes(folder), [])
+  }
+  writeFileSync(path, whole)
+  while (keeper.seal());
+  t.equal(checkVolume(volumes(folder)[0]!), undefined)
+  keeper.close()
+  await writing.log.close()
+})
+
 t.test('a volume whose rows do not add up, or continue nothing, is found', async (t) => {
   const base = t.testdir()
   const folder = join(base, 'journal')
