@@ -245,7 +245,7 @@ export class Committer {
       const seq = ++this.#request
       const row = recordRow(records, i)
       const gist = gistIn(row)
-      const stored = from ? placedRow(row, { ...from, batch: number, index: i / length }) : row
+      const stored = from ? placedRow(row, from, number, i / length) : row
       this.#blocks.add(seq, written, row, gist, stored.json)
       if (this.#counting) this.#traffic.add(seq, row, gist)
       const crc = recordChecksum(seq, written, checkedText(stored))

@@ -38,7 +38,9 @@ export class TrafficTable {
   /** The records that were added since the last flush. */
   #waiting: Waiting[] = []
   /** Their sums, by where they belong: most records belong where some before do. */
-  readonly #added = new Map<string, { readonly place: Place; readonly traffic: Traffic }>()
+  readonly #added = new Map<string, Added>()
+  /** The one of the last record of each tenant. */
+  readonly #last = new Map<string, Added>()
   readonly #database: Database
 
   constructor(database: Database) {
@@ -101,11 +103,18 @@ export class TrafficTable {
 
   #sum({ tenant, model, time, passed }: Omit<Waiting, 'seq'>): void {
     const minute = Math.floor(time / trafficSpans.minute)
-    const place = { minute, ...placeOf(tenant, model, passed) }
-    const name = `${minute}\0${place.tenant}\0${place.model}\0${place.channel}`
+    const place = placeOf(tenant, model, passed)
+    let added = this.#last.get(place.tenant)
+    if (!added || !isAt(added.place, minute, place))
+      this.#last.set(place.tenant, (added = this.#addedTo({ minute, ...place })))
+    added.traffic.add(passed)
+  }
+
+  #addedTo(place: Place): Added {
+    const name = `${place.minute}\0${place.tenant}\0${place.model}\0${place.channel}`
     let added = this.#added.get(name)
     if (!added) this.#added.set(name, (added = { place, traffic: new Traffic() }))
-    added.traffic.add(passed)
+    return added
   }
 
   #write(after = -1): void {
@@ -114,6 +123,7 @@ export class TrafficTable {
       span.flush()
     }
     this.#added.clear()
+    this.#last.clear()
   }
 }
 
@@ -121,6 +131,16 @@ export class TrafficTable {
 interface Place extends TrafficPlace {
   /** Since 1970. */
   readonly minute: number
+}
+
+function isAt(place: Place, minute: number, { model, channel }: TrafficPlace): boolean {
+  return place.minute === minute && place.model === model && place.channel === channel
+}
+
+/** The sums of what belongs to one place. */
+interface Added {
+  readonly place: Place
+  readonly traffic: Traffic
 }
 
 /** One of the two tables. */

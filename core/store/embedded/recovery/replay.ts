@@ -9,7 +9,7 @@ import { withFile } from '../files/reading.ts'
 import type { LogSurvey } from './survey.ts'
 
 /** About how many values one transaction writes at most, however long the log is. */
-export const transactionValues = 250_000
+const transactionValues = 250_000
 
 /** Applies the batches that follow the last one applied, up to the first gap. Returns the bytes of their frames. */
 export function applyFrames(committer: Committer, frames: Iterable<Frame>): number {

@@ -120,8 +120,14 @@ export function recordValues(
 
 /** The row at an index of {@link Batch.records}, to read its record. */
 export function recordRow(records: readonly Value[], at: number): RecordRow {
-  const [request_id, tenant, key, model, time, json] = records.slice(at, at + requestColumns.length)
-  return { request_id, tenant, key, model, time, json } as RecordRow
+  return {
+    request_id: records[at],
+    tenant: records[at + 1],
+    key: records[at + 2],
+    model: records[at + 3],
+    time: records[at + 4],
+    json: records[at + 5]
+  } as RecordRow
 }
 
 /** All columns of the table document but its checksum. A document without JSON is deleted. */

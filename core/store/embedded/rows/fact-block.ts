@@ -13,6 +13,7 @@ const separator = '\x1f'
 
 /** A text as a dictionary has it: without a separator, and different for each text. */
 function escaped(text: string): string {
+  if (!text.includes('\x1e') && !text.includes(separator)) return text
   return text.replaceAll('\x1e', '\x1e0').replaceAll(separator, '\x1e1')
 }
 
@@ -43,6 +44,9 @@ export class FactBlock {
   readonly #places: number[] = []
   /** For each text, the values that occur, with their numbers from 0 on. */
   readonly #known = texts.map(() => new Map<string, number>())
+  /** The text that was added last, and its number: the next one is often the same. */
+  readonly #last: string[] = texts.map(() => '')
+  readonly #lastNumber: number[] = texts.map(() => -1)
   readonly #texts: number[][] = texts.map(() => [])
   readonly #numbers: number[][] = numbers.map(() => [])
 
@@ -50,13 +54,20 @@ export class FactBlock {
   add(place: number, facts: Facts): void {
     this.#places.push(place)
     for (let column = 0; column < texts.length; column++) {
-      const known = this.#known[column]!
       const text = facts.texts[column]!
-      let number = known.get(text)
-      if (number === undefined) known.set(text, (number = known.size))
-      this.#texts[column]!.push(number)
+      if (text !== this.#last[column] || this.#lastNumber[column] === -1) this.#look(column, text)
+      this.#texts[column]!.push(this.#lastNumber[column]!)
     }
     for (let column = 0; column < numbers.length; column++) this.#numbers[column]!.push(facts.numbers[column]!)
+  }
+
+  /** Finds the number of a text, or gives it the next one. */
+  #look(column: number, text: string): void {
+    const known = this.#known[column]!
+    let number = known.get(text)
+    if (number === undefined) known.set(text, (number = known.size))
+    this.#last[column] = text
+    this.#lastNumber[column] = number
   }
 
   /** The least and the greatest value of each number, in the order of `boundColumns`. */

@@ -21,25 +21,34 @@ export const shapeBytes = 16
 /** Writes values as bytes, without their shape. */
 export function narrowed(values: readonly number[]): { readonly shape: Shape; readonly bytes: Buffer } {
   for (const scale of scales) {
-    const whole = values.map((value) => Math.round(value * scale))
-    if (!whole.every((number, i) => Number.isSafeInteger(number) && number / scale === values[i])) continue
-    const base = Math.min(...whole)
-    const range = Math.max(...whole) - base
+    const bounds = wholeBounds(values, scale)
+    if (!bounds) continue
+    const [base, most] = bounds
+    const range = most - base
     const width = range === 0 ? 0 : range < 2 ** 8 ? 1 : range < 2 ** 16 ? 2 : range < 2 ** 32 ? 4 : 8
     if (width === 8) break
-    return {
-      shape: { width, base, scale },
-      bytes: bytesOf(
-        whole.map((number) => number - base),
-        width
-      )
-    }
+    return { shape: { width, base, scale }, bytes: bytesOf(values, width, base, scale) }
   }
-  return { shape: { width: 8, base: 0, scale: 1 }, bytes: bytesOf(values, 8) }
+  return { shape: { width: 8, base: 0, scale: 1 }, bytes: bytesOf(values, 8, 0, 1) }
 }
 
-function bytesOf(values: readonly number[], width: Shape['width']): Buffer {
-  return width === 0 ? Buffer.alloc(0) : Buffer.from(arrays[width].from(values).buffer)
+/** The least and the greatest of values times `scale`; undefined where these are not all whole numbers. */
+function wholeBounds(values: readonly number[], scale: number): [least: number, most: number] | undefined {
+  let [least, most] = [Infinity, -Infinity]
+  for (const value of values) {
+    const whole = Math.round(value * scale)
+    if (!Number.isSafeInteger(whole) || whole / scale !== value) return undefined
+    if (whole < least) least = whole
+    if (whole > most) most = whole
+  }
+  return [least, most]
+}
+
+function bytesOf(values: readonly number[], width: Shape['width'], base: number, scale: number): Buffer {
+  if (width === 0) return Buffer.alloc(0)
+  const written = new arrays[width](values.length)
+  for (let i = 0; i < values.length; i++) written[i] = width === 8 ? values[i]! : Math.round(values[i]! * scale) - base
+  return Buffer.from(written.buffer)
 }
 
 export function writeShape(bytes: Buffer, { width, base, scale }: Shape, at: number): void {

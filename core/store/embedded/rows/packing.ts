@@ -162,27 +162,20 @@ function writeCount(tags: Uint8Array, at: number, count: number): number {
 
 /** Reads the rows that a packer wrote, in the same order. */
 export class Unpacker {
-  readonly #tags: Buffer
-  readonly #numbers: Float64Array
-  readonly #bigints: BigInt64Array
-  readonly #bytes: Uint8Array
+  readonly #bytes: Buffer
   readonly #text: string
   readonly #long: string[] = []
-  #tag = 0
-  #number = 0
+  /** Where the next number, the next tag and the next text are, and where the tags end. */
+  #number = headBytes
+  #tag: number
   #from = 0
+  readonly #end: number
 
   constructor(bytes: Buffer) {
-    const tags = bytes.readUInt32BE(0)
-    const numbers = bytes.readUInt32BE(4)
-    // The numbers are copied, because an array of them must begin at a multiple of eight bytes.
-    const buffer = new ArrayBuffer(numbers)
-    this.#bytes = new Uint8Array(buffer)
-    this.#bytes.set(bytes.subarray(headBytes, headBytes + numbers))
-    this.#numbers = new Float64Array(buffer)
-    this.#bigints = new BigInt64Array(buffer)
-    this.#tags = bytes.subarray(headBytes + numbers, headBytes + numbers + tags)
-    this.#text = bytes.toString('utf8', headBytes + numbers + tags)
+    this.#bytes = bytes
+    this.#tag = headBytes + bytes.readUInt32BE(4)
+    this.#end = this.#tag + bytes.readUInt32BE(0)
+    this.#text = bytes.toString('utf8', this.#end)
   }
 
   /**
@@ -190,7 +183,7 @@ export class Unpacker {
    * which are compared faster later.
    */
   next(width: number, before: readonly Value[] = []): Value[] {
-    if (this.#tag >= this.#tags.length) return []
+    if (this.#tag >= this.#end) return []
     const length = this.#count()
     const values: Value[] = []
     for (let i = 0; i < length; i++) values.push(this.#value(values, i - width))
@@ -201,15 +194,17 @@ export class Unpacker {
   }
 
   #value(values: readonly Value[], above: number): Value {
-    switch (this.#tags[this.#tag++]) {
+    switch (this.#bytes[this.#tag++]) {
       case tag.same:
         return values[above]!
       case tag.null:
         return null
       case tag.number:
-        return this.#numbers[this.#number++]!
+        this.#number += 8
+        return this.#bytes.readDoubleLE(this.#number - 8)
       case tag.bigint:
-        return this.#bigints[this.#number++]!
+        this.#number += 8
+        return this.#bytes.readBigInt64LE(this.#number - 8)
       case tag.count:
         return this.#count()
       case tag.amount:
@@ -220,8 +215,8 @@ export class Unpacker {
         return text
       }
       case tag.uuid: {
-        const text = readUuid(this.#bytes, this.#number * 8)
-        this.#number += 2
+        const text = readUuid(this.#bytes, this.#number)
+        this.#number += 16
         this.#long.push(text)
         return text
       }
@@ -241,12 +236,12 @@ export class Unpacker {
   #count(): number {
     let count = 0
     for (let shift = 0; shift < 28; shift += 7) {
-      const byte = this.#tags[this.#tag++]!
+      const byte = this.#bytes[this.#tag++]!
       count |= (byte & 127) << shift
       if (byte < 128) return count
     }
     for (let unit = 2 ** 28; ; unit *= 128) {
-      const byte = this.#tags[this.#tag++]!
+      const byte = this.#bytes[this.#tag++]!
       count += (byte & 127) * unit
       if (byte < 128) return count
     }

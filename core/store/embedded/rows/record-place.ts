@@ -13,8 +13,16 @@ export interface RecordPlace {
   readonly index: number
 }
 
-/** The row of a record that is at a place: with what it is found by, and nothing else that the record has. */
-export function placedRow({ request_id, time }: RecordRow, { ordinal, batch, at, index }: RecordPlace): RecordRow {
+/**
+ * The row of a record that is in the frame of a batch: with what it is found by, its place, and nothing else that the
+ * record has.
+ */
+export function placedRow(
+  { request_id, time }: RecordRow,
+  { ordinal, at }: Pick<RecordPlace, 'ordinal' | 'at'>,
+  batch: number,
+  index: number
+): RecordRow {
   return { request_id, tenant: null, key: null, model: null, time, json: `${ordinal}.${batch}.${at}.${index}` }
 }
 

@@ -105,8 +105,8 @@ export class Fold {
   /** Ends what an entry ends. Returns what was held for it, in the same scopes and at the same time. */
   #end(entries: Batch['entries'], i: number): bigint {
     const name = nameOf(entries[i + at.request_id] as string, entries[i + at.part] as string)
-    if (this.#since.has(name) || this.#before.has(name)) throw new Error(`${name} has ended already`)
-    this.#since.add(name)
+    const { size } = this.#since
+    if (this.#since.add(name).size === size || this.#before.has(name)) throw new Error(`${name} has ended already`)
     const hold = this.holds.end(entries, i)
     if (!hold) return 0n
     const { scopes, time, amount } = heldBy(hold)

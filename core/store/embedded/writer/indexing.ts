@@ -1,9 +1,14 @@
 // Brings the batches of a journal into the database, from which clients and operators read.
 import type { Committer } from '../database/committer.ts'
-import { transactionValues } from '../recovery/replay.ts'
 import type { Place } from '../segments/chain.ts'
 import type { Companion } from '../segments/keeper.ts'
 import type { FollowedFrame } from '../segments/following.ts'
+
+/**
+ * About how many values one transaction writes at most. It is as many as a writer hands over at once, so that each sum
+ * which these change is written once.
+ */
+const transactionValues = 600_000
 
 /** Takes batches until one fails: the connection is of no use then. */
 export class Indexing implements Companion {

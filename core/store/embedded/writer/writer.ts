@@ -42,7 +42,7 @@ const patience = 2000
  */
 const lazinessOf = {
   log: { delay: 1000, bytes: 4 * 1024 * 1024 },
-  journal: { delay: 5000, bytes: 4 * 1024 * 1024 }
+  journal: { delay: 5000, bytes: 8 * 1024 * 1024 }
 } as const
 /** How long what streams have delivered waits to be written, in milliseconds: a crash charges what is on disk. */
 const lateness = 250
