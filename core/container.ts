@@ -1,5 +1,6 @@
 // Assembles the program: in which order its services start and stop.
 import './program/heap.ts'
+import './program/inlining.ts'
 import './program/globals.ts'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

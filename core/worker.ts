@@ -1,5 +1,6 @@
 // A worker of a gateway: a thread with an engine and a server of its own, over the store that all workers share.
 import './program/heap.ts'
+import './program/inlining.ts'
 import './program/globals.ts'
 import { plugins as shipped } from '../plugins/index.ts'
 import type { Config, StoreSettings } from './catalogue/settings.ts'
