@@ -11,6 +11,7 @@ import { loadConfig } from '../../config/load.ts'
 import type { Loaded } from '../../config/load.ts'
 import type { Config } from '../../core/catalogue/settings.ts'
 import { plugins } from './plugins.ts'
+import { codePoint } from '../kit/code-point.ts'
 
 const simulatorUrl = new URL('http://127.0.0.1:41234/v1')
 const cases = join(import.meta.dirname, 'cases')
@@ -566,7 +567,7 @@ t.test('no bytes make the loader throw', (t) => {
     fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => tolerates(Buffer.from(bytes))),
     { numRuns: 200 }
   )
-  fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 60 }), tolerates), { numRuns: 200 })
+  fc.assert(fc.property(fc.string({ unit: codePoint, maxLength: 60 }), tolerates), { numRuns: 200 })
   fc.assert(
     fc.property(fc.array(token, { maxLength: 40 }), (tokens) => tolerates(tokens.join(''))),
     { numRuns: 600 }

@@ -5,6 +5,7 @@ import { Message } from '../../core/contract/message.ts'
 import { ChatStreamDecoder } from '../../core/protocols/openai-chat/stream-decode.ts'
 import { LikeText } from '../../core/protocols/text/like-text.ts'
 import type { AnswerEvent } from '../../core/protocols/canonical/answer.ts'
+import { codePoint } from '../kit/code-point.ts'
 
 /** What a decoder makes of chunks; `remembers`: none of them is like the one before, which changes nothing but that. */
 function decoded(chunks: readonly string[], remembers: boolean): unknown[] {
@@ -24,7 +25,7 @@ function decoded(chunks: readonly string[], remembers: boolean): unknown[] {
 }
 
 const text = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 8 }),
+  fc.string({ unit: codePoint, maxLength: 8 }),
   fc.constantFrom('word', '"', '\\', '\n', '🙂', '\ud83d', '\ude42', 'content', '}', 'sluice')
 )
 const usage = { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 }

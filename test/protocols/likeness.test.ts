@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { Likeness } from '../../core/protocols/text/likeness.ts'
+import { codePoint } from '../kit/code-point.ts'
 
 const event = JSON.stringify({
   id: 'chatcmpl-1',
@@ -29,7 +30,7 @@ function parsed(text: string): unknown {
 
 t.test('any strings in the places of strings fit', async () => {
   const strings = fc.tuple(
-    fc.string({ unit: 'binary' }),
+    fc.string({ unit: codePoint }),
     fc.string({ unit: 'grapheme' }),
     fc.constantFrom('', '\\', '"', '\u0000', '{"error":1}', '\n', '😀')
   )

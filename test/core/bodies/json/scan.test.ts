@@ -15,13 +15,14 @@ import {
   Scanning
 } from '../../../../core/bodies/json/scan.ts'
 import { parseStrictly } from '../../../../core/bodies/parse.ts'
+import { codePoint } from '../../../kit/code-point.ts'
 
 /** Bytes that go to the module at once. */
 const stretch = 64 * 1024
 const runs = process.env['SLUICE_LONG'] ? 20_000 : 500
 
 const piece = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 20 }),
+  fc.string({ unit: codePoint, maxLength: 20 }),
   fc.constantFrom(
     '"',
     '\\',

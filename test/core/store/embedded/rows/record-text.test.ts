@@ -15,6 +15,7 @@ import { passedOf } from '../../../../../core/store/traffic.ts'
 import type { RequestRecord } from '../../../../../core/store/requests.ts'
 import { formatDollars } from '../../../../../core/money/money.ts'
 import { noon, record, used } from '../sample.ts'
+import { codePoint } from '../../../../kit/code-point.ts'
 
 const usual = record({
   usage: used(20, 5),
@@ -59,7 +60,7 @@ t.test('whatever a record has beside that, it is read as it was given', (t) => {
   const others = fc.record(
     {
       tenant: fc.option(word),
-      model: fc.option(fc.string({ unit: 'binary', maxLength: 8 })),
+      model: fc.option(fc.string({ unit: codePoint, maxLength: 8 })),
       time: fc.constantFrom(usual.time, '2026-11-21T12:00:00Z', '2026-11-21T13:00:00.000+01:00', 'never', ''),
       usage: fc.constantFrom(null, { ...used(1), image: 2 }, { input: 1 }),
       cost_usd: fc.constantFrom('0.00000002', '0.000000020', 'much'),
