@@ -1,7 +1,7 @@
 // Lets a test read entries, open holds and records by SQL, whichever form its store has: what a journal in segments has
 // of them is put into tables of the connection, with the names of the tables that lack them there.
 import { realpathSync } from 'node:fs'
-import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { volumeFolder } from '../../../../core/store/embedded/journal/volume.ts'
 import { rowOf } from '../../../../core/store/embedded/recovery/folded-leftovers.ts'
 import { hasJournal } from '../../../../core/store/embedded/segments/folder.ts'
@@ -18,11 +18,20 @@ export function shadow(database: DatabaseSync, file: string, sql: string): void 
   database.exec('BEGIN')
   const insert = (table: string, rows: Iterable<Record<string, SQLInputValue>>): void => {
     database.exec(`CREATE TEMP TABLE ${table} AS SELECT * FROM main.${table} LIMIT 0`)
+    const statements = new Map<string, StatementSync>()
     for (const row of rows) {
       const names = Object.keys(row)
-      database
-        .prepare(`INSERT INTO temp.${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`)
-        .run(...names.map((name) => (name.endsWith('hash') ? Buffer.from(row[name] as string, 'hex') : row[name]!)))
+      const columns = names.join(', ')
+      let statement = statements.get(columns)
+      if (!statement) {
+        statement = database.prepare(
+          `INSERT INTO temp.${table} (${columns}) VALUES (${names.map(() => '?').join(', ')})`
+        )
+        statements.set(columns, statement)
+      }
+      statement.run(
+        ...names.map((name) => (name.endsWith('hash') ? Buffer.from(row[name] as string, 'hex') : row[name]!))
+      )
     }
   }
   if (/\bjournal\b/.test(sql)) insert('journal', reader.entries())
