@@ -1,6 +1,7 @@
 // Claude on Vertex AI and on Amazon Bedrock: scripted platforms that take nothing but what these take, and have the
 // simulator answer.
 import { generateKeyPairSync } from 'node:crypto'
+import type { KeyPairKeyObjectResult } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -30,10 +31,13 @@ async function simulatedMessages(t: Test): Promise<(body: Json, stream: boolean,
     })
 }
 
+/** The keys of the service account of all channels: to make them takes a tenth of a second. */
+let pair: KeyPairKeyObjectResult | undefined
+
 /** A channel of Claude on Vertex AI, with the token of a service account. */
 export async function claudeOnVertex(t: Test): Promise<Json> {
   const ask = await simulatedMessages(t)
-  const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const { publicKey, privateKey } = (pair ??= generateKeyPairSync('rsa', { modulusLength: 2048 }))
   const vertex = await scriptedVertex(
     t,
     async ({ headers, body }) => {
