@@ -316,7 +316,7 @@ t.test('what stands around delimiters is refused, and so is what has no end', (t
 })
 
 t.test('content that is full of what delimiters begin or end with is read as quickly as any', (t) => {
-  const size = 15_000_000
+  const size = 5_000_000
   const timeOf = (fill: string, mark: string): number => {
     const { body } = formOf([{ name: 'file', value: Buffer.alloc(size, fill), filename: 'f' }], mark)
     const chunks = cut(body, ...Array.from({ length: Math.floor(size / 65_536) }, (_, index) => index * 65_536))
@@ -334,7 +334,7 @@ t.test('content that is full of what delimiters begin or end with is read as qui
       if (fill === '') continue
       if (fill.includes(`--${mark}`) || fill.repeat(3).includes(`--${mark}`)) continue
       const ms = timeOf(fill, mark)
-      t.ok(ms < 400, `${JSON.stringify(fill)}, ${mark}: ${ms} ms`)
+      t.ok(ms < 133, `${JSON.stringify(fill)}, ${mark}: ${ms} ms`)
     }
   }
   t.end()
