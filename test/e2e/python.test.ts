@@ -6,7 +6,7 @@ import { gateway, testKey } from '../kit/gateway.ts'
 import type { TestGateway } from '../kit/gateway.ts'
 import type { Said } from './clients/library.ts'
 import { channels, checkTalk, newest, startAll, stepsOf } from './clients/script.ts'
-import { python } from './python/venv.ts'
+import { keeping, python } from './python/venv.ts'
 
 // Only the first run installs, which may take a while.
 t.setTimeout(600_000)
@@ -26,7 +26,7 @@ interface Talk {
 
 /** What a script prints. */
 function run(local: TestGateway, script: string, input = ''): Promise<string> {
-  const env = { ...process.env, SLUICE_URL: local.url, SLUICE_KEY: testKey }
+  const env = { ...process.env, ...keeping, SLUICE_URL: local.url, SLUICE_KEY: testKey }
   return new Promise((resolve, reject) => {
     const child = execFile(
       interpreter!,

@@ -8,6 +8,12 @@ const folder = join(import.meta.dirname, '../../../.cache/python')
 const lock = `${folder}.lock`
 const requirements = join(import.meta.dirname, 'requirements.txt')
 
+/** What makes Python keep what it compiles beside the libraries, as several scripts load the same. */
+export const keeping: NodeJS.ProcessEnv = {
+  PYTHONDONTWRITEBYTECODE: '',
+  PYTHONPYCACHEPREFIX: join(folder, 'compiled')
+}
+
 /**
  * The interpreter, with everything in requirements.txt. Undefined when the machine has no python3 that can make one.
  * @throws Error when it cannot be made or filled
