@@ -274,6 +274,8 @@ t.test('workers that are killed under load lose no charge, and double none', { s
     while (!over) {
       const plan = { id: `w${++made}`, units, words: 3 }
       seen.push(await askPatiently(fleet.nodes[lane % 2]!.url, plan, { body: { max_tokens: 9 }, stream: lane > 2 }))
+      // Clients that never pause would do nothing but take the processors.
+      await sleep(10)
     }
   })
   const ends = (index: number): number =>
