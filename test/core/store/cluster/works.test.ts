@@ -238,8 +238,9 @@ t.test('connections that are cut cost no work', { skip }, async (t) => {
   const url = await server.book()
   const { list } = await node(t, url)
   let cutting = true
+  t.teardown(() => void (cutting = false))
   const cuts = (async () => {
-    while (cutting)
+    for (; cutting; await sleep(20))
       await server.sql(
         `select pg_terminate_backend(pid) from pg_stat_activity
          where application_name = 'sluice changes' and datname = current_database() and random() < 0.3`,
