@@ -1,5 +1,5 @@
-// Knows the head of a request by the bytes of the one before on its connection: most clients say the same each time, but
-// for the length of the body.
+// Knows the head of a request by the bytes of the one before on its connection: most clients say the same each time,
+// but for the length of the body.
 import { headerFields } from '../../wire/header-fields.ts'
 import type { Http1Head } from './request-head.ts'
 
@@ -26,8 +26,8 @@ export class HeadBefore {
   #unlike = 0
 
   /**
-   * The head that begins at `at`, if all of it is there and it is the one before again, with whatever length of its body;
-   * undefined for any other, which is to be read.
+   * The head that begins at `at`, if all of it is there and it is the one before again, with whatever length of its
+   * body; undefined for any other, which is to be read.
    */
   recognize(bytes: Buffer, at: number): Http1Head | undefined {
     const before = this.#head
@@ -50,9 +50,9 @@ export class HeadBefore {
     return copyOf(before, behind === digitsAt ? undefined : bytes.toString('latin1', digitsAt, behind))
   }
 
-  /** Keeps a head that was accepted. `text`: all of it, as it was sent. */
+  /** Keeps a head that was accepted, unless it has lists, which hardly any has. `text`: all of it, as it was sent. */
   keep(head: Http1Head, text: string): void {
-    if (this.#unlike > patience || text.length > longest) return
+    if (this.#unlike > patience || text.length > longest || Object.values(head.headers).some(Array.isArray)) return
     const found = lengthPattern.exec(text)
     this.#head = copyOf(head)
     this.#bytes = Buffer.from(text, 'latin1')
