@@ -7,6 +7,7 @@ import type { Attempt } from './attempt.ts'
 import { decisionOf } from './decision.ts'
 import type { Exchange, Outcome } from './exchange.ts'
 import { caller, charge, dropped, refusedTurn, reservation, usage } from './slots.ts'
+import { timestamp } from '../telling/timestamp.ts'
 import { causesOf, thrownCode } from '../thrown.ts'
 
 /** The longest client request id and the longest model name that are kept, in characters. Both come from the client. */
@@ -121,21 +122,6 @@ export function wordsOf(error: GatewayError): string {
     .map(thrownCode)
     .findLast((found) => found !== undefined)
   return code !== undefined && /^\w{1,64}$/.test(code) ? `${error.message} (${code})` : error.message
-}
-
-let second = 0
-let writtenSecond = '1970-01-01T00:00:00.'
-
-/**
- * RFC 3339 with milliseconds. The date is formatted once per second and reused, which saves a microsecond per exchange.
- */
-function timestamp(ms: number): string {
-  const part = ms % 1000
-  if (ms - part !== second) {
-    second = ms - part
-    writtenSecond = new Date(second).toISOString().slice(0, -4)
-  }
-  return `${writtenSecond}${part < 10 ? '00' : part < 100 ? '0' : ''}${part}Z`
 }
 
 /** A client's own request id, cut and limited to visible ASCII; null when nothing is left. */

@@ -1,6 +1,7 @@
 // A request record as the store keeps it: what its row has no column for, as an array of values without their names,
 // which takes a quarter of the bytes.
 import { formatDollars } from '../../../money/money.ts'
+import { timestamp } from '../../../telling/timestamp.ts'
 import type { AttemptRecord, HookRecord, RecordGist, RequestRecord, TimesRecord } from '../../requests.ts'
 import type { Usage } from '../../../money/usage.ts'
 
@@ -112,18 +113,8 @@ function isColumn(text: string | null | undefined): boolean {
   return typeof text === 'string' ? text.isWellFormed() : text === null
 }
 
-let second = NaN
-let secondText = ''
-
-/** Most records are of the second of the one before, whose text is kept. */
 function isTime(text: string, time: number): boolean {
-  if (!Number.isSafeInteger(time) || time < 0 || time >= latest) return false
-  const part = time % 1000
-  if (time - part !== second) {
-    second = time - part
-    secondText = new Date(second).toISOString().slice(0, -4)
-  }
-  return text === `${secondText}${part < 10 ? '00' : part < 100 ? '0' : ''}${part}Z`
+  return Number.isSafeInteger(time) && time >= 0 && time < latest && text === timestamp(time)
 }
 
 /** The end of the year 9999, in Unix milliseconds. */
