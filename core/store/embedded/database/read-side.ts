@@ -34,7 +34,7 @@ export function makeReadSide(database: Database): void {
       time INTEGER NOT NULL,
       written INTEGER NOT NULL,
       json TEXT NOT NULL,              -- a record, or its place: see record-place.ts
-      crc INTEGER NOT NULL
+      crc INTEGER NOT NULL             -- 0 where the row has a place
     ) STRICT;
     INSERT INTO request SELECT seq, short_id(request_id), tenant, key, model, time, written, json, crc FROM whole_request;
     DROP TABLE whole_request;

@@ -37,10 +37,12 @@ export function withId(row: Row): Row & RecordRow {
   return row as Row & RecordRow
 }
 
-/** Whether a row has this place in place of its record, wherever the frame begins. */
-export function isPlace(text: string, { ordinal, batch, index }: Omit<RecordPlace, 'at'>): boolean {
+/** Whether a row has this place in place of its record. Where the frame begins is compared where both know it. */
+export function isPlace(text: string, { ordinal, batch, at, index }: RecordPlace): boolean {
   const [before, behind] = [`${ordinal}.${batch}.`, `.${index}`]
-  return text.length > before.length + behind.length && text.startsWith(before) && text.endsWith(behind)
+  if (text.length <= before.length + behind.length || !text.startsWith(before) || !text.endsWith(behind)) return false
+  const begins = text.slice(before.length, -behind.length)
+  return at === 0 || begins === '0' || begins === String(at)
 }
 
 /** Reads what a row has in place of its record; undefined when it has the record. None begins as a place does. */

@@ -77,14 +77,15 @@ export class RecordCheck {
   }
 
   /**
-   * Adds a record, which is at `place`. `stored`: the database is to have it, unless it was deleted for its age.
+   * Adds a record, which is at `place`. `written`: when, in Unix milliseconds, where the database is to have it unless
+   * it was deleted for its age.
    */
-  record(row: RecordRow, place: Omit<RecordPlace, 'at'>, stored: boolean): void {
+  record(row: RecordRow, place: RecordPlace, written: number | undefined): void {
     const { request_id: id } = row
     const gist = gistIn(row)
     const { cost_nano: said } = gist
     if (typeof said !== 'string') this.#report('I11', `request ${id}`, 'has money that is no decimal string')
-    if (stored) this.#match(row, place, gist)
+    if (written !== undefined) this.#match(row, place, written, gist)
     const total = this.#ended.get(id)?.total ?? this.#old.get(id)
     if (total !== undefined) {
       this.#ended.delete(id)
@@ -127,7 +128,7 @@ export class RecordCheck {
   }
 
   /** Compares a record with the next row of the database. One that was logged twice is there once. */
-  #match(row: RecordRow, place: Omit<RecordPlace, 'at'>, gist: RecordGist): void {
+  #match(row: RecordRow, place: RecordPlace, written: number, gist: RecordGist): void {
     const { request_id: id } = row
     if (this.#row?.request_id !== id) {
       if (!this.#begun && Number(row.time) <= this.#head.unrecorded) return
@@ -139,7 +140,7 @@ export class RecordCheck {
     this.#begun = true
     const stored = this.#row!
     this.#traffic.add(row, gist)
-    if (!(isAt(stored, row, place) || isSame(stored, row)) || !isAsWritten(stored))
+    if (!isAt(stored, row, place, written) && !(isSame(stored, row) && isAsWritten(stored)))
       this.#report('I16', `request ${id}`, 'is not what the journal has')
     this.#next()
   }
@@ -161,9 +162,15 @@ function remember(ends: Map<string, bigint>, id: string, total: bigint): void {
   if (ends.size > oldKept) for (const first of ends.keys()) return void ends.delete(first)
 }
 
-/** Whether a row of the database says where a record is. */
-function isAt(stored: RecordRow, record: RecordRow, place: Omit<RecordPlace, 'at'>): boolean {
-  return isPlace(stored.json, place) && Number(stored.time) === Number(record.time)
+/** Whether a row of the database says where a record is, and nothing else than it should. */
+function isAt(stored: Row & RecordRow, record: RecordRow, place: RecordPlace, written: number): boolean {
+  const { json, time, tenant, key, model } = stored
+  return (
+    isPlace(json, place) &&
+    Number(time) === Number(record.time) &&
+    Number(stored['written']) === written &&
+    [tenant, key, model].every((value) => value === null)
+  )
 }
 
 /** Whether a row of the database has a record itself, as in a store that was taken over. */

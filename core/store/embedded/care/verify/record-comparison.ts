@@ -74,7 +74,7 @@ class RecordComparison {
       const [damage] = found.damage
       if (damage) return `${damage.file} ${damage.text}`
       for (const from of sealedSourcesOf(found)) {
-        for (const { batch } of framesOf(from, this.#batch)) this.#add(batch, from.head.ordinal)
+        for (const { batch, at: begins } of framesOf(from, this.#batch)) this.#add(batch, from.head.ordinal, begins)
         if (this.#batch !== from.last) return `ends with batch ${this.#batch} instead of ${from.last}`
       }
       return undefined
@@ -91,7 +91,7 @@ class RecordComparison {
     this.#records.close()
   }
 
-  #add({ number, entries, records }: Batch, ordinal: number): void {
+  #add({ number, written, entries, records }: Batch, ordinal: number, begins: number): void {
     if (number !== this.#batch + 1) throw new Error(`batch ${number} does not follow batch ${this.#batch}`)
     this.#batch = number
     for (let i = 0; i < entries.length; i += entryWidth) {
@@ -100,11 +100,15 @@ class RecordComparison {
       const [id, part] = [entries[i + at.request_id] as string, entries[i + at.part] as string]
       this.#records.end(seq, id, part, entries[i + at.amount] as bigint, entries[i + at.ts_ms] as number)
     }
-    const stored = number <= this.#stored
+    const stored = number <= this.#stored ? written : undefined
     const before = this.#count
     this.#count += records.length / requestColumns.length
     for (let i = 0; i < records.length; i += requestColumns.length)
-      this.#records.record(recordRow(records, i), { ordinal, batch: number, index: i / requestColumns.length }, stored)
+      this.#records.record(
+        recordRow(records, i),
+        { ordinal, batch: number, at: begins, index: i / requestColumns.length },
+        stored
+      )
     if (Math.floor(before / stride) < Math.floor(this.#count / stride)) this.#reached(this.#count)
   }
 }

@@ -4,7 +4,7 @@ import { checksum, recordChecksum } from '../../files/checksum.ts'
 import { headColumns } from '../../database/head.ts'
 import type { InvariantName, Report } from './invariants.ts'
 import { auditHash } from '../../journal/journal.ts'
-import { withId } from '../../rows/record-place.ts'
+import { placeIn, withId } from '../../rows/record-place.ts'
 import { checkedText, costPlace, recordIn } from '../../rows/record-text.ts'
 import type { RecordRow } from '../../rows/record-text.ts'
 import { idIn } from '../../rows/uuid.ts'
@@ -59,8 +59,12 @@ export function isAsWritten(row: Row & RecordRow): boolean {
   return recordChecksum(Number(row['seq']), Number(row['written']), checkedText(row)) === Number(row['crc'])
 }
 
-/** Whether the row matches its checksum, and its columns match its JSON, where that says again what they say. */
+/**
+ * Whether the row matches its checksum, and its columns match its JSON, where that says again what they say. One that
+ * has a place has no checksum: what it says is in the journal.
+ */
 function isRecord(stored: Row & RecordRow): boolean {
+  if (placeIn(stored.json)) return true
   if (!isAsWritten(stored)) return false
   if (!stored.json.startsWith('{')) return true
   const values = recordValues(recordIn(stored))

@@ -123,6 +123,17 @@ t.test('verify compares every record of the database with the journal, and every
   t.match(after(edit('UPDATE request SET written = written + 1 WHERE seq = 30')), [
     `I16 request ${id} is not what the journal has`
   ])
+  const [{ json: place }] = query(file, 'SELECT json FROM request WHERE seq = 30') as [{ json: string }]
+  const [ordinal, batch, begins, index] = place.split('.').map(Number) as [number, number, number, number]
+  for (const other of [
+    [ordinal + 1, batch, begins, index],
+    [ordinal, batch + 1, begins, index],
+    [ordinal, batch, begins + 1, index],
+    [ordinal, batch, begins, index + 1]
+  ])
+    t.match(after(edit(`UPDATE request SET json = '${other.join('.')}' WHERE seq = 30`)), [
+      `I16 request ${id} is not what the journal has`
+    ])
   t.has(after(edit('DELETE FROM request WHERE seq = 30')), [`I16 request ${id} is missing in the database`])
   t.has(after(edit(`UPDATE request SET request_id = 'strange' WHERE seq = 30`)), [
     `I16 request ${id} is missing in the database`,
