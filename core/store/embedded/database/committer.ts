@@ -116,7 +116,7 @@ export class Committer {
     this.#next.history = history
   }
 
-  /** Adds the next batch. It is stored by the next commit. `from`: its frame in a journal, in which its records stay. */
+  /** Adds the next batch. It is stored by the next commit. `from`: its frame in a journal, where its records stay. */
   add(batch: Batch, from?: FrameOfBatch): void {
     this.#begin()
     forEach(batch.prices, 2, this.#sql.price)
