@@ -53,7 +53,8 @@ function filesOf(folder: string, kind: Kind): Numbered[] {
 
 /**
  * Brings the database of a copy up to the end of its journal, and begins a history of its own in it, so that no later
- * segment of the store goes on from it. Returns how many batches the database lacked.
+ * segment of the store goes on from it. It is no other start: what was open is. Returns how many batches the database
+ * lacked.
  */
 export function completeJournal(folder: string, file: string, committer: Committer): number {
   const opened = openJournal(folder, file, 'power')
@@ -65,7 +66,7 @@ export function completeJournal(folder: string, file: string, committer: Committ
   const history = randomBytes(historyBytes).toString('hex')
   const start = {
     history,
-    boot: Math.max(boot, committer.next.boot) + 1,
+    boot: Math.max(boot, 1),
     ordinal: opened.ordinal,
     previous,
     after: last

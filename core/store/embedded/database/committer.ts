@@ -351,7 +351,8 @@ function prepare(database: Database) {
     unroute: database.prepare('DELETE FROM route WHERE tenant = ? AND project = ? AND id = ?'),
     work: insert('work', workColumns, '', 'OR REPLACE'),
     forget: database.prepare('DELETE FROM work WHERE tenant = ? AND project = ? AND id = ?'),
-    boot: insert('boot', ['boot_id', 'history', 'began']),
+    // A copy goes on in the start of what was copied.
+    boot: insert('boot', ['boot_id', 'history', 'began'], 'ON CONFLICT (boot_id) DO NOTHING'),
     head: database.prepare(`UPDATE head SET ${[...headColumns, 'crc'].map((name) => `${name} = ?`).join(', ')}`)
   }
 }

@@ -155,3 +155,17 @@ t.test('a journal with a gap is not copied, and the copy that was begun is remov
     []
   )
 })
+
+t.test('a copy with open requests is in order, and its first start ends them', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await open(file)
+  await settle(store, reserve(store.ledger, [scope('tenant', 'acme', 1000n, 'month')], 9n), 4)
+  await reserve(store.ledger, [scope('tenant', 'acme', 1000n, 'month')], 9n).durable
+  const copy = join(t.testdirName, 'copy.db')
+  t.equal((await backUp(file, copy, { verified: true })).breaches, 0)
+  await store.close()
+  const again = await open(copy)
+  t.equal(again.health().recovered, 1)
+  await again.close()
+  t.same(verify(copy), [])
+})
