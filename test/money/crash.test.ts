@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { begin, forms } from '../core/store/embedded/forms.ts'
+import { forms, storeOf } from '../core/store/embedded/forms.ts'
 import { eventually } from '../kit/probe.ts'
 import { checkBooks, quiet, serving } from './audit.ts'
 import { PlannedUpstream } from './planned.ts'
@@ -39,9 +39,8 @@ for (const form of Object.values(forms)) {
     const upstreams = [await PlannedUpstream.start(t, 'first'), await PlannedUpstream.start(t, 'second')]
     const home = folder(t)
     const file = join(home, 'sluice.db')
-    await begin(file, form)
     const config = configOf(upstreams, {
-      store: { sqlite: file },
+      store: storeOf(file, form),
       keys: ['one', 'two', 'three'].map((name) => key(name, { budget: { usd: 1_000_000, per: 'day' } }))
     })
     const seen: Seen[] = []

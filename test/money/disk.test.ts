@@ -6,7 +6,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { Disk, noDisk } from '../chaos/disk.ts'
 import type { Trouble } from '../chaos/disk.ts'
-import { begin, formsFor } from '../core/store/embedded/forms.ts'
+import { formsFor, storeOf } from '../core/store/embedded/forms.ts'
 import type { Form } from '../core/store/embedded/forms.ts'
 import { eventually, figures } from '../kit/probe.ts'
 import { checkBooks, quiet } from './audit.ts'
@@ -63,22 +63,21 @@ class Ordeal {
   #load: Promise<unknown> = Promise.resolve()
   #over = true
 
-  private constructor(t: Test, home: string, upstream: PlannedUpstream, workers: number) {
+  private constructor(t: Test, home: string, upstream: PlannedUpstream, { workers, form }: Setup) {
     this.#t = t
     this.#launch = workers > 1 ? withWorkers(workers) : {}
     this.#home = home
     this.#file = join(home, 'sluice.db')
     this.disk = Disk.make(t, this.#file, seed)
     this.#config = configOf([upstream], {
-      store: { sqlite: this.#file, durability: 'power' },
+      store: { ...storeOf(this.#file, form), durability: 'power' },
       keys: ['one', 'two', 'three'].map((name) => key(name, { budget: { usd: 1_000_000, per: 'day' } }))
     })
   }
 
-  static async prepare(t: Test, { workers, form }: Setup): Promise<Ordeal> {
+  static async prepare(t: Test, setup: Setup): Promise<Ordeal> {
     const home = folder(t)
-    await begin(join(home, 'sluice.db'), form)
-    const ordeal = new Ordeal(t, home, await PlannedUpstream.start(t), workers)
+    const ordeal = new Ordeal(t, home, await PlannedUpstream.start(t), setup)
     t.teardown(() => ordeal.calm())
     return ordeal
   }

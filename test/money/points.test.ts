@@ -7,7 +7,8 @@ import { verify } from '../../core/store/embedded/care/verify/verify.ts'
 import { recordIn } from '../../core/store/embedded/rows/record-text.ts'
 import type { RecordRow } from '../../core/store/embedded/rows/record-text.ts'
 import { Disk, noDisk } from '../chaos/disk.ts'
-import { begin, formsFor } from '../core/store/embedded/forms.ts'
+import { formsFor, storeOf } from '../core/store/embedded/forms.ts'
+import type { Form } from '../core/store/embedded/forms.ts'
 import { formOf } from '../kit/form.ts'
 import { nanoCost } from '../kit/oracle.ts'
 import { eventually } from '../kit/probe.ts'
@@ -131,9 +132,9 @@ const points: readonly Point[] = [
 ]
 
 /** A configuration that knows how to halt where no upstream can. */
-function haltingConfig(upstream: PlannedUpstream, file: string): More {
+function haltingConfig(upstream: PlannedUpstream, file: string, form: Form): More {
   const config = configOf([upstream], {
-    store: { sqlite: file, durability: 'power' },
+    store: { ...storeOf(file, form), durability: 'power' },
     quota: { default_output: 500 }
   }) as { chain: object[] }
   config.chain.splice(1, 0, { withhold: {} })
@@ -150,8 +151,7 @@ for (const form of formsFor(1))
       const upstream = await PlannedUpstream.start(t)
       const home = folder(t)
       const file = join(home, 'sluice.db')
-      await begin(file, form)
-      const config = haltingConfig(upstream, file)
+      const config = haltingConfig(upstream, file, form)
       const disk = noDisk ? undefined : Disk.make(t, file)
       if (noDisk) t.comment(`points at which the disk stands still are left out: ${noDisk}`)
       const start = (): Promise<Running> => launch(t, home, config, { script, ...(disk && { env: disk.env }) })
@@ -324,71 +324,72 @@ function decided(entries: readonly Entry[]): object[] {
   return decisions.sort((a, b) => (a.request_id < b.request_id ? -1 : 1))
 }
 
-t.test(
-  'a recovery that is killed, and the one after it, come to the same books as one that is not',
-  { skip: noDisk },
-  async (t) => {
-    const upstream = await PlannedUpstream.start(t)
-    const home = folder(t)
-    const file = join(home, 'sluice.db')
-    const config = haltingConfig(upstream, file)
-    const disk = Disk.make(t, file)
-    const start = (): Promise<Running> => launch(t, home, config, { script, env: disk.env })
-    const first = await start()
-    const open: Promise<unknown>[] = []
-    const kinds: [Partial<Plan>, Asking][] = [
-      [{}, { headers: { 'x-halt': 'reserved' } }],
-      [{ fault: 'hold' }, {}],
-      [{ stopAt: 1 }, stream],
-      [{ stopAt: 150 }, stream],
-      [{}, {}]
-    ]
-    for (let index = 0; index < 60; index++) {
-      const [plan, asking] = kinds[index % kinds.length]!
-      open.push(ask(first.url, { id: `r${index}`, units, words: 200, ...plan }, asking))
-    }
-    const counted = (sql: string, count: number): boolean => rows(file, sql).length === count
-    await eventually(
-      () =>
-        counted('SELECT id FROM reservation', 48) &&
-        counted('SELECT id FROM reservation WHERE delivered_units > 100', 12) &&
-        counted('SELECT seq FROM journal', 12),
-      10_000
-    )
-    await first.end('SIGKILL')
-    await Promise.all(open)
+for (const form of formsFor(0))
+  t.test(
+    `a recovery that is killed, and the one after it, come to the same books as one that is not (${form.name})`,
+    { skip: noDisk },
+    async (t) => {
+      const upstream = await PlannedUpstream.start(t)
+      const home = folder(t)
+      const file = join(home, 'sluice.db')
+      const config = haltingConfig(upstream, file, form)
+      const disk = Disk.make(t, file)
+      const start = (): Promise<Running> => launch(t, home, config, { script, env: disk.env })
+      const first = await start()
+      const open: Promise<unknown>[] = []
+      const kinds: [Partial<Plan>, Asking][] = [
+        [{}, { headers: { 'x-halt': 'reserved' } }],
+        [{ fault: 'hold' }, {}],
+        [{ stopAt: 1 }, stream],
+        [{ stopAt: 150 }, stream],
+        [{}, {}]
+      ]
+      for (let index = 0; index < 60; index++) {
+        const [plan, asking] = kinds[index % kinds.length]!
+        open.push(ask(first.url, { id: `r${index}`, units, words: 200, ...plan }, asking))
+      }
+      const counted = (sql: string, count: number): boolean => rows(file, sql).length === count
+      await eventually(
+        () =>
+          counted('SELECT id FROM reservation', 48) &&
+          counted('SELECT id FROM reservation WHERE delivered_units > 100', 12) &&
+          counted('SELECT seq FROM journal', 12),
+        10_000
+      )
+      await first.end('SIGKILL')
+      await Promise.all(open)
 
-    const backup = join(home, 'backup')
-    const own = (): string[] => readdirSync(home).filter((name) => name.startsWith('sluice.db'))
-    for (const name of own()) cpSync(join(home, name), join(backup, name), { recursive: true })
-    const restore = (): void => {
-      for (const name of own()) rmSync(join(home, name), { recursive: true })
-      cpSync(backup, home, { recursive: true })
-    }
-    const finish = async (running: Running): Promise<object[]> => {
-      await running.end('SIGTERM')
-      t.same(verify(file), [], 'the book is in order')
-      return decided(journal(file))
-    }
+      const backup = join(home, 'backup')
+      const own = (): string[] => readdirSync(home).filter((name) => name.startsWith('sluice.db'))
+      for (const name of own()) cpSync(join(home, name), join(backup, name), { recursive: true })
+      const restore = (): void => {
+        for (const name of own()) rmSync(join(home, name), { recursive: true })
+        cpSync(backup, home, { recursive: true })
+      }
+      const finish = async (running: Running): Promise<object[]> => {
+        await running.end('SIGTERM')
+        t.same(verify(file), [], 'the book is in order')
+        return decided(journal(file))
+      }
 
-    const before = disk.calls
-    const undisturbed = await start()
-    const { writes, syncs } = disk.calls
-    const calls = writes + syncs - before.writes - before.syncs
-    const due = await finish(undisturbed)
-    t.equal(due.length, 60)
-    const random = chance(7)
-    const places = long ? Array.from({ length: calls }, (_, call) => call + 1) : [calls - random(calls >> 1)]
-    for (const place of places) {
-      restore()
-      disk.set({ killAt: place })
-      await t.rejects(start(), `killed at call ${place} of ${calls}`)
-      disk.set({ killAt: 1 + random(calls) })
-      // The second recovery may be over before it is killed.
-      const second = await start().catch(() => undefined)
-      disk.set()
-      await second?.end('SIGKILL')
-      t.same(await finish(await start()), due, `killed at call ${place} of ${calls}, and again`)
+      const before = disk.calls
+      const undisturbed = await start()
+      const { writes, syncs } = disk.calls
+      const calls = writes + syncs - before.writes - before.syncs
+      const due = await finish(undisturbed)
+      t.equal(due.length, 60)
+      const random = chance(7)
+      const places = long ? Array.from({ length: calls }, (_, call) => call + 1) : [calls - random(calls >> 1)]
+      for (const place of places) {
+        restore()
+        disk.set({ killAt: place })
+        await t.rejects(start(), `killed at call ${place} of ${calls}`)
+        disk.set({ killAt: 1 + random(calls) })
+        // The second recovery may be over before it is killed.
+        const second = await start().catch(() => undefined)
+        disk.set()
+        await second?.end('SIGKILL')
+        t.same(await finish(await start()), due, `killed at call ${place} of ${calls}, and again`)
+      }
     }
-  }
-)
+  )

@@ -5,7 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { verify } from '../../core/store/embedded/care/verify/verify.ts'
-import { begin, formsFor } from '../core/store/embedded/forms.ts'
+import { formsFor, storeOf } from '../core/store/embedded/forms.ts'
+import type { Form } from '../core/store/embedded/forms.ts'
 import { startSimulator } from '../../core/simulator/simulator.ts'
 import type { Simulator } from '../../core/simulator/simulator.ts'
 import { eventually } from '../kit/probe.ts'
@@ -22,11 +23,11 @@ const kills = long ? 200 : 4
 t.setTimeout(long ? 1_800_000 : 600_000)
 const random = chance(Number(process.env['SLUICE_SEED'] ?? 20261122))
 
-function configOf(simulator: Simulator, file: string): More {
+function configOf(simulator: Simulator, file: string, form: Form): More {
   return {
     listen: { host: '127.0.0.1', port: 0 },
     admin: { host: '127.0.0.1', port: 0 },
-    store: { sqlite: file },
+    store: storeOf(file, form),
     tasks: { poll: { first: '20ms', most: '100ms' } },
     channels: {
       upstream: {
@@ -65,8 +66,7 @@ for (const form of formsFor(0))
       t.teardown(() => simulator.close())
       const home = folder(t)
       const file = join(home, 'sluice.db')
-      await begin(file, form)
-      const config = configOf(simulator, file)
+      const config = configOf(simulator, file, form)
       let running: Running = await launch(t, home, config)
       const work: [number, number] = [50, 1200]
       const tasks = [
@@ -109,8 +109,7 @@ for (const form of formsFor(1))
     t.teardown(() => simulator.close())
     const home = folder(t)
     const file = join(home, 'sluice.db')
-    await begin(file, form)
-    const config = configOf(simulator, file)
+    const config = configOf(simulator, file, form)
     const tasks: Task[] = []
     for (let kill = 0; kill < kills; kill++) {
       const running = await launch(t, home, config)

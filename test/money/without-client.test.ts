@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import type { Test } from 'tap'
 import { verify } from '../../core/store/embedded/care/verify/verify.ts'
-import { begin, forms } from '../core/store/embedded/forms.ts'
+import { forms, storeOf } from '../core/store/embedded/forms.ts'
 import type { Form } from '../core/store/embedded/forms.ts'
 import { Fleet, fleetMissing } from '../kit/fleet.ts'
 import { openSession } from '../kit/http2.ts'
@@ -321,8 +321,7 @@ async function ownStory(t: Test, form: Form, how: Launch): Promise<void> {
   const upstream = await Upstream.start(t)
   const home = folder(t)
   const file = join(home, 'sluice.db')
-  await begin(file, form)
-  const config = { ...configOf(upstream), store: { sqlite: file } }
+  const config = { ...configOf(upstream), store: storeOf(file, form) }
   const dying = await launch(t, home, config, { ...how, env })
   const all = await beginAll(t, dying.url, upstream)
   let last = dying

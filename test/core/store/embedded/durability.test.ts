@@ -19,19 +19,19 @@ testDurability(t, forms.log)
 
 t.test('a file has one owner, whose process id a second one is told', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
-  const store = await openStore({ file, durability: 'process' })
-  await t.rejects(openStore({ file, durability: 'process' }), {
+  const store = await openStore({ file, durability: 'process', form: 'database' })
+  await t.rejects(openStore({ file, durability: 'process', form: 'database' }), {
     message: `${file} is in use by process ${process.pid} (this one): stop that process, or give this one another file`
   })
   await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 4)
   await store.close()
   const child = startCrash('open', file)
   await child.line('ready')
-  await t.rejects(openStore({ file, durability: 'process' }), {
+  await t.rejects(openStore({ file, durability: 'process', form: 'database' }), {
     message: new RegExp(`in use by process ${child.process.pid}:`)
   })
   await child.kill()
-  const again = await openStore({ file, durability: 'process' })
+  const again = await openStore({ file, durability: 'process', form: 'database' })
   await again.close()
 })
 
@@ -40,20 +40,22 @@ t.test('a file of a newer version, or that is no database, is refused and left a
     'text.db': 'this is a letter and by no means a database, although it is long enough to be one'
   })
   const file = join(folder, 'sluice.db')
-  const store = await openStore({ file, durability: 'process' })
+  const store = await openStore({ file, durability: 'process', form: 'database' })
   await store.close()
   const database = openDatabase(file, 'process')
   database.exec('INSERT INTO schema_migrations VALUES (99, 0)')
   database.close()
-  await t.rejects(openStore({ file, durability: 'process' }), {
+  await t.rejects(openStore({ file, durability: 'process', form: 'database' }), {
     message: /schema version 99 and this program knows \d+: start the newer program/
   })
-  await t.rejects(openStore({ file: join(folder, 'text.db'), durability: 'process' }), { message: /not a database/ })
+  await t.rejects(openStore({ file: join(folder, 'text.db'), durability: 'process', form: 'database' }), {
+    message: /not a database/
+  })
 })
 
 t.test('a commit log whose file somebody removes while the disk fails keeps what it has acknowledged', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
-  const store = await openStore({ file, durability: 'process' })
+  const store = await openStore({ file, durability: 'process', form: 'database' })
   await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 4)
   const { write } = fs
   const failing = (...call: unknown[]): void => {
@@ -73,7 +75,7 @@ t.test('a commit log whose file somebody removes while the disk fails keeps what
 
 t.test('a database that was brought back from an older copy does not take the commit log of a later one', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
-  const store = await openStore({ file, durability: 'process' })
+  const store = await openStore({ file, durability: 'process', form: 'database' })
   await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 4)
   await store.flush()
   const [old, older] = [image(file), image(file)]
@@ -83,13 +85,13 @@ t.test('a database that was brought back from an older copy does not take the co
   }
   for (const log of ['.log0', '.log1']) cpSync(`${file}${log}`, `${old}${log}`)
   await store.close()
-  await t.rejects(openStore({ file: old, durability: 'process' }), {
+  await t.rejects(openStore({ file: old, durability: 'process', form: 'database' }), {
     message:
       /ends with batch \d+ of start 1: batch(es \d+ to)? \d+ (is|are) missing, .* run `sluice ledger repair --db /
   })
-  await (await openStore({ file, durability: 'process' })).close()
+  await (await openStore({ file, durability: 'process', form: 'database' })).close()
   for (const log of ['.log0', '.log1']) cpSync(`${file}${log}`, `${older}${log}`)
-  await t.rejects(openStore({ file: older, durability: 'process' }), {
+  await t.rejects(openStore({ file: older, durability: 'process', form: 'database' }), {
     message: /log0 is of start 2 of a store that went on without .*, which ends with start 1: /
   })
   t.match(query(older, 'SELECT count(*) AS n FROM journal'), [{ n: 1n }])
@@ -97,7 +99,7 @@ t.test('a database that was brought back from an older copy does not take the co
 
 t.test('a start that is killed before its history begins is followed by one that goes on', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
-  const store = await openStore({ file, durability: 'process' })
+  const store = await openStore({ file, durability: 'process', form: 'database' })
   await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 4)
   await store.flush()
   // Until the other segment has been told.
@@ -118,7 +120,7 @@ t.test('a start that is killed before its history begins is followed by one that
   // What a large segment leaves when it is applied: nothing but what the two know of each other.
   for (const path of segmentPaths(copy)) truncateSync(path, framesAt)
   makeSegments(copy, 'process', { history: '0011223344556677', boot: 2, base: baseOf(standing) })
-  const again = await openStore({ file: copy, durability: 'process' })
+  const again = await openStore({ file: copy, durability: 'process', form: 'database' })
   await again.close()
   t.same(verify(copy), [])
   t.match(query(copy, 'SELECT count(*) AS n FROM journal'), [{ n: 1n }])

@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path'
 import { volumeFolder } from '../../../../core/store/embedded/journal/volume.ts'
 import { listNumbered, reachPath } from '../../../../core/store/embedded/segments/folder.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
-import type { StoreOptions } from '../../../../core/store/embedded/store.ts'
+import type { JournalForm, StoreOptions } from '../../../../core/store/embedded/store.ts'
 
 /** One form. */
 export interface Form {
@@ -29,9 +29,14 @@ export function formsFor(turn: number): readonly Form[] {
   return process.env['SLUICE_LONG'] === undefined ? [all[turn % all.length]!] : all
 }
 
-/** Makes an empty store of a form, with which whoever is started on the file goes on. */
+/** Makes an empty store of a form, with which whoever opens the file goes on. */
 export async function begin(file: string, { options }: Form): Promise<void> {
   await (await openStore({ file, durability: 'process', ...options })).close()
+}
+
+/** The section `store` of a gateway whose store is of a form. */
+export function storeOf(file: string, { options }: Form): { sqlite: string; journal: { form: JournalForm } } {
+  return { sqlite: file, journal: { form: options.form! } }
 }
 
 /** How many segments of a journal have begun at least: behind the last of them the next one may be ready. */

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { cpSync, existsSync, readFileSync, renameSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -22,6 +22,7 @@ import type { MoneyNode } from '../../../kit/cluster-money.ts'
 import { postgresMissing, sharedPostgres } from '../../../kit/postgres.ts'
 import { eventually } from '../../../kit/probe.ts'
 import { charge, endsIn, hold, refusal } from '../cluster/money/oracle.ts'
+import { forms, image } from '../embedded/forms.ts'
 import { noon, query, reserve, scope, settle, work } from '../embedded/sample.ts'
 import { contentOf, fullStore } from './sample.ts'
 
@@ -33,28 +34,29 @@ const growth = Number(process.env['KILL_GROWTH'] ?? 1.8)
 
 const digest = (file: string): string => createHash('sha256').update(readFileSync(file)).digest('hex')
 
-t.test('what is moved there and back is what it was, row by row', { skip }, async (t) => {
-  const folder = t.testdir()
-  const [first, last] = [join(folder, 'first.db'), join(folder, 'last.db')]
-  await fullStore(first)
-  t.same(verify(first), [])
-  const before = digest(first)
-  const url = await (await sharedPostgres()).database()
-  const there = await moveStore({ from: first, to: url })
-  t.equal(digest(first), before, 'the source stays as it is')
-  for (const [part, count] of Object.entries(there.counts))
-    if (part !== 'origin') t.ok(count > 0, `there are rows of ${part}`)
-  t.same(await brokenIn(url), [])
-  await moveStore({ from: url, to: last })
-  t.same(verify(last), [])
-  const [one, other] = [contentOf(first), contentOf(last)]
-  for (const part of Object.keys(one)) t.same(other[part], one[part], part)
-  t.notOk(existsSync(`${last}.part`))
+for (const form of Object.values(forms))
+  t.test(`what is moved there and back is what it was, row by row (${form.name})`, { skip }, async (t) => {
+    const folder = t.testdir()
+    const [first, last] = [join(folder, 'first.db'), join(folder, 'last.db')]
+    await fullStore(first, 300, form)
+    t.same(verify(first), [])
+    const before = digest(first)
+    const url = await (await sharedPostgres()).database()
+    const there = await moveStore({ from: first, to: url })
+    t.equal(digest(first), before, 'the source stays as it is')
+    for (const [part, count] of Object.entries(there.counts))
+      if (part !== 'origin') t.ok(count > 0, `there are rows of ${part}`)
+    t.same(await brokenIn(url), [])
+    await moveStore({ from: url, to: last })
+    t.same(verify(last), [])
+    const [one, other] = [contentOf(first), contentOf(last)]
+    for (const part of Object.keys(one)) t.same(other[part], one[part], part)
+    t.notOk(existsSync(`${last}.part`))
 
-  renameSync(last, `${last}.part`)
-  await moveStore({ from: url, to: last })
-  t.same(contentOf(last), other, 'killed when it gave the files their names, it gives them')
-})
+    renameSync(last, `${last}.part`)
+    await moveStore({ from: url, to: last })
+    t.same(contentOf(last), other, 'killed when it gave the files their names, it gives them')
+  })
 
 t.test('a move that is killed anywhere goes on where it was, both ways', { skip }, async (t) => {
   const folder = t.testdir()
@@ -188,6 +190,7 @@ t.test('a place that is not what it should be is refused, and says what to do', 
   await t.rejects(joining, { message: /a store is being moved into this database/ }, 'nor one that was faster')
 
   const again = await openStore({ file, durability: 'process', now: () => noon })
+  await settle(again, reserve(again.ledger, [scope('tenant', 't1')], 50n), 10)
   await again.close()
   await refused(file, url, /has changed since the move to .* began, as its gateway was started.*drop schema/)
   await server.sql('drop schema sluice cascade', url)
@@ -212,29 +215,30 @@ function stopAt(what: string): Tell {
   }
 }
 
-t.test('a store whose gateway was killed has to be started once, or copied', { skip }, async (t) => {
-  const file = join(t.testdir(), 'sluice.db')
-  const store = await openStore({ file, durability: 'process', now: () => noon })
-  await settle(store, reserve(store.ledger, [scope('tenant', 't1')], 50n), 10)
-  await store.flush()
-  const held = reserve(store.ledger, [scope('tenant', 't1')], 50n)
-  held.dispatched('openai')
-  await held.durable
-  const left = join(t.testdirName, 'left.db')
-  for (const ending of ['', '-wal', '.log0', '.log1'])
-    if (existsSync(`${file}${ending}`)) cpSync(`${file}${ending}`, `${left}${ending}`)
-  await store.close()
-  const url = await (await sharedPostgres()).database()
-  await t.rejects(moveStore({ from: left, to: url }), { message: /1 batch in its commit log.*ledger backup/ })
-  const copy = join(t.testdirName, 'copy.db')
-  await backUp(left, copy)
-  await moveStore({ from: copy, to: url })
-  const node = await moneyNode(t, url, 'one', { folder: logFolder(t), lease: 300, now: () => noon })
-  await eventually(async () => (await endsIn(url)).get(held.requestId) !== undefined, 30_000)
-  t.same((await endsIn(url)).get(held.requestId), ['settle 20 recovered'], 'a gateway ends what was open')
-  await node.close()
-  t.same(await brokenIn(url), [])
-})
+for (const form of Object.values(forms))
+  t.test(`a store whose gateway was killed has to be started once, or copied (${form.name})`, { skip }, async (t) => {
+    const file = join(t.testdir(), 'sluice.db')
+    const store = await openStore({ file, durability: 'process', now: () => noon, ...form.options })
+    await settle(store, reserve(store.ledger, [scope('tenant', 't1')], 50n), 10)
+    await store.flush()
+    const held = reserve(store.ledger, [scope('tenant', 't1')], 50n)
+    held.dispatched('openai')
+    await held.durable
+    const left = image(file)
+    await store.close()
+    const url = await (await sharedPostgres()).database()
+    await t.rejects(moveStore({ from: left, to: url }), {
+      message: /1 batch in its (commit log|journal) alone.*ledger backup/
+    })
+    const copy = join(t.testdirName, 'copy.db')
+    await backUp(left, copy)
+    await moveStore({ from: copy, to: url })
+    const node = await moneyNode(t, url, 'one', { folder: logFolder(t), lease: 300, now: () => noon })
+    await eventually(async () => (await endsIn(url)).get(held.requestId) !== undefined, 30_000)
+    t.same((await endsIn(url)).get(held.requestId), ['settle 20 recovered'], 'a gateway ends what was open')
+    await node.close()
+    t.same(await brokenIn(url), [])
+  })
 
 t.test('work that goes on is taken over with its hold by a gateway on the book', { skip }, async (t) => {
   const file = join(t.testdir(), 'sluice.db')

@@ -9,8 +9,11 @@ import { costOf } from '../../../../core/money/price.ts'
 import { SecretBook } from '../../../../core/store/embedded/book/secret-book.ts'
 import { LedgerFile } from '../../../../core/store/embedded/care/ledger-file.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
+import type { StoreOptions } from '../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../core/store/store.ts'
 import { eventually } from '../../../kit/probe.ts'
+import { forms } from '../embedded/forms.ts'
+import type { Form } from '../embedded/forms.ts'
 import { giveBack, noon, price, query, record, reserve, scope, used, work } from '../embedded/sample.ts'
 
 const day = 86_400_000
@@ -34,12 +37,13 @@ function scopesOf(i: number): Scope[] {
 }
 
 /** A store that has rows of every kind, whose gateway has ended by itself after two starts. */
-export async function fullStore(file: string, requests = 300): Promise<void> {
-  const first = await openStore({ file, durability: 'process', keeping, now: () => noon })
+export async function fullStore(file: string, requests = 300, form: Form = forms.log): Promise<void> {
+  const options: StoreOptions = { file, durability: 'process', ...form.options, keeping, now: () => noon }
+  const first = await openStore(options)
   await serve(first, requests, noon - 3 * day)
-  await eventually(() => query(file, 'SELECT * FROM volume').length > 0, 60_000)
+  if (form === forms.log) await eventually(() => query(file, 'SELECT * FROM volume').length > 0, 60_000)
   await first.close()
-  const store = await openStore({ file, durability: 'process', keeping, now: () => noon })
+  const store = await openStore(options)
   await serve(store, 40, noon)
   await manage(store)
   await work_(store)

@@ -31,7 +31,7 @@ t.test(
   async (t) => {
     const folder = t.testdir()
     const file = join(folder, 'sluice.db')
-    const store = await openStore({ file, durability: 'process' })
+    const store = await openStore({ file, durability: 'process', form: 'database' })
     const charged = new Set<string>()
     let over = false
     const load = Promise.all(
@@ -68,7 +68,7 @@ t.test(
     const folder = t.testdir()
     const file = join(folder, 'sluice.db')
     const charged = new Set<string>()
-    const store = await openStore({ file, durability: 'process' })
+    const store = await openStore({ file, durability: 'process', form: 'database' })
     await charge(store, charged)
     await store.flush()
     const other = openDatabase(file, 'process')
@@ -93,7 +93,7 @@ t.test(
     for (let i = 0; i < 3; i++) await charge(store, new Set())
     await store.close()
     for (const path of [copy, join(image, 'copy.db')]) {
-      const again = await openStore({ file: path, durability: 'process' })
+      const again = await openStore({ file: path, durability: 'process', form: 'database' })
       t.equal(again.health().recovered, 1, 'what was open is ended')
       await again.close()
       t.same(verify(path), [])
@@ -102,7 +102,7 @@ t.test(
 
     // Brought back, while the log of what came later lies there.
     rmSync(`${copy}.lock`)
-    const later = await openStore({ file, durability: 'process' })
+    const later = await openStore({ file, durability: 'process', form: 'database' })
     await charge(later, new Set())
     await later.flush()
     const wreck = join(folder, 'wreck')
@@ -111,7 +111,7 @@ t.test(
     await later.close()
     const brought = join(wreck, 'sluice.db')
     cpSync(join(image, 'copy.db'), brought)
-    await t.rejects(openStore({ file: brought, durability: 'process' }), {
+    await t.rejects(openStore({ file: brought, durability: 'process', form: 'database' }), {
       message: /log0 is of start 2 of a store that went on without .* run `sluice ledger repair/
     })
     const owner = Ownership.take(brought)
@@ -124,7 +124,7 @@ t.test(
     const aside = repair(brought, plan, noon)
     owner.release()
     t.same(readdirSync(aside).sort(), ['sluice.db.log0', 'sluice.db.log1'])
-    await (await openStore({ file: brought, durability: 'process' })).close()
+    await (await openStore({ file: brought, durability: 'process', form: 'database' })).close()
     t.same(verify(brought), [])
     t.equal(idsIn(brought).size, 7)
   }
@@ -135,7 +135,7 @@ t.test('sealed entries go along, and one that is missing is named', async (t) =>
   const file = join(folder, 'sluice.db')
   const ever = { age: 2 ** 50, size: 2 ** 50 }
   const keeping = { requests: ever, answers: ever, journal: { age: ever.age, size: 172_000, rows: 200 }, patience: 0 }
-  const store = await openStore({ file, durability: 'process', keeping, now: () => noon })
+  const store = await openStore({ file, durability: 'process', form: 'database', keeping, now: () => noon })
   await Promise.all(Array.from({ length: 1000 }, () => charge(store, new Set())))
   await store.flush()
   await eventually(() => query(file, 'SELECT count(*) AS n FROM journal')[0]!['n'] === 400n, 10_000)
@@ -156,7 +156,7 @@ t.test('sealed entries go along, and one that is missing is named', async (t) =>
 t.test('results of work that has ended go along, and nothing that only lies beside them', async (t) => {
   const folder = t.testdir()
   const file = join(folder, 'sluice.db')
-  const store = await openStore({ file, durability: 'process', now: () => noon })
+  const store = await openStore({ file, durability: 'process', form: 'database', now: () => noon })
   const work = (id: string, status: Work['status']): Work => ({
     tenant: 'acme',
     project: 'web',
@@ -198,7 +198,7 @@ t.test('results of work that has ended go along, and nothing that only lies besi
     []
   )
   await t.rejects(backUp(file, copy), { message: /is there already/ })
-  const again = await openStore({ file: copy, durability: 'process', now: () => noon })
+  const again = await openStore({ file: copy, durability: 'process', form: 'database', now: () => noon })
   for (const id of ['ended', 'latest'])
     t.equal(
       String(await again.works.result((await again.works.find({ tenant: 'acme', project: 'web' }, id))!)),
@@ -210,7 +210,7 @@ t.test('results of work that has ended go along, and nothing that only lies besi
 t.test('nothing is written over, and a damaged store is not copied', async (t) => {
   const folder = t.testdir({ 'there.db': 'something' })
   const file = join(folder, 'sluice.db')
-  const store = await openStore({ file, durability: 'process' })
+  const store = await openStore({ file, durability: 'process', form: 'database' })
   store.requests.append(record())
   await store.flush()
   await t.rejects(backUp(file, join(folder, 'there.db')), {

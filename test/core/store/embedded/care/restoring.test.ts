@@ -40,7 +40,7 @@ const long = process.env['SLUICE_LONG'] === '1'
 const seed = Number(process.env['SLUICE_SEED'] ?? 1)
 const keys = documentKind<{ name: string }>('key')
 
-const open = (file: string): Promise<Store> => openStore({ file, durability: 'process' })
+const open = (file: string): Promise<Store> => openStore({ file, durability: 'process', form: 'database' })
 
 /** Charges a request, and returns its id. */
 async function charge(store: Store, amount: number): Promise<string> {
@@ -341,7 +341,12 @@ async function killedAt(t: Test, folder: string, steps: Iterable<number>, chance
     )
     const said: string[] = []
     const log = { info: () => {}, warn: (text: string) => void said.push(text), error: () => {}, debug: () => {} }
-    const store = await openStore({ file, durability: 'process', log: { ...log, flush: async () => {} } as never })
+    const store = await openStore({
+      file,
+      durability: 'process',
+      form: 'database',
+      log: { ...log, flush: async () => {} } as never
+    })
     await store.close()
     const now = posted(file)
     seen.add(now)

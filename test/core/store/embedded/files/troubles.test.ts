@@ -24,7 +24,7 @@ async function open(t: Test): Promise<{ store: Store; file: string; lines: Line[
   const file = join(t.testdir(), 'sluice.db')
   const lines: Line[] = []
   const log = createLogger({ write: (line) => lines.push(JSON.parse(line) as Line) })
-  return { store: await openStore({ file, durability: 'process', log }), file, lines }
+  return { store: await openStore({ file, durability: 'process', form: 'database', log }), file, lines }
 }
 
 const scopes = [scope('key', 'laptop')]
@@ -77,7 +77,7 @@ t.test('a store that is stopped before its database is up to date says what wait
     bytes: Number
   })
   other.close()
-  const again = await openStore({ file, durability: 'process' })
+  const again = await openStore({ file, durability: 'process', form: 'database' })
   await again.close()
   t.same(verify(file), [])
   rmSync(file)
@@ -91,6 +91,7 @@ t.test('a start that ends what a crash left open says how much', async (t) => {
   const again = await openStore({
     file,
     durability: 'process',
+    form: 'database',
     log: createLogger({ write: (line) => lines.push(JSON.parse(line) as Line) })
   })
   t.match(lines, [

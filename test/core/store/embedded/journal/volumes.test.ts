@@ -46,7 +46,7 @@ const entriesIn = (file: string): number => Number(query(file, 'SELECT count(*) 
 /** A store of 1000 entries, of which 600 are sealed. */
 async function roll(t: Test): Promise<string> {
   const file = join(t.testdir(), 'sluice.db')
-  const store = await openStore({ file, durability: 'process', keeping: rolled, now: () => noon })
+  const store = await openStore({ file, durability: 'process', form: 'database', keeping: rolled, now: () => noon })
   await serve(store, 1000)
   await eventually(() => entriesIn(file) === 400, 10_000)
   await store.close()
@@ -61,6 +61,7 @@ t.test(
     const store = await openStore({
       file,
       durability: 'process',
+      form: 'database',
       keeping: rolled,
       now: () => noon,
       log: createLogger({ write: (line) => lines.push(line) })
@@ -84,7 +85,7 @@ t.test(
     await settle(store, reserve(store.ledger, scopes, 9n), 4)
     await store.close()
     t.same(breaches(file), [])
-    const again = await openStore({ file, durability: 'process', keeping: rolled, now: () => noon })
+    const again = await openStore({ file, durability: 'process', form: 'database', keeping: rolled, now: () => noon })
     t.match(again.ledger.balances({ scope: 'tenant:acme' }), [{ posted: 1001n * 4n }, { posted: 1001n * 4n }])
     await again.close()
     const ledger = new LedgerFile(file)
@@ -99,11 +100,11 @@ t.test('entries are sealed for their age', async (t) => {
   let now = noon - 30 * day
   const keeping = { ...forever, journal: { age: 10 * day, size: ever.size, rows: 200 } }
   const file = join(t.testdir(), 'sluice.db')
-  const store = await openStore({ file, durability: 'process', keeping, now: () => now })
+  const store = await openStore({ file, durability: 'process', form: 'database', keeping, now: () => now })
   await serve(store, 500, now)
   await store.close()
   now = noon
-  const again = await openStore({ file, durability: 'process', keeping, now: () => now })
+  const again = await openStore({ file, durability: 'process', form: 'database', keeping, now: () => now })
   await serve(again, 100, now)
   await eventually(() => entriesIn(file) === 200, 10_000)
   await again.close()
@@ -175,7 +176,7 @@ t.test('entries that belong together are found wherever they are', async (t) => 
 
 t.test('killed in the midst of it, or with damaged entries, nothing is sealed wrong and nothing is lost', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
-  const store = await openStore({ file, durability: 'process', now: () => noon })
+  const store = await openStore({ file, durability: 'process', form: 'database', now: () => noon })
   await serve(store, 1000)
   await store.close()
   mkdirSync(`${file}.journal`)
@@ -188,7 +189,14 @@ t.test('killed in the midst of it, or with damaged entries, nothing is sealed wr
   edit("DROP TRIGGER journal_is_not_changed; UPDATE journal SET model = 'other' WHERE seq = 300")
   const lines: string[] = []
   const log = createLogger({ write: (line) => lines.push(line) })
-  const damaged = await openStore({ file, durability: 'process', keeping: rolled, now: () => noon, log })
+  const damaged = await openStore({
+    file,
+    durability: 'process',
+    form: 'database',
+    keeping: rolled,
+    now: () => noon,
+    log
+  })
   await eventually(() => damaged.health().troubles.length > 0, 10_000)
   t.match(damaged.health(), {
     healthy: true,
@@ -206,7 +214,7 @@ t.test('killed in the midst of it, or with damaged entries, nothing is sealed wr
 
 t.test('entries that are sealed, and not yet gone from the database, are counted once', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
-  const store = await openStore({ file, durability: 'process', now: () => noon })
+  const store = await openStore({ file, durability: 'process', form: 'database', now: () => noon })
   await serve(store, 300)
   await store.close()
   const database = openDatabase(file, 'process')
@@ -249,7 +257,8 @@ for (const { name, options } of Object.values(forms))
 
 t.test('a start reads no volume for work that goes on behind its answer, however old that is', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
-  const open = (): Promise<Store> => openStore({ file, durability: 'process', keeping: rolled, now: () => noon })
+  const open = (): Promise<Store> =>
+    openStore({ file, durability: 'process', form: 'database', keeping: rolled, now: () => noon })
   const store = await open()
   await reserve(store.ledger, scopes, 900n).detach(noon + day)
   await serve(store, 1000)

@@ -29,7 +29,7 @@ const together = 5
 const scopes = Array.from({ length: keys }, (_, key) => chatScopes(key))
 
 function open(file: string, form: FormName): Promise<Store> {
-  return openStore({ file, durability: 'process', ...(form === 'journal' && { form: 'segments' as const }) })
+  return openStore({ file, durability: 'process', form: form === 'journal' ? 'segments' : 'database' })
 }
 
 /** A record as the gateway makes it of a streamed chat. */

@@ -16,6 +16,8 @@ import type { Store } from '../../../../../core/store/store.ts'
 import { verify } from '../../../../../core/store/embedded/care/verify/verify.ts'
 import { sluice } from '../../../../kit/command.ts'
 import { eventually } from '../../../../kit/probe.ts'
+import { forms } from '../forms.ts'
+import type { Form } from '../forms.ts'
 import { noon, query, record, reserve, scope, settle } from '../sample.ts'
 
 t.setTimeout(600_000)
@@ -28,10 +30,11 @@ const scopes = [scope('tenant', 'acme', 10n ** 12n, 'month'), scope('key', 'lapt
 async function open(
   t: Test,
   keeping: StoreOptions['keeping'],
-  now = (): number => noon
+  now = (): number => noon,
+  { options }: Form = forms.log
 ): Promise<{ store: Store; file: string }> {
   const file = join(t.testdir(), 'sluice.db')
-  return { store: await openStore({ file, durability: 'process', form: 'database', keeping, now }), file }
+  return { store: await openStore({ file, durability: 'process', ...options, keeping, now }), file }
 }
 
 /** That many requests, charged and recorded, and in the database. */
@@ -47,42 +50,47 @@ async function serve(store: Store, count: number, time = noon): Promise<void> {
 
 const records = (file: string): number => Number(query(file, 'SELECT count(*) AS n FROM request')[0]!['n'])
 
-t.test('of the request log no more is kept than was said, and what is kept can be listed and verified', async (t) => {
-  const { store, file } = await open(t, { requests: { age: ever.age, size: 700_000 }, patience: 0, journal: forever })
-  await serve(store, 6000)
-  const newest = await store.requests.list({ limit: 1 })
-  await eventually(() => records(file) < 3500, 10_000)
-  t.same(verify(file), [], 'while it goes on')
-  const kept = records(file)
-  t.ok(kept > 1500, `${kept} records of 6000 are kept`)
-  t.same(await store.requests.list({ limit: 1 }), newest, 'the newest are there')
-  let listed = 0
-  for (let cursor: string | undefined; ;) {
-    const { data, next } = await store.requests.list({
-      limit: 1000,
-      tenant: 'acme',
-      ...(cursor !== undefined && { cursor })
-    })
-    listed += data.length
-    if (next === null) break
-    cursor = next
-  }
-  t.equal(listed, kept)
-  t.match(query(file, 'SELECT count(*) AS n FROM journal'), [{ n: 6000n }], 'money has no part in it')
-  const bytes = (of: string): number =>
-    Number(query(file, `SELECT sum(pgsize) AS bytes FROM dbstat WHERE ${of}`)[0]!['bytes'])
-  const others = (): number => statSync(file).size - bytes("name LIKE '%journal%'")
-  const before = others()
-  for (let round = 0; round < 3; round++) {
-    await serve(store, 2000)
-    await eventually(() => records(file) < 3500, 10_000)
-  }
-  await store.close()
-  t.ok(bytes("name = 'request'") < 1_700_000, 'its size is about what was said')
-  t.ok(others() < before + 2_500_000, 'room is used again')
-  t.same(verify(file), [])
-  t.match(query(file, 'SELECT requests FROM head'), [{ requests: BigInt(records(file)) }])
-})
+for (const form of Object.values(forms))
+  t.test(
+    `of the request log no more is kept than was said, and what is kept can be listed and verified (${form.name})`,
+    async (t) => {
+      const keeping = { requests: { age: ever.age, size: 650_000 }, patience: 0, journal: forever }
+      const { store, file } = await open(t, keeping, undefined, form)
+      await serve(store, 6000)
+      const newest = await store.requests.list({ limit: 1 })
+      await eventually(() => records(file) < 3500, 10_000)
+      t.same(verify(file), [], 'while it goes on')
+      const kept = records(file)
+      t.ok(kept > 1500, `${kept} records of 6000 are kept`)
+      t.same(await store.requests.list({ limit: 1 }), newest, 'the newest are there')
+      let listed = 0
+      for (let cursor: string | undefined; ;) {
+        const { data, next } = await store.requests.list({
+          limit: 1000,
+          tenant: 'acme',
+          ...(cursor !== undefined && { cursor })
+        })
+        listed += data.length
+        if (next === null) break
+        cursor = next
+      }
+      t.equal(listed, kept)
+      t.match(query(file, 'SELECT count(*) AS n FROM journal'), [{ n: 6000n }], 'money has no part in it')
+      const bytes = (of: string): number =>
+        Number(query(file, `SELECT sum(pgsize) AS bytes FROM dbstat WHERE ${of}`)[0]!['bytes'])
+      const others = (): number => statSync(file).size - bytes("name LIKE '%journal%'")
+      const before = others()
+      for (let round = 0; round < 3; round++) {
+        await serve(store, 2000)
+        await eventually(() => records(file) < 3500, 10_000)
+      }
+      await store.close()
+      t.ok(bytes("name = 'request'") < 1_700_000, 'its size is about what was said')
+      t.ok(others() < before + 2_500_000, 'room is used again')
+      t.same(verify(file), [])
+      t.match(query(file, 'SELECT requests FROM head'), [{ requests: BigInt(records(file)) }])
+    }
+  )
 
 t.test('records go for their age, a block at a time, but not for a clock that jumps', async (t) => {
   let now = noon - 30 * day
@@ -97,6 +105,7 @@ t.test('records go for their age, a block at a time, but not for a clock that ju
   const patient = await openStore({
     file,
     durability: 'process',
+    form: 'database',
     keeping: { ...keeping, patience: 60_000 },
     now: () => now
   })
@@ -104,7 +113,7 @@ t.test('records go for their age, a block at a time, but not for a clock that ju
   await sleep(1300)
   t.equal(records(file), 3510, 'nor does anything go in the first minutes')
   await patient.close()
-  const again = await openStore({ file, durability: 'process', keeping, now: () => now })
+  const again = await openStore({ file, durability: 'process', form: 'database', keeping, now: () => now })
   await eventually(() => records(file) === 3510 - 2047)
   t.same(verify(file), [])
   await again.close()
@@ -149,7 +158,8 @@ t.test(
       process.execPath,
       join(import.meta.dirname, '../crash.ts'),
       'grow',
-      join(folder, 'sluice.db')
+      join(folder, 'sluice.db'),
+      'log'
     ])
     const result = JSON.parse(stdout) as {
       before: number
@@ -201,7 +211,8 @@ t.test('hours that no rolling budget looks at any more go, and no others', async
   t.equal(first.length, count)
 
   const keeping = { requests: ever, journal: { ...ever, rows: 1e6 }, patience: 1e9 }
-  const open = (): Promise<Store> => openStore({ file, durability: 'process', keeping, now: () => noon })
+  const open = (): Promise<Store> =>
+    openStore({ file, durability: 'process', form: 'database', keeping, now: () => noon })
   const hourCount = (): number =>
     Number(
       query(file, "SELECT count(*) AS n FROM balance WHERE scope = 'tenant:acme' AND length(window) = 13")[0]!['n']
