@@ -17,7 +17,7 @@ export const storeShape = {
       minLength: 1,
       default: './data/sluice.db',
       description:
-        'Database file of one gateway, relative to this file; made when missing, with its lock and its commit log beside it.'
+        'Database file of one gateway, relative to this file; made when missing, with its lock and the folder of its journal beside it.'
     },
     durability: {
       type: 'string',
@@ -37,15 +37,16 @@ export const storeShape = {
         size: {
           ...room,
           default: '8GiB',
-          description: 'How much room records take with their indexes, about; a request takes some 0.5 KiB.'
+          description:
+            'How much room records take with their indexes, about: where the journal is in segments a request takes some 0.2 KiB, and its files follow an hour or two later, each as a whole; elsewhere 0.5 KiB.'
         }
       }
     },
     journal: {
       type: 'object',
       description:
-        'Where the journal of a SQLite store is, and how much of it stays in the database. What is older or more is sealed by itself: in compressed files (volumes) in the folder of the ' +
-        "database's name with `.journal`, which `sluice ledger verify` and `export` read too. They are never removed.",
+        "Where the journal of a SQLite store is. In segments, all of it is in the folder of the database's name with `.journal`, compressed by itself, and entries are never removed. " +
+        'With `form: database`, `age` and `size` say how much of it stays there: what is older or more is sealed in compressed files of that folder, likewise for ever. `sluice ledger verify` and `export` read them too.',
       default: {},
       properties: {
         form: {
@@ -53,15 +54,16 @@ export const storeShape = {
           enum: ['database', 'segments'],
           description:
             'Where the journal is. `segments`: in files of the folder with `.journal`, to which it is only appended, and from which the database is made: a third of ' +
-            'what is written for a request. A store that has begun without them is moved by its next start, which takes long where it is large; its old files stay ' +
-            'beside it. There is no way back. Left out: where it is, and for a new store `database`.'
+            'what is written for a request. `database`: in its rows. A store that has begun there is moved into segments by its next start, which takes long where it is ' +
+            'large; its old files stay beside it, and nothing brings it back. Left out: in segments, and a store that has begun in a database is moved if it is small, once; ' +
+            'when that fails it stays, and the log and /readyz say so.'
         },
-        age: { ...age, default: '90d', description: 'How long an entry stays in a database.' },
+        age: { ...age, default: '90d', description: 'How long an entry stays in a database. Not of segments.' },
         size: {
           ...room,
           default: '4GiB',
           description:
-            'How much room entries take with their indexes, about; a request takes some 0.5 KiB, sealed a tenth of it.'
+            'How much room entries take with their indexes in a database, about; a request takes some 0.5 KiB, sealed a tenth of it. Not of segments.'
         }
       }
     },

@@ -134,7 +134,7 @@ export type StoreSettings = StorePlace & {
   durability: 'power' | 'process' | 'deferred'
   /** How much of the request log is kept. */
   requests: { age: number; size: number }
-  /** Where the journal of a SQLite file is: undefined where it is; and how much of it stays in a database. */
+  /** Where the journal of a SQLite file is, undefined where nobody has said; and how much of it stays in a database. */
   journal: { form?: 'database' | 'segments' | undefined; age: number; size: number }
   /** How long, and how many bytes of, answers are kept to be given again. */
   answers: { age: number; size: number }

@@ -12,7 +12,7 @@ import { MemoryClaims } from '../store/memory/claims.ts'
 import { MemoryLimits } from '../store/memory/limits.ts'
 import { SecretBook } from '../store/embedded/book/secret-book.ts'
 import type { Secrets } from '../store/secrets.ts'
-import { openStore } from '../store/embedded/store.ts'
+import { openStore, soonMoved } from '../store/embedded/store.ts'
 import type { OwnStore, StoreOptions } from '../store/embedded/store.ts'
 import { volumeRows } from '../store/embedded/upkeep/upkeep.ts'
 import type { Store } from '../store/store.ts'
@@ -169,5 +169,5 @@ export function storeOptionsOf(
 ): StoreOptions {
   const { form, ...bounds } = journal
   const keeping = { requests, answers, journal: { ...bounds, rows: volumeRows }, patience: clockPatience }
-  return { file: sqlite, durability, form, keeping, routeAge: routes.age, log }
+  return { file: sqlite, durability, form, takesOver: soonMoved, keeping, routeAge: routes.age, log }
 }

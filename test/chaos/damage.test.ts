@@ -59,7 +59,7 @@ t.before(async () => {
   // Longer than the other segment takes to be told.
   const told = (): Promise<void> => sleep(60)
 
-  store = await openStore({ file, durability: 'process' })
+  store = await openStore({ file, durability: 'process', form: 'database' })
   await several(store, 5)
   await store.flush()
   await told()
@@ -75,7 +75,7 @@ t.before(async () => {
   image('several turns of the log')
   await store.close()
   image('stopped')
-  store = await openStore({ file, durability: 'process' })
+  store = await openStore({ file, durability: 'process', form: 'database' })
   image('started again')
   await several(store, 5)
   await store.flush()
@@ -122,7 +122,7 @@ t.test('a start that refuses says what is wrong before it has written anything',
   const cut = join(copyOf(images.get('after a checkpoint')!, 'cut'), 'sluice.db')
   harms['cut in half']!(cut, cut)
   const before = filesIn(dirname(cut))
-  await t.rejects(openStore({ file: cut, durability: 'process' }), {
+  await t.rejects(openStore({ file: cut, durability: 'process', form: 'database' }), {
     message: /sluice\.db is cut off: it ends with page \d+ of \d+/
   })
   t.same(filesIn(dirname(cut)), before, 'and leaves all files as they are')
@@ -131,7 +131,7 @@ t.test('a start that refuses says what is wrong before it has written anything',
   const database = openDatabase(mixed, 'process')
   database.exec('PRAGMA user_version = 1')
   database.close()
-  await t.rejects(openStore({ file: mixed, durability: 'process' }), {
+  await t.rejects(openStore({ file: mixed, durability: 'process', form: 'database' }), {
     message: /sluice\.db has pages of different moments: transaction 1 by its first page/
   })
 })

@@ -68,7 +68,7 @@ async function settleTiered(store: Store, scopes: readonly Scope[], usage: Usage
 }
 
 t.before(async () => {
-  const store = await openStore({ file: honest, durability: 'process' })
+  const store = await openStore({ file: honest, durability: 'process', form: 'database' })
   const scopes = [scope('tenant', 'acme', 2_000_000_000n, 'month'), scope('key', 'laptop', 1_000_000n)]
   await settle(store, reserve(store.ledger, scopes, 50n, { requestId: 'r10', time: yesterday }), 10)
   await settle(store, reserve(store.ledger, scopes, 50n, { requestId: 'r20', time: today }), 20)
@@ -108,7 +108,7 @@ t.test('whatever takes long says what it does from the first second on, also whi
   t.match(err, /^(checking journal: 12,345 rows, \d+ s\n){2,}$/)
 
   const long = join(folder, 'busy.db')
-  const store = await openStore({ file: long, durability: 'process' })
+  const store = await openStore({ file: long, durability: 'process', form: 'database' })
   for (let i = 0; i < 100; i++) {
     const round = Array.from({ length: 200 }, () =>
       settle(store, reserve(store.ledger, [scope('key', 'laptop')], 50n, { time: today }), 7)
@@ -291,7 +291,7 @@ function parseCsv(text: string): string[][] {
 
 t.test('backup makes a copy that verify takes, and repair mends what does not start, when it is told to', async (t) => {
   const file = join(folder, 'mended.db')
-  const store = await openStore({ file, durability: 'process' })
+  const store = await openStore({ file, durability: 'process', form: 'database' })
   await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 50n, { requestId: 'r1', time: today }), 10)
   await store.flush()
   const other = openDatabase(file, 'process')
@@ -326,7 +326,7 @@ t.test('backup makes a copy that verify takes, and repair mends what does not st
   const bytes = readFileSync(path)
   bytes[bytes.indexOf('r2')]! ^= 1
   writeFileSync(path, bytes)
-  await t.rejects(openStore({ file: damaged, durability: 'process' }), {
+  await t.rejects(openStore({ file: damaged, durability: 'process', form: 'database' }), {
     message: /is damaged at byte \d+: batch \d+ is missing/
   })
   const look = await sluice(['ledger', 'repair', '--db', damaged])
@@ -348,7 +348,7 @@ t.test('backup makes a copy that verify takes, and repair mends what does not st
     folder: /damaged\.db\.damaged-/
   })
   t.same(readFileSync(join(report.folder, path.slice(folder.length + 1))), bytes, 'what cannot be saved is kept')
-  await (await openStore({ file: damaged, durability: 'process' })).close()
+  await (await openStore({ file: damaged, durability: 'process', form: 'database' })).close()
   t.equal((await sluice(['ledger', 'verify', '--db', damaged])).code, 0)
   t.same(
     query(damaged, 'SELECT request_id FROM journal ORDER BY seq').map((row) => row['request_id']),
@@ -361,11 +361,11 @@ t.test('restore says what would be lost, puts the store aside, and how to bring 
   const copy = join(folder, 'one-copy.db')
   const charge = async (store: Store): Promise<void> =>
     settle(store, reserve(store.ledger, [scope('key', 'laptop')], 50n, { time: today }), 20)
-  let store = await openStore({ file, durability: 'process' })
+  let store = await openStore({ file, durability: 'process', form: 'database' })
   await charge(store)
   await store.close()
   t.equal((await sluice(['ledger', 'backup', copy, '--db', file, '--verify'])).code, 0)
-  store = await openStore({ file, durability: 'process' })
+  store = await openStore({ file, durability: 'process', form: 'database' })
   await charge(store)
   await charge(store)
   await store.flush()
@@ -499,7 +499,7 @@ t.test('export takes a part: by time, and by scope', async (t) => {
 
 t.test('a long journal comes whole and in order, and its reader may leave early', async (t) => {
   const file = join(folder, 'long.db')
-  const store = await openStore({ file, durability: 'process' })
+  const store = await openStore({ file, durability: 'process', form: 'database' })
   const scopes = [scope('key', 'laptop')]
   for (let done = 0; done < 2500; done += 500)
     await Promise.all(
@@ -583,7 +583,7 @@ t.test('all of it works beside a gateway that is running', async (t) => {
 
 t.test('a hold at a tiered price that a crash left open is charged at its tier', async (t) => {
   const file = join(folder, 'crash.db')
-  const first = await openStore({ file, durability: 'process' })
+  const first = await openStore({ file, durability: 'process', form: 'database' })
   const holds = [1000, 1001].map((input) =>
     reserve(first.ledger, [scope('key', 'laptop')], 50_000n, {
       requestId: `p${input}`,
@@ -597,7 +597,7 @@ t.test('a hold at a tiered price that a crash left open is charged at its tier',
     hold.delivered(5)
   }
   await first.close()
-  await (await openStore({ file, durability: 'process' })).close()
+  await (await openStore({ file, durability: 'process', form: 'database' })).close()
   t.same(query(file, 'SELECT request_id, amount, source FROM journal ORDER BY seq'), [
     { request_id: 'p1000', amount: 1005n, source: 'recovered' },
     { request_id: 'p1001', amount: 10_060n, source: 'recovered' }
@@ -607,7 +607,7 @@ t.test('a hold at a tiered price that a crash left open is charged at its tier',
 
 t.test('what a crash left in the commit log is told of, as it is in no answer', async (t) => {
   const file = join(folder, 'logged.db')
-  const store = await openStore({ file, durability: 'process' })
+  const store = await openStore({ file, durability: 'process', form: 'database' })
   await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 100n), 5)
   await store.flush()
   const other = openDatabase(file, 'process')
@@ -626,7 +626,7 @@ t.test('what a crash left in the commit log is told of, as it is in no answer', 
     t.equal(balance.code, 0)
     t.match(balance.err, told)
   }
-  await (await openStore({ file: crashed, durability: 'process' })).close()
+  await (await openStore({ file: crashed, durability: 'process', form: 'database' })).close()
   const verified = await sluice(['ledger', 'verify', '--db', crashed])
   t.match(verified.out, /journal 2,/)
   t.match(verified.err, silence)

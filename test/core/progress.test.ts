@@ -67,7 +67,7 @@ t.test('each command that may take long says on standard error what it does, and
     ['ledger balance', ['--db', db], /^reading balances/],
     ['ledger export', ['--db', db], /^(reading|writing) the journal/],
     ['ledger backup', [copy, '--db', db], /^(looking at the store|copying|checking)/],
-    ['ledger repair', ['--db', db], /^looking (for damage|at the commit log)/],
+    ['ledger repair', ['--db', db], /^looking (for damage|at the (commit log|journal))/],
     ['ledger restore', [copy, '--db', db], /^looking at the backup/],
     ['ledger move', ['--from', db, '--to', 'postgres://me@127.0.0.1:1/book'], /^(looking at both|counting)/, 1],
     ['ledger reconcile', [bill, '--db', db], /^reading the journal/],
@@ -164,7 +164,7 @@ t.test('what is counted has a total, so that the time left is known', async (t) 
     const found = [...ledger.entries(filter, (done, of) => tell('rows', { done, of, unit: 'rows' }))]
     t.equal(found.length, matching)
     t.equal(whole('rows'), 2500, 'also of rows that do not match')
-    t.ok(steps.get('rows')!.length > 3, 'and in between')
+    t.ok(steps.get('rows')!.length > 2, 'and in between')
   }
   ledger.close()
   const empty = await storeOf(join(folder, 'empty.db'), 0)
@@ -190,7 +190,7 @@ t.test('what is counted has a total, so that the time left is known', async (t) 
 async function logOf(folder: string, charges: number): Promise<string> {
   for (;;) {
     const file = join(mkdtempSync(join(folder, 'store-')), 'sluice.db')
-    const store = await openStore({ file, durability: 'process' })
+    const store = await openStore({ file, durability: 'process', form: 'database' })
     const charge = (): Promise<void> => settle(store, reserve(store.ledger, [scope('tenant', 'acme')], 50n), 7)
     await Promise.all(Array.from({ length: charges }, charge))
     const copy = `${file}-copy`

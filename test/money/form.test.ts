@@ -1,10 +1,13 @@
-// Gateways whose file asks for a journal in segments: a new store, one that is there, and workers over it.
+// Gateways and the form of their store: a new one, one that is there and is taken over, and workers over it.
 import { existsSync, readdirSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
 import type { Test } from 'tap'
+import { ask } from '../kit/client.ts'
 import { sluice } from '../kit/command.ts'
-import { gateway } from '../kit/gateway.ts'
+import { gateway, gatewayFile, spawnGateway } from '../kit/gateway.ts'
+import { eventually } from '../kit/probe.ts'
 import { folder } from './rig.ts'
 
 /** One life of a gateway on a store: the ids of its requests, oldest first, and what the tenant has spent. */
@@ -31,12 +34,16 @@ async function live(t: Test, sqlite: string, form: string | undefined, workers: 
   }
 }
 
-for (const workers of [1, 2])
-  t.test(`a store that is there goes on in segments, with ${workers} workers`, async (t) => {
+for (const [workers, form] of [
+  [1, 'segments'],
+  [1, undefined],
+  [2, undefined]
+] as const)
+  t.test(`a store that is there goes on in segments, with ${workers} workers, ${form ? '' : 'un'}asked`, async (t) => {
     const sqlite = join(folder(t), 'sluice.db')
     const before = await live(t, sqlite, 'database', workers)
     t.notOk(existsSync(`${sqlite}.journal`))
-    const moved = await live(t, sqlite, 'segments', workers)
+    const moved = await live(t, sqlite, form, workers)
     t.ok(moved.lines.includes('the store was taken over: its journal is in segments now'))
     const beside = readdirSync(dirname(sqlite)).filter((name) => name.startsWith(`${basename(sqlite)}.replaced-`))
     t.equal(beside.length, 1, 'what was there is put aside')
@@ -49,9 +56,54 @@ for (const workers of [1, 2])
     t.ok(Number(before.spent) > 0)
   })
 
+t.test('where that fails, the gateway serves, and says so', async (t) => {
+  const sqlite = join(folder(t), 'sluice.db')
+  await live(t, sqlite, 'database', 1)
+  const database = new DatabaseSync(sqlite)
+  database.exec('UPDATE balance SET posted = posted + 1')
+  database.close()
+  const all = await gateway(t, { store: { sqlite } })
+  const said = all.lines.find(({ message }) => message.includes('could not be moved into segments'))
+  t.match(said, { level: 'warn', fields: { remedy: /store.journal.form/, error: /cannot be taken over: I1/ } })
+  t.equal((await all.chat()).status, 200)
+  const ready = await all.admin('/readyz')
+  t.match(ready, { status: 'degraded', reasons: [/could not be moved into segments.*tried once/] })
+  await all.gateway.close()
+  t.notOk(existsSync(`${sqlite}.journal`))
+})
+
+t.test('a process that takes the place of another moves nothing, and a start after its end does', async (t) => {
+  const sqlite = join(folder(t), 'sluice.db')
+  const killed = await spawnGateway(t, { store: { sqlite, journal: { form: 'database' } } })
+  t.equal((await killed.chat()).status, 200)
+  killed.process.kill('SIGKILL')
+  await killed.ended
+  const running = await spawnGateway(t, { store: { sqlite } })
+  await eventually(() => /the journal stays in the database.*was killed/.test(running.output()))
+  t.equal((await running.chat()).status, 200)
+  t.match(await ask(t, running.adminUrl, { method: 'POST', path: '/admin/v1/upgrade' }), { status: 200 })
+  t.equal((await running.chat()).status, 200)
+  t.notOk(existsSync(`${sqlite}.journal`))
+  process.kill(running.pids().at(-1)!, 'SIGTERM')
+  await running.ended
+  const moved = await live(t, sqlite, undefined, 1)
+  t.ok(moved.lines.includes('the store was taken over: its journal is in segments now'))
+  t.equal(moved.ids.length, 6)
+})
+
+t.test('a store that a command makes has the form that the file asks for', async (t) => {
+  for (const form of ['database', undefined]) {
+    const sqlite = join(folder(t), 'sluice.db')
+    const file = gatewayFile(t, { store: { sqlite, ...(form && { journal: { form } }) } })
+    t.match(await sluice(['keys', 'create', '--name', 'later', '--tenant', 'acme', '--config', file]), { code: 0 })
+    t.equal(existsSync(`${sqlite}.journal`), form === undefined)
+    t.equal((await live(t, sqlite, form, 1)).ids.length, 3)
+  }
+})
+
 t.test('a new store begins in segments, and no file brings it back', async (t) => {
   const sqlite = join(folder(t), 'sluice.db')
-  t.equal((await live(t, sqlite, 'segments', 1)).ids.length, 3)
+  t.equal((await live(t, sqlite, undefined, 1)).ids.length, 3)
   t.ok(existsSync(`${sqlite}.journal`))
   await t.rejects(live(t, sqlite, 'database', 1), { message: /is in segments, .*leave it out/ })
 })

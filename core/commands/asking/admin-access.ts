@@ -74,10 +74,12 @@ export async function withAdmin<T>(options: Access, work: (admin: AdminAccess) =
 type OpenedStore = OfflineParts['store'] & { close(): Promise<void> }
 
 async function openFile(
-  { sqlite: file, durability }: FilePlace & Pick<Settings['store'], 'durability'>,
+  { sqlite: file, durability, journal }: FilePlace & Pick<Settings['store'], 'durability' | 'journal'>,
   asked: string | undefined
 ): Promise<OpenedStore> {
-  return openStore({ file, durability }).catch((error: Error) => {
+  // A new store is of the form that its gateway will ask for. One that is there stays what it is.
+  const form = journal.form === 'database' ? journal.form : undefined
+  return openStore({ file, durability, form }).catch((error: Error) => {
     const missed =
       asked === undefined
         ? 'The configuration has no admin.port at which the gateway could be asked.'

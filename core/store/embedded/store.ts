@@ -1,4 +1,5 @@
-// Opens the built-in store: a commit log and one SQLite file, for one process.
+// Opens the built-in store for one process: a journal and the SQLite file that is made of it, or a SQLite file alone
+// with its commit log.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -35,6 +36,12 @@ import { steadyNow } from '../../watchdog/steady-time.ts'
 /** How long routes are kept by default, in milliseconds: 30 days. */
 export const usualRouteAge = 30 * 86_400_000
 
+/**
+ * How many entries and records a store may have that is taken over although nobody asked. A hundred thousand requests
+ * are some five seconds of work, and clients wait for it.
+ */
+export const soonMoved = 200_000
+
 /** Where a journal is. */
 export type JournalForm = 'database' | 'segments'
 
@@ -54,9 +61,14 @@ export interface StoreOptions {
   /**
    * Where the journal is: rows of the database, or segments, from which the database is made. A store with a journal in
    * the database is taken over when segments are asked for, unless it is `busy`. Default: where it is, and for a new
-   * store the database.
+   * store segments.
    */
   form?: JournalForm | undefined
+  /**
+   * Without a form, a store with a journal in the database is taken over as well while it has no more than so many
+   * entries and records, unless it is `busy`. When that fails, it goes on as it is. Default: 0, none.
+   */
+  takesOver?: number | undefined
   /** The sizes of segments. Tests have smaller ones than usual. */
   segments?: SegmentSizes | undefined
   /** How much is kept of what grows. Default: everything, for ever. */
@@ -115,6 +127,7 @@ export async function openStore({
   file,
   durability,
   form,
+  takesOver = 0,
   segments = usualSizes,
   keeping,
   routeAge = usualRouteAge,
@@ -124,18 +137,10 @@ export async function openStore({
   ledger: account = ownAccounting,
   now
 }: StoreOptions): Promise<OwnStore> {
-  if (form === 'segments' && file !== ':memory:' && hasLog(canonicalPath(file))) {
-    if (busy)
-      log.warn('the journal stays in the database: it is moved by a start that nobody waits for', { store: file })
-    else {
-      // Once as ever, so that its log is in its database and what a crash left is ended.
-      await (await openStore({ file, durability, kept, log, ...(now && { now }) })).close()
-      const { takeOver } = await import('./care/takeover.ts')
-      const aside = await takeOver(file, (now ?? Date.now)(), tellLog(log, { store: file }))
-      if (aside !== undefined)
-        log.warn('the store was taken over: its journal is in segments now', { store: file, put_aside: aside })
-    }
-  }
+  const isOld = file !== ':memory:' && form !== 'database' && hasLog(canonicalPath(file))
+  const failed = isOld
+    ? await move({ file, durability, form, takesOver, kept, busy, log, ...(now && { now }) })
+    : undefined
   const [clock, lasting] = [now ?? Date.now, now ?? steadyNow]
   const given = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
   const owner = own(given)
@@ -150,7 +155,7 @@ export async function openStore({
   const synced = deferred ? 'power' : durability
   const folder = volumeFolder(path)
   if (form === 'database' && hasJournal(folder)) refused(notTakenBack(path, folder))
-  const inSegments = hasJournal(folder) || (form === 'segments' && !hasLog(path))
+  const inSegments = hasJournal(folder) || (form !== 'database' && !hasLog(path))
   const results = new Results(path, synced)
   const found = await results.files().catch(refused)
   const { writer, snapshot } = await Writer.open(
@@ -166,6 +171,7 @@ export async function openStore({
     busy
   ).catch(refused)
   owner.hold()
+  if (failed !== undefined && !inSegments) troubles.begin('form', `it was not taken over: ${failed}`)
   const reader = new Reader(path)
   // What operators ask for may take long. It has a thread of its own, so that no request of a client waits for it.
   const searcher = new Reader(path)
@@ -218,6 +224,29 @@ export async function openStore({
     nodes: () => [],
     close: () => (closing ??= close())
   }
+}
+
+/**
+ * Brings the journal of a store into segments, if that is asked for, or soon done. Returns what was wrong with an
+ * attempt that nobody had asked for.
+ * @throws Error when one that was asked for fails
+ */
+async function move({ form, takesOver = 0, busy = false, ...options }: StoreOptions): Promise<string | undefined> {
+  const { file, log = silentLog, now = Date.now } = options
+  if (form === undefined) {
+    if (busy || takesOver === 0) return undefined
+    const { takeOverUnasked } = await import('./care/unasked.ts')
+    return takeOverUnasked(file, takesOver, now(), log)
+  }
+  if (busy) {
+    log.warn('the journal stays in the database: it is moved by a start that nobody waits for', { store: file })
+    return undefined
+  }
+  // Once as it is, so that its log is in its database and what a crash left is ended.
+  await (await openStore(options)).close()
+  const { takeOver, tookOver } = await import('./care/takeover.ts')
+  tookOver(log, file, await takeOver(file, now(), tellLog(log, { store: file })))
+  return undefined
 }
 
 /** A ledger over balances of its own, whose drafts are those of the writer. */

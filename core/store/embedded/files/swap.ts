@@ -15,7 +15,7 @@ import { basename, dirname, join } from 'node:path'
 import { syncDirectory } from './directory.ts'
 
 /** The endings of the files and folders of a store that hold its contents. */
-const contents = ['', '-wal', '-shm', '-journal', '.log0', '.log1', '.journal', '.results'] as const
+const contents = ['', '-wal', '-shm', '-journal', '.log0', '.log1', '.journal', '.results', '.takeover'] as const
 /** Those of a staged store, which is closed. The database is the last to come to its place. */
 const closed = ['.journal', '.results', ''] as const
 /** Those that a copy may have left behind when it was broken off. */
@@ -42,6 +42,11 @@ export interface Ended {
 /** Where a store that is to take the place of another is made. */
 export function stagedPath(file: string): string {
   return `${file}.restoring`
+}
+
+/** What tells that a store was to be taken over: it leaves with the store, and stays when that did not come about. */
+export function attemptPath(file: string): string {
+  return `${file}.takeover`
 }
 
 /** The contents of a store, as names within its folder; none when all that is there are empty files. */

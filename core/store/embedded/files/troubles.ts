@@ -39,6 +39,11 @@ const ailments = {
     over: 'the journal is put away again',
     refuses: false
   },
+  form: {
+    begins: 'the journal could not be moved into segments: it stays in the database, and all goes on as before',
+    over: 'the journal is in segments',
+    refuses: false
+  },
   history: {
     begins: 'what was spent before cannot be read: requests in those days and months are refused',
     over: 'what was spent before was read',
@@ -61,6 +66,11 @@ export interface Trouble extends StoreTrouble {
 
 /** What errors of the system and of SQLite mean. The first pattern that matches applies. */
 const causes: readonly (readonly [says: RegExp, cause: string, remedy: string, ofDisk?: true])[] = [
+  [
+    /^it was not taken over/,
+    'it was tried once, by a start that nobody had asked for it',
+    'say `store.journal.form: segments` and start again, which tries it again, or `database` to leave it as it is'
+  ],
   [
     /ENOSPC|EDQUOT|no space|disk is full|fill the disk/i,
     'the disk is full',

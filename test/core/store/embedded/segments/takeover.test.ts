@@ -25,6 +25,10 @@ function open(file: string, options = {}): Promise<OwnStore> {
   return openStore({ file, durability: 'process', now: () => noon, ...forms.journal.options, ...options })
 }
 
+function openOld(file: string): Promise<OwnStore> {
+  return openStore({ file, durability: 'process', now: () => noon, ...forms.log.options })
+}
+
 /** The folders beside a store with what was there before. */
 function asideOf(file: string): string[] {
   return (
@@ -68,9 +72,9 @@ t.test('all that a store has is in its journal, and what was there is kept', asy
 t.test('a store stays the one that it was, also when its first start wrote nothing', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const identity = (): unknown => contentOf(file)['identity']
-  await (await openStore({ file, durability: 'process' })).close()
+  await (await openOld(file)).close()
   const before = identity()
-  const store = await openStore({ file, durability: 'process' })
+  const store = await openOld(file)
   await settle(store, reserve(store.ledger, [scope('tenant', 'acme', 1000n, 'month')], 9n), 4)
   await store.close()
   await (await open(file)).close()
@@ -97,7 +101,7 @@ t.test('a takeover that was decided, and nothing more, is completed by the next 
 
 t.test('killed at any moment, the store is the one or the other, and the next start goes on', async (t) => {
   const base = join(t.testdir(), 'sluice.db')
-  const store = await openStore({ file: base, durability: 'process' })
+  const store = await openOld(base)
   const charged: string[] = []
   for (let i = 0; i < 200; i++) {
     const held = reserve(store.ledger, [scope('tenant', 'acme', 10n ** 12n, 'month'), scope('key', 'laptop')], 1000n)
@@ -132,8 +136,7 @@ t.test('killed at any moment, the store is the one or the other, and the next st
 
 t.test('a store that was made of a book in PostgreSQL is not taken over, and goes on as it is', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
-  const log = (): Promise<OwnStore> => openStore({ file, durability: 'process', now: () => noon })
-  const store = await log()
+  const store = await openOld(file)
   await settle(store, reserve(store.ledger, [scope('tenant', 'acme', 1000n, 'month')], 9n), 4)
   await store.close()
   const database = openDatabase(file, 'process')
@@ -143,7 +146,7 @@ t.test('a store that was made of a book in PostgreSQL is not taken over, and goe
     message: /made of a book in PostgreSQL.* let it keep its commit log, with which it goes on/
   })
   t.same([asideOf(file), hasJournal(volumeFolder(file))], [[], false], 'nothing was changed')
-  const again = await log()
+  const again = await openOld(file)
   await settle(again, reserve(again.ledger, [scope('tenant', 'acme', 1000n, 'month')], 9n), 4)
   await again.close()
   t.match(query(file, 'SELECT count(*) AS n FROM journal'), [{ n: 2n }])
@@ -156,7 +159,7 @@ t.test('a store has the form that it is asked for, and keeps it when nobody asks
   const log = createLogger({ level: 'info', write: (line) => void lines.push(line) })
   const inSegments = (file: string): boolean => hasJournal(volumeFolder(file))
   const usual = join(base, 'usual.db')
-  await (await openStore({ ...options, file: usual })).close()
+  await (await openOld(usual)).close()
   t.notOk(inSegments(usual))
   await (await openStore({ ...options, file: usual, form: 'segments', busy: true, log })).close()
   t.notOk(inSegments(usual), 'clients would wait for it')
