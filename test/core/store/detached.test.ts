@@ -1,11 +1,10 @@
 // Holds that outlive their exchange and their process: kept by every start, and ended once, however many see the end.
-import { cpSync, existsSync, mkdtempSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import t from 'tap'
 import { openStore } from '../../../core/store/embedded/store.ts'
 import type { OwnStore } from '../../../core/store/embedded/store.ts'
 import { verify } from '../../../core/store/embedded/care/verify/verify.ts'
-import { begin, forms } from './embedded/forms.ts'
+import { begin, forms, image } from './embedded/forms.ts'
 import { giveBack, noon, query, record, reserve, scope, settle, work } from './embedded/sample.ts'
 
 const day = 86_400_000
@@ -14,14 +13,6 @@ const scopes = [scope('tenant', 'acme', 1000n, 'month'), scope('key', 'laptop')]
 
 function open(file: string, now = noon): Promise<OwnStore> {
   return openStore({ file, durability: 'process', now: () => now })
-}
-
-/** The files of a store as a crash at this moment would leave them. */
-function image(file: string): string {
-  const copy = join(mkdtempSync(`${dirname(file)}/image-`), 'sluice.db')
-  for (const ending of ['', '-wal', '.log0', '.log1'])
-    if (existsSync(`${file}${ending}`)) cpSync(`${file}${ending}`, `${copy}${ending}`)
-  return copy
 }
 
 function used(store: OwnStore, id = 'tenant:acme'): [posted: bigint, pending: bigint][] {

@@ -1,12 +1,12 @@
 // Routes: found by their owner alone, durable when that is said, gone when they are removed or too old.
-import { cpSync, existsSync, mkdtempSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import t from 'tap'
 import type { Route } from '../../../core/store/routes.ts'
 import { openStore } from '../../../core/store/embedded/store.ts'
 import type { Store } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/embedded/care/verify/verify.ts'
 import { eventually } from '../../kit/probe.ts'
+import { image } from './embedded/forms.ts'
 import { noon, query, record } from './embedded/sample.ts'
 
 const hour = 3_600_000
@@ -25,14 +25,6 @@ function open(file: string, now = (): number => noon): Promise<Store> {
     keeping: { requests: ever, journal: ever, patience: 0 },
     now
   })
-}
-
-/** The files of a store as a crash at this moment would leave them. */
-function image(file: string): string {
-  const copy = join(mkdtempSync(`${dirname(file)}/image-`), 'sluice.db')
-  for (const ending of ['', '-wal', '.log0', '.log1'])
-    if (existsSync(`${file}${ending}`)) cpSync(`${file}${ending}`, `${copy}${ending}`)
-  return copy
 }
 
 t.test('a route is there for its owner, at once, from the database, and after a crash', async (t) => {

@@ -15,7 +15,7 @@ const folder = t.testdir()
 const honest = join(folder, 'honest.db')
 
 t.before(async () => {
-  const store = await openStore({ file: honest, durability: 'process', now: () => noon })
+  const store = await openStore({ file: honest, durability: 'process', form: 'database', now: () => noon })
   const scopes = [scope('tenant', 'acme', 1000n, 'month'), scope('key', 'laptop')]
   for (const output of [10, 20, 30])
     await settle(store, reserve(store.ledger, scopes, 50n, { requestId: `r${output}` }), output)
@@ -45,7 +45,7 @@ function after(t: { testdir(): string }, sql: string): string[] {
 t.test('an honest book has nothing to report, also while its gateway runs', async (t) => {
   t.same(verify(honest), [])
   const file = join(t.testdir(), 'running.db')
-  const store = await openStore({ file, durability: 'process' })
+  const store = await openStore({ file, durability: 'process', form: 'database' })
   await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 50n, { time: Date.now() }), 10)
   await reserve(store.ledger, [scope('key', 'laptop')], 50n, { time: Date.now() }).durable
   t.same(verify(file), [])
@@ -284,7 +284,7 @@ t.test('an index that does not agree with its table, and pages that are none, ar
 
 t.test('a charge beyond what was held may pass a limit, and a limit that was lowered is no breach', async (t) => {
   const file = join(t.testdir(), 'passed.db')
-  const store = await openStore({ file, durability: 'process', now: () => noon })
+  const store = await openStore({ file, durability: 'process', form: 'database', now: () => noon })
   const scopes = [scope('key', 'laptop', 100n)]
   await settle(store, reserve(store.ledger, scopes, 90n), 130)
   // Another generation of the file has half the budget.
@@ -308,7 +308,7 @@ t.test('a charge beyond what was held may pass a limit, and a limit that was low
 
 t.test('the record of a session that lacks the charge of a turn is named', async (t) => {
   const file = join(t.testdir(), 'sessions.db')
-  const store = await openStore({ file, durability: 'process', now: () => noon })
+  const store = await openStore({ file, durability: 'process', form: 'database', now: () => noon })
   const scopes = [scope('key', 'laptop')]
   for (const said of ['30', '10', '0']) {
     const requestId = `says ${said}`
@@ -361,7 +361,7 @@ t.test(
   async (t) => {
     const file = join(t.testdir(), 'traffic.db')
     const now = Date.now()
-    const store = await openStore({ file, durability: 'process' })
+    const store = await openStore({ file, durability: 'process', form: 'database' })
     const logged = (request_id: string, hours: number, more: object = {}): void =>
       store.requests.append(record({ request_id, time: new Date(now - hours * 3_600_000).toISOString(), ...more }))
     logged('one', 0)
