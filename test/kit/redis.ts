@@ -131,15 +131,16 @@ export class RedisServer {
     process.kill(this.#pid, name)
   }
 
-  /** Runs commands one after another, on a connection of their own. Resolves with the last answer. */
+  /**
+   * Runs commands on a connection of their own: they are sent at once, and nobody else's come between them. Resolves with
+   * the last answer.
+   */
   async run(...commands: string[][]): Promise<any> {
     const client = createClient({ url: this.url, RESP: 2, disableClientInfo: true })
     client.on('error', () => {})
     await client.connect()
     try {
-      let answer: unknown
-      for (const command of commands) answer = await client.sendCommand(command)
-      return answer
+      return (await Promise.all(commands.map((command) => client.sendCommand(command)))).at(-1)
     } finally {
       client.destroy()
     }

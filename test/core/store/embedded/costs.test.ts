@@ -4,10 +4,12 @@ import { createHash } from 'node:crypto'
 import { cpSync, readdirSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import t from 'tap'
+import type { Test } from 'tap'
 import { LedgerFile } from '../../../../core/store/embedded/care/ledger-file.ts'
 import type { Entry } from '../../../../core/store/embedded/care/ledger-file.ts'
 import { openDatabase } from '../../../../core/store/embedded/files/sqlite.ts'
 import { openStore } from '../../../../core/store/embedded/store.ts'
+import type { JournalForm } from '../../../../core/store/embedded/store.ts'
 import type { Store } from '../../../../core/store/store.ts'
 import { verify } from '../../../../core/store/embedded/care/verify/verify.ts'
 import type { Price } from '../../../../core/money/price.ts'
@@ -27,7 +29,8 @@ const tagged: readonly Scope[] = [
   { ...scope('key', 'laptop'), tags: { team: 'search', 'cost centre': '=1+1' } }
 ]
 
-const open = (file: string): Promise<Store> => openStore({ file, durability: 'process', now: () => noon })
+const open = (file: string, form?: JournalForm): Promise<Store> =>
+  openStore({ file, durability: 'process', form, now: () => noon })
 
 function entriesOf(file: string): Entry[] {
   const ledger = new LedgerFile(file)
@@ -56,9 +59,10 @@ const shown = ({ class: name, amount, cost, costPrice, tags, usage }: Entry): ob
   usage
 })
 
-t.test('an entry says what its upstream charges, and the tags of its caller', async (t) => {
+/** Makes a store of a form with entries of all kinds. Returns its file. */
+async function filled(t: Test, form: JournalForm): Promise<string> {
   const file = join(t.testdir(), 'sluice.db')
-  const store = await open(file)
+  const store = await open(file, form)
   await settle(store, reserve(store.ledger, tagged, 99n, { costs }), 9)
   const retried = reserve(store.ledger, tagged, 99n, { costs })
   const failed = { usage: used(4), amount: 4n, source: 'partial' } as const
@@ -76,18 +80,28 @@ t.test('an entry says what its upstream charges, and the tags of its caller', as
   await giveBack(store, reserve(store.ledger, tagged, 99n, { costs }))
   await settle(store, reserve(store.ledger, [scope('key', 'plain')], 99n), 2)
   await store.close()
-  const tags = { 'cost centre': '=1+1', site: 'paris', team: 'search' }
-  const unknown = { cost: null, costPrice: null }
-  t.same(entriesOf(file).map(shown), [
-    // 4.5 is rounded half up.
-    { name: 'terminal', amount: 9n, cost: 5n, costPrice: 'half:1', tags, usage: used(9) },
-    { name: 'cost:1', amount: 4n, cost: 2n, costPrice: 'half:1', tags, usage: used(4) },
-    { name: 'cost:2', amount: 4n, ...unknown, tags, usage: used(4) },
-    { name: 'terminal', amount: 3n, cost: 10n, costPrice: 'called:1', tags, usage: { ...used(3), request: 1 } },
-    { name: 'terminal', amount: 0n, ...unknown, tags, usage: null },
-    { name: 'terminal', amount: 2n, ...unknown, tags: null, usage: used(2) }
-  ])
-  t.same(verify(file), [])
+  return file
+}
+
+for (const form of ['database', 'segments'] as const)
+  t.test(`an entry says what its upstream charges, and the tags of its caller: ${form}`, async (t) => {
+    const file = await filled(t, form)
+    const tags = { 'cost centre': '=1+1', site: 'paris', team: 'search' }
+    const unknown = { cost: null, costPrice: null }
+    t.same(entriesOf(file).map(shown), [
+      // 4.5 is rounded half up.
+      { name: 'terminal', amount: 9n, cost: 5n, costPrice: 'half:1', tags, usage: used(9) },
+      { name: 'cost:1', amount: 4n, cost: 2n, costPrice: 'half:1', tags, usage: used(4) },
+      { name: 'cost:2', amount: 4n, ...unknown, tags, usage: used(4) },
+      { name: 'terminal', amount: 3n, cost: 10n, costPrice: 'called:1', tags, usage: { ...used(3), request: 1 } },
+      { name: 'terminal', amount: 0n, ...unknown, tags, usage: null },
+      { name: 'terminal', amount: 2n, ...unknown, tags: null, usage: used(2) }
+    ])
+    t.same(verify(file), [])
+  })
+
+t.test('verify finds costs and tags that are not those of their request', async (t) => {
+  const file = await filled(t, 'database')
   const database = openDatabase(file, 'process')
   database.exec('DROP TRIGGER journal_is_not_changed; UPDATE journal SET cost = cost + 1 WHERE seq = 2')
   database.exec("UPDATE journal SET tags = '{}' WHERE seq = 5")

@@ -98,6 +98,8 @@ t.test(
         const [{ here, there }] = open.splice(below(open.length), 1) as [(typeof open)[number]]
         const amount = below(5) === 0 ? undefined : below(Number(here.amount) + 40)
         for (const one of [here, there]) await (amount === undefined ? one.void() : one.settle(charge(amount)))
+        // While the database does not answer, its end is durable in the log of its node.
+        await Promise.all(nodes.map((node) => node.flush()))
       } else time += below(5) * hour
       if (step % 10 !== 0) continue
       const caller = pick(callers)
