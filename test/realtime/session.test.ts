@@ -1,4 +1,5 @@
 // Realtime sessions through the whole gateway: who may open one, what passes, and what it costs.
+import { join } from 'node:path'
 import t from 'tap'
 import { makeCertificate } from '../kit/certificate.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
@@ -49,7 +50,8 @@ t.test('a conversation in text', async (t) => {
 t.test('a session goes over TLS, from the client and to the upstream', async (t) => {
   const { cert, key } = makeCertificate(t)
   const listen = { host: '127.0.0.1', port: 0, tls: { cert, key } }
-  const vendor = await gateway(t, { ...demo, listen }, { folder: t.testdir({ vendor: {} }) })
+  const folder = t.testdir({ vendor: {}, running: {} })
+  const vendor = await gateway(t, { ...demo, listen }, { folder: join(folder, 'vendor') })
   const running = await gateway(
     t,
     {
@@ -67,7 +69,7 @@ t.test('a session goes over TLS, from the client and to the upstream', async (t)
         }
       }
     },
-    { folder: t.testdir({ running: {} }) }
+    { folder: join(folder, 'running') }
   )
   t.match(running.url, /^https:/)
   const client = await openRealtime(t, running)
