@@ -132,8 +132,8 @@ export class RedisServer {
   }
 
   /**
-   * Runs commands on a connection of their own: they are sent at once, and nobody else's come between them. Resolves with
-   * the last answer.
+   * Runs commands on a connection of their own: they are sent at once, and nobody else's come between them. Resolves
+   * with the last answer.
    */
   async run(...commands: string[][]): Promise<any> {
     const client = createClient({ url: this.url, RESP: 2, disableClientInfo: true })
