@@ -27,9 +27,9 @@ export interface Answers {
    */
   find(id: Buffer): Promise<KeptAnswer | undefined>
   /**
-   * Keeps an answer, in the same write as a settlement made in the same tick of the event loop, or after that: nobody
-   * finds it before the settlement is durable. It replaces an answer with the same id. Resolves when the answer is on
-   * disk. `tenant` is the tenant whose share of the space it takes.
+   * Keeps an answer, which replaces one with the same id. Resolves when it is on disk. `tenant` is the tenant whose
+   * share of the space it takes. `requestId`: the request that was answered. Nobody finds the answer before what that
+   * request is charged in the same tick of the event loop is durable: it is in the same write, or comes after it.
    */
-  put(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void>
+  put(id: Buffer, tenant: string, answer: KeptAnswer, requestId?: string): Promise<void>
 }

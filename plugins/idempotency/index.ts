@@ -72,7 +72,7 @@ export default definePlugin({
       // A name that is left before its answer is there is free for a repetition, which finds nothing, and is run.
       const put = async (kept: KeptAnswer): Promise<void> => {
         try {
-          await answers.put(id, tenant, kept)
+          await answers.put(id, tenant, kept, exchange.id)
         } finally {
           record.close()
           claims.leave(name)

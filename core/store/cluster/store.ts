@@ -124,7 +124,7 @@ async function open(
   const leaving = (): void => limits.flush()
   const money = await openMoney({ ...common, uncharged, leaving, node, folder: ownLog })
   book.requests.follows = () => money.ledger.decided()
-  book.answers.follows = () => money.ledger.turn.durable()
+  book.answers.follows = (requestId) => money.ledger.turn.durable(requestId)
   closes.push(() => money.close())
   const spend = new SpendBook(database)
   const upkeep = new AbortController()

@@ -32,10 +32,10 @@ export class Shelf implements Answers {
   readonly #group: Group<Put>
   readonly #putting = new Set<Promise<void>>()
   /**
-   * Resolves when what was charged in the same tick is durable. An answer waits for it: where its gateway was killed in
-   * between, others would give it again, and it would be charged nobody.
+   * Resolves when what a request was charged in the same tick is durable. Its answer waits for that: where its gateway
+   * was killed in between, others would give it again, and it would be charged nobody.
    */
-  follows: () => Promise<void> = () => Promise.resolve()
+  follows: (requestId: string) => Promise<void> = () => Promise.resolve()
 
   constructor(database: Database, bounds: ShelfBounds, now: () => number) {
     this.#database = database
@@ -63,16 +63,16 @@ export class Shelf implements Answers {
     }
   }
 
-  put(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void> {
-    const put = this.#put({ id, tenant, time: this.#now(), answer })
+  put(id: Buffer, tenant: string, answer: KeptAnswer, requestId?: string): Promise<void> {
+    const put = this.#put({ id, tenant, time: this.#now(), answer }, requestId)
     this.#putting.add(put)
     const over = (): void => void this.#putting.delete(put)
     put.then(over, over)
     return put
   }
 
-  async #put(put: Put): Promise<void> {
-    await this.follows()
+  async #put(put: Put, requestId: string | undefined): Promise<void> {
+    if (requestId !== undefined) await this.follows(requestId)
     try {
       await this.#group.add(put)
     } catch (cause) {

@@ -63,7 +63,7 @@ t.test('an answer is found by nobody before its charge is in the book', { skip: 
       await lock.promise
       let ends: Promise<unknown> = Promise.resolve()
       together(
-        () => (ends = Promise.all([ends, answers.put(id(way), 'acme', answer(way))])),
+        () => (ends = Promise.all([ends, answers.put(id(way), 'acme', answer(way), reservation.requestId)])),
         () => (ends = Promise.all([ends, reservation.settle(charge(7))]))
       )
       await nextTurn()

@@ -268,7 +268,7 @@ export class Book implements Ledger, HoldKeeper {
   charged(): undefined {}
 
   detach(hold: Hold, until: number): Promise<void> {
-    return this.turn.add(this.#touch(hold, until))
+    return this.turn.add(hold.requestId, this.#touch(hold, until))
   }
 
   #touch(hold: Hold, until: number | undefined): Promise<void> {
@@ -294,7 +294,7 @@ export class Book implements Ledger, HoldKeeper {
   }
 
   end(hold: Hold, charged: bigint): Promise<void> {
-    return this.turn.add(this.#end(hold, charged))
+    return this.turn.add(hold.requestId, this.#end(hold, charged))
   }
 
   #end(hold: Hold, charged: bigint): Promise<void> {
